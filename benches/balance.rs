@@ -25,12 +25,17 @@ use oracle::Oracle;
 use std::time::Duration;
 use suite::{Contender, Sample, Suite};
 
-/// Goals: the edge weight that is cut, relative to the better of the other cutters.
+/// Goal for molecular dynamics: the edge weight that is cut, divided by that of METIS k-way.
 const CUT_LEANMD: f64 = 0.95;
+/// Goal for meshes: the edge weight that is cut, divided by that of METIS k-way.
 const CUT_MESHES: f64 = 0.97;
+/// Goal: the messages between two sites, divided by those of METIS in two phases.
 const TWO_PHASE: f64 = 0.92;
+/// Goal: the part of the actors that moves per epoch while loads drift.
 const MOVED: f64 = 0.02;
+/// Goal: the messages between sites, or between PEs, divided by those of a cut from scratch.
 const CUT_OF_SCRATCH: f64 = 1.06;
+/// Goal: the relative difference between the share of a site in the load and in the capacity.
 const SHARE: f64 = 0.02;
 /// Goal for the cost of measuring: the time with it divided by the time without.
 const MEASURING: f64 = 1.02;
@@ -54,8 +59,8 @@ fn main() {
     suite.finish();
 }
 
-/// The cost of measuring for leanmd on one PE. Look at the processor time where the machine is
-/// busy.
+/// Compares leanmd on one PE with and without the measurement of loads. On a busy machine, look at
+/// the processor time.
 fn measuring(suite: &mut Suite) {
     let steps = suite.choose("20", "2");
     let run = |strategy: &str| {
@@ -94,7 +99,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
-/// The time of a cut into 128 parts, compared with METIS.
+/// Compares the time of a cut into 128 parts with that of METIS.
 fn times(suite: &mut Suite) {
     let is_full = std::env::var_os("GRIDSPAN_BENCH_FULL").is_some();
     for (side, limit_ms) in [(6, 60), (19, 450), (41, 1200)] {
@@ -116,7 +121,7 @@ fn times(suite: &mut Suite) {
     }
 }
 
-/// The edge weight that is cut, relative to METIS k-way, at a tolerance of 3 %.
+/// Prints the edge weight that is cut, divided by that of METIS k-way, at a tolerance of 3 %.
 fn cuts(suite: &mut Suite) {
     let seeds = 1..=suite.choose(3_u64, 1);
     let molecules: Vec<(&str, ObjectGraph)> =
@@ -181,8 +186,8 @@ fn carry_out(snapshot: &mut Snapshot, plan: &Plan) {
     snapshot.actors.iter_mut().zip(mapping).for_each(|(actor, pe)| actor.pe = pe);
 }
 
-/// Messages between two sites of 64 PEs, compared with the two phases of Koenig and Kalé (2007)
-/// with METIS.
+/// Compares the messages between two sites of 64 PEs with those of the two phases of Koenig and
+/// Kalé (2007), by METIS.
 fn two_phase(sides: &[u32], seeds: u64) {
     println!("\nTwo sites of 64 PEs, actors hashed over all: messages between sites\n");
     println!("| actors | grid-cut | METIS in two phases | ratio | max/mean load |");
@@ -208,10 +213,10 @@ fn two_phase(sides: &[u32], seeds: u64) {
     }
 }
 
-/// Loads drift and the existing placement is improved, compared with cuts from scratch and with
-/// `refine`.
+/// Lets loads drift, and compares improvements of the existing placement by `grid-cut` with those
+/// by `refine` and with cuts from scratch.
 fn drift(side: u32, epochs: u32) {
-    // A placement that is kept then has a maximum load of 1.27 times the mean, as in the report.
+    // With this drift, a placement that is kept has a maximum load of 1.27 times the mean.
     const CELLS_PER_EPOCH: f64 = 0.28;
     let start = leanmd(side, 2);
     let count = start.loads.len();
@@ -265,7 +270,8 @@ fn drift(side: u32, epochs: u32) {
     );
 }
 
-/// Shares on sites of 10 and 12 PEs with speeds 1 to 4.
+/// Compares the loads of sites and PEs with their capacities, on sites of 10 and 12 PEs with speeds
+/// 1 to 4.
 fn uneven() {
     let objects = leanmd(6, 3);
     let layout = Layout::new(vec![("a".to_owned(), vec![10]), ("b".to_owned(), vec![12])]);

@@ -22,6 +22,7 @@ use suite::{Sample, Suite};
 
 /// Goal: percent above the exact optimum of eight nodes.
 const ABOVE_OPTIMUM: f64 = 1.0;
+/// Size of the broadcast message in bytes.
 const MESSAGE: u64 = 1_000_000;
 /// Number of evaluations of one plan, as for our planner in the example `paper_experiment`.
 const PLAN_EVALUATIONS: u64 = 4_000;
@@ -57,7 +58,7 @@ fn percent(value: f64, best: f64) -> f64 {
     100.0 * (value / best - 1.0)
 }
 
-/// The start tree, from which a search starts.
+/// Measures the time to build the tree from which a search starts.
 fn start(suite: &mut Suite) {
     for (title, links) in [
         ("start tree, 1,024 nodes in 32 clusters", grid_links(32, 32, 1)),
@@ -69,9 +70,9 @@ fn start(suite: &mut Suite) {
     }
 }
 
-/// Results of the study on which the design is based, for its own search on instances of the same
-/// kinds: percent above the best known tree after 1, 10, 100 and 1,000 ms of processor time. Where
-/// building the start tree alone took longer, the value is that of the start tree.
+/// Results of the study on which the design is based, for that study's search on instances of the
+/// same kinds: percent above the best known tree after 1, 10, 100 and 1,000 ms of processor time.
+/// Where building the start tree alone took longer, the value is that of the start tree.
 const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("uniform", 16, [9.7, 9.7, 8.2, 0.7]),
     ("uniform", 64, [9.1, 8.5, 5.3, 1.2]),
@@ -83,7 +84,7 @@ const STUDY: [(&str, usize, [f64; 4]); 8] = [
     ("grid", 1024, [13.0, 13.0, 13.0, 2.5]),
 ];
 
-/// A whole plan: searches, packing and simulations.
+/// Measures the time of a whole plan: searches, packing and simulations.
 fn plan(suite: &mut Suite) {
     for (kind, sharing) in [("mesh", Sharing::SitePairs), ("hub", Sharing::SiteUplinks)] {
         let title = format!("plan for 1 MB, 8 clusters and 64 nodes, {kind}");
@@ -105,7 +106,7 @@ fn plan(suite: &mut Suite) {
     }
 }
 
-/// Eight nodes against all 262,144 trees.
+/// Compares searches on eight nodes with the best of all 262,144 trees.
 fn optimum(instances: u64) {
     println!("\nAbove the exact optimum at 8 nodes, mean of {instances} instances, percent\n");
     println!("| search | evaluations | mean | greatest |\n| --- | --- | --- | --- |");
@@ -151,7 +152,8 @@ fn optimum(instances: u64) {
 
 type Search<'a> = (&'a str, Box<dyn Fn(&SearchBudget<'_>) -> f64 + 'a>);
 
-/// Larger networks, compared with the best tree that any search found, including one long search.
+/// Compares searches on larger networks with the best tree that any search found, including one
+/// long search.
 fn quality(suite: &Suite) {
     let instances: u64 = suite.choose(3, 1);
     let limits: Vec<Duration> = suite

@@ -3,8 +3,8 @@
 //! `cargo bench --bench network`; a word after `--` selects figures, as in `-- bulk`. With
 //! `GRIDSPAN_BENCH_FULL=1`, bulk is 1 GiB instead of 256 MiB.
 //!
-//! Each figure is taken with both processes on one core, where the time is the work, and on two,
-//! where it includes the cost of waking a core.
+//! Each figure is measured with both processes on one core, where the time is that of the work
+//! alone, and on two cores, where it includes the cost of waking a core.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/bare_quinn.rs"]

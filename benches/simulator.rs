@@ -33,7 +33,7 @@ fn grid(pes: u32) -> GridSpec {
     GridSpec::from_layout(&Layout::new(layout)).expect("the layout is small")
 }
 
-/// Messages between actors, one per PE.
+/// Measures the rate of events while actors, one on each PE, send messages.
 fn events(suite: &mut Suite, pattern: Pattern, pes: u32) {
     let messages = suite.choose(1_000_000, 40_000);
     let title = format!("{} of {pes}", pattern.name());
@@ -53,7 +53,7 @@ fn events(suite: &mut Suite, pattern: Pattern, pes: u32) {
     suite.single(&format!("events, {title}"), FigureUnit::Rate, None, run);
 }
 
-/// The standard droplet, whose forces are computed.
+/// Measures a step of the standard droplet, with forces that are really computed.
 fn molecular_dynamics(suite: &mut Suite) {
     let steps: u64 = suite.choose(10, 1);
     let options = suite.choose(&[][..], &["--atoms", "3000"][..]);

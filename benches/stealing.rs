@@ -3,11 +3,11 @@
 //! with the directory policy ("ours").
 //!
 //! `cargo bench --bench stealing`; a word after `--` selects figures: `flat`, `wide`, `thousand`.
-//! It runs in virtual time, so that the same numbers come out on every machine. Charts like figures
-//! 4 to 8 of the paper are written to `target/stealing`. Attempts and messages of the other
-//! policies are counted while unstarted tasks exist; for ours all messages are compared, including
-//! those with which nodes go to sleep. The constants of ours were chosen with seed 1; the tables
-//! are of seeds 2 to 4.
+//! It runs in virtual time, so that the numbers are the same on every machine. Charts like figures
+//! 4 to 8 of the paper are written to `target/stealing`. Attempts, and messages of the other
+//! policies, are counted while unstarted tasks exist; of our policy all messages are counted,
+//! including those with which nodes go to sleep. The constants of our policy were chosen with seed
+//! 1; the tables are of seeds 2 to 4.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/suite.rs"]
@@ -19,12 +19,13 @@ use std::path::Path;
 use std::time::Duration;
 use suite::Suite;
 
-/// Goals: attempts or messages relative to another policy.
+/// Goal: attempts divided by those of `random`.
 const ATTEMPTS_OF_RANDOM: f64 = 0.25;
+/// Goal for binomial loads: attempts divided by those of `transitive`.
 const ATTEMPTS_OF_TRANSITIVE: f64 = 0.45;
+/// Goal: messages divided by those of `random-half`.
 const MESSAGES_OF_HALF: f64 = 1.05;
-/// Makespans whose ratio is at most this count as equal: the difference is one handler's queue of
-/// messages.
+/// Makespans whose ratio is at most this count as equal.
 const SAME: f64 = 1.005;
 
 const OURS: &str = "directory";
@@ -50,7 +51,7 @@ fn seeds(suite: &Suite) -> std::ops::RangeInclusive<u64> {
     2..=suite.choose(4, 2)
 }
 
-/// Returns the mean over the seeds.
+/// Runs an experiment with each seed, and returns the means.
 fn mean(
     experiment: &StealingExperiment,
     policy: &str,
@@ -98,13 +99,13 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
 }
 
-/// Returns the makespan of ours divided by the least makespan of the others.
+/// Returns the makespan of our policy, the last one, divided by the least makespan of the others.
 fn against_best(means: &[Mean]) -> f64 {
     let (ours, others) = means.split_last().expect("ours is among them");
     ours.makespan / others.iter().map(|other| other.makespan).fold(f64::INFINITY, f64::min)
 }
 
-/// One site of 32 to 4096 nodes.
+/// Compares the policies on one site of 32 to 4096 nodes.
 fn flat(suite: &Suite) {
     let sizes: Vec<u32> = (5..=suite.choose(12, 6)).map(|bits| 1 << bits).collect();
     println!("\nOne site: attempts / messages / efficiency, and ours divided by others\n");
@@ -164,7 +165,7 @@ fn draw(spread: LoadSpread, curves: Vec<Curve>) {
     }
 }
 
-/// Two to eight sites.
+/// Compares the policies on two to eight sites.
 fn wide(suite: &Suite) {
     let nodes = suite.choose(256, 32);
     println!("\n{nodes} nodes on several sites: messages between sites / efficiency\n");
@@ -191,7 +192,7 @@ fn wide(suite: &Suite) {
     println!("\n- makespan / best of others: {met} of {} met, mean {mean:.3}", time.len());
 }
 
-/// Four sites with 20 ms between them.
+/// Records the figures of [`four_sites`].
 fn thousand(suite: &mut Suite) {
     let nodes = suite.choose(1024, 64);
     let seeds: Vec<u64> = seeds(suite).collect();

@@ -2,8 +2,8 @@
 //! and its cost.
 //!
 //! `cargo bench --bench topology`; a word after `--` selects figures, as in `-- sampled`. The seeds
-//! are 1 to 5, and those of the crate's tests; the constants of the methods were chosen on seeds
-//! from 1000.
+//! are 1 to 5, as in the tests of `gridspan-topology`; the constants of the methods were chosen on
+//! seeds from 1000.
 
 #[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/suite.rs"]
@@ -15,16 +15,18 @@ use gridspan_topology::{Hierarchy, Inference, ProbeCount, RttMatrix, adjusted_ra
 use std::time::{Duration, Instant};
 use suite::{Contender, Sample, Suite};
 
-/// Goal for a full matrix: the agreement of the closest groups. The number of levels must be right
-/// too.
+/// Goal for a full matrix: the adjusted Rand index of the closest groups. The number of levels must
+/// be right too.
 const FULL_FINE: f64 = 0.95;
-/// Goals for a sampled inference: the agreement of the closest groups and of the sites, and the
-/// probes per node.
+/// Goal for a sampled inference: the adjusted Rand index of the closest groups.
 const SAMPLED_FINE: f64 = 0.93;
+/// Goal for a sampled inference: the adjusted Rand index of the sites.
 const SAMPLED_COARSE: f64 = 0.99;
+/// Goal for a sampled inference: the mean number of probes per node.
 const SAMPLED_PROBES: f64 = 100.0;
-/// Goals for the processor time.
+/// Goal for the time of an inference from a full matrix.
 const FULL_TIME: Duration = Duration::from_millis(50);
+/// Goal for the time of a sampled inference.
 const SAMPLED_TIME: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -47,7 +49,9 @@ fn main() {
 /// Agreement of a hierarchy with the truth.
 #[derive(Clone, Copy, Default)]
 struct Score {
+    /// Adjusted Rand index of the closest groups.
     fine: f64,
+    /// Adjusted Rand index of the level that agrees best with the sites.
     coarse: f64,
     /// Number of levels found minus the true number.
     extra_levels: f64,
@@ -88,7 +92,7 @@ fn levels(hierarchy: &Hierarchy) -> Vec<Vec<u32>> {
     (1..hierarchy.depth()).map(of).collect()
 }
 
-/// All methods on all shapes, from all pairs.
+/// Prints the scores of all methods on all shapes, from the round trips of all pairs.
 fn full(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     println!("\nFull matrix, {nodes} nodes, mean of {} seeds:", seeds.len());
     println!("agreement (ARI) of the closest groups / of the sites (levels too many)\n");
@@ -114,7 +118,8 @@ fn full(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     closest_groups(suite, nodes, seeds);
 }
 
-/// Records the agreement of the closest groups on the shape whose levels are hardest to tell apart.
+/// Records the adjusted Rand index of the closest groups on the shape whose levels are hardest to
+/// distinguish.
 fn closest_groups(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     let shape = NetworkShape::HardThreeLevel;
     let mean = |find: &dyn Fn(&RttMatrix) -> Vec<Vec<u32>>| {
@@ -159,8 +164,8 @@ fn judged(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
-/// Our method with the probes that it requests, and at the smaller size the baselines with all
-/// pairs.
+/// Prints the scores of our method with the probes that it requests, and for up to 1,024 nodes
+/// those of the baselines with all pairs.
 fn sampled(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     println!(
         "\nSampled, {nodes} nodes, mean of {} seeds; a probe is one sample and counts at both ends:\n",
@@ -201,7 +206,8 @@ fn sampled(suite: &mut Suite, nodes: u32, seeds: &[u64]) {
     }
 }
 
-/// Prints a row, and returns the agreement of the closest groups and the probes of a node.
+/// Prints a row, and returns the mean adjusted Rand index of the closest groups and the mean number
+/// of probes per node.
 fn sampled_row(
     name: &str,
     shape: NetworkShape,

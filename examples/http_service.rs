@@ -89,7 +89,7 @@ async fn serve(listener: TcpListener) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // For example too many open files: others will close.
+                // Too many files may be open, for example, until other connections close.
                 eprintln!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Number of evenly spread samples of the program that identify a build: the whole program may be a
-/// hundred megabytes, for each of many nodes of a machine.
+/// Number of evenly spread samples of the program that identify a build. The whole program, which
+/// each of many nodes of a machine would have to read, may have a hundred megabytes.
 const SAMPLES: u64 = 64;
+/// Largest number of bytes of a sample.
 const SAMPLE_BYTES: usize = 16 << 10;
 /// Maximum length of a host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 255;
@@ -52,7 +53,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn files_that_differ_are_different_builds() {
+    fn different_files_have_different_digests() {
         let path = std::env::temp_dir().join(format!("gridspan-build-{}", std::process::id()));
         let mut digests = Vec::new();
         for byte in [1, 2, 1] {

@@ -3,9 +3,9 @@
 //!
 //! # Form
 //!
-//! A control line starts with [`MARK`], whose first character programs do not print, followed by a
-//! word, a space and JSON. The line with the address at which a node listens has the same form and
-//! is defined in [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
+//! A control line is [`MARK`], whose first character programs do not print, followed by JSON. The
+//! line with the address at which a node listens starts with [`MARK`] too, and is defined in
+//! [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
 //!
 //! # Failure
 //!
@@ -23,7 +23,7 @@ use std::io::{self, Write};
 
 /// The start of every control line.
 pub const MARK: &str = "\u{1e}gridspan ";
-/// Maximum length of the text of a failure.
+/// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// The content of a control line.
@@ -72,13 +72,13 @@ pub struct Failure {
     pub message: String,
     /// Advice on what to do.
     pub hint: Option<String>,
-    /// The node where it arose.
+    /// The node where the error arose, if known.
     pub node: Option<NodeId>,
-    /// The lost nodes, whose reason the launcher may know better. Empty if the job failed for
+    /// The lost nodes. The launcher may know better why they were lost. Empty if the job failed for
     /// another reason.
     #[serde(default)]
     pub lost: Vec<NodeId>,
-    /// Whether it failed because another program listens on the node's port.
+    /// Whether the job failed because another program listens on the node's port.
     #[serde(default)]
     pub is_port_taken: bool,
 }
@@ -104,7 +104,7 @@ impl Control {
 }
 
 impl Failure {
-    /// Creates a failure, with its text truncated to fit a line.
+    /// Creates a failure, with its message truncated to 8 KiB.
     pub fn new(message: &str, hint: Option<&str>, node: Option<NodeId>) -> Self {
         let mut end = message.len().min(TEXT_BYTES_MAX);
         while !message.is_char_boundary(end) {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_can_be_parsed() {
+    fn a_printed_control_line_can_be_parsed() {
         let failed = Control::Failed(Failure::new("no\nluck", Some("try again"), Some(NodeId(3))));
         let mut line = vec![];
 

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes the job write its snapshots to a file, replacing its content: one line of JSON for each.
-/// If the file cannot be written, that is reported once, and the job continues.
+/// Makes the job write its snapshots to a file, one line of JSON for each. The first replaces the
+/// content of the file. If the file cannot be written, that is reported once, and the job goes on.
 pub(crate) fn balance(job: Job, path: &Path) -> Job {
     let (path, is_begun) = (PathBuf::from(path), AtomicBool::new(false));
     let has_failed = AtomicBool::new(false);

@@ -35,7 +35,7 @@
 //!
 //! [`Runner::on_processes`] starts a process for each node of a grid but the first, which is this
 //! process. Main runs here, so that its value needs no encoding. The node program may be any
-//! program that calls [`node`] first and describes the same job; also this program itself.
+//! program that calls [`node`] first and describes the same job, including this program.
 //!
 //! ```standalone_crate
 //! use gridspan::embed::{self, Runner};
@@ -185,12 +185,13 @@ impl Runner {
     /// [the module](self#node-processes).
     ///
     /// The program must call [`node`] with a job of the same actor types, which the start of the
-    /// job checks. This sets its standard input and output and `GRIDSPAN_DRIVER`; the command may
-    /// set the rest. Lines that it prints are [events](Event::Output). Links are not emulated.
+    /// job checks. The runner sets the program's standard input and output, sets `GRIDSPAN_DRIVER`
+    /// and `GRIDSPAN_REPORT`, and removes `GRIDSPAN_LAUNCHER`; the command may set the rest. Lines
+    /// that the program prints are [events](Event::Output). Links are not emulated.
     ///
-    /// The job fails before main starts if a process ends before it listens, or does not listen
-    /// within 30 s. If the thread of this job ends, the kernel ends the processes (on Linux);
-    /// elsewhere they notice the end of their input.
+    /// The job fails before main starts if a process ends before it listens, or if not all
+    /// processes listen within 30 s. If the thread of this job ends, the kernel kills the processes
+    /// on Linux; elsewhere they notice the end of their input.
     #[cfg(feature = "net")]
     pub fn on_processes(
         grid: GridSpec,
@@ -230,8 +231,8 @@ impl Runner {
         self
     }
 
-    /// Starts a job, whose main is `main`, on a thread of its own. The main of the job itself, if
-    /// it has one, is replaced.
+    /// Starts a job, whose main is `main`, on a new thread. The main of the job itself, if it has
+    /// one, is replaced.
     ///
     /// A job that cannot start, for example for lack of threads, ends with an error at once.
     pub fn start<T, F>(self, job: Job, main: F) -> Running<T>
@@ -292,9 +293,7 @@ impl Runner {
         match self.place {
             Place::Threads(pes) => embedded::run_with(settings.apply(job), pes, begun),
             #[cfg(feature = "net")]
-            Place::Emulated(grid) => {
-                embedded::run_emulated_with(settings.apply(job), &grid, begun)
-            }
+            Place::Emulated(grid) => embedded::run_emulated_with(settings.apply(job), &grid, begun),
             #[cfg(feature = "net")]
             Place::Processes(processes) => {
                 let on_printed = reporting_printed(shared, self.reports_links);
@@ -400,8 +399,8 @@ impl Event {
     }
 }
 
-/// Runs the part of a job of this process, if [`Runner::on_processes`] or `gridctl run` has started
-/// it as a node, and returns its exit code. Returns `None` otherwise.
+/// If [`Runner::on_processes`] or `gridctl run` has started this process as a node, runs its part
+/// of the job, and returns the exit code. Returns `None` otherwise.
 ///
 /// Call it first in the program's `main`. The job needs no main.
 #[cfg(feature = "net")]
@@ -441,7 +440,7 @@ impl<T> Running<T> {
 
     fn result(&mut self, outcome: Result<(), JobError>) -> Result<T, JobError> {
         if let Some(thread) = self.thread.take() {
-            // It has ended the job as its last action, and returns nothing.
+            // The thread has ended the job as its last action, and returns nothing.
             let _ = thread.join();
         }
         outcome?;
@@ -463,7 +462,7 @@ impl<T> Running<T> {
         Events(Reader::new(self.reader.shared.clone()))
     }
 
-    /// Lets the job run on without a reader of its result.
+    /// Lets the job continue, and drops its result.
     pub fn detach(mut self) {
         self.is_detached = true;
     }
@@ -579,12 +578,13 @@ struct State {
     wakers: BTreeMap<u64, Waker>,
     /// Number of readers so far.
     readers: u64,
-    /// Cancels the job, while it runs on threads.
+    /// Handle that cancels the job, while it runs on threads.
     node: Option<NodeHandle>,
 }
 
 impl State {
-    /// Returns the next event, or `None` once the job has ended, if there is either.
+    /// Returns the next event, or `Some(None)` if the job has ended and all events were read.
+    /// Returns `None` if there is no event yet.
     fn next_event(&mut self) -> Option<Option<Event>> {
         match self.events.pop_front() {
             None if self.outcome.is_none() => None,
@@ -652,10 +652,10 @@ impl Shared {
         }
     }
 
-    /// The job runs on threads from now on.
+    /// Records that the job runs on threads from now on.
     fn begin(&self, node: &NodeHandle) {
         lock(&self.state).node = Some(node.clone());
-        // It may have been cancelled while it was made.
+        // The job may have been cancelled while its threads were created.
         if self.is_cancelled() {
             node.cancel();
         }

@@ -134,10 +134,11 @@ pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, Collection, CollectionId,
     CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid,
     GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError,
-    Key, Limits, Links, List, Locality, Member, Merge, Misuse, NodeProcessError, Numbers, Op, Per, Phase, Placement,
-    PlacementMap, Priority, Published, Reducible, Reduction, Reply, Search, SearchContext,
-    SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics,
-    Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To, Unordered, Value,
+    Key, Limits, Links, List, Locality, Member, Merge, Misuse, NodeProcessError, Numbers, Op, Per,
+    Phase, Placement, PlacementMap, Priority, Published, Reducible, Reduction, Reply, Search,
+    SearchContext, SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics,
+    StealStatistics, Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
+    Unordered, Value,
 };
 #[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;
@@ -148,20 +149,22 @@ pub use start::{main, run};
 /// Grids: sites, nodes, links and their measurements.
 pub mod topology {
     pub use gridspan_topology::{
-        Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Contradiction, Distances, EmulateError, GridFileError,
-        GridFileProblem, GridSpec, GridSpecError, Group, GroupId, Hierarchy, HierarchyError,
-        HostId, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level, Link, LinkChange,
-        LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability, QuantityError, RttRange,
-        SiteError, SiteId, SiteSpec, Speed, Time, TimelineError, Uplink, parse_duration,
+        Bandwidth, BandwidthRange, ByteCount, ClusterSpec, Contradiction, Distances, EmulateError,
+        GridFileError, GridFileProblem, GridSpec, GridSpecError, Group, GroupId, Hierarchy,
+        HierarchyError, HostId, HostRangeError, HostSpec, Latency, Layout, LayoutError, Level,
+        Link, LinkChange, LinkError, LinkEstimate, NodeId, NodePlace, PeId, Probability,
+        QuantityError, RttRange, SiteError, SiteId, SiteSpec, Speed, Time, TimelineError, Uplink,
+        parse_duration,
     };
 }
 
-/// Balancing: strategies, what they are given, and what came of their plans.
+/// Balancing: strategies, their input, and the outcomes of their plans.
 pub mod balance {
     pub use gridspan_balance::stealing::{
-        Amount, ClusterAware, Demand, Directory, Grant, HistoryPolicy, Lifeline, MakeStealingPolicy,
-        RandomStealing, STEALING_POLICIES, Share, StandingRequest, StealMessage, StealingLayout,
-        StealingPolicy, StealingPolicyName, Turn, UnknownStealingPolicy,
+        Amount, ClusterAware, Demand, Directory, Grant, HistoryPolicy, Lifeline,
+        MakeStealingPolicy, RandomStealing, STEALING_POLICIES, Share, StandingRequest,
+        StealMessage, StealingLayout, StealingPolicy, StealingPolicyName, Turn,
+        UnknownStealingPolicy,
     };
     pub use gridspan_balance::{
         ActorKey, ActorLoad, Auto, BalanceReport, Border, Cause, Edge, Greedy, GridCut,

@@ -3,8 +3,8 @@
 //!
 //! # Failure
 //!
-//! A node never outlives its launcher. The end of the pipe from the launcher ends the process; if
-//! it hangs, the kernel kills it when the launcher's main thread has ended.
+//! A node never outlives its launcher. The end of the pipe from the launcher ends the process. If
+//! the process hangs, the kernel kills it on Linux when the launcher's thread that started it ends.
 
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure};
@@ -27,7 +27,7 @@ static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 /// Advice for a process that cannot be a node.
 const NO_NODE: &str = "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise";
 
-/// Runs the part of the job of this process.
+/// Runs this process's part of the job.
 pub(crate) fn run(job: Job) -> ExitCode {
     if HAS_BEGUN.swap(true, Ordering::SeqCst) {
         // The launcher has introduced this process to one job, and sends nothing about others.
@@ -69,24 +69,24 @@ pub(crate) fn run(job: Job) -> ExitCode {
                 Control::Failed(Failure::of(error, &places)).tell();
             });
             cluster::run_with(job, joined, |begun| {
-                // This is the only place that sets it.
+                // No other place sets the handle.
                 let _ = handle.set(begun);
             })
         }
         (Err(error), _) => Err(StartError::Launcher { reason: error.to_string() }.into()),
-        (_, Err(error)) => Err(JobError::Protocol(format!(
-            "the launcher sent invalid settings: {error}"
-        ))),
+        (_, Err(error)) => {
+            Err(JobError::Protocol(format!("the launcher sent invalid settings: {error}")))
+        }
     };
     conclude(outcome, &layout, true)
 }
 
-/// Makes the kernel kill this process when its launcher has ended.
+/// On Linux, makes the kernel kill this process when the thread that started it has ended.
 pub(crate) fn die_with_launcher() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Signal, set_parent_process_death_signal};
-        // Without it, the end of standard input still ends the process.
+        // If that fails, the end of the launcher's input still ends the process.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
 }

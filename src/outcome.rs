@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// The exit code of a job that failed.
 pub const EXIT_FAILED: u8 = 1;
-/// The exit code when the request to run a job was unclear.
+/// The exit code of an invalid request to run a job.
 pub const EXIT_USAGE: u8 = 2;
 
 /// Reports the outcome of a job.

@@ -10,7 +10,8 @@
 //!
 //! A process that ends before it listens, or does not listen in time, fails the job before main
 //! starts. A process that ends later is a lost node, which the other nodes notice. When the job has
-//! ended, its processes end; the input of those that do not ends, and then they are killed.
+//! ended, its processes end. The input of those that do not end within 2 s is closed, and those
+//! that still run 3 s later are killed.
 
 use crate::control::{self, Control};
 use crate::settings::Settings;
@@ -44,7 +45,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(3);
 const READ_PATIENCE: Duration = Duration::from_millis(200);
 /// Time between checks whether a process has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
-/// Longer lines of a process's output are divided.
+/// Length in bytes at which lines of a process's output are divided.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 type MakeCommand = dyn Fn(NodeId) -> Command + Send + Sync;
@@ -56,7 +57,7 @@ pub(crate) struct Processes {
     command: Arc<MakeCommand>,
 }
 
-/// What a process has printed, other than what only its launcher needs.
+/// Output of a process that is passed on to the program that started the job.
 pub(crate) enum Printed {
     /// A line of its program.
     Line(String),
@@ -68,7 +69,7 @@ pub(crate) enum Printed {
     LinksChanged(Vec<LinkChange>),
 }
 
-/// Receives what the processes print.
+/// Receives the output of the processes.
 pub(crate) type OnPrinted = Arc<dyn Fn(NodeId, Printed) + Send + Sync>;
 
 impl Processes {
@@ -193,8 +194,8 @@ fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobErro
     }
 }
 
-/// Waits until all processes have ended. Those that do not end with the job end with their input,
-/// or else are killed.
+/// Waits until all processes have ended. Closes the input of those that do not end with the job,
+/// and kills those that still do not end.
 fn end(mut children: BTreeMap<NodeId, Child>) {
     let mut wait = |patience: Duration| {
         let begin = Instant::now();
@@ -207,7 +208,7 @@ fn end(mut children: BTreeMap<NodeId, Child>) {
     wait(KILL_PATIENCE);
 }
 
-/// What the launcher hears from a process while it starts.
+/// A report of a process while it starts.
 enum Told {
     Listening(SocketAddr),
     Failed(String),
@@ -224,7 +225,7 @@ impl Exit {
     }
 }
 
-/// A process, which is killed when this is dropped.
+/// A process, which is killed when this value is dropped.
 struct Child {
     process: process::Child,
     /// Lines for its input, which ends when this is dropped.
@@ -234,7 +235,7 @@ struct Child {
 
 impl Child {
     /// Starts a process and sends it the bundle. The thread that calls this must live as long as
-    /// the job: the processes ask the kernel to kill them when that thread ends.
+    /// the job: each process asks the kernel to kill it when that thread ends.
     fn start(mut command: Command, bundle: &NodeBundle, outlet: Outlet) -> Result<Self, JobError> {
         let node = bundle.identity.node;
         let program = command.get_program().to_owned();
@@ -273,12 +274,12 @@ impl Child {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Returns how it ended, if it has.
+    /// Returns how the process ended, if it has.
     fn take_exit(&mut self) -> Option<Exit> {
         self.process.try_wait().ok().flatten().map(Exit)
     }
 
-    /// Waits a moment for its end.
+    /// Waits up to a second for the end of the process.
     fn wait(&mut self) -> Option<Exit> {
         let begin = Instant::now();
         while self.is_running() && begin.elapsed() < Duration::from_secs(1) {
@@ -290,7 +291,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Fails only if it has ended.
+        // This fails only if the process has ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if let Some(reader) = self.reader.take() {
@@ -298,7 +299,7 @@ impl Drop for Child {
             while !reader.is_finished() && begin.elapsed() < READ_PATIENCE {
                 thread::sleep(END_CHECK);
             }
-            // A process that it has started may hold the output open.
+            // Another process that it has started may hold the output open.
             if reader.is_finished() {
                 let _ = reader.join();
             }
@@ -357,7 +358,7 @@ impl Outlet {
     }
 
     fn tell(&self, told: Told) {
-        // Read only while the processes start.
+        // The receiver exists only while the processes start.
         let _ = self.tell.send((self.node, told));
     }
 }

@@ -50,7 +50,7 @@ pub struct Start {
 pub enum Driver {
     /// In this process; the links of a grid with several nodes are emulated.
     Embedded(GridSpec),
-    /// As one of several nodes, given on standard input. A launcher requests this.
+    /// As one of several nodes. The launcher that requests this sends the node's identity.
     #[cfg(feature = "net")]
     Node,
     /// In virtual time.
@@ -96,13 +96,13 @@ pub struct Settings {
     /// Whether the job ends with an error when it is stalled for ever.
     #[serde(default)]
     pub fails_on_stall: Option<bool>,
-    /// Time limit of the job: virtual time in the simulator, else real time.
+    /// Time limit of the job: virtual time in the simulator, otherwise real time.
     #[serde(default)]
     pub time_limit: Option<Duration>,
 }
 
 impl Start {
-    /// Runs a job with this driver, with the settings of the program, and reports to people.
+    /// Returns a start with this driver, with the settings of the program and reports to people.
     pub fn new(driver: Driver) -> Self {
         Self { driver, settings: Settings::default(), report_lines: false }
     }
@@ -137,7 +137,7 @@ impl Settings {
         self
     }
 
-    /// Sets the interval at which the strategy also runs.
+    /// Sets the interval at which the strategy runs in addition to sync points and events.
     #[must_use]
     pub fn with_balance_every(mut self, balance_every: Duration) -> Self {
         self.balance_every = Some(balance_every);

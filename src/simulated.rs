@@ -21,7 +21,7 @@ pub struct Summary {
     pub seed: u64,
     /// Number of simulated PEs.
     pub pes: u32,
-    /// Virtual time of the job.
+    /// Virtual time of the job, in nanoseconds.
     pub virtual_ns: u64,
     /// Number of processed events.
     pub events: u64,
@@ -31,11 +31,11 @@ pub struct Summary {
     pub wide_area_frames: u64,
     /// Number of bytes in these frames.
     pub wide_area_bytes: u64,
-    /// Real time of the simulation.
+    /// Real time of the simulation, in nanoseconds.
     pub wall_ns: u64,
 }
 
-/// Runs a job in virtual time. Without a well-defined job there is no summary.
+/// Runs a job in virtual time. There is no summary if the simulation cannot start.
 #[cfg(feature = "sim")]
 pub(crate) fn run(
     job: Job,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_keeps_real_time_to_its_last_line() {
+    fn only_the_last_line_of_a_summary_has_real_time() {
         let summary = Summary {
             seed: 7,
             pes: 512,

@@ -83,7 +83,7 @@ fn warning(job: Job) -> Job {
 }
 
 /// Makes the process end if PE 0 is still inside a handler long after the time limit, because a
-/// thread cannot be ended.
+/// thread cannot be stopped from outside.
 fn ending_overdue(job: Job, spec: &GridSpec, report_lines: bool) -> Job {
     let layout = spec.layout().clone();
     job.on_failure(move |error| {

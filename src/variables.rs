@@ -6,20 +6,20 @@
 //! | `GRIDSPAN_PES` | number of PEs, on one node | the number of cores |
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
-//! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, else 0 |
-//! | `GRIDSPAN_BALANCE` | the balancing strategy: one of [`NAMES`](gridspan_balance::NAMES) | the program's, else `none` |
-//! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, else never |
+//! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, or 0 |
+//! | `GRIDSPAN_BALANCE` | the balancing strategy: one of [`NAMES`](gridspan_balance::NAMES) | the program's, or `none` |
+//! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, or never |
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
-//! | `GRIDSPAN_TIME_LIMIT` | a job that takes longer, such as `10min`, ends with an error | none |
-//! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, else `on` |
-//! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, else `directory` |
-//! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, else `planned` |
+//! | `GRIDSPAN_TIME_LIMIT` | time, such as `10min`, after which a job ends with an error | none |
+//! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, or `on` |
+//! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, or `directory` |
+//! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
 //! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
-//! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If it
-//! describes several nodes, the embedded driver connects them within the process.
+//! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
+//! has several nodes, the embedded driver connects them within the process.
 
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
@@ -137,7 +137,7 @@ pub enum VariableError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GridLoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the grid file {}: {error}", .path.display())]
     Read {
         /// Its path.
@@ -272,8 +272,8 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
     })
 }
 
-/// Reads an interval of balancing, such as `5s`; `None` if it is not a duration, or less than a
-/// millisecond.
+/// Reads an interval or a time limit, such as `5s`; `None` if the text is not a duration, or the
+/// duration is less than a millisecond.
 pub fn period(text: &str) -> Option<Duration> {
     parse_duration(text).ok().filter(|&period| period >= Duration::from_millis(1))
 }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_environment_asks_for_a_pe_on_every_core() {
+    fn an_empty_environment_gives_one_pe_per_core() {
         let start = start(&[]).unwrap();
         assert_eq!(start.driver, Driver::Embedded(GridSpec::single(cores())));
         assert_eq!(start.settings, Settings::default());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_can_come_as_a_shorthand_and_as_json() {
+    fn a_grid_can_be_a_shorthand_or_json() {
         let spec = GridSpec::from_emulate("2x3,wan=5ms").unwrap();
         let json = serde_json::to_string(&spec).unwrap();
         let expected = Driver::Embedded(spec);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_refused_by_the_name_of_its_variable() {
+    fn an_error_names_the_variable_with_the_invalid_value() {
         let wrongs: [(&[(&'static str, &str)], &str); 10] = [
             (
                 &[(BROADCAST, "fast")],

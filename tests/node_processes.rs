@@ -1,4 +1,4 @@
-//! Jobs whose nodes are processes that this process starts. Without the test harness, since the
+//! Jobs whose nodes are processes that this process starts. The tests have no harness, since the
 //! nodes run this program, too.
 #![allow(missing_docs)]
 
@@ -54,7 +54,7 @@ async fn processes(grid: Grid) -> Result<BTreeSet<u32>, JobError> {
     Ok(workers.reduction(Union).await?)
 }
 
-/// A job that does not end by itself. Sends the numbers of its processes.
+/// Runs a job that does not end by itself. Sends the numbers of its processes.
 async fn for_ever(grid: Grid, tell: mpsc::Sender<BTreeSet<u32>>) -> Result<(), JobError> {
     let workers = grid.create::<Worker>(Ix1::range(12), |_| ()).await?;
     workers.broadcast(Message::Tell);
@@ -68,7 +68,7 @@ fn grid(text: &str) -> GridSpec {
     GridSpec::from_emulate(text).expect("the short form is valid")
 }
 
-/// A runner on three nodes, which run this program.
+/// Returns a runner on three nodes, which run this program.
 fn runner() -> Runner {
     let this = std::env::current_exe().expect("this program has a path");
     Runner::on_processes(grid("3x1"), move |_| Command::new(&this))
@@ -101,10 +101,10 @@ fn several_jobs_run_at_a_time() {
     for job in running {
         all.extend(job.wait().expect("the job ends well"));
     }
-    assert_eq!(all.len(), 1 + 3 * 2, "each job has processes of its own");
+    assert_eq!(all.len(), 1 + 3 * 2, "each job has separate processes");
 }
 
-fn a_program_that_is_no_node_is_named() {
+fn a_program_that_is_not_a_node_is_an_error() {
     let begin = Instant::now();
     let runner = Runner::on_processes(grid("2x1"), |_| Command::new("true"));
     let error = runner.start(job(), processes).wait().expect_err("`true` is no node");
@@ -176,7 +176,7 @@ fn main() -> ExitCode {
     let tests: [(&str, fn()); 6] = [
         ("main_runs_here", main_runs_here_and_its_value_needs_no_encoding),
         ("several_jobs", several_jobs_run_at_a_time),
-        ("a_program_that_is_no_node", a_program_that_is_no_node_is_named),
+        ("a_program_that_is_not_a_node", a_program_that_is_not_a_node_is_an_error),
         ("cancelling", cancelling_ends_the_processes),
         ("a_process_that_is_killed", a_process_that_is_killed_is_a_lost_node),
         ("many_jobs", many_jobs_leave_no_process),

@@ -97,7 +97,7 @@ mod together {
 }
 
 #[test]
-fn no_name_of_the_prelude_is_also_one_of_other_preludes() {
+fn names_of_the_prelude_are_in_no_other_prelude() {
     together::use_types();
     assert!(together::packed(gridspan::Ix1(3), 7_u64).1);
 
@@ -106,5 +106,5 @@ fn no_name_of_the_prelude_is_also_one_of_other_preludes() {
     let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
     let exported: BTreeSet<&str> =
         words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase())).collect();
-    assert_eq!(exported, together::USED.iter().copied().collect(), "add what is new above");
+    assert_eq!(exported, together::USED.iter().copied().collect(), "add new names above");
 }

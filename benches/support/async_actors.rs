@@ -170,7 +170,7 @@ pub(crate) mod kameo {
     }
 
     pub(crate) fn ball(crossings: u64) -> Sample {
-        // An even number of crossings ends where it began.
+        // After an even number of crossings, the ball is where it began.
         let crossings = crossings & !1;
         across_threads(crossings, async |there: Handle| {
             let (done, all) = oneshot::channel();
@@ -273,7 +273,7 @@ pub(crate) mod ractor {
     }
 
     pub(crate) fn ball(crossings: u64) -> Sample {
-        // An even number of crossings ends where it began.
+        // After an even number of crossings, the ball is where it began.
         let crossings = crossings & !1;
         across_threads(crossings, async |there: Handle| {
             let (done, all) = oneshot::channel();

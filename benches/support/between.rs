@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Number of messages sent by one handler, like an actor that sends to a list of neighbours.
+/// Number of messages that one handler sends, as if to a list of neighbours.
 const BURST: u64 = 64;
 
 #[derive(Serialize, Deserialize)]
@@ -21,7 +21,7 @@ enum Msg {
     /// Send this number of values to the other side.
     Stream(u64),
     Value(u64),
-    /// Throw the ball back, unless this number of throws left is 0.
+    /// Throw the ball back, unless 0 throws are left.
     Ball(u64),
 }
 

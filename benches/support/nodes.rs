@@ -22,7 +22,7 @@ pub(crate) const JOB: &str = "job";
 /// The cores on which the two processes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// Both on one core: no core has to be woken, so the measurement is of work alone.
+    /// Both on one core: no core has to be woken, so only work is measured.
     One,
     /// Each on a separate core.
     Two,
@@ -73,7 +73,7 @@ impl Second {
         line
     }
 
-    /// Reads the line with the address at which it listens.
+    /// Reads the address at which the second process listens.
     pub(crate) fn address(&mut self) -> SocketAddr {
         let line = self.hear();
         listening_address(&line).unwrap_or_else(|| panic!("the second process said {line}"))
@@ -83,7 +83,7 @@ impl Second {
 impl Drop for Second {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends with its input; its standard error explains a failure.
+        // The process ends with its input; its standard error explains a failure.
         let _ = self.child.wait();
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Converts a graph. Loads are divided so that their sum fits. Panics if the edges do not fit.
+    /// Converts a graph. Loads are divided so that their sum fits into 31 bits. Panics if an edge
+    /// weight does not.
     pub(crate) fn new(graph: &Graph) -> Self {
         let divisor = graph.total_load() / (WEIGHT_SUM_MAX - graph.len() as i64) + 1;
         let loads: Vec<i32> =

@@ -69,7 +69,7 @@ pub(crate) fn report(actors: u32) {
     embedded::run(job, 1).expect("the population lives");
 }
 
-/// Returns the resident memory of this process.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

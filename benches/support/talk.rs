@@ -20,7 +20,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the distance to the right that the message of a round goes.
+    /// Returns how many actors to the right the receiver of a round's message is.
     fn stride(self, round: u64, size: u32) -> u32 {
         match self {
             Self::Ring => 1,

@@ -189,7 +189,7 @@ pub(crate) fn job() -> Job {
 }
 
 /// Runs `warm_up` and then measures `task` between two processes. The number of small messages is
-/// rounded so that the last is confirmed.
+/// rounded up so that the last one is confirmed.
 pub(crate) fn measure(
     spec: &GridSpec,
     emulate: bool,

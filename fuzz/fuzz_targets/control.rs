@@ -1,5 +1,5 @@
-//! Lines and files between a launcher and its nodes: control lines, bundles of invitations,
-//! addresses.
+//! Text between a launcher and its nodes (control lines, node bundles, addresses) is parsed or
+//! rejected.
 #![no_main]
 
 use gridspan::control::Control;

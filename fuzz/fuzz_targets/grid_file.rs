@@ -1,4 +1,4 @@
-//! Arbitrary grid files and emulation specs: parsed, or rejected with a message.
+//! Arbitrary grid files and emulation specs are parsed, or rejected with a message.
 #![no_main]
 
 use gridspan_topology::GridSpec;

@@ -1,4 +1,4 @@
-//! The first bytes of a connection, and probes: read or rejected.
+//! The first bytes of a connection, and probes, are read or rejected.
 #![no_main]
 
 use gridspan_runtime::net::fuzzing::{hello, probe};

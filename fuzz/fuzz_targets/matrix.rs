@@ -1,4 +1,4 @@
-//! Matrices of round trips: read or rejected with a message, and never larger than their text.
+//! Matrices of round trips are read or rejected with a message, and never larger than their text.
 #![no_main]
 
 use gridspan_topology::{RttMatrix, RttUnit};

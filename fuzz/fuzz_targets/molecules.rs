@@ -1,4 +1,4 @@
-//! Files of molecules: XYZ, PDB and LAMMPS, read or rejected with a message.
+//! Files of molecules (XYZ, PDB and LAMMPS) are read or rejected with a message.
 #![no_main]
 
 use gridspan_jobs::leanmd::io::{lammps, pdb, read, xyz};

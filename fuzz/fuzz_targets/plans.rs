@@ -1,4 +1,5 @@
-//! Snapshots of jobs, and plans as they cross the network: everything that is read is usable.
+//! Snapshots of jobs, and plans as sent over the network, are read or rejected. A plan of a
+//! broadcast that was read can be written again, and a valid snapshot gives a plan.
 #![no_main]
 
 use gridspan_balance::{Greedy, Snapshot, Strategy};

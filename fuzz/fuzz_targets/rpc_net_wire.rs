@@ -1,4 +1,4 @@
-//! Messages through a registry, and tokens: parsed or rejected.
+//! Messages between processes of a registry, and tokens, are parsed or rejected.
 #![no_main]
 
 use gridspan_rpc_net::Token;

@@ -18,7 +18,7 @@ fuzz_target!(|steps: Vec<(u8, u64, u64)>| {
             2 => drop(sender.acknowledge(&claim)),
             3 => drop(sender.resume(&claim)),
             4 => receiver.begin_bulk(one),
-            // A received frame is not larger than the maximum frame.
+            // The size of a frame is below 4 GiB.
             5 => drop(receiver.accept(class, one, other % (1 << 32))),
             6 => drop(receiver.resume()),
             _ => receiver.acknowledged(),

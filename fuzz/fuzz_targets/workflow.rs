@@ -1,5 +1,5 @@
-//! Arbitrary workflows in WfFormat: read, or rejected with a message, and never larger than their
-//! text.
+//! Arbitrary workflows in WfFormat are read, or rejected with a message, and never larger than
+//! their text.
 #![no_main]
 
 use gridspan_workflow::wfcommons::load;

@@ -115,7 +115,7 @@ impl Libraries {
     }
 }
 
-/// The library of this name, if the message of cargo is about it.
+/// Returns the library of this name, if the message of cargo is about it.
 fn rlib(message: &Value, name: &str) -> Option<PathBuf> {
     let is_library = message["reason"] == "compiler-artifact"
         && message["target"]["name"] == name

@@ -14,7 +14,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The chapters of the book, and the other documents.
+/// Returns the paths of the chapters of the book, and of the other documents.
 fn documents() -> Vec<PathBuf> {
     let chapters = fs::read_dir(root().join("docs/src")).expect("the book");
     let chapters = chapters.map(|entry| entry.expect("a file of the book").path());
@@ -25,7 +25,7 @@ fn documents() -> Vec<PathBuf> {
     all
 }
 
-/// The lines outside of code blocks.
+/// Returns the lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -35,7 +35,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of links and images: `](target)`.
+/// Returns the targets of links and images: `](target)`.
 fn links(text: &str) -> Vec<String> {
     let mut links = Vec::new();
     for line in prose(text) {
@@ -46,7 +46,7 @@ fn links(text: &str) -> Vec<String> {
     links
 }
 
-/// The anchor that mdBook and forges make of a heading.
+/// Returns the anchor that mdBook and forges make of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -59,7 +59,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_have_targets() {
     let mut broken = Vec::new();
     for document in documents() {
         let text = read(&document);

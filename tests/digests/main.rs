@@ -21,12 +21,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Number of seeds of the campaign, and the virtual seconds during which each starts new
-/// operations.
+/// Number of seeds of the campaign.
 const SEEDS: u64 = 20;
+/// Number of virtual seconds during which each seed starts new operations.
 const SECONDS: u64 = 4;
 
-/// Jobs with arguments that keep them short, and the grids on which they run.
+/// Jobs with arguments that keep them short.
 const JOBS: &[(&str, &str)] = &[
     ("bcast", "--bytes 8B,20kB,300kB --rounds 12 --root 3"),
     ("bcast", "--bytes 8B,20kB --rounds 12 --root 3 --unordered"),
@@ -44,6 +44,7 @@ const JOBS: &[(&str, &str)] = &[
     ("tsp", ""),
     ("uts", "--tree T1"),
 ];
+/// The grids on which each job runs.
 const GRIDS: &[&str] = &["1x4", "2x2,wan=5ms", "3x3,wan=20ms,rate=100mbit"];
 
 /// A run, identified by its parameters.
@@ -119,14 +120,14 @@ fn stored() -> PathBuf {
 }
 
 #[test]
-fn every_job_is_run() {
+fn every_built_in_job_has_a_digest() {
     for entry in gridspan_jobs::ENTRIES {
         assert!(JOBS.iter().any(|(name, _)| *name == entry.name), "no digest of {}", entry.name);
     }
 }
 
 #[test]
-fn runs_are_what_they_were() {
+fn runs_equal_the_stored_ones() {
     let lines = lines();
     if std::env::var_os("STORE_DIGESTS").is_some() {
         std::fs::write(stored(), lines.join("\n") + "\n").unwrap();

@@ -18,7 +18,7 @@ struct Worker;
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
     Count,
-    /// Be inside a handler for so many milliseconds.
+    /// Be inside a handler for this number of milliseconds.
     Busy(u64),
     Panic,
     /// Move to this PE.
@@ -72,7 +72,7 @@ fn everywhere() -> [Runner; 3] {
 }
 
 #[test]
-fn the_value_of_main_comes_back_from_all_drivers() {
+fn all_drivers_return_the_value_of_main() {
     let _alone = ALONE.lock();
     for run in everywhere() {
         assert_eq!(run.start(job("count"), count).wait(), Ok(4));
@@ -110,7 +110,7 @@ fn a_cancelled_job_ends() {
 }
 
 #[test]
-fn a_job_that_is_cancelled_before_it_runs_ends_too() {
+fn a_job_that_is_cancelled_before_it_runs_ends() {
     let _alone = ALONE.lock();
     for run in everywhere() {
         let running = run.start(job("for ever"), for_ever);
@@ -186,24 +186,24 @@ fn a_program_can_match_the_error_under_all_drivers() {
         let of_nowhere = run.start(job("of nowhere").coordinator_on(70), for_ever);
 
         let Err(JobError::Misuse(Misuse::MovedNowhere { pe, .. })) = misplaced.wait() else {
-            panic!("the actor may move")
+            panic!("the migration should be refused")
         };
         assert_eq!(pe, PeId(1_000));
         let Err(JobError::Grid(GridError::DuplicateIndex(index))) = of_main.wait() else {
-            panic!("an index may be used twice")
+            panic!("the repeated index should be refused")
         };
         assert_eq!(index, "Ix1(1)");
         let Err(JobError::CannotStart(StartError::NoSuchCoordinator { node, .. })) =
             of_nowhere.wait()
         else {
-            panic!("the coordinator is nowhere")
+            panic!("the missing node should be refused")
         };
         assert_eq!(node, NodeId(70));
     }
 }
 
 #[test]
-fn a_dropped_job_is_cancelled_and_a_detached_one_goes_on() {
+fn a_dropped_job_is_cancelled_and_a_detached_one_continues() {
     let _alone = ALONE.lock();
     let (ended, ends) = mpsc::channel();
     let on_end = |ended: mpsc::Sender<&'static str>, text| {
@@ -235,7 +235,7 @@ fn a_dropped_job_is_cancelled_and_a_detached_one_goes_on() {
 }
 
 #[test]
-fn a_panic_or_a_time_limit_ends_that_job_alone() {
+fn a_panic_or_a_time_limit_ends_only_its_job() {
     let _alone = ALONE.lock();
     let other = Runner::on_threads(1).start(job("other"), async |grid: Grid| {
         grid.sleep(Duration::from_millis(500)).await?;
@@ -271,7 +271,7 @@ fn warnings_come_as_events_until_the_job_ends() {
     assert!(matches!(running.wait(), Err(JobError::Stalled { .. })));
 }
 
-/// Processor time of this process, in hundredths of a second.
+/// Returns the processor time of this process, in hundredths of a second.
 #[cfg(target_os = "linux")]
 fn processor_ticks() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("the state of this process");
@@ -282,7 +282,7 @@ fn processor_ticks() -> u64 {
     fields.iter().sum()
 }
 
-/// Threads of this process, and kilobytes of memory that it has.
+/// Returns the number of threads of this process, and its resident memory in KiB.
 #[cfg(target_os = "linux")]
 fn threads_and_memory_kib() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
@@ -296,7 +296,7 @@ fn threads_and_memory_kib() -> (u64, u64) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_thousand_jobs_leave_nothing_behind() {
+fn a_thousand_jobs_leave_no_thread_and_no_memory() {
     let _alone = ALONE.lock();
     let run = |jobs: u32| {
         for _ in 0..jobs {

@@ -217,13 +217,13 @@ fn every_crate_is_listed_in_the_rules() {
 }
 
 #[test]
-fn only_code_that_is_there_for_it_reaches_out() {
+fn only_listed_files_have_external_effects() {
     let found = effects::violations(&sources());
     assert!(found.is_empty(), "rule: deciding is pure; {found:#?}");
 }
 
 #[test]
-fn the_files_of_a_type_call_each_other_in_fewer_and_smaller_circles() {
+fn circular_calls_between_the_files_of_a_type_only_shrink() {
     let line =
         |circle: &Circle| format!("{} {}: {}", circle.member, circle.of, circle.files.join(" "));
     let found: BTreeSet<String> = circles(&sources()).iter().map(line).collect();
@@ -242,7 +242,7 @@ fn the_files_of_a_type_call_each_other_in_fewer_and_smaller_circles() {
 }
 
 #[test]
-fn a_name_of_a_public_type_means_one_thing() {
+fn public_types_of_different_crates_have_different_names() {
     let line = |shared: SharedName| format!("{}: {}", shared.name, shared.files.join(" "));
     let found: BTreeSet<String> = shared_names(&sources()).into_iter().map(line).collect();
     let is_listed = |line: &str, stored: &BTreeSet<String>| {

@@ -7,9 +7,10 @@
 //! - [`NoMoves`], [`Rotate`], [`Random`]: trivial strategies, for tests and as baselines.
 //! - [`Greedy`], [`Refine`]: strategies that consider loads only. [`GridCut`]: the graph cut of
 //!   Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using Dynamic Grid
-//!   Topology-Aware Load Balancing", sites first. [`Border`]: their advice for meshes. [`Vacate`]:
-//!   the way around other users' work of Iskra, Hendrikse, van Albada, Overeinder and Sloot (2000),
-//!   "Performance Measurements on Dynamite/DPVM". [`Auto`]: the best of these, or no moves.
+//!   Topology-Aware Load Balancing", sites first. [`Border`]: the advice of the same paper for
+//!   meshes. [`Vacate`]: the method of Iskra, Hendrikse, van Albada, Overeinder and Sloot (2000),
+//!   "Performance Measurements on Dynamite/DPVM", against other users' work. [`Auto`]: the best of
+//!   these, or no moves.
 //! - [`Replicate`]: `GridCut` with replicas of deterministic actors between the sites;
 //!   [`with_replicas`] and [`predict_with`] compute the effect of replicas.
 //! - [`LeaderCut`], [`leaders`]: `GridCut` where each site cuts its part.
@@ -66,7 +67,7 @@ pub use strategies::site_distance::border_hops;
 pub use strategies::strategy::{MakeStrategy, Strategy};
 pub use strategies::vacate::Vacate;
 
-/// The fixtures use the name of the crate, as `gridspan-studies` does, which contains them too.
+/// The fixtures refer to this crate by its name, because `gridspan-studies` contains them too.
 #[cfg(test)]
 extern crate self as gridspan_balance;
 #[cfg(test)]

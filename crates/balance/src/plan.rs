@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// A list of migrations, each actor at most once.
+/// The moves of one rebalance, each actor at most once, and the replicas that begin and end.
 ///
 /// ```
 /// # use gridspan_balance::{ActorKey, ActorLoad, Edge, PeLoad, Snapshot};
@@ -33,10 +33,10 @@ use thiserror::Error;
 pub struct Plan {
     /// The migrations. They happen at once, so that their order has no meaning.
     pub moves: Vec<Move>,
-    /// Actors that get a replica, once all have moved.
+    /// Replicas that begin, once all actors have moved.
     #[serde(default)]
     pub begin: Vec<Replica>,
-    /// Actors that give up their replica. Actors that move give it up in any case.
+    /// Replicas that end. An actor that moves loses its replica in any case.
     #[serde(default)]
     pub end: Vec<Replica>,
 }
@@ -148,8 +148,8 @@ impl Plan {
         Self::of(moves)
     }
 
-    /// Returns the moves that bring each migratable actor to its PE in `mapping`. `mapping` has one
-    /// entry for each actor of the snapshot, in the same order; actors without an entry stay.
+    /// Returns the moves that bring each migratable actor to its PE in `mapping`. `mapping` is in
+    /// the order of the snapshot's actors; actors without an entry stay.
     pub fn to_mapping(snapshot: &Snapshot, mapping: &[PeId]) -> Self {
         let mut moves = Vec::new();
         for (actor, &to) in snapshot.actors.iter().zip(mapping) {
@@ -220,7 +220,7 @@ impl Plan {
         fitting
     }
 
-    /// Returns the number of actors that move, or get or lose a replica.
+    /// Returns the number of moves, and of replicas that begin or end.
     pub fn changes(&self) -> usize {
         self.moves.len() + self.begin.len() + self.end.len()
     }
@@ -266,7 +266,7 @@ impl Plan {
     }
 
     /// Returns the PE of each actor of `snapshot`, in its order, after the plan is carried out.
-    /// Fails if it cannot be.
+    /// Fails if the moves do not fit the snapshot.
     pub fn mapping(&self, snapshot: &Snapshot) -> Result<Vec<PeId>, PlanError> {
         let targets = self.checked_targets(snapshot)?;
         Ok(snapshot
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn placing_moves_who_may_move_and_is_elsewhere() {
+    fn placing_moves_migratable_actors_that_are_elsewhere() {
         // The last actor cannot migrate.
         let plan = Plan::placing(&snapshot(&[0, 1, 2, 3]), |_| PeId(1));
 
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_taken_back_gives_back_the_replicas_of_an_actor_that_has_moved() {
+    fn undoing_a_plan_restores_the_replica_of_an_actor_that_has_moved() {
         let plan = Plan { begin: vec![replica(1, 2)], ..Plan::of(vec![step(1, 1, 0)]) };
         let mut after = deterministic();
         (after.actors[1].pe, after.replicas) = (PeId(0), plan.replicas(&deterministic()));
@@ -396,14 +396,14 @@ mod tests {
     }
 
     #[test]
-    fn replicas_that_do_not_fit_are_refused_and_left_out_when_a_plan_is_taken_back() {
+    fn replicas_that_do_not_fit_are_refused_and_left_out_of_an_undo() {
         let refused = |begin: Replica| {
             let plan = Plan { begin: vec![begin], ..Plan::none() };
             assert_eq!(plan.still_fitting(&deterministic()).changes(), 0);
             plan.validate(&deterministic()).is_err()
         };
         assert!(refused(replica(0, 0)), "it lives there");
-        assert!(refused(replica(1, 2)), "it has one");
+        assert!(refused(replica(1, 2)), "it has a replica");
         assert!(refused(replica(9, 0)), "there is no such actor");
         let plan = Plan { begin: vec![replica(2, 0)], ..Plan::none() };
         assert!(plan.validate(&deterministic()).is_err(), "it is not deterministic");

@@ -41,7 +41,7 @@ pub struct Explanation {
     /// Decrease of its messages between sites, once all moves are done; negative if they become
     /// more. A message counts at both of its ends.
     pub wide_area_saved: i64,
-    /// Decrease of its messages between PEs, counted alike.
+    /// Decrease of its messages between PEs, counted in the same way.
     pub between_pes_saved: i64,
     /// Load of its PE, relative to the PE's fair share.
     pub from_fullness: f64,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_counts_what_moves_and_what_crosses() {
+    fn a_report_counts_moves_and_messages_between_sites() {
         // A chain of ten messages each; PEs 0 and 1 are one site.
         let snapshot = snapshot(&[0, 2, 1, 3, 3]);
         let plan = plan(&snapshot, &[(1, 0)]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_and_foreign_loads_are_reasons_too() {
+    fn load_and_foreign_load_are_reasons_for_moves() {
         let mut snapshot = snapshot(&[0, 0, 0, 0, 3]);
         snapshot.edges.clear();
         let plan = plan(&snapshot, &[(3, 1)]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_survives_being_stored() {
+    fn a_stored_report_is_read_back_unchanged() {
         let snapshot = snapshot(&[0, 2, 1, 3, 3]);
         let plan = plan(&snapshot, &[(1, 0)]);
         let report = PlanReport::of(&snapshot, &plan, &CostModel::default()).unwrap();

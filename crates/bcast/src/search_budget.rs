@@ -37,7 +37,7 @@ impl<'a> SearchBudget<'a> {
         }
     }
 
-    /// A part of this budget that begins now, with its own limit; evaluations count for both.
+    /// A part of this budget that begins now, with a separate limit; evaluations count for both.
     pub fn part(&self, limit: Option<f64>) -> Self {
         Self {
             evaluations: Rc::clone(&self.evaluations),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_of_the_callers_ends_it() {
+    fn the_clock_of_the_caller_ends_the_budget() {
         let now = Cell::new(5);
         let clock = || Duration::from_secs(now.get());
         let budget = SearchBudget::time(Duration::from_secs(3), &clock);

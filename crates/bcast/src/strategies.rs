@@ -44,7 +44,7 @@ pub struct Request<'a> {
     pub sites: &'a [u32],
     /// The node that sends.
     pub root: u32,
-    /// Size of the message.
+    /// Size of the message, in bytes.
     pub bytes: u64,
     /// The seed of the search.
     pub seed: u64,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_strategy_reaches_every_node_from_every_kind_of_root_and_repeats_itself() {
+    fn every_strategy_reaches_every_node_from_any_root_and_is_reproducible() {
         let network = network();
         let members: Vec<NodeId> = (0..64).map(NodeId).collect();
         for &name in NAMES {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn the_error_for_an_unknown_name_lists_the_known_names() {
         let message = by_name("magic").err().unwrap().to_string();
 
         assert!(message.starts_with("there is no strategy `magic`; write one of star, binomial, "));

@@ -11,7 +11,7 @@ use gridspan::Settings;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-/// Numbers of local processes that are compared if no place is given.
+/// Numbers of local processes that are measured if no place is given.
 const NODES: [u32; 3] = [2, 4, 8];
 
 /// Runs the benchmark.

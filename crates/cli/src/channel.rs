@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 /// The node's end of the pipe, to be dropped once its process has started.
 pub(crate) enum NodeEnd {
-    /// The process inherits it.
+    /// The process inherits the pipe.
     Inherited { _pipe: PipeReader },
-    /// It is the standard input of the process, because `ssh` forwards nothing else.
+    /// The pipe is the standard input of the process, because `ssh` forwards nothing else.
     Stdin,
 }
 

@@ -65,7 +65,7 @@ fn table(nodes: &[PlannedNode<'_>]) -> String {
     let host = width("HOST", |node| node.host.len());
     let mut text = format!("{:site$}  {:host$}  {:>5}  PES\n", "SITE", "HOST", "NODE");
     for (at, node) in nodes.iter().enumerate() {
-        // A name equal to the one above is left out.
+        // The site is left out if it is the one of the line above.
         let is_same_site = at > 0 && nodes[at - 1].site == node.site;
         let shown = if is_same_site { "" } else { node.site };
         let (node_number, pes) = (node.node, node.pe_range());
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_a_line_for_every_node_below_its_site() {
+    fn the_table_has_a_line_for_every_node_and_names_each_site_once() {
         let spec = GridSpec::from_emulate("2x2x3").unwrap();
         let mut text = vec![];
         print(&spec, false, &mut text).unwrap();
@@ -94,7 +94,7 @@ b     b1        2  6-8
     }
 
     #[test]
-    fn json_has_a_line_for_every_node_with_a_version() {
+    fn json_has_a_line_with_a_version_for_every_node() {
         let spec = GridSpec::from_emulate("1x2").unwrap();
         let mut text = vec![];
         print(&spec, true, &mut text).unwrap();

@@ -26,11 +26,13 @@ pub(crate) enum CliError {
         name: String,
         /// Jobs with similar names.
         near: Vec<&'static str>,
-        /// Whether a file of that name lies in the current directory.
+        /// Whether a file of that name is in the current directory.
         is_file: bool,
     },
     /// An option of gridctl follows the job's name.
-    #[error("the job `{job}` has no option `{option}`; it is an option of gridctl: write it before the job's name")]
+    #[error(
+        "the job `{job}` has no option `{option}`; it is an option of gridctl: write it before the job's name"
+    )]
     Misplaced {
         /// The option.
         option: String,
@@ -45,7 +47,7 @@ pub(crate) enum CliError {
         /// Its name.
         name: String,
     },
-    /// Nodes cannot run in a folder.
+    /// Nodes cannot run in the folder of `--wdir`.
     #[error("--wdir: cannot run in {}: {error}", .path.display())]
     Folder {
         /// The folder.
@@ -87,7 +89,7 @@ pub(crate) enum CliError {
         /// The reason.
         reason: String,
     },
-    /// Plain GridRPC is asked to map a group of calls, but it places them one by one.
+    /// Plain GridRPC cannot map a group of calls, because it maps each call separately.
     #[error("on real servers a workflow is a group, which `gridrpc` does not map")]
     Individual,
     /// A remote call failed.
@@ -97,7 +99,7 @@ pub(crate) enum CliError {
         #[from]
         failure: RpcError,
     },
-    /// A file of round trips cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
     Read {
         /// Its path.
@@ -122,7 +124,7 @@ pub(crate) enum CliError {
     /// The flags name no place to start nodes.
     #[error("--probe needs a place to start nodes")]
     NoPlace,
-    /// The nodes that were to measure have failed, which was reported, or were interrupted.
+    /// The measuring nodes failed, as already reported, or were interrupted.
     #[error("the links could not be measured")]
     NotMeasured {
         /// The exit code of the measurement.
@@ -150,7 +152,7 @@ pub(crate) enum CliError {
         /// Its path.
         path: PathBuf,
     },
-    /// There is no invitation left to the job, or to a site.
+    /// There is no invitation left to the job, or to the requested site.
     #[error("there is no invitation to join `{id}` left{}", .site.as_ref().map(|site| format!(" at site `{site}`")).unwrap_or_default())]
     NotInvited {
         /// The job.
@@ -170,7 +172,7 @@ pub(crate) enum CliError {
         /// The job.
         id: String,
     },
-    /// A picture cannot be written.
+    /// A file cannot be written.
     #[error("cannot write {}: {error}", .path.display())]
     Write {
         /// Its path.
@@ -187,7 +189,7 @@ pub(crate) enum CliError {
     /// A grid has more servers than the limit.
     #[error("{servers} servers are too many to map to")]
     TooManyServers {
-        /// Its servers.
+        /// Number of its servers.
         servers: usize,
         /// Largest number of servers.
         limit: usize,
@@ -223,9 +225,9 @@ pub(crate) enum CliError {
     /// A grid is too large to plan for.
     #[error("{nodes} nodes in {clusters} clusters are too many to plan a broadcast for")]
     TooLarge {
-        /// Its nodes.
+        /// Number of its nodes.
         nodes: usize,
-        /// Its clusters.
+        /// Number of its clusters.
         clusters: usize,
         /// Largest numbers of nodes and of clusters.
         limits: [usize; 2],
@@ -275,13 +277,13 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Returns a function for `map_err` that wraps a refusal of the system.
+    /// Returns a function for `map_err` that wraps an error of the system.
     pub(crate) fn system(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::System { what, error }
     }
 
-    /// Whether the reader of the output has gone, as behind `| head`, which is not an error of the
-    /// user.
+    /// Whether the reader of the output has closed it, as `| head` does. This is not an error of
+    /// the user.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::System { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -301,7 +303,8 @@ impl CliError {
         };
     }
 
-    /// Returns 2 for usage errors, 1 for a machine that refuses, 0 for requested help.
+    /// Returns 0 for requested help, 2 for usage errors, [`EXIT_PIPE`] for a broken pipe, the
+    /// measurement's own code, at least 1, for [`Self::NotMeasured`], and 1 for other failures.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_broken_pipe() => ExitCode::from(EXIT_PIPE),

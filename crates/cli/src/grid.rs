@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) driver: DriverName,
     /// The grid.
     pub(crate) grid: Described,
-    /// Whether its links are emulated.
+    /// Whether the grid's links are emulated.
     pub(crate) is_emulated: bool,
 }
 
@@ -98,7 +98,8 @@ pub(crate) fn of_sim(args: &SimArgs) -> Result<Described, CliError> {
     Ok(described.unwrap_or_else(|| Described::pes(cores())))
 }
 
-/// Returns the grid of a file or a shorthand, else that of the environment, if there is one.
+/// Returns the grid of a file or a shorthand. If neither is given, returns the grid of the
+/// environment, if there is one.
 pub(crate) fn described(
     file: Option<&Path>,
     emulate: Option<&str>,
@@ -149,7 +150,7 @@ mod tests {
     use gridspan_topology::NodeId;
 
     #[test]
-    fn named_sites_have_their_nodes_here() {
+    fn nodes_of_named_sites_run_on_this_machine() {
         let site = |text: &str| text.parse::<SiteArg>().unwrap();
         let Described { spec, variable } = named(&[site("delft:2"), site("urbana")]).unwrap();
         let layout = spec.layout();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_in_a_shorthand_is_no_path() {
+    fn a_fraction_in_a_shorthand_is_not_a_path() {
         for path in ["./grid", "grids/2x2", "grid.toml", "a,b/grid.toml", "2x2/grid"] {
             assert!(is_path(path), "{path}");
         }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn local_nodes_have_a_pe_each() {
+    fn each_local_node_has_one_pe() {
         let Described { spec, .. } = local(3).unwrap();
         assert_eq!((spec.layout().node_count(), spec.layout().pe_count()), (3, 3));
     }

@@ -22,7 +22,7 @@ const SSH_VARIABLE: &str = "GRIDCTL_SSH";
 /// exists there, and moves the launcher's channel to a separate descriptor, so that a program that
 /// prints its standard input prints no keys.
 const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
-/// The script for a program whose folder must exist.
+/// As [`BEGIN`], for the folder of `--wdir`, which must exist.
 const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
@@ -35,8 +35,10 @@ pub(crate) struct Hosts {
     ssh: Vec<OsString>,
     /// For each node, the other host that it runs on; `None` for a node here.
     remote: Vec<Option<RemoteHost>>,
-    /// Address at which nodes here receive from others; `None` if all nodes are here.
+    /// Address at which nodes here receive from others; `None` unless some nodes are here and some
+    /// elsewhere.
     own: Option<IpAddr>,
+    /// Port of each node; 0 if the system chooses one.
     ports: Vec<u16>,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the arguments that make `ssh` pass a gateway.
+    /// Returns the arguments that make `ssh` connect through a gateway.
     pub(crate) fn gateway_arguments(&self, gateway: Option<&str>) -> Vec<String> {
         match (gateway, &self.proxy) {
             (None, _) => vec![],
@@ -74,7 +76,7 @@ impl Hosts {
         Self { ssh: vec![], remote: vec![], own: None, ports: vec![] }
     }
 
-    /// Looks up the hosts of `spec`. `ssh` is the command to run in place of `ssh`.
+    /// Looks up the hosts of `spec`. The argument `ssh` is the value of the flag `--ssh`.
     pub(crate) fn of(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
         let mut known = BTreeMap::new();
         let mut remote = vec![];
@@ -111,8 +113,8 @@ impl Hosts {
         spec.hosts().next().is_some_and(|(_, host)| is_here(host))
     }
 
-    /// Returns the largest number of these nodes per core on any machine. Other hosts are assumed
-    /// to have as many cores as this one.
+    /// Returns the largest number of these nodes per core on any host, rounded up. Other hosts are
+    /// assumed to have as many cores as this one.
     pub(crate) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
         let mut counts: BTreeMap<Option<&str>, u32> = BTreeMap::new();
         nodes.for_each(|node| *counts.entry(self.remote(node)).or_default() += 1);
@@ -137,7 +139,7 @@ impl Hosts {
         Some((address, port).into())
     }
 
-    /// Returns the address at which others reach a node that listens on all interfaces of its host.
+    /// Returns the address at which others reach a node on another host; `None` if it runs here.
     pub(crate) fn address(&self, node: NodeId) -> Option<IpAddr> {
         Some(self.host(node)?.address)
     }
@@ -183,13 +185,15 @@ impl Hosts {
         Ok(command)
     }
 
-    /// Returns the host or gateway to which a connection is opened for a node that runs elsewhere.
+    /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
+    /// runs here.
     pub(crate) fn entry(&self, node: NodeId) -> Option<&str> {
         let host = self.host(node)?;
         Some(host.gateway.as_ref().unwrap_or(&host.name))
     }
 
-    /// Returns the command that logs in on the other host that a node runs on.
+    /// Returns the command that logs in on the other host that a node runs on; `None` if the node
+    /// runs here.
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
@@ -245,12 +249,13 @@ fn is_here(host: &str) -> bool {
         || host.parse().is_ok_and(is_own)
 }
 
-/// Whether an address that others can reach belongs to this machine: only then can it be bound.
+/// Whether an address belongs to this machine, so that it can be bound, and other hosts can reach
+/// it: it is neither a loopback address nor unspecified.
 fn is_own(address: IpAddr) -> bool {
     !address.is_loopback() && !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Looks up the address of a host, without the user name for ssh.
+/// Looks up the address of a host, whose name may begin with a user for ssh.
 fn resolve(host: &str) -> Result<IpAddr, CliError> {
     let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
     let failed = |error| CliError::Address { host: host.to_owned(), error };
@@ -261,7 +266,7 @@ fn resolve(host: &str) -> Result<IpAddr, CliError> {
     best.map(SocketAddr::ip).ok_or_else(nothing)
 }
 
-/// Returns this machine's source address for packets to `host`, at which `host` reaches it.
+/// Returns the source address of this machine's packets to `host`, at which `host` can reach it.
 fn own_address(host: &RemoteHost) -> Result<IpAddr, CliError> {
     let unspecified: IpAddr = match host.address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -280,7 +285,7 @@ fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
-/// Quotes a word so that a shell, here or on the other host, reads it back.
+/// Quotes a word so that a shell reads it as this one word.
 pub(crate) fn quoted(word: &OsStr) -> OsString {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./=:,@%+-".contains(byte);
     if !word.is_empty() && word.as_bytes().iter().all(is_plain) {
@@ -311,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_its_names_and_others_are_not() {
+    fn this_machine_is_recognised_by_its_names() {
         assert!(all_here(&spec("[site.a]\nhosts = [\"localhost\", \"127.0.0.1\"]")));
         let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
         assert!(is_here(&own));
         assert!(!all_here(&spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]")));
         assert!(!is_here("user@localhost"), "another user is reached by ssh");
-        assert!(!is_here("127.0.0.2"), "grids for tests are made of such addresses");
+        assert!(!is_here("127.0.0.2"), "tests use such addresses as other hosts");
         // Addresses for documentation belong to no machine (RFC 5737). Nothing is sent.
         assert!(!is_here("192.0.2.1"));
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_elsewhere_are_started_by_ssh_and_those_here_are_not() {
+    fn only_nodes_elsewhere_are_started_by_ssh() {
         let spec = spec(
             "[site.a]\nhosts = [\"localhost\"]\n\
              [site.b]\nhosts = [\"me@127.0.0.2\", \"127.0.0.3\"]\ngateway = \"127.0.0.3\"\nport = 7000",
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_here_nothing_listens_to_the_outside() {
+    fn nodes_listen_on_loopback_only_if_all_are_here() {
         let hosts =
             Hosts::of(&spec("[site.a]\nhosts = [\"localhost\"]\nport = 7000"), None).unwrap();
         assert_eq!((hosts.listen(NodeId(0)), Hosts::here().listen(NodeId(0))), (None, None));

@@ -1,12 +1,12 @@
-//! Invitations to a running job: files with all that a node needs to join it, which only the job's
-//! user can read.
+//! Invitations to a running job: files that contain all that a node needs to join it, and that only
+//! the job's user can read.
 //!
 //! Once the job's nodes listen, the launcher writes the requested number of invitations. Each is
 //! for one node, with a fixed number at one site, and has its own certificate, so that the key of
-//! the job's authority stays with the launcher. The process that removes a file holds its
-//! invitation exclusively. Unused invitations are removed when the job ends. A file may be carried
-//! to another machine from which the job's nodes can be reached; it contains a private key and must
-//! be protected like one.
+//! the job's authority stays with the launcher. Only the process that removes a file may use its
+//! invitation. Unused invitations are removed when the job ends. A file may be copied to another
+//! machine from which the job's nodes can be reached. It contains a private key and must be
+//! protected like one.
 //!
 //! The program must be the job's own, byte for byte: types are identified by their position in it,
 //! and a rebuilt program may interpret the same bytes differently.
@@ -21,19 +21,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Version of the file; others are not read.
+/// Version of the file. Files of other versions are not read.
 const VERSION: u32 = 3;
 
 /// All that one node needs to join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// Path of the program; its arguments, folder, and variables in addition to the user's follow.
+    /// Path of the program.
     program: PathBuf,
-    /// Contents of the program, so that a different one is detected.
+    /// Fingerprint of the program, by which a different program is detected.
     contents: Contents,
+    /// Arguments of the program.
     arguments: Vec<OsString>,
+    /// Folder in which the job's nodes run.
     folder: PathBuf,
+    /// Variables to set in addition to the user's.
     variables: Vec<(String, OsString)>,
     /// Identity of the node.
     pub(crate) bundle: NodeBundle,
@@ -42,7 +45,7 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// Creates an invitation to run the program of `command`, which has these contents.
+    /// Creates an invitation to run the program of `command`, which has the fingerprint `contents`.
     pub(crate) fn new(
         command: &Command,
         contents: Contents,
@@ -71,7 +74,7 @@ impl Invitation {
         self
     }
 
-    /// Whether the program is that of the job.
+    /// Whether the file at the program's path is the job's program.
     pub(crate) fn fits(&self) -> io::Result<bool> {
         self.contents.are_of(&self.program)
     }
@@ -96,7 +99,7 @@ impl Invitation {
         command
     }
 
-    /// Writes it to the folder in which other processes of the user look for it.
+    /// Writes the invitation to the folder in which the user's `gridctl join` looks for it.
     pub(crate) fn write(&self, id: &str) -> io::Result<()> {
         let name = format!("{}{:010}", invitation_prefix(id), self.bundle.identity.node.0);
         let (path, new) = (folder()?.join(&name), folder()?.join(format!(".{name}")));
@@ -105,10 +108,11 @@ impl Invitation {
         fs::rename(new, path)
     }
 
-    /// Reads the invitation in a file, which is kept.
+    /// Reads the invitation in a file, and keeps the file.
     pub(crate) fn read_file(path: &Path) -> io::Result<Self> {
-        let malformed =
-            || io::Error::new(io::ErrorKind::InvalidData, "it is not an invitation of this version");
+        let malformed = || {
+            io::Error::new(io::ErrorKind::InvalidData, "it is not an invitation of this version")
+        };
         fs::metadata(path)?;
         read(path).ok_or_else(malformed)
     }
@@ -118,11 +122,12 @@ impl Invitation {
         Ok(!invitations(&folder()?, id)?.is_empty())
     }
 
-    /// Takes the first invitation to a job that `is_wanted` accepts, if there is one.
+    /// Takes the first invitation to a job that `is_wanted` accepts, if there is one, and removes
+    /// its file.
     pub(crate) fn take(id: &str, is_wanted: impl Fn(&Self) -> bool) -> io::Result<Option<Self>> {
         for path in invitations(&folder()?, id)? {
             if let Some(invitation) = read(&path).filter(&is_wanted)
-                // The process that removes the file has the invitation.
+                // Only the process that removes the file may use the invitation.
                 && fs::remove_file(&path).is_ok()
             {
                 return Ok(Some(invitation));
@@ -137,25 +142,27 @@ fn read(path: &Path) -> Option<Invitation> {
     (read.version == VERSION).then_some(read)
 }
 
-/// Distinguishes one build of a program from another.
+/// Fingerprint of a program, which distinguishes one build from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contents {
+    /// Length of the file.
     bytes: u64,
+    /// Time of its last modification; `None` if the system does not tell.
     modified: Option<SystemTime>,
-    /// SHA-256.
+    /// SHA-256 of its bytes.
     digest: Vec<u8>,
 }
 
 impl Contents {
-    /// Computes the contents of a file.
+    /// Computes the fingerprint of a file.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         let digest = digest(path)?;
         Ok(Self { bytes: metadata.len(), modified: metadata.modified().ok(), digest })
     }
 
-    /// Whether a file has these contents. A file of the same length and modification time is taken
-    /// for the same file of the same machine, and not read.
+    /// Whether a file has this fingerprint. If length and modification time are equal, the file is
+    /// assumed to be the same one, and is not read.
     fn are_of(&self, path: &Path) -> io::Result<bool> {
         let metadata = fs::metadata(path)?;
         if metadata.len() != self.bytes {
@@ -186,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_copy_is_the_same_program_and_a_rebuilt_one_is_not() {
+    fn a_copy_of_the_program_fits_and_a_rebuilt_program_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let [own, copy, other] = ["own", "copy", "other"].map(|name| folder.path().join(name));
         for (path, text) in [(&own, "abc"), (&copy, "abc"), (&other, "abd")] {

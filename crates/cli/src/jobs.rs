@@ -19,7 +19,7 @@ pub(crate) fn list(to: &mut impl Write) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the names of jobs that are similar to `name`, nearest first.
+/// Returns the names of up to [`OFFERED_MAX`] jobs that are similar to `name`, nearest first.
 pub(crate) fn near(name: &str) -> Vec<&'static str> {
     nearest(name, ENTRIES.iter().map(|entry| entry.name))
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_job_has_a_line_of_its_own() {
+    fn every_job_has_one_line() {
         let mut list_text = vec![];
         list(&mut list_text).unwrap();
         let list_text = String::from_utf8(list_text).unwrap();
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_near_are_found_and_others_are_not() {
+    fn only_similar_names_are_found() {
         let known = ["leanmd", "pingpong", "ring", "stencil"];
         assert_eq!(nearest("rign", known.into_iter()), ["ring"]);
         assert_eq!(nearest("pinpong", known.into_iter())[0], "pingpong");

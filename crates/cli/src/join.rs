@@ -35,7 +35,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
         Err(error) => return Err(CliError::Start { path, error }),
     }
     if let Some(path) = &args.invitation {
-        // The process that removes the file has the invitation.
+        // Only the process that removes the file may use the invitation.
         fs::remove_file(path)
             .map_err(|error| CliError::Invitation { path: path.clone(), error })?;
     }
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
     invitation.bundle.guest = Some(args.pes.get());
     invitation.bundle.listen =
         first.map(towards).transpose().map_err(CliError::system("find a route to the job"))?;
-    // Signals are watched before the process starts, so that its end is not missed.
+    // Signals are watched before the node's process starts, so that its end is not missed.
     let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
     let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     let mut command = invitation.command();
@@ -64,12 +64,13 @@ fn lost(error: io::Error) -> CliError {
     CliError::System { what: "talk to the node", error }
 }
 
-/// Takes an invitation to the requested job and site.
+/// Takes an invitation to the requested site of the requested job.
 fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
     let running = status::running().map_err(CliError::system("look for running jobs"))?;
     let job = match &args.job {
         Some(id) => running.iter().find(|status| status.id == *id),
-        // The latest job with an invitation left, or else the latest job, which the error names.
+        // The latest job with an invitation left; if there is none, the latest job, which the
+        // error names.
         None => {
             let takes_guests = |id: &str| Invitation::are_left(id).unwrap_or_default();
             running.iter().rfind(|status| takes_guests(&status.id)).or(running.last())
@@ -95,7 +96,7 @@ fn towards(address: SocketAddr) -> io::Result<SocketAddr> {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Sends nothing: it only makes the system choose the interface.
+    // `connect` sends nothing: it only makes the system choose the interface.
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(address)?;
     Ok((socket.local_addr()?.ip(), 0).into())
@@ -107,7 +108,7 @@ fn introduce(invitation: &Invitation, pipe: &mut PipeWriter) -> io::Result<()> {
     pipe.flush()
 }
 
-/// Prints the node's output, and how it failed.
+/// Prints the node's output, and the reason if the job failed.
 fn pass_on(from: impl BufRead) {
     for line in from.split(b'\n').map_while(Result::ok) {
         let mark = line.strip_prefix(MARK.as_bytes());
@@ -138,10 +139,10 @@ fn attend(
                 ));
             }
         } else if std::mem::replace(&mut is_leaving, true) {
-            // It may have ended just now.
+            // The node may have ended just now.
             let _ = node.kill();
         } else {
-            // It may have ended just now.
+            // The node may have ended just now.
             let _ = pipe.write_all(LEAVE.as_bytes()).and_then(|()| pipe.flush());
         }
     }

@@ -20,7 +20,7 @@ pub(crate) fn init(verbose: u8) {
         .init();
 }
 
-/// Returns the value of RUST_LOG that is equivalent to `-v`; `None` without it.
+/// Returns the value of RUST_LOG that is equivalent to this number of `-v` flags; `None` for 0.
 pub(crate) fn directives(verbose: u8) -> Option<&'static str> {
     match verbose {
         0 => None,

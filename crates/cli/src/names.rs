@@ -3,7 +3,7 @@
 use gridspan_topology::{GridSpec, GroupId, Hierarchy, NodeId};
 use std::collections::BTreeSet;
 
-/// Number of characters after which a list of names is cut; `--json` prints all of it.
+/// Number of characters after which a list of names is cut; `--json` prints the whole list.
 const LIST_CHARACTERS_MAX: usize = 48;
 /// Largest number of sites in the name of a group; further sites are counted.
 const SITES_MAX: usize = 3;
@@ -19,7 +19,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Creates the names in a grid: nodes by host, or by site and number where a host runs several.
+    /// Creates the names in a grid. Nodes are named by host or, if any host runs several nodes, all
+    /// by site and number.
     pub(crate) fn of_grid(hierarchy: &Hierarchy, spec: &GridSpec) -> Self {
         let layout = spec.layout();
         let hosts: BTreeSet<&str> = spec.hosts().map(|(_, host)| host).collect();
@@ -55,8 +56,8 @@ impl Names {
     }
 }
 
-/// Names groups after their site, cluster or node. Other groups are numbered within their parent:
-/// `2`, `2.1`.
+/// Names groups after their site, cluster or node. Other groups are numbered within their parent,
+/// such as `2` and `2.1`; an only child has the name of its parent.
 fn groups(
     hierarchy: &Hierarchy,
     named: impl Fn(&[NodeId]) -> Option<String>,
@@ -92,7 +93,8 @@ fn groups(
     names
 }
 
-/// Returns the common name of nodes of a grid, if they have one.
+/// Returns the name of a group: that of its site or cluster, or those of several sites, such as
+/// `a+b`. Returns `None` for a part of a site that is not a cluster.
 fn in_grid(spec: &GridSpec, members: &[NodeId]) -> Option<String> {
     let layout = spec.layout();
     let sites: BTreeSet<_> = members.iter().map(|&node| layout.site_of_node(node)).collect();
@@ -124,7 +126,8 @@ fn numbered(name: &str) -> Option<(&str, &str, u64)> {
     Some((stem, number, number.parse().ok()?))
 }
 
-/// Abbreviates consecutive names: `d[01-16]`, `u1, u2`, and the beginning of a long list.
+/// Abbreviates a list of names: `d[01-16]` for consecutive ones, and `u1, u3` for others. Of a long
+/// list, only the beginning and the number of further names remain.
 pub(crate) fn abbreviated<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut pieces: Vec<(String, usize)> = vec![];
     let mut names = names.peekable();
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_a_row_become_a_range() {
+    fn consecutive_numbers_become_a_range() {
         assert_eq!(short(&["d01", "d02", "d03"]), "d[01-03]");
         assert_eq!(short(&["d9", "d10", "e1", "x"]), "d[9-10], e1, x");
         assert_eq!(short(&["d1", "d3"]), "d1, d3");
@@ -184,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_cut_and_counted() {
+    fn a_long_list_is_cut_and_the_rest_is_counted() {
         let names: Vec<String> = (0..100).map(|n| format!("host-{}", n * 2)).collect();
         let text = short(&names.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(text, "host-0, host-2, host-4, host-6, host-8, host-10, 94 more");
     }
 
     #[test]
-    fn groups_are_called_after_sites_and_clusters() {
+    fn groups_are_named_after_sites_and_clusters() {
         let spec = GridSpec::from_toml(
             "[site.a.cluster.x]\nhosts = [\"x[1-2]\"]\n[site.a.cluster.y]\nhosts = [\"y1\"]\n\
              [site.b]\nhosts = [\"b1\"]",

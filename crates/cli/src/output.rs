@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Name by which a picture goes to standard output.
+/// Path of a picture that stands for standard output.
 const STDOUT: &str = "-";
 
 /// Beginning of the message with which `print!` panics about standard output.
 const CANNOT_PRINT: &str = "failed printing to stdout: ";
 /// Makes this process end silently when a job inside it prints and the reader has closed the
-/// output, and with an error when there is no room. Jobs print with `println!`, which panics.
+/// output, and with an error when printing fails for another reason. Jobs print with `println!`,
+/// which panics.
 pub(crate) fn end_where_nobody_reads() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -26,7 +27,7 @@ pub(crate) fn end_where_nobody_reads() {
             }
             Some(reason) => {
                 let hint = "make room, or send the output elsewhere";
-                // Standard error may be another file.
+                // Standard error may still be writable.
                 let _ = writeln!(
                     io::stderr(),
                     "error: cannot write the output: {reason}\nhint: {hint}"
@@ -38,8 +39,8 @@ pub(crate) fn end_where_nobody_reads() {
     }));
 }
 
-/// Prints to standard output, which may have been closed. `what` names the operation in an
-/// error.
+/// Prints to standard output. It is not an error if the reader has closed it. `what` names the
+/// operation in an error.
 pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -13,7 +13,7 @@ pub(crate) static PROBE: Entry =
 
 /// Interval between checks whether all links are known.
 const LOOK: Duration = Duration::from_millis(250);
-/// Number of checks after which missing links are not worth more waiting: a link that was too fast
+/// Number of checks after which the job no longer waits for missing links: a link that was too fast
 /// for a train of packets is not tried again for a minute.
 const LOOKS_MAX: u32 = 40;
 

@@ -34,8 +34,8 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Interprets the words of a command. A first word with a `/` is a path, any other the name of
-    /// a built-in job. The arguments of a built-in job are checked.
+    /// Interprets the words of a command. A first word with a `/` is a path; any other is the name
+    /// of a built-in job, whose arguments are checked.
     pub(crate) fn resolve(command: Option<&Command>) -> Result<Self, CliError> {
         let Some((first, rest)) = command.and_then(|command| command.words().split_first()) else {
             return Err(CliError::NoProgram);
@@ -61,7 +61,7 @@ impl Program {
         Self::BuiltIn { entry: &PROBE, arguments: vec![] }
     }
 
-    /// Whether gridctl contains it.
+    /// Whether the program is a job that gridctl contains.
     pub(crate) fn is_built_in(&self) -> bool {
         matches!(self, Self::BuiltIn { .. })
     }
@@ -120,7 +120,7 @@ impl Program {
         Ok(command)
     }
 
-    /// Runs the job in this process, or replaces this process by the program.
+    /// Runs a built-in job in this process, or replaces this process by the user's program.
     pub(crate) fn run_or_become(
         &self,
         start: &Start,

@@ -11,7 +11,7 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Formats a number with three digits, such as `0.104`, `10.4` or `1040`.
+/// Formats a number with about three significant digits, such as `0.104`, `10.4` or `1040`.
 pub(crate) fn digits(number: f64) -> String {
     match number.abs() {
         0.0 => "0".to_owned(),

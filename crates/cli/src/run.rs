@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
     }
-    // Without links, no launcher is needed.
+    // A single node has no links, and needs no launcher.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
         let variables = variables(&place.grid, &settings, verbose);
@@ -70,7 +70,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
 }
 
-/// Checks, before anything runs, that the measurements for rebalances can be written.
+/// Creates the file for the measurements of rebalances, if one is requested, so that an error shows
+/// before anything runs.
 pub(crate) fn check_dump(settings: &Settings) -> Result<(), CliError> {
     let Some(path) = &settings.balance_dump else { return Ok(()) };
     let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -87,7 +88,7 @@ pub(crate) fn processes(
     Ok(match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            // If links are emulated, all hosts are this machine, whatever their names.
+            // If links are emulated, hosts of all names are this machine.
             let hosts = match is_emulated {
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,

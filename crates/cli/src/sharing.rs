@@ -1,4 +1,5 @@
-//! Connections of `ssh` that several nodes share: one for the nodes of a host, one for a gateway.
+//! Connections of `ssh` that several nodes share: one for up to ten nodes of a host, and one for a
+//! gateway.
 //!
 //! A master (`ControlMaster` of ssh_config(5)) is opened first, goes to the background once it is
 //! authenticated, and has a socket in a private folder. The `ssh` of a node finds the socket
@@ -30,22 +31,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Number of sessions over one connection, which sshd accepts (`MaxSessions` of sshd_config(5)).
+/// Largest number of sessions over one connection: the default of sshd (`MaxSessions` of
+/// sshd_config(5)).
 const SESSIONS_MAX: usize = 10;
-/// Number of hosts or gateways to which connections are opened at the same time.
+/// Largest number of hosts or gateways to which connections are opened at the same time.
 const ENTRIES_MAX: usize = 16;
-/// Number of hosts behind one gateway to which connections are opened at the same time.
+/// Largest number of hosts behind one gateway to which connections are opened at the same time.
 const HOSTS_MAX: usize = 8;
-/// Time until all connections must be open.
+/// Time limit for opening all connections.
 const OPEN_MAX: Duration = Duration::from_secs(20);
-/// Time until a connection must be closed.
+/// Time limit for closing a connection.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Interval between checks whether a connection is open.
 const LOOK: Duration = Duration::from_millis(10);
-/// Longest path of a socket: the system allows 108 bytes, of which `ssh` adds 17 while it creates
-/// it.
+/// Longest path of a socket: the system allows 108 bytes, and `ssh` appends 17 while it creates the
+/// socket.
 const PATH_BYTES_MAX: usize = 90;
-/// Time for which an unused master stays: longer than all nodes take to start.
+/// Option by which an unused master stays for 120 s, longer than all nodes take to start.
 const PERSIST: &str = "ControlPersist=120";
 const CONNECT_TIMEOUT: &str = "ConnectTimeout=10";
 
@@ -95,7 +97,7 @@ impl Drop for Master {
     }
 }
 
-/// Time limit for opening connections.
+/// Time limit for opening or closing connections.
 struct Patience<'a> {
     until: Instant,
     /// Set when the connections are no longer wanted.
@@ -107,7 +109,8 @@ impl Patience<'_> {
         self.is_stopped.load(Ordering::Relaxed) || Instant::now() >= self.until
     }
 
-    /// Returns whether a command succeeds in time. Otherwise kills it with all that it has started.
+    /// Returns whether a command succeeds in time. If it does not end in time, kills its process
+    /// group.
     fn has_succeeded(&self, command: &mut Command) -> bool {
         if self.is_over() {
             return false;
@@ -118,7 +121,7 @@ impl Patience<'_> {
                 Ok(Some(status)) => return status.success(),
                 Ok(None) if !self.is_over() => thread::sleep(LOOK),
                 Ok(None) | Err(_) => {
-                    // It may have ended just now.
+                    // The processes may have ended just now.
                     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                     let _ = child.wait();
                     return false;
@@ -244,7 +247,8 @@ fn open_entry(
     opened
 }
 
-/// Opens the connections to one host, at these paths, each for as many nodes as it can serve.
+/// Opens the connections to one host with several nodes, at these paths, each for up to
+/// [`SESSIONS_MAX`] nodes. After a connection that cannot be opened, opens no more.
 fn open_host(
     host: &str,
     (nodes, paths): (&[NodeId], &[String]),
@@ -269,7 +273,8 @@ fn open_host(
     opened
 }
 
-/// Whether this is an `ssh` that supports these options. The check connects to nothing.
+/// Whether the program is called `ssh` and supports the options of masters. The check opens no
+/// connection.
 fn is_able(ssh: &[OsString], patience: &Patience<'_>) -> bool {
     let is_ssh = |word: &OsString| Path::new(word).file_name().is_some_and(|name| name == "ssh");
     let [program, rest @ ..] = ssh else { return false };
@@ -282,7 +287,7 @@ fn is_able(ssh: &[OsString], patience: &Patience<'_>) -> bool {
 /// A folder for sockets that only this user can enter.
 struct Folder {
     folder: TempDir,
-    /// Locked while the launcher runs, wherever it runs.
+    /// Locked while the launcher runs.
     _lock: File,
 }
 
@@ -363,7 +368,8 @@ fn remove_if_abandoned(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the argument with which `ssh` reaches a gateway that is otherwise written after `-J`;
-/// `None` for a way over several gateways, and for characters that are unsafe in a shell's command.
+/// `None` for a route over several gateways, and for characters that are unsafe in a shell's
+/// command.
 fn destination(gateway: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@.-_:/[]".contains(&byte);
     if !gateway.bytes().all(is_plain) || (gateway.contains("::") && !gateway.contains('[')) {
@@ -374,8 +380,8 @@ fn destination(gateway: &str) -> Option<String> {
 }
 
 /// Returns the command that `ssh` runs in the user's shell to reach a host behind a gateway. The
-/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump; `ssh`
-/// inserts host and port first.
+/// brackets, which some shells read as a pattern, are quoted, as `ssh` does for a jump. `ssh`
+/// inserts host and port before.
 fn proxy(master: &Master) -> String {
     let word = |word: &OsString| quoted(word).to_string_lossy().replace('%', "%%");
     let words: Vec<_> = master.ssh.iter().map(word).collect();
@@ -402,12 +408,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_is_reached_as_behind_a_jump() {
+    fn the_arguments_for_a_gateway_equal_those_of_a_jump() {
         assert_eq!(destination("head.far").as_deref(), Some("head.far"));
         assert_eq!(destination("me@head:2222").as_deref(), Some("ssh://me@head:2222"));
         assert_eq!(destination("[::1]:22").as_deref(), Some("ssh://[::1]:22"));
-        assert_eq!(destination("one,two"), None, "a way over two");
-        assert_eq!(destination("head;true"), None, "no shell sees this");
+        assert_eq!(destination("one,two"), None, "two gateways");
+        assert_eq!(destination("head;true"), None, "unsafe in a shell");
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         assert_eq!(of_gateway(&words("ssh -p 2 -F file -v")), words("ssh -F file"));
         assert_eq!(of_gateway(&words("ssh -Ffile -v")), words("ssh -Ffile"));
@@ -415,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_the_way_over_a_gateway_word_by_word() {
+    fn a_shell_splits_the_proxy_command_into_the_right_words() {
         let ssh = ["/opt/my tools/ssh", "-F", "~/50%"].map(OsString::from).to_vec();
         let (path, host) = ("/tmp/gridctl-1/0.0".to_owned(), "ssh://me@head:2222".to_owned());
         let proxy = proxy(&Master { ssh, path, host });
@@ -433,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_hosts_cost_one_time_limit_and_nothing_once_nobody_waits() {
+    fn connecting_to_dead_hosts_ends_at_the_time_limit_or_when_stopped() {
         // An `ssh` that never connects.
         let folder = tempfile::tempdir().unwrap();
         let ssh = folder.path().join("ssh");
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_launchers_that_were_killed_are_removed_and_nothing_else() {
+    fn only_folders_of_killed_launchers_are_removed() {
         let place = tempfile::tempdir().unwrap();
         let killed = || {
             let Folder { folder, _lock } = Folder::new_in(place.path()).unwrap();
@@ -487,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_open_in_time_ends_with_all_that_it_has_started() {
+    fn a_command_that_is_too_slow_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("sleep 100 & echo $! > {}/pid; wait", folder.path().display());
         let is_stopped = AtomicBool::new(false);

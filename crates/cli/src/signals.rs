@@ -32,7 +32,7 @@ mod tests {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
     #[test]
-    fn ignored_signals_are_read_as_the_system_writes_them() {
+    fn ignored_signals_are_parsed_from_the_status_of_a_process() {
         // Output of `nohup sh -c 'grep SigIgn /proc/self/status'`.
         let status = "Name:\tgrep\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000001\n";
 

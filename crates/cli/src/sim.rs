@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     check_dump(&settings)?;
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
-    // A program of the user may be no job, which only a reader of its reports finds out.
+    // A program of the user may not be a job. Only a launcher, which reads its reports, notices.
     if args.json || !program.is_built_in() {
         let processes = Processes::Single { variables };
         let launch = Launch {

@@ -24,21 +24,21 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Version of the file; others are not read.
+/// Version of the file. Files of other versions are not listed.
 const VERSION: u32 = 1;
-/// Size of the largest status file.
+/// Size in bytes of the largest status file that is read.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// A running job, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     version: u32,
-    /// Its name among the jobs of this user: the program's name and the launcher's process id.
+    /// The job's name among those of this user: the program's name and the launcher's process id.
     pub(crate) id: String,
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
     written_ms: u64,
-    /// Its sites, hosts and PEs.
+    /// The job's sites, hosts and PEs.
     pub(crate) grid: GridSpec,
     /// The known links of the job, once there are some.
     pub(crate) links: Option<LinkReport>,
@@ -53,7 +53,7 @@ pub(crate) struct StatusFile {
 }
 
 impl Status {
-    /// Returns the time since it was written.
+    /// Returns the time since the status was written.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
@@ -66,7 +66,7 @@ impl StatusFile {
     }
 
     fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
-        // Files of dead launchers are removed, which would pile up if no process listed the jobs.
+        // Listing the jobs removes the files of dead launchers, which would otherwise pile up.
         let _ = running_in(folder);
         let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
@@ -114,7 +114,7 @@ fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
             remove(folder, id);
             continue;
         }
-        // The job may have ended since, or its file have another version.
+        // The job may have ended since, or its file may have another version.
         if let Some(status) = read(&json_path(folder, id)).filter(|read| read.version == VERSION) {
             running.push(status);
         }
@@ -136,12 +136,12 @@ fn is_locked(path: &Path) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// Returns the prefix of the names of a job's invitations, in its user's folder.
+/// Returns the prefix of the file names of a job's invitations.
 pub(crate) fn invitation_prefix(id: &str) -> String {
     format!("{id}.invitation-")
 }
 
-/// Returns the files of the unused invitations to a job, in order.
+/// Returns the paths of the unused invitations to a job, in the order of their names.
 pub(crate) fn invitations(folder: &Path, id: &str) -> io::Result<Vec<PathBuf>> {
     let prefix = invitation_prefix(id);
     let is_one = |path: &PathBuf| {
@@ -184,7 +184,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Returns the folder, which is created if it does not exist.
+/// Returns the folder of this user's jobs, which is created if it does not exist.
 pub(crate) fn folder() -> io::Result<PathBuf> {
     let own = rustix::process::getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()) {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_known_while_they_run_and_files_are_private() {
+    fn running_jobs_are_listed_and_their_files_are_private() {
         let folder = tempfile::tempdir().unwrap();
         let one = create(folder.path(), "ring-1");
         let _other = create(folder.path(), "ring-2");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_launcher_left_is_removed() {
+    fn files_of_a_dead_launcher_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let text = fs::read(json_path(folder.path(), &create(folder.path(), "x-1").status.id));
         fs::write(json_path(folder.path(), "dead-1"), text.unwrap()).unwrap();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_folder_is_no_job() {
+    fn a_status_file_of_another_version_is_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let running = create(folder.path(), "x-1");
         fs::write(json_path(folder.path(), "x-1"), "{\"version\":2}").unwrap();

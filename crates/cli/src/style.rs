@@ -13,8 +13,8 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Returns the style for standard output: lines on a capable UTF-8 terminal, colours unless the
-    /// user refuses them (NO_COLOR), and ASCII elsewhere.
+    /// Returns the style for standard output: drawn lines on a capable UTF-8 terminal and ASCII
+    /// elsewhere; colours on a terminal, unless the user forbids them (NO_COLOR).
     pub(crate) fn of_stdout() -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
@@ -43,8 +43,8 @@ const DRAWN: Branches = Branches { fork: "├─ ", last: "└─ ", pass: "│ 
 const ASCII: Branches = Branches { fork: "|- ", last: "`- ", pass: "|  " };
 
 impl Branches {
-    /// Returns the prefixes of a child and of all below it, if `above` is the prefix of its
-    /// siblings' children.
+    /// Returns the prefixes of a child and of all its descendants; `above` is the prefix of all
+    /// descendants of its parent.
     pub(crate) fn child(&self, above: &str, is_last: bool) -> [String; 2] {
         let (own, below) = if is_last { (self.last, "   ") } else { (self.fork, self.pass) };
         [format!("{above}{own}"), format!("{above}{below}")]

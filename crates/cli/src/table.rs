@@ -8,9 +8,9 @@ const RESET: &str = "\u{1b}[0m";
 /// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// At its beginning.
+    /// At the left edge.
     Left,
-    /// At its end.
+    /// At the right edge.
     Right,
 }
 

@@ -1,4 +1,5 @@
-//! `gridctl balance`: dumps of every driver can be replayed, and read by other tools.
+//! `gridctl balance`: dumps of real and simulated runs can be replayed, and exported for other
+//! tools.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +18,7 @@ fn path(name: &str) -> PathBuf {
 const LEANMD: [&str; 7] = ["leanmd", "--atoms", "1500", "--steps", "4", "--sync-every", "2"];
 
 #[test]
-fn what_a_run_measures_can_be_replayed_with_any_strategy() {
+fn the_measurements_of_a_run_can_be_replayed_with_any_strategy() {
     for (name, place) in [
         ("sim.json", &["sim", "--emulate", "2x2,wan=8ms"][..]),
         ("cluster.json", &["run", "--emulate", "2x2,wan=8ms", "--driver", "cluster"]),
@@ -45,7 +46,7 @@ fn what_a_run_measures_can_be_replayed_with_any_strategy() {
 }
 
 #[test]
-fn what_was_written_for_vt_replays_as_the_dump_does() {
+fn an_export_for_vt_replays_like_its_dump() {
     let (dump, stem) = (path("exported.json"), path("vt"));
     let (dump, stem) = (dump.to_str().unwrap(), stem.to_str().unwrap());
     let place = ["sim", "--emulate", "2x2,wan=8ms", "--balance", "refine", "--balance-dump", dump];
@@ -74,7 +75,7 @@ fn what_was_written_for_vt_replays_as_the_dump_does() {
 }
 
 #[test]
-fn a_file_that_is_no_dump_and_a_number_too_high_are_usage_errors() {
+fn an_invalid_dump_and_a_missing_rebalance_are_usage_errors() {
     let file = path("nonsense.json");
     fs::write(&file, "{\"version\": 1}\n").unwrap();
     let file = file.to_str().unwrap();

@@ -54,7 +54,7 @@ fn is_near(value: &Value, expected: f64) -> bool {
 }
 
 #[test]
-fn the_bound_takes_relays_where_the_direct_link_is_slower() {
+fn the_bound_uses_relays_if_the_direct_link_is_slower() {
     let file = grid(
         "wan = { latency = \"10ms\", bandwidth = \"1gbit\" }\n\
          [site.a]\nhosts = [\"a1\"]\n[site.b]\nhosts = [\"b1\"]\n[site.c]\nhosts = [\"c1\"]\n\
@@ -71,7 +71,7 @@ fn the_bound_takes_relays_where_the_direct_link_is_slower() {
 }
 
 #[test]
-fn predictions_are_what_the_links_of_the_file_say() {
+fn predictions_follow_from_the_links_of_the_grid_file() {
     let file = grid(GRID);
     let flags = ["-b", "1MB", "--initiation", "0s", "-s", "star,hierarchical"];
     let document = json(&file, &flags);
@@ -135,7 +135,7 @@ fn every_strategy_reaches_every_node_from_any_root_and_never_beats_the_bound() {
 }
 
 #[test]
-fn what_sites_share_makes_the_difference_that_it_should() {
+fn a_shared_uplink_halves_the_speed_of_two_transfers() {
     // One site sends to two others at the same time: each transfer is half as fast if they share
     // the uplink.
     let file = grid(
@@ -178,7 +178,7 @@ fn a_chain_is_one_line_and_a_striped_broadcast_shows_each_tree() {
 }
 
 #[test]
-fn a_picture_is_drawn_of_few_nodes_and_of_many() {
+fn grids_with_few_and_with_many_nodes_are_drawn() {
     for (grid, root) in [("1x2", "0"), ("2x3", "b2"), ("5x40", "7"), ("9x60", "500")] {
         let flags = ["-b", "1MB", "-s", "striped", "--effort", "2ms", "--svg", "-"];
         let output = run(&[&["bcast", "-e", grid, "--root", root], &flags[..]].concat());
@@ -207,7 +207,7 @@ fn a_picture_goes_to_its_file_and_the_text_to_standard_output() {
 }
 
 #[test]
-fn what_cannot_be_planned_exits_with_two_and_says_what_to_do() {
+fn invalid_requests_for_a_plan_exit_with_2_and_a_hint() {
     let cases: [(&[&str], &[&str]); 11] = [
         (&[], &["there is no grid to broadcast over", "--grid FILE"]),
         (&["-e", "2x2", "-s", "magic"], &["invalid value 'magic'", "clustered-sa", "striped"]),

@@ -27,11 +27,11 @@ fn main() -> ExitCode {
         return program(folder.to_str().unwrap());
     }
     let all: [(&str, fn()); 5] = [
-        ("equal_programs_run_without_a_word", equal_programs_run_without_a_word),
-        ("another_message_is_an_error", another_message_is_an_error),
-        ("another_answer_is_an_error", another_answer_is_an_error),
-        ("another_task_is_an_error", another_task_is_an_error),
-        ("another_build_is_a_warning", another_build_is_a_warning),
+        ("equal_programs_run_without_a_warning", equal_programs_run_without_a_warning),
+        ("a_different_message_type_is_an_error", a_different_message_type_is_an_error),
+        ("a_different_answer_type_is_an_error", a_different_answer_type_is_an_error),
+        ("a_different_task_type_is_an_error", a_different_task_type_is_an_error),
+        ("a_rebuilt_program_causes_a_warning", a_rebuilt_program_causes_a_warning),
     ];
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     for (name, test) in all {
@@ -174,13 +174,13 @@ fn assert_refused(output: &Output, difference: &str) {
     assert!(!output.stdout.contains("counted"), "{output:?}");
 }
 
-fn equal_programs_run_without_a_word() {
+fn equal_programs_run_without_a_warning() {
     let output = run(CURRENT);
     assert_counted(&output);
     assert!(!output.stderr.contains("build"), "{output:?}");
 }
 
-fn another_message_is_an_error() {
+fn a_different_message_type_is_an_error() {
     let output = run("messages");
     let difference = "messages of builds::program::Counter are `Order { Add: u64, Ask: Handle { handle: (u32, u64), \
                       value: u64 } }` here, `Order { Add: i64, ";
@@ -188,21 +188,21 @@ fn another_message_is_an_error() {
 }
 
 /// The type of an answer is in no message, except for the handle that states where it goes.
-fn another_answer_is_an_error() {
+fn a_different_answer_type_is_an_error() {
     let output = run("answers");
     let difference = "value: u64 } }` here, `Order { Add: u64, Ask: Handle { handle: (u32, u64), value: i64 } }` there";
     assert_refused(&output, difference);
 }
 
 /// Tasks travel as bytes.
-fn another_task_is_an_error() {
+fn a_different_task_type_is_an_error() {
     let output = run("tasks");
     let difference =
         "are `Traded { task: u32, output: u32 }` here, `Traded { task: i32, output: i32 }` there";
     assert_refused(&output, difference);
 }
 
-fn another_build_is_a_warning() {
+fn a_rebuilt_program_causes_a_warning() {
     let output = run(REBUILT);
     assert_counted(&output);
     let warning = "runs another build of the program; messages have the same structure";

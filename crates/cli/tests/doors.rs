@@ -29,7 +29,7 @@ fn end(mut daemon: Running) {
 }
 
 #[test]
-fn a_daemon_serves_this_user_and_leaves_nothing_when_it_is_stopped() {
+fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let none = ask(folder.path(), &["rpc", "call", "add", "[1, 2]"]);
     assert_eq!(none.code, Some(1));
@@ -95,7 +95,7 @@ fn refused(token: &Path, told: &str, folder: &Path) -> bool {
 }
 
 #[test]
-fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() {
+fn servers_find_a_restarted_registry_and_calls_survive_a_killed_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let token = path.to_str().unwrap();
@@ -142,7 +142,7 @@ fn servers_join_a_registry_are_killed_and_find_it_again_when_it_was_restarted() 
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_begun() {
+fn queued_calls_are_dropped_when_their_callers_are_gone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let token = path.to_str().unwrap();
@@ -178,7 +178,7 @@ fn what_nobody_waits_for_any_more_is_not_begun() {
 }
 
 #[test]
-fn tokens_say_where_the_door_is_and_whether_they_are_stale() {
+fn tokens_hold_the_advertised_address_and_stale_tokens_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let everywhere = ["rpc", "serve", "-n", "1", "--listen", "0.0.0.0:0"];
     let refused = ask(folder.path(), &everywhere);
@@ -206,7 +206,7 @@ fn tokens_say_where_the_door_is_and_whether_they_are_stale() {
     assert!(stale.stderr.contains("the token is stale"), "{}", stale.stderr);
     end(daemon);
 
-    // A killed daemon leaves its token, which is not taken for that of a running daemon.
+    // A killed daemon leaves its token, which does not count as that of a running daemon.
     let mut killed = start(folder.path(), &["rpc", "serve", "-n", "1"]);
     killed.await_line("its token is");
     killed.child.kill().unwrap();

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Starts gridctl, which keeps its jobs in `folder`.
+/// Starts gridctl, which keeps the files of its jobs in `folder`.
 fn start(folder: &Path, arguments: &[&str]) -> Running {
     Running::start_with(arguments, &[("XDG_RUNTIME_DIR", folder.to_str().unwrap())])
 }
@@ -24,7 +24,7 @@ fn invitations(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn nodes_join_a_job_leave_it_and_are_killed_and_its_count_is_as_published() {
+fn guests_join_leave_and_are_killed_without_changing_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let tolerant =
         ["run", "-n", "2", "--guests", "3", "--tolerate-lost-guests", "queens", "-n", "16"];
@@ -49,7 +49,7 @@ fn nodes_join_a_job_leave_it_and_are_killed_and_its_count_is_as_published() {
 }
 
 #[test]
-fn who_is_not_invited_is_told_what_to_do() {
+fn joining_a_job_without_invitations_gives_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
     let _started = until(|| fs::read_dir(folder.path().join("gridspan")).ok()?.next());

@@ -50,7 +50,7 @@ fn nodes_end_when_their_launcher_is_killed_before_they_have_met() {
 }
 
 #[test]
-fn a_node_killed_in_the_midst_of_broadcasts_ends_the_job_with_its_name() {
+fn a_node_killed_during_broadcasts_ends_the_job_with_an_error_that_names_it() {
     // Node 2 forwards to node 3.
     let job = ["run", "-n", "4", "bcast", "--bytes", "4MB", "--rounds", "1000"];
     let mut running = Running::start(&job);
@@ -67,7 +67,7 @@ fn a_node_killed_in_the_midst_of_broadcasts_ends_the_job_with_its_name() {
 }
 
 #[test]
-fn a_node_that_falls_silent_is_told_while_all_handlers_are_busy_and_nobody_waits_for_it() {
+fn a_silent_node_is_reported_lost_while_all_handlers_are_busy() {
     let mut running = Running::start(&["run", "-n", "4", "drill", "--busy", "50"]);
     let nodes = running.nodes(4);
     running.await_line("4 lines from 4 nodes");
@@ -77,7 +77,7 @@ fn a_node_that_falls_silent_is_told_while_all_handlers_are_busy_and_nobody_waits
     let begin = Instant::now();
     running.await_line("lost node2 at site local: it was silent for 3s; the job ends");
 
-    // The report takes 3 s where a processor is free; handlers take 50 s.
+    // The report takes 3 s if a processor is free; handlers take 50 s.
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     running.await_line("error: lost node2");
     let status = running.wait(SOON).expect("a node that is stopped is not waited for");
@@ -116,7 +116,7 @@ fn a_node_ends_when_its_standard_input_ends() {
 }
 
 #[test]
-fn a_node_without_a_launcher_says_how_to_start_one() {
+fn a_node_without_a_launcher_gives_a_hint() {
     let mut command = gridctl(&["__job", "ring"]);
     command.env("GRIDSPAN_DRIVER", "node");
     let output = common::finish(command);
@@ -138,7 +138,7 @@ fn an_interrupt_ends_the_job_with_130() {
 }
 
 #[test]
-fn a_second_interrupt_kills_what_the_first_could_not_end() {
+fn a_second_interrupt_kills_nodes_that_ignore_the_first() {
     let mut running = Running::start(&["run", "-n", "2", "/bin/sh", "-c", STUBBORN]);
     let nodes = running.nodes(2);
     for _ in &nodes {
@@ -156,7 +156,7 @@ fn a_second_interrupt_kills_what_the_first_could_not_end() {
 }
 
 #[test]
-fn what_ignores_the_wish_to_end_is_killed_after_a_while() {
+fn a_program_that_ignores_sigterm_is_killed_later() {
     let mut running = Running::start(&["run", "-n", "1", "/bin/sh", "-c", STUBBORN]);
     running.await_line("ready");
     running.signal(Signal::TERM);
@@ -164,7 +164,7 @@ fn what_ignores_the_wish_to_end_is_killed_after_a_while() {
 }
 
 #[test]
-fn a_flood_that_nobody_reads_stalls_the_program_and_not_the_launcher() {
+fn unread_output_stalls_the_program_and_not_the_launcher() {
     let mut command = gridctl(&["run", "-n", "1", "/bin/sh", "-c", "yes | tr -d '\\n'"]);
     let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     thread::sleep(Duration::from_secs(2));
@@ -175,7 +175,7 @@ fn a_flood_that_nobody_reads_stalls_the_program_and_not_the_launcher() {
 
     let pid = rustix::process::Pid::from_raw(launcher.id() as i32).unwrap();
     for _ in 0..3 {
-        // It may end at the second signal.
+        // The launcher may end at the second signal.
         let _ = rustix::process::kill_process(pid, Signal::INT);
         thread::sleep(Duration::from_millis(300));
     }
@@ -184,7 +184,7 @@ fn a_flood_that_nobody_reads_stalls_the_program_and_not_the_launcher() {
 }
 
 #[test]
-fn a_job_whose_output_nobody_wants_ends() {
+fn a_job_ends_when_the_reader_closes_its_output() {
     let mut command = gridctl(&["run", "-n", "1", "/bin/sh", "-c", "yes"]);
     let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut stdout = BufReader::new(launcher.stdout.take().unwrap());
@@ -196,7 +196,7 @@ fn a_job_whose_output_nobody_wants_ends() {
 }
 
 #[test]
-fn nothing_but_the_program_and_the_driver_shows_in_arguments_and_environment() {
+fn arguments_and_environment_of_nodes_contain_no_secret() {
     let running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
     let nodes = running.nodes(2);
     running.await_line("2 lines from 2 nodes");
@@ -214,7 +214,7 @@ fn nothing_but_the_program_and_the_driver_shows_in_arguments_and_environment() {
 }
 
 #[test]
-fn a_launcher_that_was_started_to_ignore_a_hangup_goes_on() {
+fn a_launcher_started_to_ignore_sighup_continues() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     // A shell's `trap ''` has the effect of `nohup`.
     let script = format!("trap '' HUP; exec {own} run -n 2 drill --wait 60");
@@ -241,7 +241,7 @@ fn state(pid: u32) -> String {
 }
 
 #[test]
-fn ctrl_z_stops_the_nodes_with_their_launcher_and_they_go_on_with_it() {
+fn ctrl_z_stops_launcher_and_nodes_until_they_are_continued() {
     let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
     let nodes = running.nodes(2);
     running.await_line("2 lines from 2 nodes");
@@ -255,13 +255,13 @@ fn ctrl_z_stops_the_nodes_with_their_launcher_and_they_go_on_with_it() {
 
     common::until(|| all.iter().all(|&pid| state(pid) != "T").then_some(()));
     thread::sleep(Duration::from_millis(500));
-    assert!(all.iter().all(|&pid| is_alive(pid)), "no node takes another for lost");
+    assert!(all.iter().all(|&pid| is_alive(pid)), "no node considers another lost");
     running.signal(Signal::INT);
     assert_eq!(running.wait(LIMIT).unwrap().code(), Some(130));
 }
 
 #[test]
-fn output_that_finds_no_room_is_named() {
+fn output_to_a_full_device_is_an_error() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     for job in ["run -n 2 drill --lines 5", "run ring"] {
         let script = format!("{own} {job} > /dev/full");
@@ -275,7 +275,7 @@ fn output_that_finds_no_room_is_named() {
 }
 
 #[test]
-fn readers_that_leave_early_end_gridctl_quietly() {
+fn gridctl_ends_silently_when_the_reader_has_closed_its_output() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     let folder = tempfile::tempdir().unwrap();
     let matrix = folder.path().join("rtt.txt");

@@ -115,10 +115,10 @@ fn tasks(document: &Value) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
+fn data_of_a_workflow_goes_from_server_to_server_and_not_through_the_client() {
     let grid = Grid::new(2);
-    // For files of this size a second server pays off, however slow the links of a busy machine are
-    // measured to be.
+    // For files of this size a second server pays off even if the links of a busy machine are
+    // measured as slow.
     let output = grid.run(&workflow(2, 2, 1_000_000), &["--faster", "10"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let document: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -137,7 +137,7 @@ fn a_workflow_goes_from_server_to_server_and_not_through_the_client() {
 }
 
 #[test]
-fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it_had() {
+fn a_group_completes_although_a_server_and_the_registry_are_killed() {
     let mut grid = Grid::new(3);
     let going = grid.start(&workflow(3, 4, 1_000_000), &["--faster", "10"]);
     // Some steps of a second are complete by then.
@@ -151,7 +151,7 @@ fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it
     let document: Value = serde_json::from_str(&going.await_line("trials")).unwrap();
 
     let tasks = tasks(&document);
-    assert!(tasks.len() >= 13, "thirteen, and those that were done again: {document}");
+    assert!(tasks.len() >= 13, "13 tasks, and repeated ones: {document}");
     assert_eq!(tasks.last().unwrap().0, "join");
     // The killed server is removed from the list once its silence is noticed.
     until(|| {
@@ -166,7 +166,7 @@ fn when_a_server_is_killed_in_mid_group_and_the_registry_others_do_again_what_it
 }
 
 #[test]
-fn a_daemon_alone_executes_a_workflow_and_says_how_it_went() {
+fn a_single_daemon_executes_a_workflow_and_shows_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("alone.token");
     let token = token.to_str().unwrap();
@@ -195,7 +195,7 @@ fn resident(daemon: &Running) -> u64 {
 }
 
 #[test]
-fn of_a_client_that_is_gone_servers_keep_nothing() {
+fn servers_free_the_data_of_a_killed_client() {
     const FILE: u64 = 100_000_000;
     let grid = Grid::new(1);
     let server = &grid.members[0];
@@ -207,12 +207,12 @@ fn of_a_client_that_is_gone_servers_keep_nothing() {
     client.wait(LIMIT).unwrap();
 
     until(|| (resident(server) < before + FILE / 3).then_some(()));
-    // After the task that was started, nothing is computed for it either.
+    // The task that was started takes 100 s, so the daemons are killed instead of stopped.
     drop(grid);
 }
 
 #[test]
-fn what_a_busy_server_does_not_begin_is_done_by_another() {
+fn tasks_of_a_busy_server_are_executed_by_another() {
     let grid = Grid::new(2);
     let token = grid.token();
     let token = token.to_str().unwrap();

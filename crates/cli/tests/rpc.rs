@@ -52,7 +52,7 @@ fn makespan_s(document: &Value, trial: usize) -> f64 {
 }
 
 #[test]
-fn what_a_workflow_does_not_say_is_a_warning() {
+fn missing_values_of_a_workflow_cause_warnings() {
     let silent = WORKFLOW.replace("\"runtimeInSeconds\": 5", "\"coreCount\": 2");
     let output = rpc(&silent, &["-H", "heft-c"]);
 
@@ -67,7 +67,7 @@ fn what_a_workflow_does_not_say_is_a_warning() {
 }
 
 #[test]
-fn a_table_says_where_its_heuristics_have_data_from_if_that_differs() {
+fn the_table_names_the_sources_of_data_if_they_differ() {
     let both = rpc(WORKFLOW, &["-H", "heft,heft-c"]).stdout;
     assert!(both.contains("from the nearest copy, once to each site, by heft-c;"), "{both}");
     assert!(both.contains("to each server by itself, by heft\n"), "{both}");
@@ -75,12 +75,12 @@ fn a_table_says_where_its_heuristics_have_data_from_if_that_differs() {
 }
 
 #[test]
-fn a_group_takes_as_long_as_its_tasks_and_links_say() {
+fn the_makespan_follows_from_tasks_and_links() {
     let document = json(&["-H", "exhaustive,gridrpc"]);
 
-    // By hand: `left` runs at the client's site from 0 s; the file reaches the other site in 1 s,
-    // `right` ends at 11 s, its result is back at 12 s, and `join` ends at 17 s. Transfers inside a
-    // site take 8 ms each.
+    // Calculated by hand: `left` runs at the client's site from 0 s; the file reaches the other
+    // site in 1 s, `right` ends at 11 s, its result is back at 12 s, and `join` ends at 17 s.
+    // Transfers inside a site take 8 ms each.
     assert!((17.0..17.1).contains(&makespan_s(&document, 0)), "{document}");
     // Plain calls transfer the same result through the client, which is at the same site.
     assert!((17.0..17.2).contains(&makespan_s(&document, 1)), "{document}");
@@ -90,7 +90,7 @@ fn a_group_takes_as_long_as_its_tasks_and_links_say() {
 }
 
 #[test]
-fn a_slow_host_loses_what_it_cannot_do_in_time() {
+fn late_tasks_of_a_slow_host_are_copied() {
     let flags = ["-H", "heft-c", "--slow", "b1=100"];
     let left = json(&[&flags[..], &["--rescue", "none"]].concat());
     let copied = json(&flags);
@@ -121,7 +121,7 @@ fn a_picture_has_a_bar_for_each_task() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_next_step() {
+fn invalid_arguments_of_rpc_run_are_refused_with_a_hint() {
     let refused = |text: &str, flags: &[&str], reason: &str| {
         let output = rpc(text, flags);
         assert_eq!(output.code, Some(2), "{output:?}");

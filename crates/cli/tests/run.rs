@@ -47,7 +47,7 @@ fn emulated_sites_run_in_one_process_and_in_several() {
 }
 
 #[test]
-fn a_job_that_gives_up_exits_with_one_and_says_why_last() {
+fn a_failed_job_exits_with_1_and_ends_with_the_error() {
     for place in [&["run"][..], &["run", "-n", "2"]] {
         let output = run(&[place, &["drill", "--fail"]].concat());
         assert_eq!(output.code, Some(1), "{output:?}");
@@ -59,7 +59,7 @@ fn a_job_that_gives_up_exits_with_one_and_says_why_last() {
 }
 
 #[test]
-fn the_node_that_failed_is_named_last_with_its_last_lines_and_a_hint() {
+fn the_failed_node_is_named_with_its_last_lines_and_a_hint() {
     let expected = [
         ("--panic", "node 1 was told to panic", "hint: set RUST_BACKTRACE=1 to see where\n"),
         (
@@ -84,7 +84,7 @@ fn the_node_that_failed_is_named_last_with_its_last_lines_and_a_hint() {
 }
 
 #[test]
-fn what_cannot_be_run_exits_with_two_and_says_what_to_do() {
+fn invalid_command_lines_exit_with_2_and_a_hint() {
     let cases: [(&[&str], &[&str]); 12] = [
         (&["run"], &["there is no program to run", "gridctl jobs"]),
         (&["run", "rign"], &["no built-in job `rign`", "did you mean `ring`?"]),
@@ -111,7 +111,7 @@ fn what_cannot_be_run_exits_with_two_and_says_what_to_do() {
 }
 
 #[test]
-fn a_grid_file_that_is_wrong_is_refused_by_line_and_column() {
+fn errors_of_a_grid_file_name_line_and_column() {
     let mut file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     file.write_all(b"[site.a]\nhosts = [\"localhost\"]\npes = \"two\"\n").unwrap();
     let path = file.path().to_str().unwrap();
@@ -124,7 +124,7 @@ fn a_grid_file_that_is_wrong_is_refused_by_line_and_column() {
 }
 
 #[test]
-fn a_grid_file_of_this_machine_runs_and_one_of_others_is_refused() {
+fn a_grid_of_this_machine_runs_and_an_unknown_host_is_refused() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"[site.a]\nhosts = [\"localhost\"]\n[site.b]\nhosts = [\"127.0.0.1\"]\n")
         .unwrap();
@@ -144,7 +144,7 @@ fn a_grid_file_of_this_machine_runs_and_one_of_others_is_refused() {
 }
 
 #[test]
-fn a_program_of_ones_own_runs_under_every_driver() {
+fn a_program_of_the_user_runs_under_every_driver() {
     // gridctl is linked with the crate, so it can act as a program of the user.
     let own = env!("CARGO_BIN_EXE_gridctl");
     let drivers: [(&[&str], &str); 4] = [
@@ -176,7 +176,7 @@ fn seed_and_strategy_reach_the_nodes() {
 }
 
 #[test]
-fn a_program_that_does_not_join_is_named() {
+fn a_program_that_does_not_join_is_an_error() {
     let output = run(&["run", "-n", "2", "/bin/true"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(last_paragraph(&output).contains("ended before it joined the job"), "{output:?}");
@@ -188,7 +188,7 @@ fn a_program_that_does_not_join_is_named() {
 }
 
 #[test]
-fn a_partial_line_and_an_endless_one_are_printed() {
+fn partial_lines_and_very_long_lines_are_printed() {
     let script = "printf 'no end'; exit 3";
     let output = run(&["run", "-n", "1", "/bin/sh", "-c", script]);
     assert_eq!(output.stdout, "local/0│ no end\n");
@@ -200,7 +200,7 @@ fn a_partial_line_and_an_endless_one_are_printed() {
 }
 
 #[test]
-fn json_has_an_event_a_line_from_started_to_finished() {
+fn json_has_one_event_per_line_from_started_to_finished() {
     let output = run(&["run", "-n", "2", "--json", "drill", "--abort", "1"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     let events: Vec<serde_json::Value> =
@@ -222,7 +222,7 @@ fn json_has_an_event_a_line_from_started_to_finished() {
 }
 
 #[test]
-fn json_works_for_the_embedded_driver_too() {
+fn json_works_under_the_embedded_driver() {
     let output = run(&["run", "--json", "ring"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("\"text\":\"10 rounds over 64 actors"), "{output:?}");
@@ -250,7 +250,7 @@ fn more_pes_than_cores_are_mentioned_in_one_line() {
 }
 
 #[test]
-fn flags_come_before_the_environment_and_a_wrong_environment_is_refused() {
+fn flags_override_the_environment_and_invalid_variables_are_refused() {
     let pes = |arguments: &[&str], pes: &str| {
         let mut command = gridctl(arguments);
         command.env("GRIDSPAN_PES", pes);
@@ -265,7 +265,7 @@ fn flags_come_before_the_environment_and_a_wrong_environment_is_refused() {
 }
 
 #[test]
-fn jobs_are_listed_and_help_is_help() {
+fn jobs_are_listed_and_help_exits_with_0() {
     let output = run(&["jobs"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.lines().any(|line| line.starts_with("ring ")), "{output:?}");
@@ -277,7 +277,7 @@ fn jobs_are_listed_and_help_is_help() {
 }
 
 #[test]
-fn a_dump_that_cannot_be_written_is_found_before_the_job_runs() {
+fn an_unwritable_dump_is_an_error_before_the_job_runs() {
     for verb in ["run", "sim"] {
         let output = run(&[verb, "--balance-dump", "/nowhere/dump", "ring"]);
         assert_eq!(output.code, Some(1), "{output:?}");
@@ -309,7 +309,7 @@ fn nodes_see_the_variables_and_the_folder_that_the_user_names() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_the_setting_that_chose_it() {
+fn a_port_in_use_is_reported_with_its_setting_in_the_grid_file() {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     // With this grid the node listens where others could reach it, though none does.
@@ -343,7 +343,7 @@ fn a_process_of_another_test() {
 }
 
 #[test]
-fn a_node_that_runs_a_second_job_says_so_and_ends() {
+fn a_second_job_in_a_node_is_an_error() {
     let own = std::env::current_exe().unwrap();
     let variable = format!("{TWO_JOBS}=yes");
     let output = run(&[

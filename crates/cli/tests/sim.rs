@@ -15,7 +15,7 @@ fn simulated(arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-fn the_same_seed_prints_the_same_twice() {
+fn runs_with_the_same_seed_print_the_same() {
     let arguments =
         ["--emulate", "2x8,wan=20ms,jitter=2ms,loss=0.1%", "--seed", "7", "ring", "--rounds", "5"];
 
@@ -27,7 +27,7 @@ fn the_same_seed_prints_the_same_twice() {
 }
 
 #[test]
-fn a_summary_follows_with_virtual_time_events_and_wide_area_frames() {
+fn the_summary_shows_virtual_time_events_and_wide_area_frames() {
     let (output, summary) = simulated(&["--emulate", "2x2,wan=20ms", "ring", "--rounds", "1"]);
 
     assert!(output.stdout.starts_with("1 rounds over 64 actors on 4 PEs: "));
@@ -51,14 +51,14 @@ fn a_token_that_crosses_the_wide_area_twice_takes_two_latencies() {
 }
 
 #[test]
-fn five_hundred_pes_are_no_trouble() {
+fn a_job_on_512_pes_is_simulated() {
     let (output, summary) = simulated(&["--pes", "512", "ring"]);
     assert!(output.stdout.contains("on 512 PEs"), "{output:?}");
     assert!(summary.starts_with("simulated 512 PEs"), "{output:?}");
 }
 
 #[test]
-fn json_tells_the_summary_as_an_event() {
+fn json_has_the_summary_as_an_event() {
     let output = run(&["sim", "--json", "--pes", "8", "ring"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     let events: Vec<serde_json::Value> =
@@ -69,7 +69,7 @@ fn json_tells_the_summary_as_an_event() {
 }
 
 #[test]
-fn a_job_that_fails_exits_with_one_after_its_summary() {
+fn a_failed_simulation_exits_with_1_and_ends_with_the_error() {
     let output = run(&["sim", "--pes", "2", "drill", "--fail"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(output.stderr.ends_with("\nerror: main was told to fail\n"), "{output:?}");

@@ -79,7 +79,7 @@ fn assert_no_secret(text: &str) {
 }
 
 #[test]
-fn a_node_on_another_host_is_started_by_ssh_and_takes_part() {
+fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let fake = Fake::new();
     let grid = fake.grid(TWO_SITES);
     let flags = ["run", "-v", "--ssh", &fake.command(), "--grid", &grid];
@@ -100,7 +100,7 @@ fn a_node_on_another_host_is_started_by_ssh_and_takes_part() {
 }
 
 #[test]
-fn the_environment_can_name_what_replaces_ssh() {
+fn a_variable_can_replace_ssh() {
     let fake = Fake::new();
     let grid = fake.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
     let mut command = gridctl(&["run", "--grid", &grid, "ring"]);
@@ -125,7 +125,7 @@ fn links_to_other_hosts_are_measured() {
 }
 
 #[test]
-fn a_host_that_refuses_is_named_with_what_to_do() {
+fn a_host_that_refuses_is_reported_with_a_hint() {
     let cases = [
         (
             "127.0.0.25",
@@ -168,7 +168,7 @@ fn a_connection_that_a_busy_host_drops_is_opened_again() {
 }
 
 #[test]
-fn the_hint_repeats_the_command_that_was_used() {
+fn the_hint_shows_the_ssh_command_that_was_used() {
     let fake = Fake::new();
     let grid = fake.grid("[site.a]\nhosts = [\"localhost\", \"127.0.0.25\"]\ngateway = \"head\"\n");
     let ssh = format!("{} -p 2222", fake.command());
@@ -194,7 +194,7 @@ fn a_program_that_prints_its_input_prints_no_keys() {
 }
 
 #[test]
-fn what_replaces_ssh_must_be_there() {
+fn a_missing_replacement_of_ssh_is_an_error() {
     let fake = Fake::new();
     let grid = fake.grid("[site.a]\nhosts = [\"127.0.0.2\"]\n");
     let output = run(&["run", "--ssh", "/nowhere/ssh", "--grid", &grid, "ring"]);
@@ -222,7 +222,7 @@ fn nodes_on_other_hosts_end_with_their_launcher() {
 }
 
 #[test]
-fn a_plan_can_be_made_without_reaching_any_host() {
+fn a_dry_run_connects_to_no_host() {
     let fake = Fake::new();
     let grid = fake.grid("[site.a]\nhosts = [\"nowhere.invalid\"]\n");
     let ssh = fake.command();
@@ -250,7 +250,7 @@ fn named_sites_run_on_this_machine_without_emulated_links() {
 }
 
 /// Imitates the shared connections of `ssh` with files: a master leaves a file in the place of its
-/// socket, and other calls record whether it exists.
+/// socket, and other calls record the path of this file, or `alone` if they have none.
 const SHARING_SCRIPT: &str = r#"#!/bin/sh
 path=
 for word in "$@"; do
@@ -305,7 +305,7 @@ impl SharingFake {
 }
 
 #[test]
-fn nodes_of_one_host_share_connections_of_ten_sessions_and_these_end_with_the_job() {
+fn nodes_of_one_host_share_connections_of_ten_sessions_that_end_with_the_job() {
     let fake = SharingFake::new("0", ":");
 
     let sessions = fake.sessions(12);
@@ -327,7 +327,7 @@ fn nodes_of_one_host_share_connections_of_ten_sessions_and_these_end_with_the_jo
 }
 
 #[test]
-fn nodes_connect_alone_where_ssh_shares_nothing_or_a_master_is_refused() {
+fn nodes_connect_separately_if_connections_cannot_be_shared() {
     for (able, open) in [("255", ":"), ("0", "exit 255")] {
         let fake = SharingFake::new(able, open);
         assert_eq!(fake.sessions(3), ["alone"; 3], "{able} {open}");

@@ -8,7 +8,7 @@ use common::{LIMIT, Running, run};
 use rustix::process::Signal;
 
 #[test]
-fn a_job_that_can_never_go_on_is_warned_of_and_goes_on() {
+fn a_stalled_job_causes_a_warning_and_is_not_ended() {
     let mut running = Running::start(&["run", "-n", "3", "drill", "--stall", "reduction"]);
 
     let line = running.await_line("warning: the job has stalled");
@@ -20,7 +20,7 @@ fn a_job_that_can_never_go_on_is_warned_of_and_goes_on() {
 }
 
 #[test]
-fn a_job_that_can_never_go_on_ends_if_that_is_wanted() {
+fn a_stalled_job_fails_if_the_user_requests_that() {
     let how = ["run", "-n", "2", "--balance", "refine", "--on-stall", "fail"];
     let output = run(&[&how[..], &["drill", "--stall", "sync"]].concat());
     assert_eq!(output.code, Some(1), "{output:?}");
@@ -32,7 +32,7 @@ fn a_job_that_can_never_go_on_ends_if_that_is_wanted() {
 }
 
 #[test]
-fn handlers_that_do_not_end_are_named_at_the_time_limit_on_the_root_too() {
+fn endless_handlers_of_any_node_are_named_at_the_time_limit() {
     for (node, place) in [("1", "pe1 (node1 at site local)"), ("0", "pe0 (node0 at site local)")] {
         let output = run(&["run", "-n", "2", "--time-limit", "3s", "drill", "--endless", node]);
         assert_eq!(output.code, Some(1), "{output:?}");

@@ -32,7 +32,8 @@ fn json(file: &NamedTempFile, flags: &[&str]) -> serde_json::Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Returns a matrix of two places with three nodes each; round trips are 0.2 inside and 30 between.
+/// Returns a matrix of two places with three nodes each. Round trips are 0.2 inside a place and 30
+/// between the places, in the unit of the flags.
 fn two_places(separator: &str) -> String {
     let cell = |a: usize, b: usize| match (a, b) {
         _ if a == b => "0",
@@ -122,7 +123,7 @@ fn json_has_its_documented_keys() {
 }
 
 #[test]
-fn a_picture_is_drawn_for_few_nodes_and_for_many() {
+fn matrices_with_few_and_with_many_nodes_are_drawn() {
     let many = |nodes: usize| {
         let cell = |a: usize, b: usize| if a / 20 == b / 20 { "1" } else { "20" };
         let row = |a| (0..nodes).map(|b| cell(a, b)).collect::<Vec<_>>().join(" ") + "\n";
@@ -154,7 +155,7 @@ fn a_picture_goes_to_its_file_and_the_text_to_standard_output() {
 }
 
 #[test]
-fn a_bad_file_is_refused_by_line_and_column() {
+fn errors_of_a_topology_file_name_line_and_column() {
     let cases = [
         (".toml", "[site.a]\nhosts = 3\n", "line 2, column 9: `hosts` must be"),
         (".csv", "0,1\n1,x\n", "line 2, column 3: `x` is not a round trip"),
@@ -184,7 +185,7 @@ fn a_matrix_without_a_single_round_trip_is_refused() {
 }
 
 #[test]
-fn names_and_seconds_of_plain_rows_are_understood() {
+fn names_and_seconds_of_plain_rows_are_read() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "node oslo bern\noslo * 0.03\nbern 0.03 *\n").unwrap();
     let output = run(&["topo", file.path().to_str().unwrap(), "--unit", "s", "--json"]);

@@ -80,7 +80,7 @@ fn nodes_of_this_machine_and_of_a_grid_file_are_started_to_measure() {
 }
 
 #[test]
-fn a_running_job_is_seen_and_gone_when_it_ends() {
+fn a_job_is_shown_while_it_runs_and_its_files_are_removed_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
     for driver in ["embedded", "cluster"] {
         let job = ["run", "--driver", driver, "--emulate", "2x2,wan=10ms", "drill", "--wait", "60"];
@@ -109,7 +109,7 @@ fn a_running_job_is_seen_and_gone_when_it_ends() {
 }
 
 #[test]
-fn a_job_whose_launcher_was_killed_is_not_seen_and_leaves_nothing() {
+fn a_job_with_a_killed_launcher_is_not_shown_and_its_status_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
     running.await_line("2 lines from 2 nodes");
@@ -136,7 +136,7 @@ fn a_job_of_one_node_has_no_links() {
 }
 
 #[test]
-fn a_link_that_changes_is_told_while_the_job_runs() {
+fn a_changed_link_is_reported_while_the_job_runs() {
     let change = "2x2,wan=10ms; at 4s link a-b latency=200ms";
     let mut running = Running::start(&["run", "--emulate", change, "drill", "--wait", "60"]);
     let line = running.await_line("gridctl│ link a-b: ");
@@ -154,7 +154,7 @@ fn a_link_that_changes_is_told_while_the_job_runs() {
 }
 
 #[test]
-fn a_measurement_leaves_no_process_and_says_when_it_fails() {
+fn a_measurement_leaves_no_process_and_can_be_interrupted() {
     let mut running = Running::start(&["topo", "-n", "3", "--probe"]);
     let id = running.child.id();
     assert!(running.wait(common::LIMIT).is_some());
@@ -168,7 +168,7 @@ fn a_measurement_leaves_no_process_and_says_when_it_fails() {
 }
 
 #[test]
-fn sources_that_contradict_each_other_are_refused() {
+fn invalid_sources_of_a_topology_are_refused() {
     for flags in [
         &["grid.toml", "--emulate", "2x2"][..],
         &["grid.toml", "--job", "x"],
@@ -184,7 +184,7 @@ fn sources_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn sites_that_are_none_are_warned_of_once() {
+fn a_node_far_from_its_site_causes_one_warning() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.toml");
     let grid = "wan = { latency = \"20ms\" }\n[site.a]\nlan = { latency = \"20ms\" }\n\

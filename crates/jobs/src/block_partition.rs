@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_cover_all_cells_in_order_and_know_their_own() {
+    fn blocks_cover_all_cells_in_order_and_block_of_finds_them() {
         for (cells, count) in [(10, 3), (7, 7), (1000, 16), (5, 9), (1, 1)] {
             let partition = BlockPartition::new(cells, count);
             let mut next = 0;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn shifted_blocks_end_up_in_one_or_two_others_of_equal_size() {
+    fn a_shifted_block_overlaps_one_or_two_blocks_of_equal_size() {
         let partition = BlockPartition::new(12, 4);
         assert_eq!(partition.after_shift(0, 3), [1]);
         assert_eq!(partition.after_shift(3, 4), [0, 1]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_a_target_of_exactly_its_sources() {
+    fn shifting_back_leads_from_targets_to_sources() {
         let partition = BlockPartition::new(23, 5);
         for distance in [1, 3, -7, 40] {
             for from in 0..5 {

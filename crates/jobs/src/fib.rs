@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const ABOUT: &str = "Fibonacci numbers by recursion: what a task costs";
 
-/// Virtual time of a task, about the time it takes on a present-day core.
+/// Virtual time of a task: about its time on a present-day core.
 const COST: Duration = Duration::from_nanos(15);
 
 pub(crate) const ENTRY: Entry =
@@ -89,13 +89,13 @@ mod tests {
     use gridspan_runtime::driver::embedded;
 
     #[test]
-    fn the_numbers_and_the_calls_are_as_published() {
+    fn numbers_and_call_counts_match_published_values() {
         assert_eq!((expected(30), calls(30)), (832_040, 2_692_537));
         assert_eq!(expected(35), 9_227_465);
     }
 
     #[test]
-    fn tasks_find_the_same_on_any_number_of_pes() {
+    fn tasks_compute_the_numbers_on_any_number_of_pes() {
         for (n, pes) in [(0, 1), (1, 2), (20, 1), (20, 3)] {
             embedded::run(job(Options { n }), pes).unwrap();
         }

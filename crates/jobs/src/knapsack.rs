@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const ABOUT: &str = "Fills a knapsack for the most profit, by branch and bound with a shared bound";
 
-/// Virtual time to examine a choice, about that of a present-day core.
+/// Virtual time to examine a choice: about the time on a present-day core.
 const COST: Duration = Duration::from_nanos(30);
 
 /// Largest weight of a drawn item.
@@ -161,8 +161,8 @@ impl Choice {
         self.profit
     }
 
-    /// Returns the choice without the next item and the one with it, if each fits and can exceed
-    /// `best`. The more promising one comes last.
+    /// Returns the choice without the next item and then the one with it, each only if it fits and
+    /// can exceed `best`.
     pub fn split(&self, best: u64) -> impl Iterator<Item = Self> {
         let item = self.instance.items.get(self.next as usize).copied();
         let next = self.next + 1;
@@ -199,7 +199,8 @@ fn finish(items: &[Item], room: u64, profit: u64, share: &mut impl FnMut(u64) ->
     looked + finish(rest, room, profit, share)
 }
 
-/// Returns an upper bound of the profit of any choice among `items`.
+/// Returns an upper bound of the total profit of any choice among `items`, with `room` left and
+/// `profit` so far.
 fn upper(items: &[Item], mut room: u64, mut profit: u64) -> u64 {
     for item in items {
         if item.weight > room {
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn dynamic_programming_finds_what_all_choices_show() {
+    fn dynamic_programming_finds_the_best_of_all_choices() {
         for seed in 0..8 {
             let instance = Instance::drawn(12, seed);
             assert_eq!(instance.best_by_table(), best_of_all(&instance.items, instance.capacity));
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_optimum_and_those_of_drawn_items_are_found_on_any_number_of_pes() {
+    fn the_optimum_is_found_on_any_number_of_pes() {
         for (items, grain, pes) in [(None, 16, 2), (None, 0, 1), (Some(24), 8, 3), (Some(1), 5, 1)]
         {
             for seed in 0..3 {

@@ -13,11 +13,11 @@
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all jobs by name
 //! - [`block_partition`], [`step_timer`]: shared parts: axes cut into blocks, times of steps
-//! - [`paired`]: ratios of two programs that are measured in turns, with an interval
-//! - [`random`]: the NAS random stream from which several jobs start
+//! - [`paired`]: ratios of two programs that are measured in turns, with a confidence interval
+//! - [`random`]: the NAS random stream, from which several jobs draw their input
 //!
-//! Every job verifies its result, and fails if it is wrong. The jobs only compute: they use no
-//! sockets, no clocks, and no random numbers but seeded ones.
+//! Every job verifies its result, and fails if it is wrong. The jobs use no sockets, no clocks but
+//! that of emulated work, and no random numbers but seeded ones.
 
 pub mod bcast;
 pub mod block_partition;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Number of actors: enough that several are in transit between any two PEs at any time.
 const ACTORS: u32 = 256;
-/// Number of messages between two migrations.
+/// Number of messages that an actor sends between two migrations.
 const MESSAGES: u32 = 2;
 /// Number of values in each report.
 const NUMBERS: usize = 4;
@@ -100,7 +100,8 @@ impl Actor for MigratingActor {
     }
 }
 
-/// Makes the actors migrate `migrations` times in total, and fails if a check fails afterwards.
+/// Makes the actors migrate `migrations` times in total, and fails if migrations or messages are
+/// missing, or messages arrived out of order.
 pub(crate) async fn run(grid: &Grid, migrations: u64) -> Result<(), JobError> {
     if grid.layout().pe_count() < 2 {
         return Err("actors cannot migrate with only one PE; use several, such as -n 2".into());

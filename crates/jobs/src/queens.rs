@@ -56,9 +56,11 @@ pub struct Board {
     grain: u32,
     /// All fields of a row, as bits.
     all: u32,
+    /// Fields attacked along the columns, as bits.
     columns: u32,
-    /// Fields attacked along the diagonals downwards to the left; `right` has those to the right.
+    /// Fields attacked along the diagonals downwards to the left, as bits.
     left: u32,
+    /// Fields attacked along the diagonals downwards to the right, as bits.
     right: u32,
 }
 
@@ -165,14 +167,14 @@ mod tests {
     use gridspan_runtime::driver::embedded;
 
     #[test]
-    fn there_are_as_many_solutions_as_are_known() {
+    fn the_known_numbers_of_solutions_are_found() {
         for n in 1..=9 {
             assert_eq!(Board::empty(n, 0).count().0, SOLUTIONS[n as usize - 1], "{n} queens");
         }
     }
 
     #[test]
-    fn a_search_finds_them_on_any_number_of_pes_whatever_its_grain() {
+    fn searches_of_any_grain_find_the_solutions_on_any_number_of_pes() {
         for (n, grain, pes) in [(1, 1, 1), (8, 1, 3), (10, 5, 2), (6, 18, 2)] {
             embedded::run(job(Options { n, grain }), pes).unwrap();
         }

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_can_be_built_without_arguments_and_explains_its_own() {
+    fn every_job_can_be_built_without_arguments_and_has_a_help_text() {
         for entry in ENTRIES {
             assert_eq!((entry.build)(&[]).unwrap().name(), entry.name);
             let help = (entry.build)(&["--help".to_owned()]).err().unwrap();

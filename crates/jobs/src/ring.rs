@@ -1,7 +1,7 @@
 //! A token runs around a ring of actors: the smallest job, whose time is latency only.
 //!
-//! The members are placed in blocks, so that the token crosses from one PE to the next once per PE
-//! and round, and back to the first at the end.
+//! The members are placed in blocks, so that in each round the token crosses once from each PE to
+//! the next, and from the last PE to the first before the next round.
 
 use crate::entry::{Entry, parse};
 use clap::Parser;
@@ -105,7 +105,7 @@ mod tests {
     use gridspan_runtime::driver::embedded;
 
     #[test]
-    fn the_token_comes_by_everyone_on_any_number_of_pes() {
+    fn the_token_visits_every_actor_on_any_number_of_pes() {
         for (members, pes) in [(1, 1), (1, 3), (64, 1), (10, 3), (5, 8)] {
             embedded::run(job(Options { members, rounds: 7 }), pes).unwrap();
         }

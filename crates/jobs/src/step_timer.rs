@@ -5,7 +5,7 @@ use std::time::Duration;
 use gridspan_runtime::Time;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of times that an actor keeps, which take 8 KB.
+/// Maximum number of times that an actor keeps besides that of the start. They take 8 KB.
 const TIMES_MAX: u64 = 1000;
 
 /// The times at which an actor completed every `stride`-th step. Contributed with
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_that_of_a_step() {
+    fn the_median_step_and_the_total_are_computed_from_the_times() {
         let mut timer = StepTimer::new(4);
         for (step, ns) in [(0, 100), (1, 110), (2, 130), (3, 140), (4, 160)] {
             timer.note(step, Time(ns));

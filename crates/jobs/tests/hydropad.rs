@@ -34,7 +34,7 @@ fn any_heuristic_and_any_speeds_give_the_same_bits() {
 }
 
 #[test]
-fn a_wave_is_followed_to_where_it_would_break() {
+fn a_run_to_the_final_scale_factor_is_verified() {
     let words = "-n 12 --particles 16 --steps 500 --window 20 --form group";
     simulate(built_in("hydropad", words), "1x3").outcome.unwrap();
 }
@@ -66,9 +66,9 @@ fn the_data_of_a_group_does_not_go_through_the_client() {
 }
 
 #[test]
-fn the_client_of_a_group_keeps_no_more_after_many_steps_than_after_few() {
+fn the_memory_of_the_client_of_a_group_does_not_grow_with_the_steps() {
     let (tell, told) = mpsc::channel();
-    // It begins earlier than other problems, so that it takes more steps.
+    // The problem begins earlier than the others, so that it takes more steps.
     let problem = Problem { begins_at: 0.02, ..Problem::cube(12, 12) };
     let plan = HydroRun { problem, steps: 60, window: 5 };
     let job = with_rpc::<Hydropad>(Job::new("hydropad")).main(async move |grid: Grid| {

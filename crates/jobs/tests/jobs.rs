@@ -8,7 +8,7 @@ use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 
 #[test]
-fn stencils_of_any_cut_have_the_exact_answer() {
+fn stencils_cut_into_any_blocks_match_the_exact_solution() {
     everywhere(|| built_in("stencil", "-n 50 --blocks 4 --iterations 25"));
     for words in [
         "-n 13 --blocks 5 --iterations 9",
@@ -44,7 +44,7 @@ fn every_particle_of_every_cloud_arrives() {
 }
 
 #[test]
-fn particles_may_jump_over_blocks_go_down_or_stay_in_the_only_one() {
+fn particles_may_jump_over_blocks_move_down_or_share_a_single_block() {
     for words in [
         "-k 9 -m -7 --blocks 6 --particles 500",
         "-k 30 -m 45 --blocks 4 --particles 500",
@@ -88,12 +88,12 @@ fn a_patch_that_is_not_in_the_square_fails_with_advice() {
 }
 
 #[test]
-fn messages_of_all_small_sizes_come_back_whole() {
+fn messages_of_all_small_sizes_return_unchanged() {
     everywhere(|| built_in("pingpong", "--seconds 0.0005 --max-bytes 50000"));
 }
 
 #[test]
-fn the_largest_message_crosses_sites_whole() {
+fn the_largest_message_crosses_sites_unchanged() {
     common::emulated(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").unwrap();
     simulate(built_in("pingpong", "--seconds 0"), "2x1,wan=2ms").outcome.unwrap();
 }
@@ -109,19 +109,19 @@ fn a_message_takes_the_latency_of_the_link() {
 }
 
 #[test]
-fn the_token_of_the_ring_comes_by_everyone() {
+fn the_token_of_the_ring_visits_every_actor() {
     everywhere(|| built_in("ring", "--members 30 --rounds 3"));
 }
 
 #[test]
-fn broadcasts_of_all_sizes_reach_every_node_both_ways() {
+fn broadcasts_of_all_sizes_reach_every_node_in_both_ways() {
     everywhere(|| built_in("bcast", "--bytes 1B,1kB,200kB --rounds 2"));
 }
 
 #[test]
-fn a_broadcast_takes_the_latency_of_the_way_there_and_its_confirmation_that_of_the_way_back() {
-    // 5 rounds of each way: 60 ms for the broadcast, and as much until all members have confirmed.
-    // The separate measurements of the reduction take longer than that in total.
+fn a_confirmed_broadcast_takes_a_round_trip() {
+    // 5 rounds of each way: 60 ms for the broadcast with its confirmations, and as much for the
+    // verification. The separate measurements of the reduction take longer than that in total.
     let report = simulate(built_in("bcast", "--bytes 1B --rounds 2"), "2x1,wan=30ms");
     report.outcome.unwrap();
     let took = report.virtual_time.as_secs_f64();

@@ -16,18 +16,18 @@ use gridspan_jobs::leanmd::outcome::MdOutcome;
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 
-/// 500 atoms in 3 x 3 x 3 cells, which exchange atoms in every step.
+/// 500 atoms in 3 x 3 x 3 cells, which exchange atoms every few steps.
 const CRYSTAL: &str = "--quiet --system uniform --size 5 --cells 3 --check-serial";
 /// A small droplet in cells of very different work, some of them empty.
 const DROPLET: &str = "--quiet --atoms 700 --cutoff 2.5 --cells 4,4,3 --check-serial";
 
 #[test]
-fn trajectories_are_the_serial_ones_bit_for_bit_under_every_driver() {
+fn trajectories_equal_the_serial_one_bit_for_bit_under_every_driver() {
     everywhere(|| built_in("leanmd", &format!("{CRYSTAL} --steps 6 --report-every 4")));
 }
 
 #[test]
-fn atoms_that_change_cells_rarely_give_the_same_bits_too() {
+fn rare_changes_of_cells_give_the_same_bits() {
     everywhere(|| built_in("leanmd", &format!("{DROPLET} --steps 12 --migrate-every 5")));
 }
 
@@ -48,7 +48,7 @@ fn the_order_in_which_messages_are_handled_changes_no_bit() {
 }
 
 #[test]
-fn charged_work_takes_the_messages_and_the_virtual_time_of_computed_work() {
+fn charged_work_has_the_messages_and_the_virtual_time_of_computed_work() {
     let run = |work: &str| {
         let words =
             format!("--quiet --atoms 700 --cutoff 2.5 --cells 4,4,3 --cost 200 --work {work}");
@@ -63,7 +63,7 @@ fn charged_work_takes_the_messages_and_the_virtual_time_of_computed_work() {
 }
 
 #[test]
-fn what_is_not_computed_cannot_be_compared_with_a_serial_run() {
+fn charged_work_cannot_be_compared_with_a_serial_run() {
     let error = embedded::run(built_in("leanmd", &format!("{CRYSTAL} --work charge")), 1);
     assert!(error.unwrap_err().to_string().contains("leave out --work"));
 }
@@ -90,7 +90,7 @@ fn moving_all_actors_at_sync_points_changes_no_bit() {
 }
 
 #[test]
-fn pairs_that_are_computed_at_two_sites_change_no_bit() {
+fn replicated_pairs_change_no_bit() {
     let words = format!("{DROPLET} --steps 8 --sync-every 2");
     for more in ["", " --migrate-randomly"] {
         let job = || built_in("leanmd", &format!("{words}{more}"));
@@ -101,7 +101,7 @@ fn pairs_that_are_computed_at_two_sites_change_no_bit() {
 }
 
 #[test]
-fn a_simulated_run_repeats_itself_to_the_last_byte() {
+fn equal_simulated_runs_have_equal_logs() {
     let run = || {
         let words = format!("{DROPLET} --steps 4 --sync-every 2 --migrate-randomly");
         let report = simulate(built_in("leanmd", &words).strategy(Random::default()), SITES);
@@ -131,7 +131,7 @@ fn the_actors_find_the_energies_that_nist_published() {
 }
 
 #[test]
-fn the_crystal_starts_with_the_golden_energies() {
+fn the_crystal_starts_with_the_reference_energies() {
     let words = "--quiet --system uniform --size 5 --cells 3 --steps 0";
     let start = outcome(words, |job| embedded::run(job, 2).unwrap()).observations[0];
     assert_eq!(start.sums.pairs, 13_500);
@@ -156,7 +156,7 @@ fn the_energy_error_of_the_job_falls_with_the_square_of_the_step() {
 }
 
 #[test]
-fn a_step_that_is_far_too_long_is_not_verified() {
+fn a_run_with_far_too_long_steps_is_not_verified() {
     let words = "--quiet --system uniform --size 5 --cells 2 --dt 0.03 --temperature 8 --steps 10";
     let error = embedded::run(built_in("leanmd", words), 2).unwrap_err().to_string();
     assert!(error.contains("verified: no (energy error") || error.contains("atom"), "{error}");
@@ -175,7 +175,7 @@ fn the_trajectory_file_holds_every_frame_and_ends_with_the_last_state() {
         assert!(frame.contains(&format!(" Step={step} ")), "{frame}");
         assert_eq!(frame.lines().count(), 501);
     }
-    // The energy of a run that starts from the last frame continues where this run ended.
+    // The last frame has the kinetic energy of the last state.
     let last = format!("500\n{}", frames[2]);
     let system = io::read(last.as_bytes(), Some("last.xyz")).unwrap().into_system(None).unwrap();
     let kinetic = system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum::<f64>();

@@ -58,7 +58,8 @@ fn stay(name: &str, role: Role) -> Outcome<()> {
     Ok(serve::<Vectors>(options, end, told)?)
 }
 
-/// Makes and scales two vectors on servers, and fetches only their product.
+/// Makes a vector on a server, scales it by two factors, and fetches only the product of the two
+/// scaled vectors.
 async fn map(token: &Path) -> Outcome<f64> {
     let servers = Remote::new(Token::read(token)?)?;
     let heuristic = HeftC::default();

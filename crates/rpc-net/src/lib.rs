@@ -1,5 +1,5 @@
 //! Calls from outside of a job, over QUIC with mutual TLS: servers and their registry, which every
-//! program may use that has the registry's token.
+//! program that has the registry's token may use.
 //!
 //! **For programs**
 //! - [`serve`]: a process that serves the functions of a catalogue, or is a registry of servers.
@@ -45,9 +45,9 @@
 //! may be executed more than once.
 //!
 //! A client of groups connects to the servers that the registry lists, sends orders to each, and
-//! supplies the data that it gave them. Servers fetch other data from each other, or through the
-//! client where one does not reach the other. Links are as measured by servers: with round trips,
-//! bursts of bytes, and transfers.
+//! supplies its own data. Servers fetch other data from each other, or through the client where one
+//! does not reach the other. Servers measure the links between them: by round trips, bursts of
+//! bytes, and transfers.
 //!
 //! **Failure.** A server is removed when its connection ends or is silent for two seconds, and its
 //! calls are made elsewhere; its data of groups is made again by others. Servers that lose their

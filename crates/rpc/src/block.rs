@@ -8,17 +8,17 @@ use postcard::ser_flavors::Size;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Largest segment of the arguments and results of single calls. A frame holds more than its
-/// contents, so this is less than the largest frame.
+/// Largest segment, in bytes, of the arguments and results of single calls. This is less than the
+/// largest frame, because a frame also holds headers.
 pub(crate) const CALL_SEGMENT_BYTES: usize = 32 << 20;
 /// Segment size for the data of groups: small, so that a server that passes data on sends most of
 /// it while the rest arrives.
 pub(crate) const DATA_SEGMENT_BYTES: usize = 4 << 20;
-/// Largest block. Larger ones are refused, because a block waits in the receiver's mailbox, which
-/// holds at most 2 GiB.
+/// Largest block, in bytes. Larger ones are refused, because a block waits in the receiver's
+/// mailbox, which holds at most 2 GiB.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
-/// Largest number of segments of a valid block, however small its segments are.
+/// Largest number of segments of a valid block: that of a block of `BYTES_MAX` bytes for groups.
 pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
 
 /// Bytes in one or more segments. Clones share them.
@@ -26,8 +26,8 @@ pub(crate) const SEGMENTS_MAX: usize = BYTES_MAX / DATA_SEGMENT_BYTES;
 pub struct EncodedBlock(Vec<Numbers<u8>>);
 
 impl EncodedBlock {
-    /// Encodes a value. `what` names the value in the error if it is too large. The size is
-    /// computed before anything is written.
+    /// Encodes a value in segments of `segment_bytes` (the last may be smaller). `what` names the
+    /// value in errors. The size is checked before the value is encoded.
     pub(crate) fn encode<T: Serialize + ?Sized>(
         what: &str,
         value: &T,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_and_arrives_in_any_order_is_the_same() {
+    fn a_block_whose_segments_arrive_in_any_order_is_unchanged() {
         let bytes: Vec<u8> = (0..25).collect();
         let block = EncodedBlock::cut("it", bytes.clone(), 10).unwrap();
         let mut arriving = Arriving::new(3);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_one_empty_segment() {
+    fn an_empty_block_has_one_empty_segment() {
         let block = EncodedBlock::cut("it", Vec::new(), 10).unwrap();
 
         assert_eq!((block.segments().len(), block.len()), (1, 0));

@@ -1,4 +1,4 @@
-//! Large data of the client or of a server that several servers need, in virtual time.
+//! Large data that several servers need, from the client or from a server, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
@@ -99,12 +99,12 @@ fn times(heuristic: &'static str) -> [f64; 2] {
 }
 
 #[test]
-fn large_data_leaves_who_has_it_once_and_goes_on_from_server_to_server() {
+fn large_data_leaves_its_holder_once_and_servers_pass_it_on() {
     let [one_by_one, planned] = ["heft", "heft-c"].map(times);
 
-    // 160 Mbit over 40 Mbit/s, twice; and once over 200 Mbit/s.
+    // 160 Mbit go twice over 40 Mbit/s without a plan, and once over 200 Mbit/s with one.
     assert!(one_by_one[0] > 8.0, "{one_by_one:?}");
     assert!((0.8..0.9).contains(&planned[0]), "{planned:?}");
-    // Twice over 800 Mbit/s, and once.
+    // They go twice over 800 Mbit/s without a plan, and once with one.
     assert!(one_by_one[1] > 0.4 && (0.2..0.3).contains(&planned[1]), "{one_by_one:?} {planned:?}");
 }

@@ -67,7 +67,8 @@ fn run(
     report
 }
 
-/// Makes two vectors and sums them three times over; only the largest byte goes to the client.
+/// Makes two vectors, and adds the second to the first three times; only the largest byte goes to
+/// the client.
 async fn chain(services: &Services<Bytes>) -> Result<u8, RpcError> {
     let mapper = Mapper::new(services);
     mapper
@@ -85,7 +86,7 @@ async fn chain(services: &Services<Bytes>) -> Result<u8, RpcError> {
 }
 
 #[test]
-fn a_group_gives_what_its_calls_give_one_after_the_other() {
+fn a_group_gives_the_results_of_its_calls_in_sequence() {
     run("1x1x3", true, async |_, services| {
         assert_eq!(chain(&services).await?, 1 + 2 + 2 + 2);
         Ok(())
@@ -103,14 +104,14 @@ fn groups_run_on_threads() {
 }
 
 #[test]
-fn the_same_group_is_the_same_run_again_and_loses_nothing_over_bad_links() {
+fn a_group_over_lossy_links_is_right_and_reproducible() {
     let place = "3x1,wan=20ms,jitter=5ms,loss=2%,rate=50mbit";
     let hashes = [run(place, true, checked), run(place, true, checked)].map(|run| run.log_hash);
     assert_eq!(hashes[0], hashes[1]);
 }
 
 #[test]
-fn what_is_between_calls_does_not_go_to_the_client() {
+fn data_between_calls_does_not_go_to_the_client() {
     let main = async |_, services: Services<Bytes>| {
         // The client is at one site, and the servers at the other.
         services.leave("pe1").await?;
@@ -121,15 +122,16 @@ fn what_is_between_calls_does_not_go_to_the_client() {
     let star = run("2x2,wan=20ms", false, main);
 
     // With the two calls on two servers in parallel, at least one vector of 1 MB has to change
-    // servers, and through the client it crosses twice.
+    // servers, and through the client it crosses the wide area twice.
     assert!(direct.wide_area_bytes < 200_000, "{}", direct.wide_area_bytes);
     assert!(star.wide_area_bytes > 2 * SIZE, "{}", star.wide_area_bytes);
 }
 
 #[test]
-fn servers_that_speak_with_the_client_only_take_part() {
+fn servers_that_communicate_only_with_the_client_execute_groups() {
     run("1x3", false, async |_, services| {
-        // Greedy spreads the two independent calls, so one vector has to go to the other's server.
+        // The heuristic spreads the two independent calls, so one vector has to go to another
+        // server.
         let mapper = Mapper::new(&services);
         let largest = mapper.map(&MinCompletionTime, async |group| {
             let (bytes, one, two) = (group.value(&SIZE)?, group.value(&1)?, group.value(&2)?);
@@ -144,7 +146,7 @@ fn servers_that_speak_with_the_client_only_take_part() {
 }
 
 #[test]
-fn tasks_that_do_not_depend_on_each_other_run_side_by_side() {
+fn independent_tasks_run_in_parallel() {
     run("1x1x5", true, async |grid, services| {
         let begin = grid.now().await.unwrap();
         let mapper = Mapper::new(&services);
@@ -165,7 +167,7 @@ fn tasks_that_do_not_depend_on_each_other_run_side_by_side() {
 }
 
 #[test]
-fn a_result_that_decides_ends_a_window_and_the_next_begins() {
+fn getting_a_result_ends_the_window() {
     run("1x1x3", true, async |_, services| {
         let (mapper, heuristic) = (Mapper::new(&services), HeftC::default());
         let rounds = mapper.map(&heuristic, async |group| {
@@ -188,7 +190,7 @@ fn a_result_that_decides_ends_a_window_and_the_next_begins() {
 }
 
 #[test]
-fn what_depends_on_a_failure_fails_with_its_reason_and_the_servers_live() {
+fn dependents_of_a_failed_call_fail_with_its_reason_and_servers_go_on() {
     run("1x1x3", true, async |_, services| {
         let mapper = Mapper::new(&services);
         let failed = mapper
@@ -210,7 +212,7 @@ fn what_depends_on_a_failure_fails_with_its_reason_and_the_servers_live() {
 }
 
 #[test]
-fn a_call_that_fails_fails_what_depends_on_it_and_no_other() {
+fn a_failed_call_fails_only_its_dependents() {
     run("1x1x3", true, async |_, services| {
         let mapper = Mapper::new(&services);
         let given = mapper
@@ -240,7 +242,7 @@ const OTHER_SUM: Function<(Vec<u16>, Vec<u16>), (Vector, u8)> =
     Function::new("sum", |_, _| Err("it is not executed here".into()));
 
 #[test]
-fn a_call_of_a_function_that_is_another_on_all_servers_is_refused_and_both_are_named() {
+fn a_call_with_another_signature_is_refused_and_both_signatures_are_named() {
     run("1x1x2", true, async |_, services| {
         let mapper = Mapper::new(&services);
         let refused = mapper
@@ -262,7 +264,7 @@ fn a_call_of_a_function_that_is_another_on_all_servers_is_refused_and_both_are_n
 }
 
 #[test]
-fn servers_forget_what_nobody_names_any_more() {
+fn servers_drop_data_that_no_handle_names() {
     run("2x2,wan=20ms", true, async |_, services| {
         chain(&services).await?;
         assert_eq!(services.kept_bytes().await?, 0);
@@ -297,7 +299,7 @@ fn an_argument_of_another_group_is_refused() {
 
 /// The servers leave one after the other, and the last has no heir.
 #[test]
-fn what_a_leaving_server_keeps_goes_to_another_and_with_the_last_is_lost() {
+fn data_of_a_leaving_server_goes_to_another_until_the_last_leaves() {
     run("1x1x3", true, async |_, services| {
         let (mapper, other) = (Mapper::new(&services), services.clone());
         let kept = async || other.kept_bytes().await;
@@ -325,7 +327,7 @@ fn what_a_leaving_server_keeps_goes_to_another_and_with_the_last_is_lost() {
 }
 
 #[test]
-fn servers_forget_a_group_that_was_dropped_and_what_was_on_its_way_for_it() {
+fn servers_keep_no_data_of_a_dropped_group() {
     run("2x2,wan=20ms", true, async |grid, services| {
         for pause in [0, 30, 500, 1500, 2500] {
             let mut going = std::pin::pin!(chain(&services));
@@ -336,7 +338,7 @@ fn servers_forget_a_group_that_was_dropped_and_what_was_on_its_way_for_it() {
             })
             .await;
             going.set(chain(&services));
-            // The call in execution ends, and its results go nowhere.
+            // The call in execution ends, and its results are dropped.
             grid.sleep(Duration::from_secs(3)).await.unwrap();
             assert_eq!(services.kept_bytes().await?, 0, "after {pause} ms");
         }
@@ -345,7 +347,7 @@ fn servers_forget_a_group_that_was_dropped_and_what_was_on_its_way_for_it() {
 }
 
 #[test]
-fn one_result_can_be_awaited_twice_at_the_same_time_and_another_beside_it() {
+fn results_can_be_awaited_concurrently() {
     run("1x1x3", true, async |_, services| {
         let mapper = Mapper::new(&services);
         mapper
@@ -373,14 +375,14 @@ fn one_result_can_be_awaited_twice_at_the_same_time_and_another_beside_it() {
     });
 }
 
-/// Like [`MAKE`], but with a formula for its time.
+/// Makes a vector in a millisecond for each byte; a formula gives the time.
 const STATED: Function<(u64, u8), (Vector,)> =
     Function::new("stated", |(bytes, value), work: &mut Work| {
         work.emulate(Duration::from_millis(bytes));
         Ok((vec![value; bytes as usize],))
     })
     .costs("ms / 1000", &["ms"], |(bytes, _)| vec![*bytes as f64]);
-/// Takes a millisecond for each byte; formulas give its time and the size of its result.
+/// Returns its argument after a millisecond for each byte; formulas give the time and the size.
 const SPELLED: Function<(Vector,), (Vector,)> =
     Function::new("spelled", |(vector,): (Vector,), work: &mut Work| {
         work.emulate(Duration::from_millis(vector.len() as u64));
@@ -390,7 +392,7 @@ const SPELLED: Function<(Vector,), (Vector,)> =
     .gives(&["in0"]);
 
 #[test]
-fn formulas_decide_where_calls_go_before_any_has_ended() {
+fn formulas_decide_where_the_first_calls_go() {
     run("1x1x3", true, async |grid, services| {
         // A long call and two short ones: the short ones go together to the server that does not
         // have the long one.

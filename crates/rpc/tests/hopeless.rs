@@ -1,5 +1,4 @@
-//! Calls of a group that no server can execute: they fail with the calls that depend on them, and
-//! no others.
+//! Calls of a group that no server can execute: only these and the calls that depend on them fail.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};
@@ -43,7 +42,7 @@ async fn one_window(services: Services<Adds>) -> Result<(), RpcError> {
 }
 
 #[test]
-fn what_no_server_offers_fails_alone() {
+fn only_calls_that_no_server_offers_and_their_dependents_fail() {
     let job = with_rpc::<Adds>(Job::new("hopeless")).main(async |grid: Grid| {
         let services = Services::on_all_pes(&grid).await?;
         one_window(services).await.map_err(JobError::from)

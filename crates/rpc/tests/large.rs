@@ -71,7 +71,7 @@ fn over_wide_area(
 const LARGE: u64 = 66 << 20;
 
 #[test]
-fn a_call_may_have_larger_arguments_and_results_than_a_message() {
+fn arguments_and_results_may_be_larger_than_a_message() {
     over_wide_area(Room::default(), async |services| {
         let mut rpc = GridRpc::new(&services);
         rpc.initialize(&Config::default())?;
@@ -118,7 +118,7 @@ async fn beyond_memory(services: Services<Large>, folder: PathBuf) -> Result<(),
             for (seed, state) in (0..).zip(&all) {
                 assert!(group.get(state).await?[..] == bytes(size, seed)[..], "{seed}");
             }
-            assert!(files(&folder) > 0, "seven of them are more than three servers may keep");
+            assert!(files(&folder) > 0, "seven vectors exceed the memory of the servers");
             Ok(())
         })
         .await?;
@@ -139,7 +139,7 @@ fn small(folder: &Path) -> Room {
 }
 
 #[test]
-fn what_is_beyond_the_memory_of_servers_is_on_disk_until_the_group_ends() {
+fn data_beyond_the_memory_of_servers_is_on_disk_until_the_group_ends() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
 
@@ -149,7 +149,7 @@ fn what_is_beyond_the_memory_of_servers_is_on_disk_until_the_group_ends() {
 }
 
 #[test]
-fn the_files_of_servers_on_threads_go_with_the_job() {
+fn the_files_of_servers_on_threads_are_closed_with_the_job() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let job = job(small(folder.path()), async move |services| beyond_memory(services, path).await);

@@ -30,7 +30,8 @@ const STEP: Function<(Bytes,), (Bytes,)> =
 /// Makes a vector of a given length, in no time.
 const MAKE: Function<(u64, u8), (Bytes,)> =
     Function::new("make", |(bytes, value), _| Ok((vec![value; bytes as usize].into(),)));
-/// Takes ten seconds, once per value, if the first byte is a multiple of 50; otherwise one second.
+/// Takes ten seconds in the first call with each vector whose first byte is a multiple of 50, and
+/// one second in all other calls.
 const MOODY: Function<(Bytes,), (Bytes,)> =
     Function::new("moody", |(bytes,): (Bytes,), work: &mut Work| {
         let is_new = bytes[0].is_multiple_of(50) && MOODS.lock().unwrap().insert(bytes.to_vec());
@@ -119,7 +120,7 @@ async fn cut_short(grid: &Grid, after: Duration, something: impl Future) -> bool
 }
 
 #[test]
-fn of_servers_that_leave_at_once_what_they_keep_is_with_those_that_stay() {
+fn data_of_servers_that_leave_together_goes_to_those_that_stay() {
     run("1x1x4", async |grid, services| {
         open(&grid, &services).await?;
         let (mapper, other) = (Mapper::new(&services), services.clone());
@@ -166,7 +167,7 @@ const MANY: u64 = 30;
 const LARGE: u64 = 5 << 20;
 
 #[test]
-fn a_server_hands_on_more_than_its_memory_while_it_is_asked_for_it() {
+fn a_server_that_hands_over_more_than_its_memory_still_serves_the_data() {
     run("2x2,rate=1gbit", async |grid, services| {
         let room = Room { memory_bytes: 8 << 20, ..Room::default() };
         services.join(ServerPlan { room, ..ServerPlan::new("full", PeId(1)) }).await?;
@@ -239,13 +240,13 @@ fn lost_data_is_made_again_only_where_its_function_is_offered() {
         let got = all::<Result<_, RpcError>>(vec![Box::pin(going), Box::pin(losing)]).await;
         assert_eq!(got[0], Ok((10, 2)));
         let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
-        assert!((12.0..12.5).contains(&took_s), "10 s until the reader says so, and 2 s: {took_s}");
+        assert!((12.0..12.5).contains(&took_s), "10 s until the reader answers, and 2 s: {took_s}");
         Ok(())
     });
 }
 
-/// Parallel chains of calls. A [`MOODY`] call in a chain is slow if it gets a new value whose first
-/// byte is a multiple of 50.
+/// Parallel chains of calls. A [`MOODY`] call is slow with a new value whose first byte is a
+/// multiple of 50.
 fn chains(
     group: &CallGroup<'_, Services<All>>,
     seeds: &[(u8, u8)],
@@ -261,7 +262,7 @@ fn chains(
 }
 
 #[test]
-fn attempts_that_came_to_nothing_leave_nothing_in_a_group_that_goes_on() {
+fn failed_attempts_leave_no_data_in_a_running_group() {
     run("1x1x4", async |grid, services| {
         open(&grid, &services).await?;
         let mapper = Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy);
@@ -278,8 +279,8 @@ fn attempts_that_came_to_nothing_leave_nothing_in_a_group_that_goes_on() {
                     }
                     let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();
                     assert!(took_s < 5.0, "the slow one was begun again elsewhere: {took_s}");
-                    // Its handles are dropped now, and the copies of its call end during the next
-                    // window.
+                    // The handles of the slow call are dropped now, and its copies end during the
+                    // next window.
                     drop(values);
                     chains(group, &[(3, window)])?;
                     group.run().await?;
@@ -293,7 +294,7 @@ fn attempts_that_came_to_nothing_leave_nothing_in_a_group_that_goes_on() {
 }
 
 #[test]
-fn hundreds_of_groups_with_thefts_and_copies_and_losses_leave_nothing() {
+fn groups_with_stolen_copied_and_lost_tasks_leave_no_data() {
     run("2x2,wan=20ms", async |grid, services| {
         open(&grid, &services).await?;
         let mut ended = [0, 0];
@@ -318,7 +319,7 @@ fn hundreds_of_groups_with_thefts_and_copies_and_losses_leave_nothing() {
                 let ended = all::<Result<(), RpcError>>(vec![Box::pin(going), Box::pin(losing)]);
                 assert_eq!(ended.await, [Ok(()), Ok(())]);
                 let number = services.list().await?.iter().map(|card| card.number % 4).sum::<u32>();
-                // The numbers of the other servers give their PEs.
+                // The number of a server modulo 4 is its PE. The PEs of all three add up to 6.
                 services.join(ServerPlan::new(format!("new{round}"), PeId(6 - number))).await?;
             } else {
                 ended[usize::from(cut_short(&grid, after, going).await)] += 1;
@@ -332,7 +333,7 @@ fn hundreds_of_groups_with_thefts_and_copies_and_losses_leave_nothing() {
 }
 
 #[test]
-fn a_cost_that_panics_fails_its_call_and_the_server_lives() {
+fn a_cost_that_panics_fails_its_call_and_the_server_goes_on() {
     run("1x1x2", async |grid, services| {
         open(&grid, &services).await?;
         let mapper = Mapper::new(&services);

@@ -52,8 +52,8 @@ fn client(services: &Services<Steps>) -> Result<GridRpc<Steps>, RpcError> {
     Ok(rpc)
 }
 
-/// Runs `meanwhile` while a server is in a call of `seconds` seconds; returns the time that it
-/// takes, in seconds.
+/// Runs `meanwhile` while a server is in a call of `seconds` seconds; returns the time that
+/// `meanwhile` takes, in seconds.
 async fn while_stuck(
     (grid, services): (&Grid, &Services<Steps>),
     (name, seconds): (&str, u64),
@@ -85,7 +85,7 @@ fn says<T: std::fmt::Debug>(outcome: Result<T, RpcError>, what: &str) {
 }
 
 #[test]
-fn a_server_that_is_late_to_register_holds_nobody_and_is_there_once_it_has() {
+fn a_server_that_registers_late_delays_no_other_call_and_is_listed_then() {
     run(async |grid, services| {
         let before = services.list().await?;
         let stuck = before[0].name.as_str();
@@ -114,7 +114,7 @@ fn a_server_that_is_late_to_register_holds_nobody_and_is_there_once_it_has() {
 }
 
 #[test]
-fn a_server_that_registers_in_time_is_waited_for_and_whatever_was_before_is_forgotten() {
+fn the_registry_waits_for_servers_and_forgets_earlier_restarts() {
     run(async |grid, services| {
         let before = services.list().await?;
         let stuck = before[0].name.as_str();
@@ -137,7 +137,7 @@ fn a_server_that_registers_in_time_is_waited_for_and_whatever_was_before_is_forg
 }
 
 #[test]
-fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
+fn a_stuck_server_can_be_lost_whether_it_is_awaited_or_late() {
     for seconds_before in [0.0, 11.0] {
         run(async move |grid, services| {
             let before = services.list().await?;
@@ -159,7 +159,7 @@ fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
                     }),
                 );
                 let others = std::future::poll_fn(|cx| {
-                    assert!(losing.as_mut().poll(cx).is_pending(), "it is at its call");
+                    assert!(losing.as_mut().poll(cx).is_pending(), "the server is in its call");
                     others.as_mut().poll(cx)
                 });
                 assert_eq!(others.await?, 2);
@@ -167,7 +167,7 @@ fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
                 losing.await
             });
 
-            assert!(took_s.await? > 99.0, "it learns of it after its call");
+            assert!(took_s.await? > 99.0, "the server learns of it after its call");
             assert_eq!(services.list().await?, before[1..]);
             Ok(())
         });
@@ -175,7 +175,7 @@ fn a_server_that_is_stuck_can_be_lost_at_once_whether_it_is_awaited_or_late() {
 }
 
 #[test]
-fn a_group_waits_for_a_late_server_that_has_its_data_and_not_otherwise() {
+fn a_group_waits_for_a_late_server_only_if_it_has_its_data() {
     run(async |grid, services| {
         let before = services.list().await?;
         let stuck = before[0].name.as_str();
@@ -221,7 +221,7 @@ async fn polled_only(times: u32, something: impl Future) -> bool {
 }
 
 #[test]
-fn a_server_whose_leaving_was_given_up_can_be_lost_and_groups_do_not_wait_for_it_without_end() {
+fn groups_wait_a_limited_time_for_a_server_whose_departure_was_given_up() {
     run(async |grid, services| {
         let before = services.list().await?;
         let [stuck, left] = [0, 1].map(|place: usize| before[place].name.as_str());

@@ -93,7 +93,7 @@ fn bytes(value: u8) -> Bytes {
 }
 
 #[test]
-fn servers_register_again_with_a_registry_that_begins_anew_and_clients_go_on() {
+fn servers_register_with_a_restarted_registry_and_clients_go_on() {
     run("2x2,wan=20ms", async |grid, services| {
         let before = services.list().await?;
         let mut rpc = GridRpc::new(&services);
@@ -132,7 +132,8 @@ fn servers_register_again_with_a_registry_that_begins_anew_and_clients_go_on() {
     });
 }
 
-/// Time of nine tasks of a second on three servers, one of which may be busy with other calls.
+/// Time of nine tasks of a second on three servers, one of which may be busy with other calls, in
+/// seconds.
 async fn nine(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<f64, RpcError> {
     let begin = grid.now().await.unwrap();
     mapper
@@ -152,7 +153,7 @@ async fn nine(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<f64, RpcE
 }
 
 #[test]
-fn tasks_of_a_server_that_is_late_are_done_by_others() {
+fn tasks_of_a_late_server_are_executed_by_others() {
     run("1x1x4", async |grid, services| {
         let mut other = GridRpc::new(&services);
         other.initialize(&Config::default())?;
@@ -176,7 +177,7 @@ fn tasks_of_a_server_that_is_late_are_done_by_others() {
 }
 
 #[test]
-fn where_no_server_is_late_nothing_is_done_twice() {
+fn no_task_is_executed_twice_if_no_server_is_late() {
     run("1x1x4", async |grid, services| {
         let took_s =
             nine(&grid, &Mapper::new(&services).with_rescue(StragglerPolicy::StealAndCopy)).await?;
@@ -201,7 +202,7 @@ impl Heuristic for Kept {
     }
 }
 
-/// Data size at which a transfer between sites at 12 Mbit/s takes longer than a task.
+/// Data size, in bytes, at which a transfer between sites at 12 Mbit/s takes longer than a task.
 const LARGE: usize = 2_000_000;
 
 /// Time of a group in the job and in its simulated execution, in seconds. Its results are joined in
@@ -235,7 +236,7 @@ async fn both(grid: &Grid, mapper: &Mapper<Services<Steps>>) -> Result<(f64, f64
 /// the simulation, orders and answers take latencies, data travels in segments, and concurrent
 /// transfers share links in a slightly different way.
 #[test]
-fn a_group_takes_as_long_as_its_simulated_execution_says() {
+fn a_group_takes_as_long_as_its_simulated_execution() {
     for (place, mbit) in [
         ("1x1x4", 10_000),
         ("2x2,wan=20ms,rate=24mbit", 24),
@@ -288,7 +289,7 @@ async fn losing<T>(
 }
 
 #[test]
-fn what_a_lost_server_made_in_a_window_is_made_again() {
+fn results_that_are_lost_within_a_window_are_made_again() {
     for after_ms in [0, 500, 1500, 2500, 3500] {
         run("1x1x3", async move |grid, services| {
             let mapper = Mapper::new(&services);
@@ -315,7 +316,7 @@ fn what_a_lost_server_made_in_a_window_is_made_again() {
 }
 
 #[test]
-fn without_any_server_left_the_group_says_so() {
+fn a_group_without_servers_fails_with_the_reason() {
     run("1x1x2", async |grid, services| {
         let mapper = Mapper::new(&services);
         let heuristic = HeftC::default();
@@ -381,12 +382,11 @@ fn outline() -> TaskGraph {
 }
 
 #[test]
-fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
+fn a_given_graph_spreads_calls_that_are_awaited_one_by_one() {
     run("1x1x3", async |grid, services| {
         let mapper = Mapper::new(&services);
         let names: Vec<String> = services.list().await?.into_iter().map(|card| card.name).collect();
-        // Each step of one chain forms a window with a step of the other, and each of the two has
-        // its own server.
+        // Each window has a step of either chain, and each chain has its own server.
         let begin = grid.now().await.unwrap();
         let sum = mapper
             .map_along(&HeftC::default(), &outline(), async |group| {
@@ -411,15 +411,15 @@ fn a_graph_that_is_given_spreads_calls_that_are_awaited_one_by_one() {
 }
 
 #[test]
-fn on_one_node_there_are_no_links_to_measure_and_groups_go_on() {
+fn measured_groups_run_on_one_node() {
     let main = async |_: Grid, services: Services<Steps>| {
         short(Mapper::new(&services).measured().with_rescue(StragglerPolicy::Steal)).await
     };
     assert_eq!(driver::embedded::run(job(main), 3), Ok(()));
 }
 
-/// Runs large data, a client, and calls on every server over QUIC between four nodes, with measured
-/// links.
+/// A group with large data and measured links, and a call on every server, over QUIC between four
+/// nodes.
 #[test]
 fn groups_and_calls_run_over_quic() {
     let main = async |_: Grid, services: Services<Steps>| {

@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum JobError {
-    /// `main` or an actor gave up, for a reason of its own.
+    /// `main` or an actor ended the job, for the reason given.
     #[error("{0}")]
     Failed(String),
     /// A handler panicked. The panic's own message was printed before, on that node's standard
@@ -32,7 +32,8 @@ pub enum JobError {
         /// The panic's message.
         reason: String,
     },
-    /// A node stayed silent for too long. Look at its standard error, or at the link to its site.
+    /// A node was silent or unreachable for too long, was started again, refused this node, or
+    /// closed its connection. Look at its standard error, or at the link to its site.
     #[error("lost {node} at site {site}: {reason}")]
     NodeLost {
         /// The lost node.
@@ -70,7 +71,7 @@ pub enum JobError {
     /// should have sent, answered or contributed.
     #[error("{waits}")]
     Stalled {
-        /// What the job waits for, and who could have sent it.
+        /// What the job waits for, and which actors could have sent it.
         waits: String,
     },
     /// The job exceeded its time limit. Give it more time, or look at what it waits for.
@@ -95,7 +96,7 @@ pub enum JobError {
         /// The difference: "here" is the coordinator's node, "there" is that node.
         difference: String,
     },
-    /// A peer sent data that does not decode; the programs of the nodes differ.
+    /// A node sent invalid data; the programs of the nodes may differ.
     #[error("{0}")]
     Protocol(String),
     /// `main` panicked. The panic's own message was printed before, on the standard error of node
@@ -171,7 +172,7 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// The failure of a job whose main or actor gives up because of `error`, of whatever type.
+    /// Creates the error of a job that main or an actor ends because of `error`.
     pub fn failed(error: impl Display) -> Self {
         Self::Failed(error.to_string())
     }
@@ -189,7 +190,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "no message".to_owned())
 }
 
-/// Error of an ask without an answer. The request may or may not have been handled.
+/// Error of an ask without a valid answer. The request may or may not have been handled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AskError {
@@ -338,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_grid_reaches_other_nodes_as_it_is() {
+    fn an_error_of_main_is_unchanged_after_encoding() {
         let error = GridError::Ask(AskError::Malformed {
             what: "an answer".to_owned(),
             reason: "it is too short".to_owned(),

@@ -1,8 +1,8 @@
-//! Jobs in a process whose address space is limited: the budgets of the runtime end them, or hold
-//! them back, before the allocator does.
+//! Jobs in a process with a limited address space: the budgets of the runtime end a job, or hold it
+//! back, before an allocation fails.
 //!
-//! Each test runs the test executable again behind `ulimit -v`, where one of the ignored tests
-//! below is the job.
+//! Each test runs the test executable again under `ulimit -v`, with one of the ignored tests below
+//! as the job.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -15,14 +15,14 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::Duration;
 
-/// Exit code of a shell that cannot set the limit.
+/// Exit code of the shell if it cannot set the limit.
 const NO_LIMIT: i32 = 77;
 const MESSAGE_BYTES: usize = 100_000;
 const HARD_BYTES: usize = 100_000_000;
 const TEXT_BYTES: usize = 62_000_000;
 
-/// Runs one of the ignored tests in this many megabytes. Returns `None`, with a reason on standard
-/// error, where address space cannot be limited.
+/// Runs one of the ignored tests in an address space of this many megabytes. Returns `None`, and
+/// prints the reason to standard error, where address space cannot be limited.
 fn run_within(megabytes: u64, test: &str) -> Option<Output> {
     let script = format!(
         "ulimit -v {} || exit {NO_LIMIT}; exec \"$0\" --exact {test} --ignored --nocapture",
@@ -37,7 +37,7 @@ fn run_within(megabytes: u64, test: &str) -> Option<Output> {
     Some(output)
 }
 
-/// Whether the limit is in force: the allocator ends a process that takes more.
+/// Whether the limit is in force: a process that allocates 2 GB fails.
 fn is_limited(megabytes: u64) -> bool {
     let Some(output) = run_within(megabytes, "job_that_takes_two_gigabytes") else { return false };
     let is_limited = !output.status.success();
@@ -55,7 +55,7 @@ fn assert_passed(output: &Output) {
 }
 
 #[test]
-fn a_producer_without_measure_ends_the_job_and_not_the_process() {
+fn a_producer_faster_than_its_consumer_ends_the_job_and_not_the_process() {
     if is_limited(700)
         && let Some(output) = run_within(700, "job_of_a_producer_and_a_slow_consumer")
     {
@@ -64,7 +64,7 @@ fn a_producer_without_measure_ends_the_job_and_not_the_process() {
 }
 
 #[test]
-fn a_stream_of_large_texts_is_handed_in_as_there_is_room() {
+fn a_stream_of_large_tasks_keeps_to_the_memory_budget() {
     if is_limited(1500)
         && let Some(output) = run_within(1500, "job_of_a_stream_of_large_texts")
     {
@@ -73,7 +73,7 @@ fn a_stream_of_large_texts_is_handed_in_as_there_is_room() {
 }
 
 #[test]
-fn outputs_of_a_stream_that_main_takes_slowly_are_bounded_in_bytes() {
+fn outputs_that_main_takes_slowly_are_bounded_in_bytes() {
     if is_limited(1500)
         && let Some(output) = run_within(1500, "job_of_a_stream_of_large_outputs")
     {
@@ -82,7 +82,7 @@ fn outputs_of_a_stream_that_main_takes_slowly_are_bounded_in_bytes() {
 }
 
 #[test]
-#[ignore = "run by others, in a process with less"]
+#[ignore = "another test runs it in a process with limited address space"]
 fn job_that_takes_two_gigabytes() {
     let taken = vec![1_u8; 2_000_000_000];
     assert_eq!(taken[taken.len() / 2], 1);
@@ -93,7 +93,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends 100 messages to member 1 and this message to itself, this many times.
+    /// Sends 100 messages to member 1 and repeats itself this many times; with 0, contributes.
     Produce(u32),
     Data(Vec<u8>),
 }
@@ -131,9 +131,9 @@ impl Actor for Cell {
     }
 }
 
-/// Ten gigabytes in all.
+/// Sends messages of 10 GB in all.
 #[test]
-#[ignore = "run by others, in a process with less"]
+#[ignore = "another test runs it in a process with limited address space"]
 fn job_of_a_producer_and_a_slow_consumer() {
     let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     let job = Job::new("produce").actor::<Cell>().limits(limits).main(async |grid| {
@@ -149,7 +149,7 @@ fn job_of_a_producer_and_a_slow_consumer() {
     assert_eq!(limit_bytes, HARD_BYTES as u64);
 }
 
-/// A text that takes longer to process than main needs to make one.
+/// A task whose text takes longer to process than main takes to make it.
 #[derive(Serialize, Deserialize)]
 struct Text(String);
 
@@ -169,9 +169,9 @@ impl Task for Text {
     }
 }
 
-/// Three gigabytes in all.
+/// Streams tasks of 3 GB in all.
 #[test]
-#[ignore = "run by others, in a process with less"]
+#[ignore = "another test runs it in a process with limited address space"]
 fn job_of_a_stream_of_large_texts() {
     const TEXTS: usize = 48;
     let job = Job::new("texts").tasks::<Text>().main(async |grid| {
@@ -208,9 +208,9 @@ impl Task for Write {
     }
 }
 
-/// Three gigabytes in all, which come faster than main takes them.
+/// Streams outputs of 3 GB in all, which come faster than main takes them.
 #[test]
-#[ignore = "run by others, in a process with less"]
+#[ignore = "another test runs it in a process with limited address space"]
 fn job_of_a_stream_of_large_outputs() {
     const TEXTS: usize = 48;
     let job = Job::new("outputs").tasks::<Write>().main(async |grid| {

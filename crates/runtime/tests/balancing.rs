@@ -1,4 +1,4 @@
-//! Balancing while the job goes on, on threads and over QUIC.
+//! Balancing while the job runs, on threads and over QUIC.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{BalanceReport, Cause, Refine};
@@ -12,7 +12,7 @@ const WORKERS: u32 = 16;
 const HOPS: u32 = 400;
 const WORK: Duration = Duration::from_micros(200);
 
-/// Exchanges a token with a neighbour, and works each time.
+/// Exchanges a token with a neighbour, and computes each time.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     hops: u64,
@@ -74,7 +74,7 @@ fn job(told: &Arc<Mutex<Vec<BalanceReport>>>) -> Job {
 }
 
 #[test]
-fn actors_leave_a_loaded_pe_now_and_then() {
+fn actors_leave_a_loaded_pe_at_a_periodic_rebalance() {
     let told = Arc::default();
 
     embedded::run(job(&told), 2).unwrap();
@@ -82,13 +82,13 @@ fn actors_leave_a_loaded_pe_now_and_then() {
     let told = told.lock().unwrap();
     let first = told.iter().find(|report| report.moved > 0).unwrap();
     assert_eq!(first.cause, Cause::Period, "{told:?}");
-    // The amount depends on the load of the machine.
+    // The predicted saving depends on the load of the machine.
     assert!(first.predicted.unwrap() > 0.01 && first.took > Duration::ZERO, "{first:?}");
 }
 
 #[cfg(feature = "net")]
 #[test]
-fn actors_go_to_a_node_where_nothing_is_to_do() {
+fn actors_move_to_an_idle_node() {
     let told = Arc::default();
     let spec = gridspan_topology::GridSpec::from_emulate("1x2").unwrap();
 
@@ -104,7 +104,8 @@ fn leaders_of_sites_plan_over_quic() {
     let told = Arc::default();
     let spec = gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap();
 
-    // Whether the gate lets it pass depends on how long a busy machine takes to plan.
+    // The gate is off: on a busy machine planning may take so long that the gate would refuse the
+    // plan.
     let job = job(&told).strategy(gridspan_balance::LeaderCut::default()).balance_gate(false);
     embedded::run_emulated(job, &spec).unwrap();
 

@@ -1,4 +1,4 @@
-//! The memory budget of messages holds inside a turn, and inside a handler.
+//! The memory budget of messages holds within a turn and within a handler.
 #![allow(missing_docs)]
 
 use gridspan_runtime::driver::embedded;
@@ -11,8 +11,9 @@ use std::time::Duration;
 const MESSAGE_BYTES: usize = 100_000;
 const HARD_BYTES: usize = 20_000_000;
 
-/// The bytes of all messages that are in memory now, and their maximum so far.
+/// Bytes of all messages that are in memory now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Maximum of `HELD` so far.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 /// Data that counts its bytes.
@@ -51,7 +52,8 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Msg {
-    /// Sends `messages` to member `to`, `again` more times; then `Done` to member 1 and to itself.
+    /// Sends `messages` messages to member `to`, and repeats this `again` times. Then sends `Done`
+    /// to member 1 and to itself.
     Produce {
         to: i32,
         messages: u32,
@@ -110,10 +112,10 @@ fn produce(to: i32, messages: u32, again: u32) -> Job {
     })
 }
 
-/// One after the other, since they share a count of bytes.
+/// The cases run one after the other, since they share a count of bytes.
 #[test]
-fn neither_one_handler_nor_a_slow_receiver_lets_messages_outgrow_the_budget() {
-    // One handler sends 40 times the budget, to another PE of the node and to the sender's own PE.
+fn messages_over_the_budget_end_the_job_before_they_fill_the_memory() {
+    // One handler sends 40 times the budget: to the other PE, and then to its own PE.
     for (to, place) in [(1, "bytes just sent to budget::Cell on pe1"), (0, "budget::Cell 0x")] {
         MOST.store(0, Ordering::SeqCst);
         let error = embedded::run(produce(to, 8_000, 0), 2).expect_err("it is too much");
@@ -128,24 +130,25 @@ fn neither_one_handler_nor_a_slow_receiver_lets_messages_outgrow_the_budget() {
         assert!(MOST.load(Ordering::SeqCst) <= most, "{MOST:?}");
     }
 
-    // Many handlers each send a part of it, to a PE that sleeps in its own handler.
+    // Many handlers send 2 MB each to a PE that sleeps in its handler.
     MOST.store(0, Ordering::SeqCst);
     let error = embedded::run(produce(1, 20, 400), 2).expect_err("it is too much");
 
     let JobError::OverBudget { pe, ref fullest, .. } = error else { panic!("{error}") };
     assert_eq!(pe, PeId(1), "{error}");
-    // Either the sender names the PE that sleeps, or that PE, as it wakes, its fullest mailbox.
+    // Either the sender names the sleeping PE, or that PE names its fullest mailbox when it wakes.
     let names = ["budget::Cell on pe1 with", "budget::Cell 0x1 with"];
     assert!(names.iter().any(|name| fullest.contains(name)), "{fullest}");
-    // The messages that a turn gathers before they are passed on, at most 16 MiB, come on top.
+    // Messages that a turn gathers before it passes them on add at most 16 MiB.
     assert!(MOST.load(Ordering::SeqCst) <= 2 * HARD_BYTES + (16 << 20), "{MOST:?}");
 }
 
 #[cfg(feature = "net")]
 #[test]
-fn what_a_slow_network_does_not_take_holds_its_sender_back() {
+fn a_slow_network_holds_its_sender_back() {
     use gridspan_topology::GridSpec;
-    // 24 MB in all, more than the budget, at 80 Mbit/s; the receiver is as quick as the link.
+    // The messages have 24 MB in all, more than the budget. The link carries 80 Mbit/s, and the
+    // receiver keeps up with it.
     let spec = GridSpec::from_emulate("2x1,wan=5ms,rate=80mbit").expect("a grid");
     let limits = Limits::default().with_soft_bytes(HARD_BYTES / 4).with_hard_bytes(HARD_BYTES);
     let job = Job::new("network").actor::<Sink>().limits(limits).main(async |grid| {

@@ -43,7 +43,7 @@ fn bytes_of_each_node_are_counted_in_both_directions() {
 
     let carried = embedded::run_emulated_counted(job, &spec).unwrap();
 
-    // Some thousand bytes of the runtimes' own messages come on top.
+    // The runtime's own messages add some thousand bytes.
     let about = |bytes: usize| bytes as u64..(bytes + 100_000) as u64;
     assert!(about(SENT).contains(&carried[0].sent), "{carried:?}");
     assert!(about(ANSWERED).contains(&carried[0].received), "{carried:?}");

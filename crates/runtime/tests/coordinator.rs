@@ -1,4 +1,4 @@
-//! The coordinator goes on while every PE of its node is inside a handler.
+//! The coordinator works while every PE of its node is inside a handler.
 #![allow(missing_docs)]
 #![cfg(feature = "net")]
 
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const COMPUTING: Duration = Duration::from_secs(5);
 /// Delay before the other members begin; by then that PE computes.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Rounds of the other members, each a broadcast in the total order and a reduction over all of
-/// them.
+/// Number of rounds of the other members, each a broadcast in the total order and a reduction over
+/// all of them.
 const ROUNDS: u32 = 50;
 
 /// Times at which the computation and the rounds ended.
@@ -96,7 +96,7 @@ fn there(_key: gridspan_runtime::Key, _layout: &Layout) -> PeId {
 }
 
 #[test]
-fn broadcasts_and_reductions_elsewhere_go_on_while_the_coordinators_pes_compute() {
+fn broadcasts_and_reductions_on_another_node_go_on_while_the_coordinators_pe_computes() {
     let spec = GridSpec::from_emulate("2x1").unwrap();
     let job =
         Job::new("busy").actor::<Computing>().actor::<Talking>().placement("there", there).main(

@@ -1,4 +1,4 @@
-//! The coordinator moves from node to node while the job goes on, over QUIC on loopback.
+//! The coordinator moves from node to node while the job runs, over QUIC on loopback.
 #![allow(missing_docs)]
 #![cfg(feature = "net")]
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// reduction over all members with its result sent to all.
 const ROUNDS: u64 = 60;
 const MEMBERS: u32 = 6;
-/// Time for which the PE of a node that the coordinator leaves computes.
+/// Time for which the PE of the node that the coordinator leaves computes.
 const COMPUTING: Duration = Duration::from_secs(4);
 
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Actor for Talking {
             Talk::Begin if is_last => cx.broadcast(&all, Talk::Round(1)),
             Talk::Begin => {}
             Talk::Round(round) => {
-                assert_eq!(round, self.heard + 1, "rounds are heard in order, and once");
+                assert_eq!(round, self.heard + 1, "rounds are received in order, and once");
                 self.heard = round;
                 cx.contribute(Op::Min, round, To::all(all, 0));
             }
@@ -82,7 +82,7 @@ fn nothing_is_lost_while_the_coordinator_moves_from_node_to_node() {
             grid.move_coordinator(NodeId(to)).await?;
         }
         grid.quiescence().await?;
-        // Make a collection at the coordinator's present place, and publish read-only data.
+        // Create a collection with the coordinator in its last place, and publish read-only data.
         let more = grid.create::<Talking>(Ix1::range(MEMBERS), |_| ()).await?;
         grid.publish(&vec![7_u8; 200_000]).await?;
         more.broadcast(Talk::Report);
@@ -99,12 +99,12 @@ fn nothing_is_lost_while_the_coordinator_moves_from_node_to_node() {
 }
 
 #[test]
-fn a_coordinator_that_has_left_does_not_wait_for_the_node_that_it_was_on() {
+fn the_coordinator_leaves_a_node_whose_pe_computes() {
     let spec = GridSpec::from_emulate("3x1").unwrap();
     let job = Job::new("leaving").actor::<Talking>().main(async |grid| {
         let busy = grid.create::<Talking>(Ix1::range(3), |_| ()).await?;
         grid.move_coordinator(NodeId(1)).await?;
-        // Main's messages leave through this PE, so it is made to compute last.
+        // The PE of the node that the coordinator is on computes.
         busy.member(Ix1(1)).send(Talk::Compute);
         let begin = Instant::now();
         grid.move_coordinator(NodeId(2)).await?;

@@ -1,4 +1,4 @@
-//! Several pools, streams of results, and a bound that all tasks share, used from tasks and main.
+//! Several pools in one job, streams of outputs, and bounds that tasks and main share.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::stealing::RandomStealing;
@@ -30,7 +30,7 @@ fn two_sites() -> gridspan_topology::GridSpec {
     gridspan_topology::GridSpec::from_toml(spec).expect("a valid grid")
 }
 
-/// The square of a number, as a sum of that many odd numbers with one task for each.
+/// The square of a number, as the sum of that many odd numbers, with one task for each.
 #[derive(Serialize, Deserialize)]
 enum Square {
     Of(u64),
@@ -61,7 +61,7 @@ impl Task for Square {
 }
 
 #[test]
-fn a_stream_gives_each_output_once_and_asks_for_no_more_than_it_has_room_for() {
+fn a_stream_gives_each_output_once_and_keeps_to_its_window() {
     everywhere(|| {
         Job::new("stream").tasks::<Square>().main(async |grid| {
             let pool = grid.task_pool::<Square>().await?;
@@ -78,7 +78,7 @@ fn a_stream_gives_each_output_once_and_asks_for_no_more_than_it_has_room_for() {
                 let (number, output) = next?;
                 assert_eq!(output, (number % 10).pow(2));
                 assert!(seen.insert(number), "{number} has come twice");
-                // The stream looks one task ahead, to know whether there is any.
+                // The stream takes one task ahead, to know whether there is one.
                 let open = asked.load(Ordering::Relaxed) - seen.len() as u64;
                 assert!(open <= window + 1, "{open} are under way");
             }
@@ -90,7 +90,7 @@ fn a_stream_gives_each_output_once_and_asks_for_no_more_than_it_has_room_for() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_nothing_behind() {
+fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_no_tasks() {
     everywhere(|| {
         Job::new("dropped").tasks::<Square>().main(async |grid| {
             let pool = grid.task_pool::<Square>().await?;
@@ -111,7 +111,7 @@ fn a_stream_that_is_dropped_or_whose_pool_is_closed_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_stream_that_has_given_all_ends_well_although_its_pool_is_closed() {
+fn a_complete_stream_ends_without_an_error_although_its_pool_is_closed() {
     everywhere(|| {
         Job::new("complete").tasks::<Square>().main(async |grid| {
             let pool = grid.task_pool::<Square>().await?;
@@ -127,7 +127,7 @@ fn a_stream_that_has_given_all_ends_well_although_its_pool_is_closed() {
 }
 
 #[test]
-fn an_output_that_nobody_took_since_the_call_was_dropped_comes_with_the_next() {
+fn an_output_is_not_lost_when_a_call_of_next_is_dropped() {
     everywhere(|| {
         Job::new("cancelled").tasks::<Square>().main(async |grid| {
             let pool = grid.task_pool::<Square>().await?;
@@ -138,7 +138,7 @@ fn an_output_that_nobody_took_since_the_call_was_dropped_comes_with_the_next() {
                     let mut next = pin!(stream.next());
                     poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await
                 };
-                // Give the answer time to come although no call waits for it.
+                // Give the output time to come although no call waits for it.
                 grid.sleep(Duration::from_micros(200)).await?;
                 let next = match dropped {
                     Poll::Ready(next) => next,
@@ -173,7 +173,7 @@ impl Task for Blob {
 }
 
 #[test]
-fn a_task_of_a_stream_that_no_message_can_carry_is_an_error_and_all_others_come() {
+fn a_task_too_large_for_a_message_is_an_error_and_its_stream_goes_on() {
     let job = Job::new("large").tasks::<Blob>().main(async |grid| {
         let pool = grid.task_pool::<Blob>().await?;
         let sizes = [1, 2, 100 << 20, 4];
@@ -194,7 +194,7 @@ fn a_task_of_a_stream_that_no_message_can_carry_is_an_error_and_all_others_come(
 }
 
 #[test]
-fn a_stream_hands_in_no_more_bytes_than_it_has_room_for() {
+fn a_stream_keeps_to_its_window_of_bytes() {
     const TASK_BYTES: usize = 100_000;
     let job = Job::new("bytes").tasks::<Blob>().main(async |grid| {
         let pool = grid.task_pool::<Blob>().await?;
@@ -204,7 +204,8 @@ fn a_stream_hands_in_no_more_bytes_than_it_has_room_for() {
             count.fetch_add(1, Ordering::Relaxed);
             Blob(vec![0; TASK_BYTES])
         });
-        // Room for five tasks, which the sixth may exceed; the stream looks one more ahead.
+        // The window holds five tasks. The sixth may exceed it, and the stream takes one more
+        // ahead.
         let mut stream = pool.stream(inputs).window_bytes(5 * TASK_BYTES + TASK_BYTES / 2);
         let mut seen = BTreeSet::new();
         while let Some(next) = stream.next().await {
@@ -218,7 +219,8 @@ fn a_stream_hands_in_no_more_bytes_than_it_has_room_for() {
     embedded::run(job, 2).expect("the job ends well");
 }
 
-/// The sum of the squares below a number, each by a task of another pool.
+/// The squares of the numbers below `below`, in order, joined by spaces. A task of another pool
+/// computes each.
 #[derive(Serialize, Deserialize)]
 struct Squares {
     below: u64,
@@ -231,7 +233,7 @@ impl Task for Squares {
 
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
         if self.below > 8 {
-            // Spawn a task like this one too, so that other PEs call the other pool as well.
+            // Another task of this type may run on another PE, which then uses the other pool, too.
             cx.spawn(Self { below: self.below - 1, ..self });
             cx.spawn_in(self.pool, Square::Of(self.below - 1), |square| square.to_string());
             return Step::Sync(vec![String::new(); 2]);
@@ -252,7 +254,7 @@ impl Task for Squares {
 }
 
 #[test]
-fn tasks_wait_for_tasks_of_another_pool_also_where_there_is_one_pe() {
+fn tasks_wait_for_tasks_of_another_pool_even_on_one_pe() {
     everywhere(|| {
         Job::new("two pools").tasks::<Square>().tasks::<Squares>().main(async |grid| {
             let (squares, sums) = (grid.task_pool().await?, grid.task_pool().await?);
@@ -281,19 +283,19 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
     assert!(error.contains("waits for a pool that is closed; close a pool only"), "{error}");
 }
 
-/// Time that one of two tasks that talk waits for the other at most. It is long, since no result
-/// depends on it.
+/// Longest wait of a task for the other one, and of main for a bound from another node.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Two tasks that answer each other by improving the bound, all while they run.
+/// Two tasks that answer each other by improving the bound while they run.
 #[derive(Serialize, Deserialize)]
 enum Talk {
     Begin,
-    /// Improves the bound with every second number below the second value, beginning with the
-    /// first: the even or the odd ones.
+    /// For every second word from the first value to below the second: waits until the bound is at
+    /// most minus the word, and then improves it by one.
     Says(i64, i64),
 }
 
+/// Number of improvements of the bound.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Heard(i64);
 
@@ -314,7 +316,7 @@ impl Search for Talk {
             Self::Says(first, words) => {
                 for word in (first..words).step_by(2) {
                     let begin = Instant::now();
-                    // The bound falls: -1 after nothing, -2 after -1.
+                    // The bound falls from none, which counts as 0, to -1, -2, and so on.
                     while cx.bound().unwrap_or_default() > -word && begin.elapsed() < PATIENCE {
                         std::thread::sleep(Duration::from_micros(200));
                     }
@@ -336,13 +338,13 @@ fn talk() -> Job {
 }
 
 #[test]
-fn tasks_of_a_node_and_of_two_sites_hear_of_improvements_while_they_run() {
+fn running_tasks_see_improvements_of_the_bound_from_their_node_and_from_another_site() {
     embedded::run(talk(), 2).expect("the job ends well");
     #[cfg(feature = "net")]
     embedded::run_emulated(talk(), &two_sites()).expect("the job ends well");
 }
 
-/// Searches a range of numbers for multiples of 1,000, and keeps the largest as the bound.
+/// Searches a range of numbers for multiples of 1,000. The bound becomes the largest one.
 #[derive(Serialize, Deserialize)]
 struct Multiples {
     from: i64,
@@ -379,7 +381,7 @@ fn main_reads_the_bound_of_a_pool_while_its_tasks_run_and_after_them() {
                 assert!(bound >= last && bound <= Some(999_000), "{last:?}, then {bound:?}");
                 last = bound;
             }
-            // A value found on another node comes with a separate message.
+            // A value that was found on another node comes in a separate message.
             let begin = Instant::now();
             while pool.bound().await? != Some(999_000) {
                 assert!(begin.elapsed() < PATIENCE, "{:?}", pool.bound().await?);

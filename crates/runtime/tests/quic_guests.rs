@@ -14,7 +14,8 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set in the processes that are nodes.
+/// Environment variable of the processes that are nodes: whether the job tolerates lost guests
+/// (`yes` or `no`).
 const IS_NODE: &str = "GRIDSPAN_TEST_NODE";
 
 /// A tree of `2^teeth` nodes, each of which takes a moment.
@@ -33,7 +34,7 @@ impl Merge for Nodes {
 }
 
 const TEETH: u32 = 16;
-/// Time for each node: a single PE takes about ten seconds for all.
+/// Time for each node of the tree: a single PE takes about ten seconds for all.
 const MOMENT: Duration = Duration::from_micros(150);
 
 impl Search for Comb {
@@ -59,7 +60,7 @@ fn job(tolerates: bool) -> Job {
     })
 }
 
-/// Not a test by itself: the body of the processes that the other tests start.
+/// Not a test, but the code of the processes that the tests start.
 #[test]
 fn node() {
     let Ok(tolerates) = std::env::var(IS_NODE) else { return };
@@ -122,14 +123,14 @@ impl Node {
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// Waits for the next line with this text, and returns the line from there on.
+    /// Waits for the next line with this text, and returns the line from the text on.
     fn expect(&mut self, begin: &str) -> String {
         let seen = self.up_to(begin);
         let last = seen.last().map_or("", |line| &line[line.find(begin).unwrap_or(0)..]);
         last.to_owned()
     }
 
-    /// The lines up to the next one that contains this text.
+    /// Waits for the next line that contains this text, and returns the lines up to it.
     fn up_to(&mut self, text: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(line) = self.line() {
@@ -193,7 +194,7 @@ fn guests_join_leave_and_are_killed_and_the_count_is_exact() {
     guests[1].expect("OVER");
 
     let told = founders[0].up_to("COUNT");
-    // The order of these two events is open.
+    // These two events come in either order.
     for news in ["has left", "owed run again"] {
         assert!(told.iter().any(|line| line.contains(news)), "no {news} in {told:?}");
     }

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 
-/// Two nodes in two sites that know each other's address, with `link` between them, if any.
+/// Two nodes at two sites that know each other's address. If `link` is given, it is emulated
+/// between them.
 fn pair(link: Option<Link>) -> [NetLoop; 2] {
     let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
     let authority = Authority::new("loopback").unwrap();
@@ -60,7 +61,7 @@ fn echo(mut node: NetLoop) -> std::thread::JoinHandle<()> {
     })
 }
 
-/// Sends a frame and waits for the answer.
+/// Sends a frame and waits for the answer. Returns the time that this takes.
 fn ask(node: &mut NetLoop, frame: &Bytes) -> Duration {
     let begin = Instant::now();
     node.transport().send(B, FrameClass::Auto, frame.clone()).unwrap();
@@ -79,7 +80,7 @@ fn ask(node: &mut NetLoop, frame: &Bytes) -> Duration {
 }
 
 #[test]
-fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
+fn ten_thousand_small_frames_and_one_of_twenty_megabytes_arrive() {
     let [mut a, mut b] = pair(None);
     let receiver = std::thread::spawn(move || {
         let (mut small, mut large) = (vec![], 0);
@@ -120,17 +121,17 @@ fn ten_thousand_frames_arrive_and_one_of_them_has_twenty_megabytes() {
     assert_eq!(large, 20 << 20);
 }
 
-/// Time limit for a megabyte there and back.
+/// Time limit for the round trip of a megabyte.
 const GOAL: Duration = Duration::from_millis(55);
 
 #[test]
-fn a_megabyte_there_and_back_over_twenty_milliseconds_takes_at_most_fifty_five() {
+fn a_megabyte_makes_a_round_trip_in_55_ms_over_a_link_of_20_ms() {
     let link = Link::new(Latency::from_millis(10), Bandwidth::from_bits_per_second(1_000_000_000));
     let [mut a, b] = pair(Some(link));
     let echo = echo(b);
     let megabyte = Bytes::from(vec![1u8; 1_000_000]);
     ask(&mut a, &Bytes::from_static(b"warm"));
-    // The transport's best time shows only at a moment when the machine does nothing else.
+    // Repeat: the transport's best time shows only while the machine does nothing else.
     let mut times = Vec::new();
     while times.len() < 200 && times.last().is_none_or(|&last| last > GOAL) {
         times.push(ask(&mut a, &megabyte));
@@ -171,7 +172,7 @@ fn a_node_that_is_probed_faster_than_it_answers_still_sends_frames() {
     assert!(b.flush(Duration::from_secs(10), &mut |_| {}).unwrap());
     is_connected.recv().unwrap();
 
-    // Between two turns, 100 pings come, more than are answered in one turn.
+    // Between two turns 100 pings come, more than one turn answers.
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(20));
         b.turn(Some(Duration::ZERO), &mut |_| {}).unwrap();

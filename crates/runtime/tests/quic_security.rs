@@ -1,8 +1,8 @@
-//! Refused peers, the way they are refused, and that they change nothing: the rows of the threat
-//! table on transport and launch.
+//! Peers that break the rules are refused, with a reason, and change nothing. The tests follow the
+//! rows on transport and launch of the threat table.
 //!
-//! 0-RTT and session tickets are tested beside the TLS settings, lines from the launcher beside the
-//! bootstrap, and memory for announced lengths beside the frame reader.
+//! Tests of 0-RTT and session tickets are beside the TLS settings, those of lines from the launcher
+//! beside the bootstrap, and those of memory for announced lengths beside the frame reader.
 #![cfg(feature = "net")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -40,8 +40,8 @@ struct Raw {
 }
 
 impl Raw {
-    /// Dials node A of `world` with the authority of `identity`, and its certificate if
-    /// `with_certificate`.
+    /// Dials node A of `world` and trusts the authority of `world`. Presents the certificate of
+    /// `identity` if `with_certificate`.
     fn dial(world: &World, identity: &Identity, with_certificate: bool, protocol: &str) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
@@ -68,7 +68,7 @@ impl Raw {
         Self { endpoint, connection, handle, address, is_connected: false, ended: None }
     }
 
-    /// Exchanges packets with the world for a while.
+    /// Exchanges packets with the world for `rounds` times 5 ms.
     fn run(&mut self, world: &mut World, rounds: usize) {
         for _ in 0..rounds {
             let mut buffer = vec![];
@@ -108,7 +108,7 @@ impl Raw {
         stream
     }
 
-    /// The reason for which the other side ended the connection, as text.
+    /// The reason for the end of the connection, as text.
     fn reason(&self) -> String {
         self.ended.as_ref().map_or_else(|| "it did not end".to_owned(), ToString::to_string)
     }
@@ -127,7 +127,7 @@ fn hello_of_b() -> Vec<u8> {
     hello
 }
 
-/// A world in which node B has not started, and an identity of B for another client.
+/// A world in which node B does not run, and an identity of B for another client.
 fn world_without_b() -> (World, Identity) {
     let mut world = World::new(3, 5);
     world.crash(B);
@@ -146,7 +146,8 @@ fn refusals(world: &World, at: NodeId) -> Vec<&HelloRefusal> {
         .collect()
 }
 
-/// Asserts that A has seen nothing but refusals, and still receives frames from its friends.
+/// Asserts that A has reported nothing but refusals, that no frame was received, and that A still
+/// receives frames from node 2.
 fn nothing_changed(world: &mut World) {
     assert!(world.received.is_empty(), "frames reached the layer above");
     let other = |event: &TransportEvent| !matches!(event, TransportEvent::Refused { .. });
@@ -167,7 +168,7 @@ fn impostor(world: &mut World, identity: Identity) {
 }
 
 #[test]
-fn a_correct_client_is_let_in() {
+fn a_correct_client_is_accepted() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
     raw.run(&mut world, 10);
@@ -180,7 +181,7 @@ fn a_correct_client_is_let_in() {
 }
 
 #[test]
-fn a_stranger_without_a_certificate_is_refused() {
+fn a_client_without_a_certificate_is_refused() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, false, "gridspan/1/virtual");
     raw.run(&mut world, 40);
@@ -194,7 +195,7 @@ fn a_node_of_another_authority_is_refused_by_both_sides() {
     let (mut world, _) = world_without_b();
     let foreign = Authority::new("virtual").unwrap().issue(B, 1).unwrap();
     impostor(&mut world, foreign);
-    // It does not trust A either, so it ends the handshake first.
+    // B does not trust A either, so B ends the handshake first.
     assert!(matches!(refusals(&world, B)[..], [HelloRefusal::Handshake(_), ..]));
     assert!(!refusals(&world, A).is_empty());
     nothing_changed(&mut world);
@@ -210,7 +211,7 @@ fn a_node_of_another_job_is_refused() {
 }
 
 #[test]
-fn a_certificate_of_another_node_is_refused_by_whom_it_dials() {
+fn a_node_that_dials_with_the_certificate_of_another_node_is_refused() {
     let (mut world, _) = world_without_b();
     let mut identity = world.authority.issue(NodeId(2), 1).unwrap();
     identity.node = B;
@@ -223,7 +224,7 @@ fn a_certificate_of_another_node_is_refused_by_whom_it_dials() {
 }
 
 #[test]
-fn a_certificate_of_another_node_is_refused_by_whom_dials_it() {
+fn a_dialled_node_with_the_certificate_of_another_node_is_refused() {
     let (mut world, _) = world_without_b();
     let mut identity = world.authority.issue(NodeId(2), 1).unwrap();
     identity.node = B;
@@ -238,7 +239,7 @@ fn a_certificate_of_another_node_is_refused_by_whom_dials_it() {
 }
 
 #[test]
-fn an_older_life_of_a_node_is_refused() {
+fn an_older_incarnation_of_a_node_is_refused() {
     let mut world = World::new(3, 6);
     world.start(B, 2);
     world.send(B, A, FrameClass::Auto, Bytes::from_static(b"second life"));
@@ -252,7 +253,7 @@ fn an_older_life_of_a_node_is_refused() {
 }
 
 #[test]
-fn a_node_that_was_declared_lost_does_not_come_back_in_that_life() {
+fn a_lost_node_does_not_come_back_in_the_same_incarnation() {
     let mut world = World::new(3, 7);
     world.send(B, A, FrameClass::Auto, Bytes::from_static(b"before"));
     world.run_for(Duration::from_secs(1));
@@ -265,7 +266,7 @@ fn a_node_that_was_declared_lost_does_not_come_back_in_that_life() {
         world.run_for(Duration::from_secs(3));
     }
     assert_eq!(world.received[&(A, B)].len(), 1);
-    assert!(world.transport(B).is_lost(A), "it was told");
+    assert!(world.transport(B).is_lost(A), "B knows that it was declared lost");
 }
 
 #[test]
@@ -278,7 +279,7 @@ fn another_protocol_is_refused_before_the_hello() {
 }
 
 #[test]
-fn a_hello_of_another_version_or_nonsense_is_refused() {
+fn a_malformed_hello_or_one_of_another_version_is_refused() {
     for (bytes, expected) in [
         (&b"GSPN\x00\x02\x00\x01\x00"[..], HelloRefusal::Version { theirs: 2 }),
         (&b"GET / HTTP/1.1\r\n"[..], HelloRefusal::Malformed),
@@ -297,7 +298,7 @@ fn a_hello_of_another_version_or_nonsense_is_refused() {
 }
 
 #[test]
-fn frames_before_the_hello_reach_nobody() {
+fn frames_before_the_hello_are_dropped() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
     raw.run(&mut world, 10);
@@ -307,7 +308,7 @@ fn frames_before_the_hello_reach_nobody() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_turned_away() {
+fn a_client_that_sends_no_hello_is_refused() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
     raw.run(&mut world, 1_400);
@@ -317,7 +318,7 @@ fn a_client_that_says_nothing_is_turned_away() {
 
 #[test]
 fn malformed_frames_end_the_connection_and_nothing_else() {
-    // Two announce four gibibytes; a number of 70 bits; an unknown kind; a frame out of order.
+    // Two lengths of 4 GiB, a number of 70 bits, an unknown kind, and a frame out of order.
     let malformed: [&[u8]; 5] = [
         &[1, 0, 0x80, 0x80, 0x80, 0x80, 0x10],
         &[2, 0, 0x80, 0x80, 0x80, 0x80, 0x10],
@@ -342,13 +343,13 @@ fn malformed_frames_end_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn a_malformed_sign_of_life_ends_the_connection() {
+fn acknowledging_frames_that_were_never_sent_ends_the_connection() {
     let (mut world, identity) = world_without_b();
     let mut raw = Raw::dial(&world, &identity, true, "gridspan/1/virtual");
     raw.run(&mut world, 10);
     raw.write(Dir::Bi, &hello_of_b());
     raw.run(&mut world, 10);
-    // It acknowledges frames that were never sent.
+    // It acknowledges frames that A never sent.
     raw.connection.datagrams().send(Bytes::from_static(&[1, 9, 9]), false).unwrap();
     raw.run(&mut world, 10);
     assert!(raw.reason().contains("acknowledges"), "{}", raw.reason());
@@ -368,7 +369,7 @@ fn a_forged_address_receives_little_more_than_three_times_what_was_sent() {
 }
 
 #[test]
-fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
+fn a_flood_of_handshakes_does_not_keep_nodes_of_the_job_out() {
     let (mut world, identity) = world_without_b();
     let friend = NodeId(2);
     world.send(friend, A, FrameClass::Auto, Bytes::from_static(b"before"));
@@ -386,7 +387,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
             world.run_for(Duration::from_millis(10));
         }
     }
-    // A new node of the job gets in meanwhile, though it has to prove its address.
+    // A new node of the job connects meanwhile, although it has to prove its address.
     world.start(B, 1);
     world.send(B, A, FrameClass::Auto, Bytes::from_static(b"newcomer"));
     world.run_for(Duration::from_secs(1));
@@ -394,7 +395,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
     assert_eq!(world.received[&(A, friend)].len(), 11);
     world.run_for(Duration::from_secs(20));
     let answered: usize = world.strays.iter().map(Vec::len).sum();
-    // Handshakes beyond the first few got a small request to prove their address, or no answer.
+    // Handshakes after the first few got a small request to prove their address, or no answer.
     assert!(answered < sent / 2, "{answered} for {sent}");
     assert!(refusals(&world, A).len() < 100, "the flood does not reach the log");
     let lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
@@ -402,7 +403,7 @@ fn a_flood_of_handshakes_is_bounded_and_friends_get_through() {
 }
 
 #[test]
-fn half_open_handshakes_of_a_proven_address_give_way_to_newcomers_of_the_job() {
+fn half_open_handshakes_give_way_to_new_nodes_of_the_job() {
     let (mut world, identity) = world_without_b();
     let places = world.limits.handshakes_max;
     // Each client answers the request to prove its address, and sends nothing after that.
@@ -418,7 +419,7 @@ fn half_open_handshakes_of_a_proven_address_give_way_to_newcomers_of_the_job() {
 }
 
 #[test]
-fn strangers_of_another_protocol_are_reported_once_a_second_with_their_number() {
+fn refused_clients_of_another_protocol_are_reported_once_a_second_with_their_number() {
     let (mut world, identity) = world_without_b();
     let began = world.now;
     for _ in 0..300 {

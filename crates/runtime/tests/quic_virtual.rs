@@ -16,7 +16,7 @@ use std::time::Duration;
 const SMALL: u8 = 1;
 const BULK: u8 = 2;
 
-/// Number of small and of bulk frames sent between each pair of nodes.
+/// Numbers of small and of bulk frames sent, by sender and receiver.
 type Sent = BTreeMap<(NodeId, NodeId), [u64; 2]>;
 
 fn frame(kind: u8, number: u64, bytes: usize) -> Bytes {
@@ -48,8 +48,8 @@ fn send_something(world: &mut World, sent: &mut Sent) {
     }
 }
 
-/// Disturbs a network or a node, too briefly for any node to be declared lost. Parts or stops a
-/// node only if `severe`. Returns whether the trouble was severe.
+/// If `severe`, may partition a node from all others, or stop it for less than 1.3 s. Otherwise
+/// breaks a connection. Returns whether a node was partitioned or stopped.
 fn trouble(world: &mut World, severe: bool) -> bool {
     let nodes = world.layout.node_count();
     let node = NodeId(world.below(nodes));
@@ -69,13 +69,13 @@ fn trouble(world: &mut World, severe: bool) -> bool {
     severe
 }
 
-/// Sends frames for a while with trouble, then waits for calm. Returns an error that names the
-/// problem, if any.
+/// Sends frames under faults for `rounds` of 100 ms, then waits until all are acknowledged. Returns
+/// an error that names the problem, if any.
 fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World, String> {
     let mut world = World::with_fault(nodes, seed, fault);
     world.weather = Weather::ROUGH;
     let mut sent = Sent::new();
-    // A partition ends after 1.5 s, and the next severe trouble comes 1.5 s later at the earliest.
+    // A partition ends after 1.5 s, and no severe fault comes in the 1.5 s after that.
     let mut since_trouble = 30;
     for _ in 0..rounds {
         for _ in 0..3 {
@@ -83,7 +83,7 @@ fn run(seed: u64, nodes: u32, rounds: u32, fault: PlantedFault) -> Result<World,
         }
         since_trouble += 1;
         let until = world.now + Duration::from_millis(100);
-        // Trouble happens while frames and acknowledgements are under way.
+        // Faults happen while frames and acknowledgements are on their way.
         for _ in 0..world.below(3) {
             let millis = world.below(40);
             world.run_for(Duration::from_millis(millis.into()));
@@ -141,7 +141,7 @@ fn check(world: &World, sent: &Sent) -> Result<(), String> {
 }
 
 #[test]
-fn every_frame_arrives_exactly_once_through_loss_reordering_stops_and_broken_connections() {
+fn every_frame_arrives_exactly_once_on_a_faulty_network() {
     for seed in 0..10 {
         if let Err(problem) = run(seed, 8, 100, PlantedFault::None) {
             panic!("seed {seed}: {problem}");
@@ -182,7 +182,7 @@ fn planted_bugs_are_found() {
 }
 
 #[test]
-fn a_silent_node_is_suspected_and_lost_by_all_and_its_next_life_is_welcome() {
+fn all_nodes_declare_a_silent_node_lost_and_accept_its_next_incarnation() {
     let mut world = World::new(4, 7);
     let victim = NodeId(3);
     for node in [0, 1, 2].map(NodeId) {
@@ -208,13 +208,13 @@ fn a_silent_node_is_suspected_and_lost_by_all_and_its_next_life_is_welcome() {
     world.send(NodeId(0), victim, FrameClass::Auto, frame(SMALL, 0, 10));
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.received[&(NodeId(0), victim)].len(), 1);
-    assert_eq!(world.received[&(victim, NodeId(0))].len(), 2, "one for each life");
+    assert_eq!(world.received[&(victim, NodeId(0))].len(), 2, "one for each incarnation");
     let lost = |event: &TransportEvent| matches!(event, TransportEvent::Lost { .. });
     assert_eq!(world.events.iter().filter(|(_, event)| lost(event)).count(), 3, "once each");
 }
 
 #[test]
-fn when_a_site_is_lost_the_first_news_names_all_of_its_nodes() {
+fn the_first_report_of_a_partition_names_all_lost_nodes() {
     let mut world = World::new(5, 3);
     for (from, to) in [(1, 0), (2, 0), (3, 0), (4, 0)].map(|(a, b)| (NodeId(a), NodeId(b))) {
         world.send(from, to, FrameClass::Auto, frame(b'S', 1, 100));
@@ -261,7 +261,7 @@ fn a_restart_before_the_detector_notices_ends_the_old_session() {
 }
 
 #[test]
-fn both_sides_of_a_long_partition_give_each_other_up_and_stay_so() {
+fn both_sides_of_a_long_partition_declare_each_other_lost_for_good() {
     let mut world = World::new(4, 9);
     for (from, to) in [(0, 2), (1, 3), (0, 1), (2, 3)] {
         world.send(NodeId(from), NodeId(to), FrameClass::Auto, frame(SMALL, 0, 10));
@@ -275,11 +275,11 @@ fn both_sides_of_a_long_partition_give_each_other_up_and_stay_so() {
     world.parted.clear();
     world.run_for(Duration::from_secs(5));
     assert!(world.transport(NodeId(0)).is_lost(NodeId(2)), "the lost stay lost");
-    assert!(!world.transport(NodeId(0)).is_lost(NodeId(1)), "the near stay near");
+    assert!(!world.transport(NodeId(0)).is_lost(NodeId(1)), "nodes on one side stay connected");
 }
 
 #[test]
-fn a_node_that_was_stopped_for_long_does_not_blame_the_others() {
+fn a_node_that_was_stopped_neither_suspects_others_nor_is_lost() {
     let mut world = World::new(3, 10);
     for (from, to) in [(0, 1), (1, 2), (2, 0)] {
         world.send(NodeId(from), NodeId(to), FrameClass::Auto, frame(SMALL, 0, 10));
@@ -297,7 +297,7 @@ fn a_node_that_was_stopped_for_long_does_not_blame_the_others() {
 }
 
 #[test]
-fn a_node_that_stops_reading_stalls_its_senders_and_lives() {
+fn a_node_that_stops_reading_stalls_its_senders_and_is_not_suspected() {
     let mut world = World::new(2, 11);
     world.limits.receive_window = 1 << 20;
     let (a, b) = (NodeId(0), NodeId(1));
@@ -323,7 +323,7 @@ fn a_node_that_stops_reading_stalls_its_senders_and_lives() {
 }
 
 #[test]
-fn when_both_dial_at_once_one_connection_stays() {
+fn two_nodes_that_dial_each_other_at_once_keep_one_connection() {
     for seed in 0..10 {
         let mut world = World::new(2, seed);
         let (a, b) = (NodeId(0), NodeId(1));
@@ -342,7 +342,7 @@ fn when_both_dial_at_once_one_connection_stays() {
 }
 
 #[test]
-fn a_node_that_never_answers_is_given_up_after_the_patience() {
+fn a_node_that_never_answers_is_lost_after_the_connect_patience() {
     let mut world = World::new(2, 12);
     world.crash(NodeId(1));
     world.send(NodeId(0), NodeId(1), FrameClass::Auto, frame(SMALL, 0, 10));
@@ -353,7 +353,7 @@ fn a_node_that_never_answers_is_given_up_after_the_patience() {
 }
 
 #[test]
-fn a_graceful_end_is_told_to_the_others() {
+fn closing_a_transport_notifies_the_other_node() {
     let mut world = World::new(2, 13);
     world.send(NodeId(0), NodeId(1), FrameClass::Auto, frame(SMALL, 0, 10));
     world.run_for(Duration::from_secs(1));
@@ -365,7 +365,7 @@ fn a_graceful_end_is_told_to_the_others() {
 }
 
 #[test]
-fn a_first_small_frame_behind_bulk_that_fills_the_window_waits_and_breaks_nothing() {
+fn a_small_frame_behind_bulk_that_fills_the_window_arrives() {
     let mut world = World::new(2, 5);
     world.limits.receive_window = 1 << 20;
     let (a, b) = (NodeId(0), NodeId(1));
@@ -375,7 +375,7 @@ fn a_first_small_frame_behind_bulk_that_fills_the_window_waits_and_breaks_nothin
     for number in 0..100 {
         world.send(a, b, FrameClass::Bulk, frame(BULK, number, 100_000));
     }
-    // The window then is full, and no small frame has opened a stream.
+    // Then the window is full, and no small frame has opened a stream.
     let has_begun = |world: &mut World| world.transport(a).stats(b).bytes_sent > 1 << 20;
     assert!(world.run_until(Duration::from_secs(5), has_begun));
     world.send(a, b, FrameClass::Small, frame(SMALL, 0, 10));

@@ -1,4 +1,4 @@
-//! A slower processor in real time: the balancer places work where it is done soonest.
+//! A slower processor in real time: the balancer gives each PE work for the same time.
 #![cfg(feature = "net")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ impl Actor for Worker {
 }
 
 #[test]
-fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions() {
+fn two_pes_of_different_speed_share_actors_by_the_best_of_all_divisions() {
     let last: Arc<Mutex<Option<Snapshot>>> = Arc::default();
     let seen = last.clone();
     let job = Job::new("speeds")
@@ -62,6 +62,6 @@ fn two_pes_of_which_one_is_three_times_slower_share_as_the_best_of_all_divisions
     let best = (0..=ACTORS).min_by_key(|&slow| takes(slow)).unwrap();
     let last = last.lock().unwrap().clone().unwrap();
     let slow = last.actors.iter().filter(|actor| actor.pe.0 == 1).count() as u32;
-    // Allow one more or less, since other programs may have disturbed the measurements.
+    // Allow a difference of one, since other programs may have disturbed the measurements.
     assert!(slow.abs_diff(best) <= 1, "{slow} and not {best} on the slow PE: {:?}", last.pes);
 }

@@ -1,4 +1,4 @@
-//! Stalled jobs are detected in real time, and quiet jobs that can go on are left alone.
+//! Stalled jobs are detected in real time, and quiet jobs that can go on are not reported.
 #![allow(missing_docs)]
 
 use gridspan_balance::Refine;
@@ -10,7 +10,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than the detection of a stall takes: 3 s of idleness and three rounds of questions.
+/// Longer than the detection of a stall takes: 3 s of idleness and some rounds of questions.
 const LONG: Duration = Duration::from_secs(9);
 
 #[derive(Serialize, Deserialize)]
@@ -70,7 +70,7 @@ fn run(jobs: Vec<Job>) -> Vec<Result<(), JobError>> {
     running.into_iter().map(|job| job.join().expect("no panic")).collect()
 }
 
-/// Waits until another thread wakes main.
+/// Waits until another thread wakes main after `time`.
 async fn outside(time: Duration) {
     let state = Arc::new(Mutex::new((false, None::<Waker>)));
     let shared = state.clone();
@@ -89,7 +89,7 @@ async fn outside(time: Duration) {
 }
 
 #[test]
-fn quiet_jobs_that_go_on_are_left_alone() {
+fn quiet_jobs_that_can_go_on_are_not_stalled() {
     let one = |order: Msg| {
         job(async move |grid| {
             let cells = grid.create::<Cell>(Ix1::range(1), |_| ()).await?;
@@ -134,7 +134,7 @@ fn quiet_jobs_that_go_on_are_left_alone() {
 }
 
 #[test]
-fn jobs_that_wait_for_what_cannot_come_end_with_the_reason() {
+fn stalled_jobs_end_with_the_reason() {
     let to_all_but_one = |order: Msg| {
         job(async move |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| ()).await?;
@@ -195,9 +195,9 @@ fn a_job_ends_at_its_time_limit_and_says_what_it_waits_for() {
 
 #[cfg(feature = "net")]
 #[test]
-fn over_a_network_what_is_on_its_way_is_waited_for_and_what_cannot_come_is_told() {
+fn over_a_network_a_job_is_stalled_only_if_nothing_is_on_its_way() {
     use gridspan_topology::GridSpec;
-    // A message of 1.2 MB takes 10 s.
+    // A message of 1.2 MB takes about 10 s.
     let slow = GridSpec::from_emulate("2x1,wan=20ms,rate=1mbit").expect("a grid");
     let near = GridSpec::from_emulate("2x1,wan=20ms").expect("a grid");
     let large = job(async |grid| {

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The Fibonacci number of an index; takes about 3.2 times as many tasks as its value.
+/// The Fibonacci number of an index. The number of tasks is about 3.2 times its value.
 #[derive(Serialize, Deserialize)]
 struct Fib(u32);
 
@@ -35,7 +35,8 @@ impl Task for Fib {
     }
 }
 
-/// The last digits of a range of numbers, in order: outputs have to come back to the right child.
+/// The last digits of a range of numbers, in order. The result is right only if each output comes
+/// back with the number of its child.
 #[derive(Serialize, Deserialize)]
 struct Digits {
     from: u32,
@@ -130,7 +131,7 @@ fn tasks_fork_and_join() {
 }
 
 #[test]
-fn children_are_told_apart() {
+fn outputs_are_collected_by_the_number_of_the_child() {
     everywhere(|| {
         Job::new("digits").tasks::<Digits>().main(async |grid| {
             let digits = grid.run_tasks(Digits { from: 0, to: 3000 }).await?;
@@ -153,14 +154,14 @@ fn a_search_visits_every_node_once() {
     });
 }
 
-/// A root, and this many tasks below it that take long.
+/// A root with `tasks` leaves, each of which takes the time `each`.
 #[derive(Serialize, Deserialize)]
 enum Long {
     Root { tasks: u32, each: Duration },
     Leaf(Duration),
 }
 
-/// The PEs that took part.
+/// The PEs that ran leaves.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Pes(BTreeSet<u32>);
 
@@ -186,7 +187,7 @@ impl Search for Long {
 }
 
 #[test]
-fn as_many_long_tasks_as_pes_run_side_by_side() {
+fn as_many_long_tasks_as_pes_run_in_parallel() {
     let job = Job::new("long").search::<Long>().main(async |grid| {
         let each = Duration::from_millis(200);
         let pes = grid.run_search(Long::Root { tasks: 3, each }).await?;
@@ -197,7 +198,7 @@ fn as_many_long_tasks_as_pes_run_side_by_side() {
 }
 
 #[test]
-fn others_have_their_turn_between_long_tasks() {
+fn main_continues_between_tasks() {
     let job = Job::new("long").search::<Long>().main(async |grid| {
         let pool = grid.search_pool().await?;
         let mut run = pin!(pool.run(Long::Root { tasks: 64, each: Duration::from_millis(2) }));
@@ -213,7 +214,7 @@ fn others_have_their_turn_between_long_tasks() {
 }
 
 #[test]
-fn closing_a_pool_ends_the_wait_for_what_it_had_to_do() {
+fn closing_a_pool_ends_waits_for_its_tasks_with_an_error() {
     everywhere(|| {
         Job::new("closed").search::<Long>().main(async |grid| {
             let pool = grid.search_pool().await?;
@@ -238,7 +239,7 @@ fn closing_a_pool_ends_the_wait_for_what_it_had_to_do() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_with_the_reason() {
+fn tasks_of_unknown_types_or_for_unknown_pes_are_refused() {
     let job = Job::new("refused").tasks::<Fib>().main(async |grid| {
         let pool = grid.task_pool().await?;
         let nowhere = pool.run_on(PeId(2), Fib(1)).await.unwrap_err();
@@ -325,7 +326,7 @@ impl Task for Text {
 
 #[cfg(feature = "net")]
 #[test]
-fn an_output_that_the_network_does_not_take_ends_the_job_with_the_reason() {
+fn an_output_too_large_for_the_network_ends_the_job_with_the_reason() {
     let spec = "[site.here]\nhosts = [\"h[1-2]\"]\n";
     let spec = gridspan_topology::GridSpec::from_toml(spec).unwrap();
     let bytes = 61 << 20;

@@ -1,4 +1,4 @@
-//! Places and links, inferred from measurements of a real network with emulated links.
+//! Sites, clusters and links, inferred from measurements of a real network with emulated links.
 #![allow(missing_docs, clippy::unwrap_used)]
 #![cfg(feature = "net")]
 
@@ -32,7 +32,7 @@ fn inferred(spec: &GridSpec) -> Vec<Vec<Vec<u32>>> {
 }
 
 #[test]
-fn sites_are_found_without_a_word_from_the_user() {
+fn sites_are_inferred_from_round_trips() {
     for shorthand in ["2x2,wan=8ms", "3x3,wan=20ms,jitter=1ms", "4x2,wan=5ms,loss=1%"] {
         let spec = GridSpec::from_emulate(shorthand).unwrap();
         assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)), "{shorthand}");
@@ -40,7 +40,7 @@ fn sites_are_found_without_a_word_from_the_user() {
 }
 
 #[test]
-fn clusters_of_a_site_are_found_too() {
+fn clusters_of_sites_are_inferred() {
     let spec = GridSpec::from_toml(
         r#"
         wan = { latency = "30ms" }
@@ -57,7 +57,7 @@ fn clusters_of_a_site_are_found_too() {
     assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)));
 }
 
-/// Two members that keep sending each other one message after the other.
+/// Answers each message by one to the other member, after 5 ms.
 #[derive(Serialize, Deserialize)]
 struct Chatter;
 
@@ -86,7 +86,7 @@ fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
             grid.create_placed::<Chatter>(Placement::BySite, Ix1::range(2), |_| ()).await?;
         chatters.broadcast(());
         let mut change = grid.link_change().await?;
-        // A busy machine may add to a round trip inside a site.
+        // On a busy machine a link inside a site may seem to change, too.
         while change.before.latency < Latency::from_millis(5) {
             change = grid.link_change().await?;
         }
@@ -104,7 +104,7 @@ fn a_link_that_becomes_slow_is_noticed_while_traffic_flows() {
 }
 
 #[test]
-fn a_site_that_is_two_places_is_the_users_word_and_a_warning() {
+fn a_named_site_with_distant_clusters_stays_one_site_with_a_warning() {
     let spec = GridSpec::from_toml(
         r#"
         wan = { latency = "5ms" }
@@ -125,7 +125,7 @@ fn a_site_that_is_two_places_is_the_users_word_and_a_warning() {
     embedded::run_emulated(job, &spec).unwrap();
     let places = receive.recv().unwrap();
     let site = |node| places.hierarchy.group_of(NodeId(node), 1);
-    assert!(site(0) == site(3) && site(0) != site(4), "the word holds");
+    assert!(site(0) == site(3) && site(0) != site(4), "the named sites hold");
     let warning = places.contradictions[0].to_string();
     println!("{warning}");
     assert!(warning.contains('a') && warning.contains("ms"), "{warning}");

@@ -1,11 +1,11 @@
 //! Connections between nodes, which can break, with the session machine on both ends.
 //!
-//! A connection behaves as the production transport looks from above. Small frames share one stream
-//! and arrive in order; each bulk frame has a separate stream and may overtake others. While the
+//! A connection behaves like one of the production transport. Small frames share one stream and
+//! arrive in order; each bulk frame has a separate stream and may overtake others. While the
 //! connection stands no frame is lost, but acknowledgements may be, and frames may arrive twice.
 //! When it breaks, all frames under way are cut off; some of them arrive later. After an outage
-//! each side reports the frames that it has received. It still accepts frames that arrive while
-//! this report travels.
+//! each side reports the frames that it has received. Each side still accepts frames that arrive
+//! while its report travels.
 //!
 //! Every connection stands from the beginning, and breaks only while a frame is under way. So an
 //! idle network has no events, and a stalled job is detected.
@@ -21,29 +21,30 @@ use std::time::Duration;
 
 /// Maximum delay of an acknowledgement, which covers all frames until then.
 const ACKNOWLEDGEMENT_DELAY_MAX: Duration = Duration::from_millis(2);
-/// Time after a lost acknowledgement at which the next is sent.
+/// Time from a lost acknowledgement to the next one.
 const ACKNOWLEDGEMENT_AGAIN: Duration = Duration::from_millis(20);
 /// Maximum extra delay of a bulk frame.
 const BULK_DELAY_MAX: Duration = Duration::from_millis(5);
 
-/// From one node to another.
+/// The sender and the receiver of frames.
 type Way = (NodeId, NodeId);
 
 /// An event on a connection.
 pub(crate) enum Happening {
     /// A bulk frame begins to arrive.
     Begins { way: Way, life: u64, number: u64 },
-    /// A whole frame arrives.
+    /// A whole frame arrives. If `late`, it is a copy, or was cut off, and may arrive over a later
+    /// connection.
     Arrives { way: Way, life: u64, class: Class, number: u64, frame: Bytes, late: bool },
     /// An acknowledgement of the frames that arrived this way is due.
     AcknowledgeNow { way: Way },
     /// The acknowledgement arrives.
     Acknowledged { way: Way, received: Received },
-    /// The connection between two nodes breaks.
+    /// The connection between two nodes breaks, or all between their sites.
     Breaks { way: Way, life: u64 },
     /// The connection is established again.
     Connects { way: Way, life: u64 },
-    /// The sender receives the receiver's state as of the new connection.
+    /// The sender receives the report of the receiver over the new connection.
     Resumes { way: Way, life: u64, received: Received },
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Connections {
     faults: SessionFaults,
     dice: Dice,
     directions: BTreeMap<Way, Direction>,
-    /// Number of losses of the connection between two nodes, of which the lower comes first.
+    /// Number of times that the connection between two nodes broke. The lower node comes first.
     lives: BTreeMap<Way, u64>,
     pub(crate) counts: FaultCounts,
     commands: Vec<Command>,
@@ -99,7 +100,7 @@ impl Connections {
         std::mem::take(&mut self.commands)
     }
 
-    /// Accepts a frame for another node.
+    /// Queues a frame for another node, and writes queued frames.
     pub(crate) fn send(&mut self, now: Time, way: Way, frame: Bytes, network: &mut Network) {
         let class = match frame.len() < self.faults.bulk_bytes {
             true => Class::Small,
@@ -220,7 +221,7 @@ impl Connections {
 
     fn arrive(&mut self, now: Time, way: Way, class: Class, number: u64, frame: Bytes, late: bool) {
         let receiver = &mut self.direction(way).receiver;
-        // A stream delivers nothing behind a gap, and a late frame arrives without its stream.
+        // A stream delivers nothing behind a gap. A late frame is not part of the stream.
         if late && class == Class::Small && number >= receiver.received().small {
             return;
         }
@@ -307,7 +308,7 @@ impl Connections {
         }
     }
 
-    /// Breaks a connection until `again`.
+    /// Breaks a connection and establishes it at `again`.
     fn lose(&mut self, way: Way, again: Time, network: &mut Network) {
         self.counts.disconnects += 1;
         let lives = self.lives.entry(pair(way)).or_default();

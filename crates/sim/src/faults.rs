@@ -5,8 +5,8 @@ use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Faults, each drawn from the seed of the simulation. The default has none. All of them leave the
-/// delivery guarantee intact, so that a correct runtime hides every one.
+/// Faults, all drawn from the seed of the simulation. The default has none. Except for planted
+/// bugs, they leave the delivery guarantee intact, so that a correct runtime hides every one.
 ///
 /// ```
 /// # use gridspan_runtime::{Grid, Job};
@@ -35,9 +35,10 @@ pub struct FaultPlan {
     pub frame_delay: f64,
     /// The probability that a packet to another PE of the same node is delayed.
     pub local_delay: f64,
-    /// The longest such delay.
+    /// The longest delay of a frame or packet.
     pub delay_max: Duration,
-    /// Whether other frames and packets may overtake delayed ones. If not, those behind them wait.
+    /// Whether other frames and packets may overtake delayed ones. If not, later ones with the same
+    /// sender and receiver wait.
     pub reorder: bool,
     /// Pauses of nodes.
     pub pauses: Option<PauseFaults>,
@@ -64,7 +65,7 @@ impl FaultPlan {
         self
     }
 
-    /// Sets the longest such delay.
+    /// Sets the longest delay of a frame or packet.
     #[must_use]
     pub fn with_delay_max(mut self, delay_max: Duration) -> Self {
         self.delay_max = delay_max;
@@ -152,7 +153,7 @@ pub struct SessionFaults {
     pub outage_max: Duration,
     /// The probability that all connections between two sites break along with one between them.
     pub partition: f64,
-    /// The longest time until those are established again.
+    /// The longest time until all these are established again.
     pub partition_max: Duration,
     /// The bug in the session, if any.
     pub planted: session::PlantedFault,
@@ -176,7 +177,7 @@ impl Default for SessionFaults {
 }
 
 impl SessionFaults {
-    /// Sets the size of frames that go as bulk and overtake others.
+    /// Sets the number of bytes from which frames go as bulk and overtake others.
     #[must_use]
     pub fn with_bulk_bytes(mut self, bulk_bytes: usize) -> Self {
         self.bulk_bytes = bulk_bytes;
@@ -219,7 +220,7 @@ impl SessionFaults {
     }
 
     /// Sets the probability that all connections between two sites break along with one between
-    /// them, and the longest time until those are established again.
+    /// them, and the longest time until all these are established again.
     #[must_use]
     pub fn with_partitions(mut self, probability: f64, longest: Duration) -> Self {
         (self.partition, self.partition_max) = (probability, longest);
@@ -284,7 +285,7 @@ impl Default for QuicFaults {
 }
 
 impl QuicFaults {
-    /// Sets the size of frames that go as bulk and overtake others.
+    /// Sets the number of bytes above which frames go as bulk and overtake others.
     #[must_use]
     pub fn with_bulk_bytes(mut self, bulk_bytes: u64) -> Self {
         self.bulk_bytes = bulk_bytes;
@@ -329,7 +330,8 @@ pub struct QuicCounts {
     pub connections: u64,
     /// Datagrams that were sent.
     pub datagrams: u64,
-    /// Of those, datagrams that links lost. Datagrams that a partition cut off do not count.
+    /// Of those, datagrams that were lost on links or by [`QuicFaults::loss`]. Datagrams that were
+    /// dropped because sites or nodes did not reach each other do not count.
     pub datagrams_lost: u64,
     /// Number of times that a node suspected another.
     pub suspicions: u64,
@@ -353,7 +355,7 @@ impl std::ops::AddAssign for QuicCounts {
 pub struct FaultCounts {
     /// Frames and packets that were delayed.
     pub delayed: u64,
-    /// Frames and packets that were sent later than another that arrived after them.
+    /// Frames and packets that overtook an earlier one.
     pub reordered: u64,
     /// Pauses of nodes.
     pub pauses: u64,
@@ -361,7 +363,8 @@ pub struct FaultCounts {
     pub disconnects: u64,
     /// Number of times that two sites did not reach each other.
     pub partitions: u64,
-    /// Frames, or datagrams, that were under way at such a time.
+    /// Frames that were under way when their connection broke, or datagrams that were dropped
+    /// because sites or nodes did not reach each other.
     pub cut_off: u64,
     /// Of those, frames that arrived later.
     pub late: u64,
@@ -389,7 +392,7 @@ impl std::ops::AddAssign for FaultCounts {
 pub(crate) struct Delays {
     plan: FaultPlan,
     dice: Dice,
-    /// The latest arrival so far between two places.
+    /// The latest arrival so far by sender and receiver: PEs by number, nodes by inverted number.
     latest: BTreeMap<(u32, u32), Time>,
     pub(crate) counts: FaultCounts,
 }

@@ -44,7 +44,7 @@ impl GuestPlan {
         Self { site, pes, joins, departs: None }
     }
 
-    /// Sets the time and kind of its departure.
+    /// Sets the time and kind of the departure.
     #[must_use]
     pub fn with_departure(mut self, departs: impl Into<Option<(Duration, Departure)>>) -> Self {
         self.departs = departs.into();
@@ -68,9 +68,10 @@ impl GuestPlan {
 pub enum Departure {
     /// It asks to leave.
     Leaves,
-    /// It dies. Others notice after [`SimOptions::silence`](crate::SimOptions::silence).
+    /// It dies. Others notice after [`SimOptions::silence`](crate::SimOptions::silence) or, over
+    /// QUIC, by the heartbeats of the transport.
     Killed,
-    /// Others declare it dead although it lives and continues to work.
+    /// Others declare it lost although it lives and continues to work.
     Mistaken,
 }
 

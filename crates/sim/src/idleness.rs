@@ -3,8 +3,8 @@
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// Idle time after which a job counts as stalled, as for the coordinator in real time: no upkeep
-/// whose outcome an actor waits for pauses for longer.
+/// Idle time after which a job counts as stalled. No upkeep for whose outcome an actor waits pauses
+/// for longer.
 const QUIET: Duration = Duration::from_secs(4);
 /// Time between two checks of the job's activity.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,7 +18,8 @@ pub(crate) struct Idleness {
 }
 
 impl Idleness {
-    /// Whether a job has been idle for long. `activity` returns how much it has done so far.
+    /// Whether a job has been idle for `QUIET`. `activity` returns how much it has done so far.
+    /// Between two checks the answer is no.
     pub(crate) fn is_long(&mut self, now: Time, activity: impl FnOnce() -> u64) -> bool {
         if now < self.next {
             return false;

@@ -1,14 +1,15 @@
 //! The virtual-time driver: a whole grid of PEs on one thread.
 //!
-//! It runs the same PE machines as the embedded and the cluster drivers, over modelled links and in
-//! virtual time, so that a run depends on its seed alone and can be repeated byte for byte.
+//! It runs the same machines as the embedded and the cluster drivers, over modelled links and in
+//! virtual time. So the same job, grid and options, with their seed, give the same run, event by
+//! event.
 //!
 //! - [`Simulation`] runs a [`Job`](gridspan_runtime::Job) on a
 //!   [`GridSpec`](gridspan_topology::GridSpec); [`SimOptions`] sets the costs of operations, and
 //!   [`SimReport`] gives the results.
 //! - [`FaultPlan`]: delays, reordering, lost connections and paused nodes. With [`QuicFaults`],
 //!   nodes communicate over QUIC through the production transport, also in virtual time.
-//! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are declared dead.
+//! - [`GuestPlan`]: nodes that join while the job runs, leave, die, or are declared lost.
 //! - [`campaign`]: random jobs under random faults, against a reference model.
 
 pub mod campaign;

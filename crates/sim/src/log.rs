@@ -19,7 +19,7 @@ pub struct LogEntry {
     pub bytes: u64,
 }
 
-/// Computes the hash of all entries, and keeps the entries if asked to.
+/// Computes the hash of all packets and datagrams, and keeps an entry for each packet if asked to.
 pub(crate) struct Log {
     entries: Option<Vec<LogEntry>>,
     hash: u64,
@@ -60,7 +60,7 @@ impl Log {
     }
 }
 
-/// FNV-1a offset; the hash takes eight bytes at a time.
+/// Offset of FNV-1a. This variant of the hash takes eight bytes at a time.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn mix(hash: u64, word: u64) -> u64 {

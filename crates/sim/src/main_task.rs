@@ -1,4 +1,4 @@
-//! The job's main function, polled between events.
+//! The job's main function, polled after turns of PE 0.
 
 use gridspan_runtime::pe::Action;
 use gridspan_runtime::{Awaited, JobError, MainFuture, MainPort, Program, main_panicked};
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Number of polls in a row of a main that wakes itself. A main that busy-waits for an actor is
-/// polled again after the next event.
+/// Largest number of polls in a row of a main that wakes itself. A main that busy-waits for an
+/// actor is polled again after the next turn of PE 0.
 const OWN_WAKES_MAX: u32 = 10_000;
 
 /// Number of references to main's waker beside those that will wake it: two of a [`MainTask`], and
@@ -49,8 +49,8 @@ impl MainTask {
         Self { future, flag, waker, awaited, actions }
     }
 
-    /// Polls main while it is woken, by others or by itself, up to a bound. Returns its outcome
-    /// once.
+    /// Polls main while it is woken, by others or by itself, up to `OWN_WAKES_MAX` times. Returns
+    /// its outcome once.
     pub(crate) fn poll(&mut self) -> Option<Result<(), JobError>> {
         let future = self.future.as_mut()?;
         for _ in 0..OWN_WAKES_MAX {

@@ -1,7 +1,7 @@
 //! The links between nodes, as a reliable transport over them appears to its users.
 //!
-//! A frame passes the [`Shaper`] of its link. Each pair of nodes in one site has a separate shaper,
-//! and all pairs of two sites share one, because that link is scarce.
+//! A frame passes the [`Shaper`] of its link. In each direction, a pair of nodes at one site has a
+//! separate shaper, and all pairs between two sites share one, because that link is scarce.
 //!
 //! **Loss.** A reliable transport turns loss into delay. A frame is cut into packets, and each
 //! round in which some of them are lost adds a round trip. Retransmissions take no bandwidth in the
@@ -62,7 +62,7 @@ impl Network {
         &self.spec
     }
 
-    /// The one-way latency from one node to another.
+    /// The one-way latency from one node to another at the start of the job.
     pub(crate) fn latency(&self, from: NodeId, to: NodeId) -> Duration {
         self.spec.link(from, to).latency.duration()
     }
@@ -181,16 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn loss_shows_as_round_trips_and_keeps_the_order() {
+    fn loss_adds_round_trips_and_keeps_the_order() {
         let mut network = network(Link::wan().with_loss(0.3));
         let arrivals: Vec<Time> =
             (0..200).map(|i| network.carry(Time(i), NodeId(0), NodeId(2), 100).unwrap()).collect();
         assert!(arrivals.is_sorted());
-        assert!(arrivals[199] >= Time(30_000_000), "one frame at least was lost once");
+        assert!(arrivals[199] >= Time(30_000_000), "at least one frame was lost once");
     }
 
     #[test]
-    fn a_link_changes_at_its_time() {
+    fn a_link_changes_at_the_planned_time() {
         let network = network(Link::wan());
         let spec = network.spec.with_change("at 1s link a-b latency=99ms").unwrap();
         let mut network = Network::new(spec, 1);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_lost_one_by_one_and_may_be_overtaken() {
+    fn packets_are_lost_individually_and_may_be_overtaken() {
         let wan = Link::wan().with_loss(0.3).with_jitter(Duration::from_millis(5));
         let mut network = network(wan.with_reorder(true)).of_packets();
         let mut fate = |at| network.carry(Time(at), NodeId(0), NodeId(2), 100);

@@ -33,7 +33,7 @@ pub struct SimOptions {
     pub message_cost: Duration,
     /// Time of a PE to accept a packet from another PE, before it handles anything. Default 200 ns.
     pub packet_cost: Duration,
-    /// Time of a PE to send a packet to a PE of its own node. Default 100 ns.
+    /// Time of a PE to send a packet to a PE of the same node. Default 100 ns.
     pub local_send_cost: Duration,
     /// Time of a PE to encode a frame and send it to another node. Default 500 ns.
     pub remote_send_cost: Duration,
@@ -44,10 +44,11 @@ pub struct SimOptions {
     pub faults: Option<FaultPlan>,
     /// Guests that join while the job runs. Default none.
     pub guests: Vec<GuestPlan>,
-    /// Time until others notice that a node has died. Default 3 s.
+    /// Time until others notice that a guest has died; over QUIC, the transport decides. Default 3
+    /// s.
     pub silence: Duration,
-    /// Whether to keep a [`LogEntry`](crate::LogEntry) for each packet, 40 bytes each. The hash of
-    /// the log is computed in any case. Default false.
+    /// Whether to keep a [`LogEntry`](crate::LogEntry) of 32 bytes for each packet. The hash of the
+    /// log is computed in any case. Default false.
     pub log: bool,
     /// The virtual time after which a job that still runs is ended with an error. The job's own
     /// time limit holds if it is shorter. Default one day.
@@ -92,7 +93,7 @@ impl SimOptions {
         self
     }
 
-    /// Sets the time of a PE to send a packet to a PE of its own node.
+    /// Sets the time of a PE to send a packet to a PE of the same node.
     #[must_use]
     pub fn with_local_send_cost(mut self, local_send_cost: Duration) -> Self {
         self.local_send_cost = local_send_cost;
@@ -127,7 +128,7 @@ impl SimOptions {
         self
     }
 
-    /// Sets the time until others notice that a node has died.
+    /// Sets the time until others notice that a guest has died.
     #[must_use]
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;

@@ -12,10 +12,10 @@ const PING_BYTES: u64 = 62;
 const PINGS: u64 = 4;
 /// Time between two pings to one target.
 const ROUND: Duration = Duration::from_millis(10);
-/// Time to wait for the last answers.
+/// Time to wait for the last answers after the last packet.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// An event of a packet of an order to a target.
+/// An event of one packet that an order sends to a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     order: u64,
@@ -44,7 +44,7 @@ struct Running {
     /// The first and the last arrival of each target's train, and the number of packets that
     /// arrived.
     trains: Vec<(Time, Time, u64)>,
-    /// Number of packets whose answer is not back.
+    /// Number of answers that are not back: one for each ping or train.
     open: u64,
 }
 

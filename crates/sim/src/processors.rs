@@ -39,7 +39,7 @@ impl Processors {
         }
     }
 
-    /// Whether this number of PEs never have to share.
+    /// Whether this number of PEs never has to share processors.
     pub(crate) fn are_ample_for(&self, pes: usize) -> bool {
         self.count >= pes as u64 && self.changes.is_empty() && self.foreign == 0
     }
@@ -89,7 +89,7 @@ impl Processors {
     fn let_pass(&mut self, to: Time) {
         let (count, all) = self.part();
         let passed = u128::from(to.since(self.now).as_nanos() as u64);
-        // Rounded down here and up in `next`, so that a PE is indeed done when expected.
+        // Rounded down here and up in `next`, so that a PE is done at the time that `next` returns.
         self.got += (passed * u128::from(count) / u128::from(all)) as u64;
         self.now = self.now.max(to);
     }
@@ -105,7 +105,8 @@ mod tests {
         Time(millis * 1_000_000)
     }
 
-    /// Returns when each PE is done that starts at 0 and needs `works` ms, in order.
+    /// Starts a PE at 0 for each of `works` in ms. Returns the PEs in the order in which they are
+    /// done, with the time in ms.
     fn ends(processors: &mut Processors, works: &[u32]) -> Vec<(u32, f64)> {
         for (pe, &work) in works.iter().enumerate() {
             processors.begin(at(0), PeId(pe as u32), MS * work);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_a_pe_takes_as_long_as_its_work() {
+    fn pes_that_do_not_share_take_as_long_as_their_work() {
         let mut processors = Processors::new(2, []);
         assert!(processors.are_ample_for(2) && !processors.are_ample_for(3));
         assert_eq!(ends(&mut processors, &[5, 7]), [(0, 5.0), (1, 7.0)]);
@@ -134,20 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn foreign_load_that_comes_and_goes_takes_half_meanwhile() {
+    fn temporary_foreign_load_takes_half_of_a_processor() {
         let mut processors = Processors::new(1, [(at(10), 1), (at(30), 0)]);
         assert_eq!(ends(&mut processors, &[25]), [(0, 35.0)]);
     }
 
     #[test]
-    fn load_of_the_past_does_not_count() {
+    fn foreign_load_that_has_ended_does_not_count() {
         let mut processors = Processors::new(1, [(at(10), 1), (at(30), 0)]);
         processors.begin(at(40), PeId(0), MS);
         assert_eq!(processors.next(), Some(at(41)));
     }
 
     #[test]
-    fn parts_that_are_no_whole_nanoseconds_end_all_the_same() {
+    fn work_ends_although_shares_are_fractions_of_nanoseconds() {
         let mut processors = Processors::new(2, [(Time(5), 4), (Time(11), 1), (Time(1000), 0)]);
         let works = (1..=7).map(|pe| Duration::from_nanos(331 * pe));
         works.enumerate().for_each(|(pe, work)| processors.begin(at(0), PeId(pe as u32), work));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_used_again() {
+    fn slots_are_reused() {
         let mut queue = EventQueue::new();
         for round in 0..100 {
             queue.push(Time(round), round);

@@ -27,15 +27,15 @@ const BREAK_DELAY_MAX: Duration = Duration::from_millis(5);
 /// Minimum time between two partitions of two sites. Nodes are lost after 3 s of silence, and two
 /// partitions of 1.5 s must not add up to that.
 const BETWEEN_PARTITIONS: Duration = Duration::from_secs(3);
-/// Time for which a node is cut off so that others declare it dead: longer than their timeout.
+/// Time for which a node is cut off so that others declare it lost: longer than their timeout.
 const CUT_OFF: Duration = Duration::from_secs(6);
 /// Time that a finished guest waits for confirmations of the frames that it sent.
 const FLUSH: Duration = Duration::from_secs(3);
 /// Time without other activity than that of transports after which a job counts as stalled. A node
-/// that never answered is given up after 20 s, after which a job may continue.
+/// that never answered is declared lost after 20 s, after which a job may continue.
 const QUIET: Duration = Duration::from_secs(25);
 
-/// From one node to another.
+/// The sender and the receiver of datagrams or frames.
 type Way = (NodeId, NodeId);
 
 /// An event on the network or of a transport.
@@ -78,7 +78,8 @@ struct Member {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// Its node has ended; it closes when others have received all frames that it sent.
+    /// Its node has ended. It closes when others have received all frames that it sent, or after
+    /// `FLUSH`.
     Leaving,
     Closed,
 }
@@ -112,7 +113,7 @@ pub(crate) struct QuicNetwork {
 }
 
 impl QuicNetwork {
-    /// Creates the transports of the founders, each of which connects to the coordinator.
+    /// Creates the transports of the founders, each of which connects to node 0.
     pub(crate) fn new(layout: &Layout, faults: QuicFaults, seed: u64) -> Result<Self, String> {
         let limits = TransportLimits {
             small_bytes_max: faults.bulk_bytes,
@@ -141,7 +142,7 @@ impl QuicNetwork {
         Ok(network)
     }
 
-    /// Adds a guest, which connects to all founders. Returns its address for others.
+    /// Adds a guest, which connects to all founders. Returns the address at which others reach it.
     pub(crate) fn join(&mut self, now: Time, guest: NodeId) -> Result<String, String> {
         let founders: Vec<NodeId> = self.layout.nodes().collect();
         let transport = self.enter(now, guest)?;
@@ -164,17 +165,18 @@ impl QuicNetwork {
         }
     }
 
-    /// Kills a node: frames that it has sent stay under way, and nothing else follows.
+    /// Kills a node: datagrams that it has sent stay under way, and nothing else follows.
     pub(crate) fn kill(&mut self, node: NodeId) {
         self.members.remove(&node);
     }
 
-    /// Cuts off a live node for long enough that the others declare it dead.
+    /// Cuts off a live node for long enough that the others declare it lost.
     pub(crate) fn cut_off(&mut self, now: Time, node: NodeId) {
         self.cut_off.insert(node, now + CUT_OFF);
     }
 
-    /// Ends a guest: its transport closes when the others have received all frames that it sent.
+    /// Ends a guest: its transport closes when the others have received all frames that it sent, or
+    /// after `FLUSH`.
     pub(crate) fn finish(&mut self, now: Time, guest: NodeId) {
         if let Some(member) = self.members.get_mut(&guest)
             && member.stage == Stage::Running
@@ -190,7 +192,8 @@ impl QuicNetwork {
         std::mem::take(&mut self.commands)
     }
 
-    /// Accepts a frame for another node. It leaves with the next [`pump`](Self::pump).
+    /// Accepts a frame for another node, which leaves with the next [`pump`](Self::pump). At
+    /// random, schedules a break of the connection.
     pub(crate) fn send(&mut self, now: Time, way: Way, is_bulk: bool, frame: Bytes, air: &Network) {
         let (from, to) = way;
         let Some(member) = self.members.get_mut(&from) else { return };
@@ -358,7 +361,8 @@ impl QuicNetwork {
         }
     }
 
-    /// Whether only transports have been active for long, given the number of events in the queue.
+    /// Whether only transports have been active for `QUIET`, given the number of events in the
+    /// queue.
     pub(crate) fn is_stalled(&mut self, now: Time, events: usize) -> bool {
         if events > self.queued {
             self.active = now;

@@ -46,7 +46,7 @@ pub enum Ending {
     TimeLimit,
 }
 
-/// A run in figures: the same for the same job, grid and options.
+/// The results of a run: the same for the same job, grid and options.
 ///
 /// ```
 /// # use gridspan_runtime::{Grid, Job};

@@ -14,7 +14,8 @@
 //! Packets to another node are encoded, pass the link, and are decoded on arrival, so that the
 //! bytes on the network are the same as in production; see `frames`.
 //!
-//! **Main** is polled between events. Its actions reach PE 0 at once.
+//! **Main** is polled at the start, and after each turn of PE 0 if it was woken. Its actions reach
+//! PE 0 at once.
 
 mod coordination;
 mod ending;
@@ -60,7 +61,7 @@ enum Event {
     Coordinator(NodeId),
     /// A packet arrives from a PE of the same node.
     Packet { node: NodeId, from: PeId, to: PeId, packet: Packet },
-    /// A handler has ended, and its frames to other nodes leave.
+    /// Frames of a PE, a relay or the coordinator leave for other nodes.
     Leave(Vec<Outgoing>),
     /// A frame arrives from another node.
     Frame(Arrival),
@@ -74,8 +75,8 @@ enum Event {
     Quic(quic::Happening),
 }
 
-/// Number of tree evaluations that the broadcast advisor may make at a time. In virtual time they
-/// take no time.
+/// Number of tree evaluations that the broadcast advisor may make at a time. They take no virtual
+/// time.
 const PLANNING: u64 = 20_000;
 
 /// A frame for another node.
@@ -121,7 +122,7 @@ pub struct Simulation {
     quic: Option<QuicNetwork>,
     delays: Option<Delays>,
     nodes: Roster<Node>,
-    /// Guests that have died.
+    /// Guests that were killed.
     dead: BTreeSet<NodeId>,
     relays: Roster<Relay>,
     hosts: Roster<CoordinatorHost>,
@@ -138,7 +139,7 @@ pub struct Simulation {
     broken: Option<JobError>,
     idleness: Idleness,
     on_quiescence: Option<OnQuiescence>,
-    /// Whether the run is cancelled.
+    /// Returns whether the run is cancelled.
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -155,7 +156,7 @@ struct Counts {
 }
 
 impl Simulation {
-    /// Lays out a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
+    /// Prepares a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
     /// Fails if the job's definition is invalid, a guest's site does not exist, or nodes over QUIC
     /// cannot get certificates.
     pub fn new(job: Job, spec: GridSpec, mut options: SimOptions) -> Result<Self, SimError> {
@@ -338,8 +339,8 @@ impl Simulation {
             }
         }
         if !frames.is_empty() {
-            // Links must see frames in the order in which they leave, and this handler may take
-            // long.
+            // Frames wait for the end of the handler, because links must get frames in the order in
+            // which they leave.
             let at = if self.quic.is_some() { leaves } else { ends };
             self.queue.push(at, Event::Leave(frames));
         }
@@ -382,7 +383,7 @@ impl Simulation {
                 }
                 PeCommand::Meet { guest, contact } => self.meet(node, guest, &contact),
                 PeCommand::CoordinatorAt(place) => self.note_coordinator(pe, place),
-                // Only in real time does the coordinator look for the reason of a stall.
+                // The coordinator asks for this only in real time, to find the reason of a stall.
                 PeCommand::Look { .. } => {}
             }
         }

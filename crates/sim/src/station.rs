@@ -31,7 +31,7 @@ pub(crate) struct Held {
     takes: Duration,
     /// The part of that time for accepting packets.
     taking: Duration,
-    /// Whether it is a trial of an idle PE.
+    /// Whether an idle PE uses the turn to measure its share.
     is_trial: bool,
     /// Packets that leave when the turn has ended.
     packets: Vec<(PeId, Packet)>,

@@ -1,5 +1,5 @@
-//! Copies of lent work: a site that has lent work to another one and runs dry works on copies of
-//! it, and the first output counts.
+//! Backup tasks: a site that has lent tasks to another one and runs out of tasks works on copies of
+//! them, and the first output counts.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -27,7 +27,7 @@ struct Case {
 }
 
 impl Case {
-    /// Counts the tree; returns the time, and the number of nodes that ran twice.
+    /// Counts the tree. Returns the time that this takes, and the number of nodes that ran twice.
     fn run(&self) -> (Duration, usize) {
         let &Self { is_search, wan, teeth, cost, .. } = self;
         let root = Comb::new(teeth, cost);
@@ -55,10 +55,11 @@ impl Case {
         assert_eq!(report.outcome, Ok(()), "{self:?}");
         let (began, ended) = result.recv().unwrap();
         let runs = take_runs();
-        // The worker on the other copy learns of it after one crossing, and its site after another.
+        // News of the first output may take two latencies: one to the worker on the other copy, and
+        // one to nodes that have stolen from it.
         let last = (ended + 2 * wan + MS + cost).0;
         let late = runs.iter().filter(|run| run.ns > last).count();
-        // A lost message arrives later.
+        // Messages that were lost arrive later.
         assert!(
             late == 0 || self.loss > 0.0,
             "{self:?}: {late} nodes ran although no task waited for them"
@@ -68,7 +69,7 @@ impl Case {
 }
 
 #[test]
-fn a_site_that_runs_dry_is_done_when_it_would_have_been_alone() {
+fn a_site_that_lends_tasks_takes_no_longer_than_alone() {
     let mut twice = 0;
     for is_search in [true, false] {
         for teeth in 7..=11 {
@@ -95,7 +96,7 @@ fn a_site_that_runs_dry_is_done_when_it_would_have_been_alone() {
 }
 
 #[test]
-fn every_node_counts_once_whichever_copy_is_done_first() {
+fn every_node_of_the_tree_counts_once_whichever_copy_ends_first() {
     let mut twice = 0;
     for seed in 0..60 {
         let mut dice = Dice::new(seed);

@@ -1,5 +1,5 @@
-//! Balancing while the job runs, in virtual time: periodically, after a link has changed, and back
-//! after a mistake.
+//! Balancing while the job runs, in virtual time: periodically, after a link has changed, and to
+//! undo a mistake.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{
@@ -15,7 +15,7 @@ use std::time::Duration;
 const WORKERS: u32 = 32;
 const WORK: Duration = Duration::from_millis(1);
 
-/// Passes a token to and fro with a neighbour. The cost of each hop depends on the PE.
+/// Exchanges a token with a neighbour. The cost of each hop depends on the PE.
 #[derive(Serialize, Deserialize)]
 struct Worker {
     hops: u64,
@@ -60,8 +60,8 @@ impl Actor for Worker {
 /// The reports, in order.
 type Told = Arc<Mutex<Vec<BalanceReport>>>;
 
-/// A job whose workers all start on PE 0 and make `hops` hops each. Stores the sum of the PEs on
-/// which they end.
+/// A job whose workers all start on PE 0 and handle `hops` tokens each. Stores the sum of the
+/// numbers of the PEs on which they end.
 fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
     let (told, places) = (told.clone(), places.clone());
     Job::new("workers")
@@ -85,7 +85,8 @@ fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
         })
 }
 
-/// Runs a job on four PEs of one node. Also returns the reports, and the sum of the final PEs.
+/// Runs a job on four PEs of one node. Also returns the reports, and the sum of the numbers of the
+/// final PEs.
 fn run(
     factor: u32,
     hops: u32,
@@ -101,7 +102,7 @@ fn run(
 }
 
 #[test]
-fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
+fn actors_leave_a_loaded_pe_periodically_and_a_seed_repeats_the_moves() {
     let still = run(1, 200, |job| job.strategy(NoMoves)).0;
     let every = |job: Job| job.strategy(Refine).balance_every(Duration::from_millis(200));
     let (first, told, places) = run(1, 200, every);
@@ -114,14 +115,13 @@ fn actors_leave_a_loaded_pe_now_and_then_and_the_same_seed_moves_the_same() {
     let moved: Vec<_> = told.iter().filter(|report| report.moved > 0).collect();
     assert_eq!(moved[0].cause, Cause::Period);
     let (predicted, realised) = (moved[0].predicted.unwrap(), moved[0].realised.unwrap());
-    assert!((predicted - realised).abs() < 0.1, "{predicted} was predicted, {realised} came true");
+    assert!((predicted - realised).abs() < 0.1, "{predicted} was predicted, {realised} realised");
     assert_eq!((first.log_hash, told), (second.log_hash, told_again));
 }
 
 #[test]
-fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
-    // To the strategy, three more PEs look three times as good; but there, all work takes ten times
-    // as long.
+fn a_plan_that_slows_the_job_is_undone_and_nothing_is_lost() {
+    // The strategy expects a gain from three more PEs, but work takes ten times as long there.
     let bad = |job: Job| job.strategy(Greedy).balance_every(Duration::from_millis(200));
     let (report, told, places) = run(10, 300, bad);
 
@@ -132,7 +132,7 @@ fn a_plan_that_made_things_worse_is_undone_and_nothing_is_lost() {
     assert_eq!(places, 0, "all are back on PE 0");
     let still = run(10, 300, |job| job).0;
     let ratio = report.virtual_time.as_nanos() as f64 / still.virtual_time.as_nanos() as f64;
-    assert!(ratio < 1.5, "the mistake cost {ratio} times the job");
+    assert!(ratio < 1.5, "the job took {ratio} times as long");
 }
 
 /// Moves all actors to one PE: PE 0 at first, and PE 1 after a link has become slower.
@@ -158,7 +158,7 @@ impl Strategy for Follow {
 }
 
 #[test]
-fn a_link_that_changes_is_a_reason_to_balance() {
+fn a_changed_link_causes_a_rebalance() {
     let (told, places) = (Told::default(), Arc::default());
     let job = job(1, 1000, &told, &places)
         .strategy(Follow { to: 0 })
@@ -176,7 +176,7 @@ fn a_link_that_changes_is_a_reason_to_balance() {
 }
 
 #[test]
-fn the_first_rebalance_knows_how_far_sites_are_apart() {
+fn the_first_rebalance_knows_the_round_trip_between_sites() {
     let (told, places, seen) = (Told::default(), Arc::default(), Arc::new(Mutex::new(Vec::new())));
     let notes = seen.clone();
     let job = job(1, 100, &told, &places)

@@ -1,4 +1,4 @@
-//! Collections that are bound to another, over slow links in virtual time.
+//! Bound collections over slow links, in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::{Plan, Snapshot, Strategy};
@@ -73,7 +73,7 @@ impl Actor for Part {
             }
             Order::Word(word) => self.words.push(word),
             Order::Words => {
-                // Of one order for all.
+                // Equal for all members that received the words in the same order.
                 let sum = self.words.iter().fold(0_u64, |sum, &word| sum * 31 + word as u64);
                 cx.contribute(Op::Min, sum, To::main());
                 cx.contribute(Op::Max, sum, To::main());
@@ -134,7 +134,7 @@ fn new_members_follow_partners_that_move_and_take_all_broadcasts_in_one_order() 
     assert_eq!(report.statistics.dead_letters, 0);
 }
 
-/// Moves every actor to the next PE, and keeps what it sees.
+/// Moves every actor to the next PE, and stores the snapshots.
 #[derive(Clone)]
 struct Next(Arc<Mutex<Vec<Snapshot>>>);
 
@@ -170,7 +170,8 @@ fn a_strategy_sees_partners_as_one_actor_of_the_base() {
         base.broadcast(Order::Place);
         bound.broadcast(Order::Place);
         let places: (u64, u64) = (base.reduction(Op::Sum).await?, bound.reduction(Op::Sum).await?);
-        // At first PEs 0, 1 and 2 had three, three and two; two PEs further, these are 2, 0 and 1.
+        // At first PEs 0, 1 and 2 had three, three and two members. After two moves these are on
+        // PEs 2, 0 and 1.
         assert_eq!(places, (3 * 2 + 2, 3 * 2 + 2));
         Ok(())
     });
@@ -185,8 +186,8 @@ fn a_strategy_sees_partners_as_one_actor_of_the_base() {
     assert_eq!(snapshot.actors.len(), MEMBERS as usize);
     for actor in &snapshot.actors {
         assert_eq!(actor.id.collection, snapshot.actors[0].id.collection);
-        // One order for each partner, five messages from its own partner and five from the one
-        // before, which the base handled.
+        // Each partner handled one order. The member of the base also handled five messages from
+        // its partner and five from the partner of the member before.
         assert_eq!(actor.load, WORK[1] + WORK[0] * 11, "{actor:?}");
         assert!((1100..1200).contains(&actor.bytes), "{actor:?}");
     }

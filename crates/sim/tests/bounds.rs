@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
+/// Time that a task takes to read the bound.
 const WATCH: Duration = Duration::from_millis(1);
 /// Time until the finder finds the value, and time for which it continues.
 const FINDS: Duration = Duration::from_millis(500);
@@ -21,8 +22,8 @@ enum Look {
     Finder,
 }
 
-/// Times in nanoseconds at which each PE first saw the value and last did not, and at which it was
-/// found.
+/// Times in nanoseconds at which each PE first saw the value and last did not, and at which the
+/// value was found, and the PE that found it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
     first: BTreeMap<u32, u64>,
@@ -81,7 +82,7 @@ impl Search for Look {
 }
 
 #[test]
-fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
+fn all_pes_see_an_improvement_within_the_latency_and_two_milliseconds() {
     for wan_ms in [0, 5, 20] {
         let layout = Layout::new(vec![
             ("a".to_owned(), vec![2, 1]),
@@ -107,7 +108,7 @@ fn all_pes_hear_of_an_improvement_within_the_latency_and_two_milliseconds() {
                 let due = seen.found + way + 2 * MS;
                 let last_without = seen.last_without[&pe];
                 assert!(last_without <= due, "{pe} had not seen it by {due}: {seen:?}");
-                assert!(first >= seen.found + way, "{pe} saw it before it can be there: {seen:?}");
+                assert!(first >= seen.found + way, "{pe} saw it too early: {seen:?}");
                 assert!(last_without < first, "{pe} forgot it");
                 in_time += u32::from(first <= due + watch);
             }

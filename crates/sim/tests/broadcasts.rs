@@ -30,8 +30,8 @@ impl Actor for Listener {
     }
 }
 
-/// Broadcasts `rounds` times with a pause between; returns the time until all members had confirmed
-/// each broadcast.
+/// Broadcasts `rounds` times, with a pause of a second after each. Returns the time until all
+/// members had confirmed each broadcast.
 fn broadcasts(spec: &GridSpec, rounds: u8, bytes: usize) -> (SimReport, Vec<Duration>) {
     broadcasts_where(spec, rounds, bytes, false)
 }
@@ -48,7 +48,7 @@ fn broadcasts_where(
     run(job, spec, &vec![bytes; usize::from(rounds)], (is_known, Duration::from_secs(1)))
 }
 
-/// Makes broadcasts of these sizes.
+/// Makes broadcasts of these sizes in bytes, with a pause after each.
 fn run(
     job: Job,
     spec: &GridSpec,
@@ -92,7 +92,8 @@ fn broadcasts_avoid_a_slow_link_once_it_is_known() {
 
     let (report, times) = broadcasts(&spec, 20, 200_000);
 
-    // Over the slow link 0.53 s; through another site little more than twice 32 ms.
+    // A broadcast takes 0.53 s over the slow link, and little more than twice 32 ms through another
+    // site.
     let (first, last) = (times[0], mean(&times[15..]));
     assert!(first > Duration::from_millis(500), "{times:?}");
     assert!(last < Duration::from_millis(150), "{times:?}");
@@ -101,7 +102,7 @@ fn broadcasts_avoid_a_slow_link_once_it_is_known() {
 }
 
 #[test]
-fn broadcasts_follow_load_that_comes_and_goes() {
+fn broadcasts_adapt_to_a_link_that_is_slow_for_a_time() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let spec = spec.with_change("at 15s link a-d rate=3mbit").unwrap();
     let spec = spec.with_change("at 45s link a-d rate=50mbit").unwrap();
@@ -114,19 +115,19 @@ fn broadcasts_follow_load_that_comes_and_goes() {
 }
 
 #[test]
-fn small_messages_and_their_answers_take_a_detour_that_is_faster() {
+fn small_broadcasts_and_their_confirmations_take_a_faster_detour() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms").unwrap();
     let spec = spec.with_change("at 0s link a-d latency=60ms").unwrap();
 
     let (_, times) = broadcasts_where(&spec, 20, 10, true);
 
-    // There and back: 120 ms directly, 40 ms through another site.
+    // A round trip takes 120 ms directly, and 40 ms through another site.
     assert!(times[0] > Duration::from_millis(120), "{times:?}");
     assert!(mean(&times[15..]) < Duration::from_millis(50), "{times:?}");
 }
 
 #[test]
-fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
+fn small_broadcasts_and_those_inside_one_site_do_not_become_slower() {
     let layout = Layout::new(vec![("a".to_owned(), vec![1; 8])]);
     for (spec, bytes) in [
         (GridSpec::from_layout(&layout).unwrap(), 100_000),
@@ -138,7 +139,7 @@ fn small_broadcasts_and_those_inside_one_site_stay_as_quick_as_they_were() {
 }
 
 #[test]
-fn plans_are_never_slower_for_long_than_the_tree_they_replace_and_near_the_best() {
+fn plans_become_no_slower_than_the_default_tree_and_nearly_optimal() {
     // Each case gives the time in ms of the best strategy of `gridctl bcast`, and of the
     // confirmation, which takes one latency.
     let cases: [(&str, &[usize], f64, f64); 2] = [
@@ -188,8 +189,8 @@ impl Actor for Member {
     }
 }
 
-/// Sends multicasts to the members with these indices, one on each PE; returns the time until all
-/// had confirmed each.
+/// Creates a member on each PE, and sends multicasts to those with the indices `to`. Returns the
+/// time until all of these had confirmed each multicast.
 fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimReport, Vec<Duration>) {
     let (out, results) = mpsc::channel();
     let pes = spec.layout().pe_count();
@@ -215,11 +216,11 @@ fn multicasts(spec: &GridSpec, rounds: u8, bytes: usize, to: &[i32]) -> (SimRepo
 }
 
 #[test]
-fn large_multicasts_avoid_a_slow_link_through_nodes_that_do_not_need_them() {
+fn large_multicasts_avoid_a_slow_link_through_nodes_outside_the_section() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let spec = spec.with_change("at 0s link a-d rate=3mbit").unwrap();
 
-    // Both nodes of the site behind the slow link, and no node between.
+    // The receivers are the two nodes of the site behind the slow link.
     let (report, times) = multicasts(&spec, 20, 200_000, &[6, 7]);
 
     let (first, last) = (times[0], mean(&times[15..]));
@@ -235,7 +236,7 @@ fn large_multicasts_are_passed_on_as_they_arrive() {
 
     let (_, times) = multicasts(&spec, 3, 1_000_000, &[4, 5, 6, 7]);
 
-    // 100 ms over the wide area, and at most one segment more inside the site.
+    // A multicast takes 100 ms over the wide area, and at most one segment more inside the site.
     assert!(times[0] < Duration::from_millis(150), "{times:?}");
 }
 
@@ -247,7 +248,7 @@ fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize, plans: bool) -> f64 {
 }
 
 #[test]
-fn large_broadcasts_take_as_long_from_any_node_and_small_ones_a_latency_more() {
+fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_more() {
     for (name, latency_ms) in [
         ("4x2,wan=10ms,rate=50mbit", 10.0),
         ("3x3,wan=20ms,rate=100mbit", 20.0),
@@ -260,7 +261,8 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_a_latency_more() {
         for (bytes, plans) in [(100_000, false), (1_000_000, false), (300_000, is_planned)] {
             let first_ms = from_root_ms(&spec, 0, bytes, plans);
             let last_ms = from_root_ms(&spec, last, bytes, plans);
-            // The number arrives after one latency to the root and one from it.
+            // The number of the broadcast arrives after one latency to the coordinator and one
+            // back.
             assert!(
                 last_ms <= 1.1 * first_ms.max(2.0 * latency_ms),
                 "{name}, {bytes} bytes, planned: {plans}: {last_ms} ms instead of {first_ms}"

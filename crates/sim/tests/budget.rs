@@ -63,8 +63,8 @@ impl Actor for Listener {
 fn outcome(hard_bytes: usize, after_broadcast: bool) -> Result<(), JobError> {
     let spec = GridSpec::from_emulate("3x1,wan=5ms").unwrap();
     let spec = spec.with_change("at 0s link a-b latency=300ms").unwrap();
-    // So low that the held messages would keep out the broadcast, if they counted towards the soft
-    // limit.
+    // The soft limit is so low that the held messages would keep out the broadcast if they counted
+    // towards it.
     let limits = Limits::default().with_soft_bytes(100_000).with_hard_bytes(hard_bytes);
     let job = Job::new("budget").actor::<Listener>().limits(limits).main(async move |grid| {
         let all = grid.create::<Listener>(Ix1::range(3), |_| ()).await?;
@@ -79,22 +79,25 @@ fn outcome(hard_bytes: usize, after_broadcast: bool) -> Result<(), JobError> {
 }
 
 #[test]
-fn messages_behind_a_broadcast_pass_with_it_as_long_as_they_fit_the_hard_limit() {
+fn messages_held_behind_a_broadcast_may_exceed_the_soft_limit() {
     assert_eq!(outcome(4_000_000, true), Ok(()));
 }
 
 #[test]
-fn messages_behind_a_broadcast_that_outgrow_the_hard_limit_end_the_job_and_are_named() {
+fn messages_held_over_the_hard_limit_end_the_job_and_are_named() {
     let error = outcome(1_000_000, true).unwrap_err();
 
     let JobError::OverBudget { queued_bytes, held_bytes, .. } = &error else { panic!("{error}") };
     assert!((1_000_000..2_200_000).contains(held_bytes) && queued_bytes >= held_bytes, "{error}");
     let text = error.to_string();
-    assert!(text.contains("Listener 0x2 with") && text.contains("of them wait for earlier ones"), "{text}");
+    assert!(
+        text.contains("Listener 0x2 with") && text.contains("of them wait for earlier ones"),
+        "{text}"
+    );
 }
 
 #[test]
-fn the_same_messages_without_a_broadcast_before_them_do_not_wait() {
+fn messages_without_a_broadcast_before_them_are_not_held() {
     // They may be ready at once and exceed the limit, but none is held.
     match outcome(1_000_000, false) {
         Ok(()) => {}

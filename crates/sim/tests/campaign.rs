@@ -56,7 +56,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 }
 
 #[test]
-fn every_planted_bug_is_listed_by_the_command() {
+fn every_planted_bug_is_listed_by_the_example() {
     let help = include_str!("../../studies/examples/campaign.rs");
     for (name, planted) in Planted::NAMES {
         assert!(help.contains(&format!("`{name}`")), "the head of the example lacks {name}");
@@ -90,7 +90,7 @@ fn another_seed_gives_another_run() {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn the_report_does_not_depend_on_the_number_of_threads() {
     let run = |threads| Campaign { threads, ..campaign(0..6, Planted::None) }.run();
 
     assert_eq!(run(1), run(3));
@@ -109,12 +109,12 @@ fn assert_found_from(first: u64, planted: Planted) {
 }
 
 #[test]
-fn handling_messages_as_they_come_is_found() {
+fn handling_messages_before_earlier_ones_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::HoldSkipped));
 }
 
 #[test]
-fn believing_old_news_about_places_is_found() {
+fn accepting_outdated_locations_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::EpochIgnored));
 }
 
@@ -124,7 +124,7 @@ fn broadcasts_that_do_not_wait_for_messages_are_found() {
 }
 
 #[test]
-fn giving_numbers_to_other_broadcasts_than_they_are_for_is_found() {
+fn giving_numbers_to_the_wrong_broadcasts_is_found() {
     // With this bug the job of seed 0 waits for its time limit, which takes minutes to simulate.
     assert_found_from(1, Planted::Pe(pe::PlantedFault::NumbersMixed));
 }
@@ -135,7 +135,7 @@ fn not_counting_unordered_broadcasts_is_found() {
 }
 
 #[test]
-fn numbering_broadcasts_without_the_right_to_is_found() {
+fn numbering_broadcasts_without_the_right_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::RightKept));
 }
 
@@ -150,7 +150,7 @@ fn a_phase_that_is_complete_after_one_round_is_found() {
 }
 
 #[test]
-fn dropping_what_comes_while_the_coordinator_moves_is_found() {
+fn dropping_packets_to_a_moving_coordinator_is_found() {
     assert_found(Planted::Pe(pe::PlantedFault::TransferDropsHeld));
 }
 
@@ -170,11 +170,11 @@ fn sending_frames_again_as_new_ones_is_found() {
 }
 
 #[test]
-fn forgetting_what_was_received_is_found() {
+fn forgetting_received_frames_is_found() {
     assert_found(Planted::Session(session::PlantedFault::ForgottenReceiveState));
 }
 
 #[test]
-fn acknowledging_before_handing_up_is_found() {
+fn acknowledging_frames_before_delivery_is_found() {
     assert_found(Planted::Session(session::PlantedFault::AcknowledgeBeforeApply));
 }

@@ -26,9 +26,9 @@ struct Worker {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Message {
-    /// Describe yourself in one reduction of five values.
+    /// Contribute five values to one reduction.
     Describe,
-    /// Produce items, which travel along members before they are consumed.
+    /// Produce items, which several members pass on before one consumes them.
     Produce(Phase),
     Travel(Phase, u32),
     /// Contribute the number of consumed items.
@@ -114,7 +114,7 @@ async fn reduce_and_complete(grid: Grid) -> Result<(), JobError> {
     let all: Vec<_> = (0..MEMBERS).map(|index| (index, format!("worker {index}"))).collect();
     assert_eq!(names, List(all));
 
-    // Members chatter for ever, so that the job is never quiescent.
+    // A member keeps sending messages to itself, so that the job is never quiescent.
     workers.member(Ix1(3)).send(Message::Chatter);
     for round in 1..=3 {
         let phase = grid.phase(MEMBERS);
@@ -143,25 +143,25 @@ fn simulated(job: Job) -> gridspan_sim::SimReport {
 }
 
 #[test]
-fn in_virtual_time() {
+fn reductions_and_phases_complete_in_virtual_time() {
     let report = simulated(job());
     assert_eq!(report.outcome, Ok(()));
     assert_eq!(report.statistics.dead_letters, 0);
 }
 
 #[test]
-fn on_threads() {
+fn reductions_and_phases_complete_on_threads() {
     embedded::run(job(), 3).unwrap();
 }
 
 #[test]
-fn over_quic() {
+fn reductions_and_phases_complete_over_quic() {
     let spec = GridSpec::from_emulate("2x2,wan=2ms").unwrap();
     embedded::run_emulated(job(), &spec).unwrap();
 }
 
 #[test]
-fn a_phase_that_is_never_complete_is_named_as_what_the_job_waits_for() {
+fn a_stalled_job_names_the_phase_that_is_incomplete() {
     let job = Job::new("unfinished").actor::<Worker>().main(async |grid: Grid| {
         let workers = grid.create::<Worker>(Ix1::range(MEMBERS as u32), |_| ()).await?;
         let phase = grid.phase(MEMBERS + 1);

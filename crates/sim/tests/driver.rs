@@ -73,7 +73,7 @@ fn simulate(job: Job, spec: GridSpec) -> SimReport {
 }
 
 #[test]
-fn a_job_gives_the_same_on_threads_and_in_virtual_time() {
+fn a_job_gives_the_same_result_on_threads_and_in_virtual_time() {
     let (out, results) = mpsc::channel();
     let lossy = two_sites().with_wan(Link::wan().with_loss(0.2));
 
@@ -86,7 +86,8 @@ fn a_job_gives_the_same_on_threads_and_in_virtual_time() {
     assert_eq!(results, [4950 + 100 + 500_500; 3]);
 }
 
-/// Asks one member after a time of computation, and reports the time until the answer.
+/// Makes a member compute and then answer. Fails with the answer, and the time until then in
+/// microseconds.
 fn question(member: i32, compute: Duration) -> Job {
     Job::new("question").actor::<Cell>().main(async move |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |ix| ix.0 as u64).await?;
@@ -100,7 +101,7 @@ fn question(member: i32, compute: Duration) -> Job {
 }
 
 #[test]
-fn time_passes_by_links_and_by_what_handlers_charge() {
+fn links_and_charges_of_handlers_take_virtual_time() {
     let link = Link::new(Latency::from_millis(10), Bandwidth::UNLIMITED);
     let ask = |member, compute| {
         let report = simulate(question(member, compute), two_sites().with_wan(link));
@@ -117,7 +118,7 @@ fn time_passes_by_links_and_by_what_handlers_charge() {
 }
 
 #[test]
-fn a_job_that_waits_for_what_never_comes_is_told_so() {
+fn a_stalled_job_ends_with_the_reason() {
     let job = Job::new("stall").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
         cells.member(Ix1(1)).send(Msg::Sum);
@@ -134,7 +135,7 @@ fn a_job_that_waits_for_what_never_comes_is_told_so() {
 }
 
 #[test]
-fn a_job_that_never_ends_is_ended() {
+fn an_endless_job_ends_at_the_time_limit() {
     let job = Job::new("endless").main(async |grid| {
         loop {
             grid.sleep(Duration::from_secs(1)).await?;
@@ -152,7 +153,7 @@ fn a_job_that_never_ends_is_ended() {
 fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
     let job = Job::new("panic").actor::<Cell>().main(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(7), |_| 0).await?;
-        // Further messages, which a failed PE does not handle.
+        // A failed PE does not handle the second message.
         cells.member(Ix1(6)).send(Msg::Panic);
         cells.member(Ix1(6)).send(Msg::Add(1));
         grid.quiescence().await?;
@@ -167,7 +168,7 @@ fn a_panic_in_a_handler_ends_the_job_and_names_the_place() {
 }
 
 #[test]
-fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
+fn a_rebalance_is_over_when_all_moved_actors_have_arrived() {
     // The latency from b to c is so large that an actor that moves there arrives long after b has
     // released it.
     let sites = ["a", "b", "c"].map(|name| (name.to_owned(), vec![1]));
@@ -191,7 +192,7 @@ fn a_rebalance_is_over_when_all_live_where_the_plan_says() {
 }
 
 #[test]
-fn a_main_that_wakes_itself_goes_on() {
+fn a_main_that_wakes_itself_is_polled_again() {
     let job = Job::new("self").main(async move |_grid| {
         let mut rest = 3;
         std::future::poll_fn(|cx| {

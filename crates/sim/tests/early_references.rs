@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: u32 = 6;
-/// A broadcast word, which is not ordered with the other words.
+/// The word of broadcasts. These are counted; their order with other words is not checked.
 const SHOUT: u64 = 9;
 
 /// Sends a reference to its collection to a listener while the collection is being created.
@@ -18,6 +18,7 @@ const SHOUT: u64 = 9;
 struct Newcomer {
     /// Words received from the listener, as digits.
     heard: u64,
+    /// Number of broadcasts received.
     shouts: u64,
 }
 
@@ -153,7 +154,7 @@ fn a_reference_works_before_its_collection_is_known() {
     let job = Job::new("early").actor::<Listener>().actor::<Newcomer>().main(async |grid| {
         let listeners = grid.create_group::<Listener>(Per::Pe, |_| ()).await?;
         let listeners = listeners.reference();
-        // The third member is the first at the second site.
+        // The third member is the first one at the second site.
         let tell = |Ix1(index)| (index == 2).then_some(listeners);
         let newcomers = grid.create::<Newcomer>(Ix1::range(MEMBERS), tell).await?;
 
@@ -174,7 +175,7 @@ fn a_reference_works_before_its_collection_is_known() {
 }
 
 #[test]
-fn what_is_sent_to_a_collection_that_nobody_has_made_ends_the_job_with_an_error() {
+fn using_a_collection_that_does_not_exist_ends_the_job_with_an_error() {
     let ways = [Way::Send, Way::Broadcast, Way::Multicast, Way::Insert, Way::SendToStranger];
     for (way, pe) in ways.into_iter().flat_map(|way| [(way, 0), (way, 2)]) {
         let job = Job::new("nobody").actor::<Listener>().actor::<Newcomer>();

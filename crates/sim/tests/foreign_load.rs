@@ -68,8 +68,8 @@ fn millis(report: &SimReport) -> u64 {
 }
 
 #[test]
-fn a_process_of_others_takes_half_of_the_processor_while_it_runs() {
-    // 1 s of work, of which half of the 0.5 s from 0.2 s on is lost.
+fn a_foreign_process_takes_half_of_a_processor_while_it_runs() {
+    // The work takes 1 s, but half of the processor is lost from 0.2 s to 0.7 s.
     let report = run("1x1; at 200ms node a1 load=1; at 700ms node a1 load=0", None, 100);
 
     assert_eq!(millis(&report), 1250);
@@ -86,7 +86,7 @@ fn three_tasks_of_one_processor_lose_a_quarter_to_a_fourth_process() {
 }
 
 #[test]
-fn load_on_one_node_is_none_on_another_and_ends_with_the_job() {
+fn foreign_load_affects_only_its_node_and_does_not_prolong_the_job() {
     let report = run("1x2; at 0s node a2 load=3; at 10h node a2 load=0", None, 10);
 
     assert_eq!(millis(&report) / 100, 4);
@@ -102,7 +102,7 @@ fn the_same_seed_gives_the_same_run_under_load() {
 }
 
 #[test]
-fn the_runtime_sees_what_part_it_gets_also_where_nothing_runs_any_more() {
+fn the_runtime_measures_its_share_of_processors_even_on_an_idle_pe() {
     let (send, receive) = mpsc::channel::<Snapshot>();
     let job = Job::new("seen")
         .actor::<Worker>()
@@ -114,7 +114,7 @@ fn the_runtime_sees_what_part_it_gets_also_where_nothing_runs_any_more() {
             workers.broadcast(Msg::Compute);
             grid.sleep(1500 * MS).await?;
             grid.rebalance().await?;
-            // The second PE becomes empty; its foreign load ends after three seconds.
+            // The second PE becomes empty. Its foreign load ends at 3 s.
             workers.member(Ix1(0)).send(Msg::MoveTo(0));
             workers.member(Ix1(1)).send(Msg::MoveTo(0));
             grid.sleep(1000 * MS).await?;

@@ -1,5 +1,5 @@
-//! Guests in virtual time: whichever join, leave, die or are declared dead, every task counts
-//! exactly once.
+//! Guests in virtual time: every task counts exactly once, whichever guests join, leave, die or are
+//! declared lost.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
@@ -26,7 +26,7 @@ fn sites(nodes: usize) -> GridSpec {
 
 const TEETH: u32 = 14;
 
-/// A job that counts the tree as a search or as tasks, and then checks that it is quiescent.
+/// A job that counts the tree as a search or as tasks, and then waits for quiescence.
 fn job(policy: &str, is_search: bool) -> (Job, Arc<Mutex<Vec<GuestEvent>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
@@ -74,7 +74,7 @@ fn guests_make_a_search_faster() {
     let helped = run(job, sites(1), guests);
 
     assert_eq!((alone.outcome, helped.outcome), (Ok(()), Ok(())));
-    // Eight PEs instead of four for nearly all of the time.
+    // Eight PEs work instead of four for nearly all of the time.
     let (alone, helped) = (alone.virtual_time.as_secs_f64(), helped.virtual_time.as_secs_f64());
     assert!(helped < 0.7 * alone, "{helped} s with guests, {alone} s without");
     let events = events.lock().unwrap();
@@ -82,7 +82,7 @@ fn guests_make_a_search_faster() {
 }
 
 #[test]
-fn under_every_policy_guests_come_go_and_die_and_nothing_is_counted_twice() {
+fn under_every_policy_guests_join_leave_and_die_and_counts_are_exact() {
     for policy in STEALING_POLICIES {
         for is_search in [true, false] {
             let guests = vec![
@@ -115,9 +115,9 @@ fn a_lost_guest_ends_a_job_that_does_not_tolerate_it_and_is_named() {
 }
 
 #[test]
-fn a_guest_that_is_lost_before_it_has_begun_costs_nothing() {
-    // The request to join takes 5 ms, and 10 more until the root knows that all nodes know the
-    // guest.
+fn a_guest_lost_before_it_is_active_does_not_end_the_job() {
+    // The request to join takes 5 ms. After 10 ms more, the coordinator knows that all nodes know
+    // the guest.
     let guests = vec![guest(1, 0, Some((8, Departure::Mistaken)))];
     let (job, events) = job("directory", true);
 
@@ -169,7 +169,7 @@ fn random_guests(dice: &mut Dice) -> Vec<GuestPlan> {
 }
 
 #[test]
-fn whatever_becomes_of_guests_on_a_faulty_network_counts_are_exact_and_runs_repeat() {
+fn with_random_guests_on_a_faulty_network_counts_are_exact_and_runs_repeat() {
     for seed in 0..24 {
         let mut dice = Dice::new(seed);
         let guests = random_guests(&mut dice);

@@ -1,5 +1,4 @@
-//! Periodic balancing does not keep a job from becoming quiescent, or from being found to have
-//! stalled.
+//! Periodic balancing prevents neither quiescence nor the detection of a stall.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::Refine;
@@ -52,7 +51,7 @@ fn run(job: Job, grid: &str, every: Duration) -> SimReport {
 }
 
 #[test]
-fn a_job_that_rests_is_quiescent_however_often_it_is_balanced() {
+fn an_idle_job_becomes_quiescent_however_often_it_is_balanced() {
     for (grid, every_ms) in [("2x1,wan=100ms", 50), ("3x2,wan=30ms", 1), ("2x2x2,wan=5ms", 1000)] {
         let (out, results) = mpsc::channel();
         let job = Job::new("rest").main(async move |grid| {
@@ -77,7 +76,7 @@ fn a_job_that_rests_is_quiescent_however_often_it_is_balanced() {
 }
 
 #[test]
-fn a_job_that_waits_in_vain_is_found_to_although_it_is_balanced() {
+fn a_stalled_job_is_detected_although_it_is_balanced() {
     for every in [Duration::from_secs(1), Duration::from_millis(20)] {
         let job = Job::new("stall").main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(CELLS), |_| ()).await?;

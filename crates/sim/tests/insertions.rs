@@ -103,12 +103,12 @@ fn messages_to_members_that_do_not_exist_are_dropped_once_no_insertion_is_on_its
 }
 
 #[test]
-fn a_member_takes_no_broadcast_that_was_sent_before_it_was_inserted() {
+fn a_member_receives_no_broadcast_that_was_sent_before_it_was_inserted() {
     let latency = Duration::from_millis(1);
     let (without, _, _) = run(Order::Around(false), latency);
-    assert_eq!(without, 3, "the members of the beginning");
+    assert_eq!(without, 3, "the first members");
     // The broadcast waits for the first insertion, and the second insertion waits for the
     // broadcast.
     let (with, _, _) = run(Order::Around(true), latency);
-    assert_eq!(with, 4, "these and the one that was inserted before");
+    assert_eq!(with, 4, "these and the member that was inserted before the broadcast");
 }

@@ -172,7 +172,7 @@ fn anywhere(key: Key, _: &Layout) -> PeId {
 }
 
 #[test]
-fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
+fn leaders_of_three_sites_cut_a_graph_that_none_of_them_holds() {
     let first = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
     let second = run("3x2,wan=5ms", 1, vec![20, 20], anywhere, |job| job);
 
@@ -189,9 +189,9 @@ fn leaders_of_three_sites_together_cut_what_none_of_them_holds() {
 }
 
 #[test]
-fn leaders_move_whom_one_place_that_holds_all_would_move() {
+fn leaders_move_the_same_actors_as_one_planner_with_all_loads() {
     let led = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job);
-    // A snapshot callback requires one place that holds all loads.
+    // With a snapshot callback, the coordinator has all loads and plans alone.
     let alone = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| job.on_snapshot(|_, _| ()));
 
     assert!(led.told[0].moved > 50, "{:?}", led.told);
@@ -200,7 +200,7 @@ fn leaders_move_whom_one_place_that_holds_all_would_move() {
 }
 
 #[test]
-fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
+fn leaders_cut_about_as_well_as_grid_cut() {
     let after = |strategy: &'static str| {
         let outcome = run("3x2,wan=5ms", 1, vec![20], anywhere, |job| {
             job.strategy(strategy.parse::<StrategyName>().expect("it is a name"))
@@ -210,12 +210,12 @@ fn leaders_cut_about_as_well_as_grid_cut_that_sees_everything() {
 
     let (led, whole) = (after("leader-cut"), after("grid-cut"));
 
-    assert!(whole > 0 && led <= whole + whole / 4, "{led} messages, {whole} from one place");
+    assert!(whole > 0 && led <= whole + whole / 4, "{led} messages, {whole} with grid-cut");
 }
 
 #[test]
-fn a_plan_of_leaders_that_made_things_worse_is_undone() {
-    // To the strategy, three more PEs look better; but there, all work takes ten times as long.
+fn a_plan_of_leaders_that_slows_the_job_is_undone() {
+    // The strategy expects a gain from three more PEs, but work takes ten times as long there.
     let every = |job: Job| job.balance_every(Duration::from_millis(200));
     let outcome = run("2x2,wan=1ms", 10, vec![150], |_, _| PeId(0), every);
 
@@ -257,7 +257,7 @@ fn synced(every: u32) -> (Duration, Vec<BalanceReport>) {
 }
 
 #[test]
-fn nobody_waits_at_sync_points_after_the_first_while_far_leaders_talk() {
+fn after_the_first_sync_point_members_do_not_wait_for_distant_leaders() {
     let (seldom, _) = synced(20);
     let (often, told) = synced(5);
 
@@ -267,9 +267,9 @@ fn nobody_waits_at_sync_points_after_the_first_while_far_leaders_talk() {
 }
 
 #[test]
-fn what_is_asked_for_while_a_plan_is_judged_or_undone_is_answered() {
-    // The first plan is a mistake. Each phase requests a rebalance at its end, while periodic ones
-    // continue.
+fn rebalances_requested_while_a_plan_is_judged_or_undone_are_answered() {
+    // The first plan is a mistake. A rebalance is requested at the end of each phase, while
+    // periodic ones continue.
     let every = |job: Job| job.balance_every(Duration::from_millis(50));
     let outcome = run("2x2,wan=1ms", 10, vec![20; 12], |_, _| PeId(0), every);
 
@@ -280,7 +280,7 @@ fn what_is_asked_for_while_a_plan_is_judged_or_undone_is_answered() {
 }
 
 #[test]
-fn a_site_without_actors_leads_too() {
+fn a_site_without_actors_has_a_leader_too() {
     let outcome = run("3x2,wan=1ms", 1, vec![20, 20], |_, _| PeId(2), |job| job);
 
     assert!(outcome.told[0].actors == u64::from(SIDE * SIDE), "{:?}", outcome.told);
@@ -303,7 +303,7 @@ impl Actor for Idle {
 }
 
 #[test]
-fn what_leaders_tell_of_very_many_actors_does_not_need_to_fit_into_one_piece() {
+fn leaders_report_very_many_actors_in_several_pieces() {
     const MANY: u32 = 60_000;
     let told = Told::default();
     let tell = told.clone();

@@ -1,4 +1,4 @@
-//! The cost of losing a guest: no node continues with work that came through it, and little is done
+//! The cost of losing a guest: no node continues with tasks that came through it, and few tasks run
 //! twice.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -62,8 +62,8 @@ impl Case {
         (take_runs(), Duration::from_nanos(report.virtual_time.0))
     }
 
-    /// Kills a guest at half time. Returns the processor time of all others as a fraction of that
-    /// of an undisturbed run.
+    /// Kills a guest at half time. Returns the number of nodes of the tree that all others ran, as
+    /// a fraction of the number that all ran without the loss.
     fn lose(&self, victim: usize) -> f64 {
         let (calm, took) = self.run(None);
         let dies = took / 2;
@@ -86,8 +86,8 @@ impl Case {
         layout.guest(SiteId(site), number) == Some(layout.node_of(pe))
     }
 
-    /// Checks that no task that runs twice ran as an orphan later than two crossings after the news
-    /// of the loss, except for the slice that was running when the news arrived.
+    /// Checks that no task ran twice later than two latencies after the news of the loss, except in
+    /// the slice that was running when the news arrived.
     fn check_orphans(&self, runs: &[Run], news: Duration) {
         let slice = Duration::from_micros(200) + self.cost;
         let end = (news + 2 * self.wan + Duration::from_millis(1) + slice).as_nanos() as u64;
@@ -103,7 +103,7 @@ impl Case {
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
+fn under_every_policy_orphans_stop_within_two_latencies_of_the_news() {
     for policy in STEALING_POLICIES {
         for (is_search, is_one_site) in [(true, false), (false, false), (true, true), (false, true)]
         {
@@ -124,7 +124,7 @@ fn under_every_policy_orphans_stop_within_two_crossings_of_the_news() {
     }
 }
 
-/// Draws a random case, under the default policy and another in turn.
+/// Draws a random case and the guest to kill, under the default policy and another one in turn.
 fn draw(seed: u64) -> (Case, usize) {
     let mut dice = Dice::new(seed);
     let mut below = |bound: u64| dice.below(bound) as u32;
@@ -147,7 +147,7 @@ fn draw(seed: u64) -> (Case, usize) {
 }
 
 #[test]
-fn a_guest_lost_at_half_time_costs_little_more_than_it_had_done() {
+fn few_tasks_run_again_after_a_guest_is_lost_at_half_time() {
     // Results that were finished on the guest's behalf are computed again: half of all work, if all
     // of it came through the guest.
     let costs: Vec<f64> = (0..8).map(draw).map(|(case, victim)| case.lose(victim)).collect();

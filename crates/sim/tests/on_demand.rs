@@ -1,4 +1,4 @@
-//! Members that messages create, over slow links.
+//! Members that are created on demand, over slow links.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{
@@ -13,9 +13,10 @@ const NOTE_BYTES: usize = 20_000;
 /// Indices without a member at first, beyond those of the speakers.
 const FRESH: std::ops::Range<i32> = 100..140;
 
-/// Receives notes, and sends them as a speaker.
+/// Receives notes, and sends notes if told to.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
+    /// Number of notes and words received.
     notes: u64,
     born_at: PeId,
 }
@@ -24,7 +25,7 @@ struct Speaker {
 enum Say {
     /// Send this number of notes to each fresh index.
     Speak(u64),
-    /// Send notes, a broadcast, and notes to other fresh members.
+    /// Send a note to a fresh index, a broadcast, and a note to another fresh index.
     Around,
     Note(Vec<u8>),
     Word,
@@ -80,8 +81,8 @@ fn run(job: Job, grid: &str) -> SimReport {
     Simulation::new(job, spec, SimOptions::default()).unwrap().run()
 }
 
-/// A job with a speaker on each of three PEs, each of which gets `say`; reports the number of
-/// members at quiescence, and of their notes.
+/// A job with a speaker on each of three PEs, each of which gets `say`. At quiescence, it sends the
+/// number of members and that of their notes and words.
 fn speaking(at: CreateAt, coordinator: u32, say: Say) -> (Job, Receiver<Vec<u64>>) {
     let (out, results) = channel();
     let job = Job::new("on demand").on_demand::<Speaker>(at, |_| ()).coordinator_on(coordinator);
@@ -113,7 +114,7 @@ fn members_are_created_once_wherever_the_coordinator_is_and_nothing_is_dropped()
 }
 
 #[test]
-fn a_member_is_created_where_the_message_that_comes_first_was_sent() {
+fn a_member_is_created_on_the_pe_that_sent_the_first_message() {
     let (out, results) = channel();
     let job = Job::new("on demand").on_demand::<Speaker>(CreateAt::Sender, |_| ());
     let job = job.main(async move |grid| {
@@ -142,11 +143,11 @@ fn a_broadcast_reaches_members_that_exist_and_creates_none() {
     let found = results.recv().unwrap();
     let (members, notes) = (found[0], found[1]);
     assert_eq!(members, 5);
-    // Six notes, and three broadcasts to three members or to the new ones too.
+    // There are six notes, and three broadcasts that reach three to five members each.
     assert!((6 + 9..=6 + 15).contains(&notes), "{notes}");
 }
 
-/// Main sends notes to a member whose home is far from the coordinator.
+/// A job whose main sends notes to a member whose home is far from the coordinator.
 fn noting(notes: usize) -> Job {
     let limits = Limits::default().with_soft_bytes(1 << 19).with_hard_bytes(1 << 20);
     let job = Job::new("on demand").on_demand::<Speaker>(CreateAt::Home, |_| ()).limits(limits);

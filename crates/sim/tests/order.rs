@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const MEMBERS: usize = 11;
-/// Number of main, which sends too.
+/// Number of main as a sender.
 const MAIN: usize = MEMBERS;
-/// Messages of one priority are in order.
+/// Priorities of messages. Those of one priority are in order.
 const PRIORITIES: [i32; 2] = [0, 7];
 
 /// Numbers of messages that a sender has sent so far at each priority.
@@ -80,7 +80,8 @@ enum Msg {
 struct Speaker {
     dice: Dice,
     said: Said,
-    /// By priority and sender: the numbers of messages received as single ones, and as broadcasts.
+    /// By priority and sender: the number of single messages and multicasts received, and that of
+    /// broadcasts.
     heard: [[(u64, u64); MEMBERS + 1]; 2],
 }
 
@@ -196,7 +197,7 @@ fn faults() -> FaultPlan {
 }
 
 #[test]
-fn one_sender_is_heard_in_the_order_in_which_it_spoke_while_all_move_and_links_break() {
+fn messages_of_one_sender_arrive_in_order_while_members_move_and_connections_break() {
     for seed in 0..30 {
         let spec = GridSpec::from_emulate("3x2,wan=8ms").unwrap();
         let job = Job::new("speakers").actor::<Speaker>().seed(seed).main(async move |grid| {
@@ -260,7 +261,7 @@ impl Actor for Listener {
     }
 }
 
-/// The letters that each member received, with the milliseconds since they were sent.
+/// The letters that each member received, with the milliseconds since the speaker began.
 fn hears(spec: &str, change: &str, speaker: i32, to: i32) -> Vec<Vec<(char, u64)>> {
     let spec = GridSpec::from_emulate(spec).unwrap().with_change(change).unwrap();
     let pes = spec.layout().pe_count();
@@ -295,7 +296,7 @@ fn letters(heard: &[(char, u64)]) -> String {
 }
 
 #[test]
-fn who_was_inserted_hears_the_broadcast_that_main_asks_for_next() {
+fn an_inserted_member_receives_the_next_broadcast_of_main() {
     let spec = GridSpec::from_emulate("2x2,wan=5ms").unwrap();
     let (out, results) = std::sync::mpsc::channel();
     let job = Job::new("letters").actor::<Listener>().main(async move |grid| {
@@ -314,7 +315,7 @@ fn who_was_inserted_hears_the_broadcast_that_main_asks_for_next() {
 }
 
 #[test]
-fn a_broadcast_waits_for_an_earlier_message_on_a_slow_link_and_only_where_that_goes() {
+fn a_broadcast_waits_for_an_earlier_message_only_at_its_receiver() {
     // Broadcasts go through the first node.
     let heard = hears("3x1,wan=5ms", "at 0s link b-c latency=200ms", 1, 2);
 
@@ -325,7 +326,7 @@ fn a_broadcast_waits_for_an_earlier_message_on_a_slow_link_and_only_where_that_g
 }
 
 #[test]
-fn a_message_waits_for_an_earlier_broadcast_that_takes_a_longer_way() {
+fn a_message_waits_for_an_earlier_broadcast_on_a_longer_path() {
     let heard = hears("3x1,wan=5ms", "at 0s link a-b latency=100ms", 1, 2);
 
     assert_eq!(letters(&heard[2]), "abcd");
@@ -333,8 +334,8 @@ fn a_message_waits_for_an_earlier_broadcast_that_takes_a_longer_way() {
 }
 
 #[test]
-fn a_message_to_a_neighbour_on_the_same_pe_waits_for_the_broadcast_before_it() {
-    // Both are on the second node.
+fn a_message_to_the_sender_itself_waits_for_the_broadcast_before_it() {
+    // Member 1, on the second node, sends to itself.
     let heard = hears("2x1,wan=5ms", "at 0s link a-b latency=50ms", 1, 1);
 
     assert_eq!(letters(&heard[1]), "abcd");

@@ -101,14 +101,14 @@ fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
 }
 
 #[test]
-fn a_plan_that_shortens_steps_stays_however_long_main_pauses_between_them() {
+fn a_plan_that_shortens_steps_is_kept_however_long_main_pauses() {
     // Windows that end before the first pause, in it, and after several.
     for every_ms in [45, 60, 75, 110, 160, 300] {
         let (told, last) = run("refine", Duration::from_millis(every_ms));
 
         let first = told.iter().find(|report| report.moved > 0);
         let first = first.unwrap_or_else(|| panic!("every {every_ms} ms: {told:#?}"));
-        // A step shrinks from 46 ms to 34.
+        // A step becomes shorter, from 46 ms to 34 ms.
         let (predicted, realised) = (first.predicted.unwrap(), first.realised.unwrap());
         assert!(predicted > 0.1 && realised > 0.05, "every {every_ms} ms: {first}");
         assert!(told.iter().all(|report| report.cause != Cause::Undo), "every {every_ms} ms");

@@ -35,8 +35,8 @@ fn grid() -> GridSpec {
     GridSpec::from_layout(&Layout::new(vec![site("a"), site("b")])).unwrap().with_wan(wan)
 }
 
-/// Counts the tree over QUIC, with a guest from 100 ms on that may depart after a second. Also
-/// returns the nodes that were lost.
+/// Counts the tree over QUIC, with a guest that joins at 100 ms and may depart at 1 s. Also returns
+/// the guests that were lost.
 fn count(seed: u64, departs: Option<Departure>) -> (SimReport, Vec<NodeId>) {
     let lost = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&lost);
@@ -100,7 +100,7 @@ fn beside_other_runs<T>(act: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn a_seed_repeats_its_events_its_times_and_the_sizes_of_its_datagrams() {
+fn a_seed_repeats_events_times_and_sizes_of_datagrams() {
     let run = |seed| count(seed, Some(Departure::Killed));
     let (one, lost) = run(5);
     let (other, also_lost) = beside_other_runs(|| run(5));
@@ -128,7 +128,7 @@ fn a_seed_of_the_campaign_repeats_its_packets() {
 }
 
 #[test]
-fn everything_goes_wrong_on_the_network_and_the_result_is_exact() {
+fn the_result_is_exact_under_all_faults_of_the_network() {
     let mut happened = [0; 8];
     for seed in 1..=4 {
         let (report, lost) = count(seed, None);
@@ -157,7 +157,7 @@ fn everything_goes_wrong_on_the_network_and_the_result_is_exact() {
 }
 
 #[test]
-fn a_guest_that_dies_is_declared_lost_by_the_transports_alone() {
+fn transports_alone_declare_a_dead_or_cut_off_guest_lost() {
     for how in [Departure::Killed, Departure::Mistaken] {
         let (report, lost) = count(2, Some(how));
 

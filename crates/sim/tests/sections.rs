@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const MEMBERS: i32 = 8;
 const ROUNDS: u64 = 20;
 
-/// Keeps the rounds in which it was reached, in order.
+/// Counts the rounds that reach it, which have to come in order.
 #[derive(Serialize, Deserialize)]
 struct Member {
     label: u64,
@@ -65,13 +65,14 @@ fn run(job: Job) -> SimReport {
     Simulation::new(job, spec, SimOptions::default()).unwrap().run()
 }
 
-/// Members of the section: odd ones of the first collection, even ones of the second.
+/// Whether a member is in the section: odd indices of the first collection, even ones of the
+/// second.
 fn is_in(collection: u64, index: Ix1) -> bool {
     (index.0 as u64 + collection) % 2 == 1
 }
 
 #[test]
-fn a_multicast_of_a_member_reaches_members_of_all_collections_in_order_while_they_move() {
+fn multicasts_reach_members_of_several_collections_in_order_while_they_move() {
     let job = Job::new("sections").actor::<Member>().main(async |grid| {
         let mut all = Vec::new();
         for collection in 0..2_u64 {
@@ -81,7 +82,8 @@ fn a_multicast_of_a_member_reaches_members_of_all_collections_in_order_while_the
                 grid.create_placed::<Member>(placement, Ix1::range(MEMBERS as u32), label);
             all.push(members.await?);
         }
-        // Named in another order than that of their creation, and one of them twice.
+        // The members are named in another order than that of their creation, and one of them
+        // twice.
         let mut members = Vec::new();
         for (collection, of) in [(1, &all[1]), (0, &all[0])] {
             let indices = (0..MEMBERS).map(Ix1).filter(|&index| is_in(collection, index));
@@ -101,7 +103,7 @@ fn a_multicast_of_a_member_reaches_members_of_all_collections_in_order_while_the
 }
 
 #[test]
-fn a_multicast_creates_the_members_that_it_names_in_all_collections() {
+fn a_multicast_creates_members_on_demand_in_several_collections() {
     for at in [CreateAt::Home, CreateAt::Sender] {
         let job = Job::new("sections").on_demand::<Member>(at, |index| index.0 as u64);
         let job = job.main(async |grid| {

@@ -40,9 +40,11 @@ enum Speech {
     },
 }
 
-/// Broadcasts, and reports to main the time in nanoseconds that each broadcast took to reach it.
+/// Broadcasts, and reports to main the time in nanoseconds until each broadcast reached this
+/// member.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
+    /// Number of broadcasts that it sent and of greetings that it received.
     spoken: u64,
     /// A digest of the broadcasts that it received, in order.
     order: u64,
@@ -101,8 +103,9 @@ impl Actor for Speaker {
 /// Index of a member that is inserted.
 const INSERTED: Ix1 = Ix1(100);
 
-/// Times of broadcasts from the nodes `roots`, in turn, until all members have them, in ms; and the
-/// number of handovers of the right to number them. Checks that the members agree on the order.
+/// Makes the nodes `roots` broadcast in turn, with `pause` ms after each request. Returns the times
+/// in ms until all members have each broadcast, and the number of handovers of the right to number
+/// them. Checks that the members agree on the order.
 fn from_roots_ms(spec: &GridSpec, roots: &[u32], bytes: usize, pause: u64) -> (Vec<f64>, u64) {
     let (out, results) = mpsc::channel();
     let roots = roots.to_vec();
@@ -132,7 +135,7 @@ fn from_roots_ms(spec: &GridSpec, roots: &[u32], bytes: usize, pause: u64) -> (V
 }
 
 #[test]
-fn who_broadcasts_alone_waits_for_no_number_from_the_third_on() {
+fn a_node_that_broadcasts_alone_waits_for_no_number_from_the_third_broadcast_on() {
     for name in ["4x2,wan=10ms,rate=50mbit", "3x3,wan=20ms,rate=100mbit", "2x1,wan=5ms,rate=20mbit"]
     {
         let spec = GridSpec::from_emulate(name).unwrap();
@@ -152,7 +155,7 @@ fn who_broadcasts_alone_waits_for_no_number_from_the_third_on() {
 }
 
 #[test]
-fn the_right_goes_from_root_to_root_and_all_agree_on_the_order() {
+fn the_right_passes_between_roots_and_members_agree_on_the_order() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let alone = |root: u32| [root; 6];
     let roots = [alone(7), alone(3), alone(0), alone(5), [2, 7, 2, 7, 7, 2], alone(7)].concat();
@@ -161,7 +164,7 @@ fn the_right_goes_from_root_to_root_and_all_agree_on_the_order() {
         assert_eq!(times_ms.len(), roots.len());
         if pause == 60 {
             assert!(handovers >= 3, "{handovers}");
-            // A node that takes the right from another waits until the root has it back.
+            // If another node has the right, a broadcast waits until the coordinator has it back.
             assert!(times_ms.iter().all(|&took| took < 52.0), "{times_ms:?}");
         }
     }
@@ -172,13 +175,14 @@ fn two_roots_that_take_turns_wait_little_longer_than_without_handovers() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let roots: Vec<u32> = (0..240).map(|round| if round / 3 % 2 == 0 { 7 } else { 4 }).collect();
     let (times_ms, handovers) = from_roots_ms(&spec, &roots, 8, 100);
-    // 20.1 ms through the root. A right that is recalled at once is granted less and less often.
+    // A broadcast takes 20.1 ms if the coordinator numbers it. A right that is recalled at once is
+    // granted less and less often.
     let mean_ms = times_ms.iter().sum::<f64>() / times_ms.len() as f64;
     assert!(mean_ms < 21.0 && handovers < 4, "{mean_ms} ms, {handovers} handovers");
 }
 
 #[test]
-fn who_has_several_requests_under_way_gets_no_right() {
+fn a_node_with_several_requests_under_way_gets_no_right() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     // The first number arrives after 20 ms.
     let (times_ms, handovers) = from_roots_ms(&spec, &[7; 200], 8, 5);
@@ -213,7 +217,7 @@ fn insert_after_greetings(greetings: u64, to: Option<PeId>) {
 }
 
 #[test]
-fn a_member_gets_what_its_maker_broadcasts_after_inserting_it_and_nothing_from_before() {
+fn an_inserted_member_receives_only_later_broadcasts_of_its_inserter() {
     for greetings in 0..3 {
         for to in [None, Some(PeId(4)), Some(PeId(0))] {
             insert_after_greetings(greetings, to);
@@ -254,7 +258,7 @@ fn insert_and_tell(name: &str, inserter: Option<i32>, to: Option<PeId>, teller: 
 }
 
 #[test]
-fn whoever_hears_of_an_insertion_and_then_broadcasts_reaches_the_new_member() {
+fn a_broadcast_caused_by_an_insertion_reaches_the_new_member() {
     insert_and_tell("2x1x2,wan=10ms", Some(2), None, 3);
     insert_and_tell("4x2,wan=10ms", None, None, 7);
     insert_and_tell("4x2,wan=10ms", Some(4), Some(PeId(7)), 4);

@@ -1,5 +1,5 @@
-//! PEs of unequal speed: strategies weigh their shares by it, whether kernels report it or actors'
-//! times show it.
+//! PEs of unequal speed: strategies give them work in proportion to their speed, whether the kernel
+//! that each PE runs at its start measures the speed or only actors' times show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::StrategyName;
@@ -20,10 +20,10 @@ const US: Duration = Duration::from_micros(1);
 struct Worker {
     /// Time of a step on an ordinary PE, in microseconds.
     work: u32,
-    /// Maximum change of that from step to step, in percent.
+    /// Maximum random deviation from that in a step, in percent.
     change: u32,
     dice: Dice,
-    /// Factor by which it takes longer on odd PEs, for a reason that no kernel sees.
+    /// Factor by which the work takes longer on odd PEs, which no kernel measures.
     odd: u32,
     left: u32,
 }
@@ -63,20 +63,20 @@ struct Case {
     is_gated: bool,
     odd: u32,
     change: u32,
-    /// Number of sync points at which all members wait.
+    /// Number of sync points of the run.
     looks: u32,
 }
 
 /// Result of a case.
 #[derive(Debug)]
 struct Ran {
-    /// Mean time of the last steps.
+    /// Mean time of the last eight steps.
     step: Duration,
     /// Number of rebalances that moved actors.
     moving: usize,
 }
 
-/// Runs a case, with `looks` looks at the loads, at sync points.
+/// Runs a case.
 fn run(case: Case) -> Ran {
     let Case { grid: text, strategy, is_gated, odd, change, looks } = case;
     let steps = 16 * looks + 15;
@@ -114,17 +114,17 @@ fn run(case: Case) -> Ran {
 const SERIOUS: [&str; 6] = ["greedy", "refine", "grid-cut", "border", "leader-cut", "auto"];
 
 /// Minimum time of a step of 64 actors of 1 ms if every second one of four PEs is three times
-/// slower: half of the initial time. Over two sites a broadcast and a reduction cross as well.
+/// slower: half of the initial time. Between two sites, a broadcast and a reduction take 2 ms more.
 fn best(grid: &str) -> Duration {
     if grid.starts_with('2') { 26 * MS } else { 24 * MS }
 }
 
 #[test]
-fn what_only_actors_show_is_balanced_within_three_rebalances() {
+fn speeds_that_show_only_in_actor_times_are_balanced_within_three_rebalances() {
     let mut slow = Vec::new();
     for strategy in SERIOUS {
         for grid in ["1x4", "2x2,wan=1ms"] {
-            // The gate judges a plan for several looks before it allows the next.
+            // The gate judges a plan for several sync points before it allows the next one.
             for (is_gated, looks) in [(false, 3), (true, 20)] {
                 for change in [0, 10] {
                     let case = Case { strategy, grid, is_gated, looks, odd: 3, change };
@@ -141,7 +141,7 @@ fn what_only_actors_show_is_balanced_within_three_rebalances() {
 }
 
 #[test]
-fn what_kernels_see_is_balanced_at_once() {
+fn speeds_that_kernels_measure_are_balanced_at_once() {
     for strategy in SERIOUS {
         for grid in ["1x4,speed=1:1/3", "2x2,wan=1ms,speed=1:1/3"] {
             let (is_gated, looks, odd, change) = (false, 1, 1, 0);

@@ -179,9 +179,9 @@ fn last() -> gridspan_runtime::Key {
 }
 
 #[test]
-fn in_one_step_those_nearest_to_another_site_are_handled_first_once_that_is_known() {
+fn in_one_step_messages_to_members_nearer_to_another_site_are_handled_first() {
     assert_eq!(woken("none"), [0, 1, 2], "nothing is measured: in the order sent");
     // `refine` sees no load and moves nothing.
     assert_eq!(woken("refine"), [2, 1, 0]);
-    assert_eq!(woken("leader-cut"), [2, 1, 0], "leaders tell it too");
+    assert_eq!(woken("leader-cut"), [2, 1, 0], "plans of leaders contain the distances, too");
 }

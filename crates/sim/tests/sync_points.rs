@@ -1,4 +1,4 @@
-//! Sync points cost next to nothing: members wait at the first only.
+//! Sync points cost little time: members wait only at the first.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_balance::StrategyName;
@@ -95,7 +95,7 @@ fn steps(strategy: &'static str, sync_every: u32) -> Duration {
 }
 
 #[test]
-fn where_nothing_is_balanced_nobody_waits_at_a_sync_point() {
+fn without_a_strategy_sync_points_take_no_time() {
     let without = steps("none", 0);
 
     for every in [1, 8] {
@@ -150,8 +150,10 @@ impl Actor for Count {
 #[derive(Serialize, Deserialize)]
 struct Runner {
     left: u32,
-    /// Number of sync points left at which it inserts a successor, which does the rest too.
+    /// Number of remaining sync points at which it inserts a successor, which also passes the
+    /// remaining ones.
     inserts_at: u32,
+    /// Number of remaining sync points at which it ends.
     ends_at: u32,
     count: CollectionRef<Count>,
 }
@@ -172,7 +174,7 @@ impl Runner {
         self.left -= 1;
         cx.at_sync();
         if self.left == self.inserts_at {
-            // By then it may wait for the others, as far ahead of settled sync points as possible.
+            // It may now be as many sync points ahead of the others as is possible.
             let successor = cx.collection().at(Ix1(index + 100));
             cx.insert(&successor, (self.left, u32::MAX, 0, self.count));
             cx.send(&successor, Run);
@@ -200,7 +202,7 @@ impl Actor for Runner {
 }
 
 #[test]
-fn members_that_come_and_go_between_sync_points_keep_nobody_waiting() {
+fn members_that_are_inserted_or_end_between_sync_points_stall_no_others() {
     const RUNNERS: u32 = 6;
     const SYNCS: u32 = 40;
     for (inserts_at, ends_at) in [(39, 0), (30, 0), (30, 28), (20, 0), (20, 15), (3, 1), (1, 0)] {

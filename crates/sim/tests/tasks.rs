@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Time of a node.
+/// Time of each node of the tree.
 const COST: Duration = Duration::from_micros(100);
 
-/// Counts a tree of `2^teeth` nodes, from a PE that is not the first.
+/// Counts a tree of `2^teeth` nodes, starting on the last PE.
 async fn run(grid: &Grid, teeth: u32) -> Result<(Nodes, StealStatistics, Duration), JobError> {
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
@@ -138,7 +138,7 @@ impl Search for Late {
 }
 
 #[test]
-fn other_nodes_hear_of_short_tasks_that_a_busy_node_has_late() {
+fn other_nodes_learn_of_short_tasks_that_a_busy_node_spawns_late() {
     let (out, result) = mpsc::channel();
     let job = Job::new("late").search::<Late>().main(async move |grid| {
         let pool = grid.search_pool().await?;
@@ -190,7 +190,7 @@ impl Search for Shy {
 }
 
 #[test]
-fn tasks_that_panic_on_their_way_to_another_node_end_the_job_and_are_named() {
+fn tasks_that_panic_in_serialisation_end_the_job_and_are_named() {
     let job = Job::new("shy").search::<Shy>().main(async |grid| {
         grid.run_search(Shy { depth: 0 }).await?;
         Ok(())

@@ -25,7 +25,7 @@ fn run<T: Send + 'static>(
 }
 
 #[test]
-fn a_thousand_nodes_at_eight_sites_are_found_from_samples() {
+fn eight_sites_of_a_thousand_nodes_are_inferred_from_samples() {
     let spec = GridSpec::from_emulate("8x128,wan=10ms,jitter=1ms").unwrap();
     let places: Arc<Locality> = run(&spec, async |grid| grid.places().await);
     assert_eq!(places.contradictions, []);
@@ -39,11 +39,11 @@ fn a_thousand_nodes_at_eight_sites_are_found_from_samples() {
 }
 
 #[test]
-fn nodes_that_share_their_way_out_are_told_from_those_that_do_not() {
+fn a_shared_uplink_is_detected_and_measured() {
     // All pairs of nodes of two sites share one modelled link.
     let spec = GridSpec::from_emulate("2x2,wan=10ms,rate=20mbit").unwrap();
     let links: Links = run(&spec, async |grid| {
-        // Shared ways out are detected only after a request for links.
+        // Shared uplinks are detected only after a request for links.
         grid.links().await?;
         grid.sleep(Duration::from_secs(5)).await?;
         grid.links().await

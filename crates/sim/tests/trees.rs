@@ -1,4 +1,4 @@
-//! Broadcasts take the trees that planners show.
+//! Broadcasts take the trees that `gridctl bcast` shows.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_bcast::strategies::{Request, by_name};
@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// Size of a message of one segment that is larger than 4 kB, so that its sender does not leave it
-/// to PE 0.
+/// Size of a message in bytes: one segment, but more than 4 kB, so that its sender does not leave
+/// it to PE 0.
 const BYTES: usize = 8000;
 
-/// Tags of frames that carry segments of a broadcast: one from node 0, and one from another node,
-/// whose number node 0 then sends to all nodes.
+/// Tag of frames that carry segments of a broadcast from node 0.
 const FROM_FIRST: u16 = 3;
+/// Tag of frames that carry segments of a broadcast from another node. Node 0 then sends the number
+/// of the broadcast to all nodes.
 const FROM_OTHER: u16 = 5;
 
 /// A member on each node.
@@ -131,7 +132,7 @@ fn named(grid: &GridSpec, root: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_broadcast_crosses_once_to_each_site_and_there_once_to_each_cluster() {
+fn a_broadcast_enters_each_site_once_and_each_cluster_once() {
     let two_clusters = GridSpec::from_toml(
         "[site.a.cluster.x]\nhosts = [\"x[1-2]\"]\n[site.a.cluster.y]\nhosts = [\"y[1-4]\"]\n\
          [site.b]\nhosts = [\"b[1-2]\"]\n",

@@ -18,7 +18,7 @@ fn grid(sites: usize, links: &[(u32, u32, u64)]) -> GridSpec {
 }
 
 #[test]
-fn small_broadcasts_go_by_the_site_that_is_near_to_both() {
+fn small_broadcasts_go_through_a_site_that_is_near_to_all_others() {
     // Any two of the first three sites are far from each other, and near the fourth.
     let links = [(0, 1, 60), (0, 2, 50), (1, 2, 70), (0, 3, 4), (1, 3, 5), (2, 3, 6)];
     for root in [0, 3] {

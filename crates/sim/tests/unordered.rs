@@ -17,7 +17,7 @@ fn from_root_ms(spec: &GridSpec, root: u32, bytes: usize) -> Vec<f64> {
 }
 
 #[test]
-fn from_any_node_and_at_any_size_the_first_takes_as_long_as_from_the_root() {
+fn broadcasts_of_any_size_take_as_long_from_any_node_as_from_node_0() {
     for name in ["4x2,wan=10ms,rate=50mbit", "3x3,wan=20ms,rate=100mbit", "2x1,wan=5ms,rate=20mbit"]
     {
         let spec = GridSpec::from_emulate(name).unwrap();
@@ -91,7 +91,7 @@ impl Actor for RandomActor {
 }
 
 #[test]
-fn members_that_move_all_the_time_handle_each_broadcast_once() {
+fn members_that_keep_moving_handle_each_broadcast_once() {
     for seed in 0..4 {
         let job = Job::new("random actors").actor::<RandomActor>().main(async move |grid| {
             let all = grid.create::<RandomActor>(Ix1::range(MEMBERS), |_| ()).await?;

@@ -1,7 +1,7 @@
 //! Branch and bound by tasks of Gridspan, by rayon and by a single thread: the same searches of the
 //! same instances with the same bounds, each of which shares the best known value.
 //!
-//! The three take turns, so that other load on the machine affects all alike, and each must find
+//! The three take turns, so that other load on the machine affects all equally, and each must find
 //! the optimum: a published one, or that of dynamic programming. The number of choices that a
 //! search looks at depends on when it finds good values, so the output has both times and choices.
 //!

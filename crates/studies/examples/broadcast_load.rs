@@ -6,11 +6,11 @@
 //! cargo run --release -p gridspan-studies --example broadcast_load -- --simulated
 //! ```
 //!
-//! There are four sites of two nodes, with 10 ms and 50 Mbit/s between each two sites, and a
-//! broadcast of 300 kB every half second. For the middle third of the time, other traffic leaves
-//! only a tenth of the links from the first site to two others. In real time, nodes communicate by
-//! QUIC over emulated links. A broadcast is over when the small confirmations of all members have
-//! returned to the first site.
+//! There are four sites of two nodes, with 10 ms and 50 Mbit/s between any two sites. A broadcast
+//! of 300 kB begins half a second after the end of the previous one. For the middle third of the
+//! time, other traffic leaves only a tenth of the bandwidth of the links between the first site and
+//! two others. In real time, nodes communicate by QUIC over emulated links. A broadcast is over
+//! when the small confirmations of all members have returned to the first site.
 
 use clap::Parser;
 use gridspan_runtime::driver::embedded;
@@ -26,6 +26,7 @@ use std::time::Duration;
 const GRID: &str = "4x2,wan=10ms,rate=50mbit";
 /// The links that carry other traffic for part of the time.
 const LOADED: [&str; 2] = ["a-c", "a-d"];
+/// Time between the end of a broadcast and the next one.
 const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Parser)]

@@ -29,8 +29,9 @@ const LEARNING: usize = 10;
 const EFFORT: u64 = 20_000;
 /// The time to initiate a message in the model, as in `gridctl bcast`.
 const INITIATION_S: f64 = 2e-5;
-/// Minimum size: smaller messages depend on the latencies alone.
+/// Minimum size in bytes: smaller messages depend on the latencies alone.
 const BYTES_MIN: f64 = 1e3;
+/// Maximum size in bytes.
 const BYTES_MAX: f64 = 3e6;
 
 /// A member on each node, which reports when it has a message.
@@ -137,8 +138,8 @@ struct Case {
 
 impl Case {
     /// Returns the case with this number: 2 to 6 sites of 1 to 6 nodes, 1 to 80 ms apart, with 5 to
-    /// 300 Mbit/s. In a third of the cases all links are equal; in a third of the others the two
-    /// directions of a link differ.
+    /// 300 Mbit/s. In a third of the cases all links are equal; in another third the two directions
+    /// of a link differ in bandwidth.
     fn new(seed: u64, number: u64) -> Self {
         let mut dice = Dice::new(seed.wrapping_mul(GOLDEN_GAMMA) ^ number);
         // Uses remainders because the README quotes results of these cases.

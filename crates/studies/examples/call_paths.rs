@@ -78,7 +78,7 @@ fn main() -> ExitCode {
 }
 
 fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
-    // An earlier run may have left files that are no longer there.
+    // An earlier run may have copied files that no longer exist at `root`.
     let crates = folder.join("crates");
     if crates.exists() {
         fs::remove_dir_all(&crates)?;

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 const PLATFORM: &str = "4x4x2,wan=20ms,rate=100mbit";
 
-/// Independent tasks whose times differ by a quarter.
+/// Independent tasks whose times differ by up to 21 %.
 fn flat(tasks: u32) -> Result<TaskGraph, TaskGraphError> {
     let mut graph = GraphBuilder::default();
     let read = graph.external("read", 1000, [Endpoint::Client]);

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Geometric, 4,130,071 nodes.
+/// The published tree, a geometric one of 4,130,071 nodes.
 const TREE: &str = "T1";
 const GUESTS: u64 = 6;
 
@@ -171,7 +171,8 @@ fn grid(dice: &mut Dice) -> Result<GridSpec, String> {
     Ok(spec.with_wan(wan))
 }
 
-/// Returns faults for two of three runs: broken connections, and nodes that pause.
+/// Returns the faults of a run: delays, and in two of three runs each broken connections and nodes
+/// that pause.
 fn faults(dice: &mut Dice) -> FaultPlan {
     let sessions = SessionFaults::default().with_outage_max(Duration::from_millis(30));
     let pauses = PauseFaults::new(0.001, Duration::from_millis(10));

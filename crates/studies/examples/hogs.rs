@@ -2,7 +2,7 @@
 //! cannot move its actors, and for one that can.
 //!
 //! Each PE is pinned to a separate processor, because the system would otherwise move threads
-//! instead of actors. The other program is this one again, as a process that keeps the second
+//! instead of actors. The other program is a second process of this one, which keeps the second
 //! processor busy and ends by itself. Linux only.
 //!
 //! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Number of PEs, and of processors.
 const PES: u32 = 2;
-/// Maximum run time of another program, whatever the options ask for.
+/// Maximum run time of another program, regardless of the options.
 const HOG_MAX: Duration = Duration::from_secs(120);
-/// Time within which the threads of all PEs must have started.
+/// Maximum time to wait until the threads of all PEs have started.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Parser)]
@@ -83,7 +83,7 @@ fn table(options: &Options) -> Result<(), String> {
     let mut kinds = vec![("none", false), ("none", true)];
     kinds.extend(options.strategies.iter().map(|name| (name.as_str(), true)));
     let mut found: Vec<Vec<Run>> = vec![Vec::new(); kinds.len()];
-    // The kinds take turns, so that other load on the machine affects all of them.
+    // The kinds take turns, so that other load on the machine affects all of them equally.
     for _ in 0..options.runs {
         for (kind, runs) in kinds.iter().zip(&mut found) {
             runs.push(run(options, *kind)?);
@@ -110,11 +110,14 @@ fn table(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Run time, and number of actors that moved while the other programs computed, and afterwards.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
+    /// Run time.
     seconds: f64,
+    /// Number of actors that moved before the other programs ended.
     away: u64,
+    /// Number of actors that moved afterwards.
     back: u64,
 }
 

@@ -1,11 +1,11 @@
 //! Compares `grid-cut`, which plans with the whole object graph in one place, with `leader-cut`,
 //! which never collects it.
 //!
-//! `cargo run --release -p gridspan-studies --example leaders -- [--sites N] [--pes N] [--vertices N] [--blocks] SIDE...`:
-//! leanmd with SIDE cells along each side (19 are 102,885 actors, 41 are 1,033,815) on sites of
-//! `--pes` PEs each. Actors start at hashed places, or with `--blocks` in blocks of equal number,
-//! and are balanced again after the loads have drifted. Bytes are those of the encoding on the
-//! network.
+//! `cargo run --release -p gridspan-studies --example leaders -- [--sites N] [--pes N]
+//! [--vertices N] [--blocks] SIDE...`: leanmd with SIDE cells along each side (19 are 102,885
+//! actors, 41 are 1,033,815) on sites of `--pes` PEs each. Actors start at hashed places, or with
+//! `--blocks` in blocks of equal number, and are balanced again after the loads have drifted. Bytes
+//! are those of the encoding on the network.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 use gridspan_balance::leaders::Note;

@@ -2,7 +2,7 @@
 //! the outputs per second and the memory.
 //!
 //! Main marks the number of each output in a bit map; a duplicate or missing number fails the run.
-//! So does memory of the process above the limit, not counting that map.
+//! The run also fails if the process takes more memory than the limit, not counting that map.
 //!
 //! `cargo run --release -p gridspan-studies --example long_stream [-- --tasks 10000000 --pes 2]`
 
@@ -106,7 +106,7 @@ async fn stream(grid: &Grid, options: Options) -> Result<(), JobError> {
     }
 }
 
-/// Returns the peak memory of this process so far.
+/// Returns the peak memory of this process so far, in kilobytes.
 fn peak_kilobytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -9,7 +9,7 @@ use gridspan_studies::broadcast::{BroadcastExperiment, CONTENDERS, Judge, Trial}
 use std::process::ExitCode;
 use std::thread;
 
-/// Minimum size of the broadcasts that are compared with the bound.
+/// Minimum size in bytes of the broadcasts that are compared with the bound.
 const BOUNDED_MIN: u64 = 300_000;
 
 struct Arguments {

@@ -39,8 +39,8 @@ struct Options {
     job: Vec<String>,
 }
 
-/// A problem whose fullest block has about thirty times the work of the emptiest, with enough steps
-/// for the cloud to go around once.
+/// A problem whose fullest block has about 430 times the work of the emptiest, with enough steps
+/// for the cloud to go around twice.
 const PROBLEM: &str = "--cells 320 --particles 100000 --rho 0.98 -k 0 --steps 640 --blocks 16";
 
 fn main() -> ExitCode {

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 /// Number of seeds of each perturbed run.
 const SEEDS: u64 = 6;
-/// The spread of the logarithm of run times.
+/// Standard deviation of the logarithm of run times.
 const SIGMA: f64 = 0.3;
 /// Slow-down of the slow server.
 const SLOW: f64 = 3.0;
@@ -76,6 +76,7 @@ struct Cell {
     makespan_s: f64,
     predicted_s: f64,
     planned_in_s: f64,
+    /// Bytes transferred between sites.
     between_sites: u64,
 }
 
@@ -196,7 +197,7 @@ const STRATEGIES: [(&str, StragglerPolicy); 7] = [
 ];
 
 /// Prints the results with noise and slow servers unknown to the heuristics, relative to the best
-/// of all strategies and to a portfolio that knows them.
+/// of all strategies and of a portfolio that knows which server is slow.
 fn surprises(graphs: &[(String, TaskGraph)]) {
     println!(
         "with surprises: geometric means relative to the best strategy, or a portfolio that knows"

@@ -31,7 +31,7 @@ pub struct Panel {
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
-    /// Logarithmic, from the least value, or from one if that is less.
+    /// Logarithmic, from the least value, but at least from one.
     Logarithmic,
 }
 
@@ -88,7 +88,8 @@ impl Panel {
         }
     }
 
-    /// Returns the least value, at least 1 but at most the greatest, and the greatest.
+    /// Returns the least value and the greatest, each at least 1; half of the greatest instead of
+    /// the least if both are equal.
     fn span(&self, value: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
         let values = || self.curves.iter().flat_map(|curve| &curve.points).map(&value);
         let most = values().fold(1.0, f64::max);

@@ -1,5 +1,5 @@
 //! Short programs under the kind of load of Iskra et al. (2000): moving tasks helps where nodes are
-//! free, and does not happen where none are. The example `dynamite` makes the tables of the paper.
+//! free, and costs no time where none are. The example `dynamite` makes the tables of the paper.
 #![allow(missing_docs, clippy::unwrap_used, dead_code)]
 
 #[path = "../examples/dynamite/profile.rs"]
@@ -27,7 +27,7 @@ fn seconds(profile: &Profile, strategy: &str, is_loaded: bool) -> f64 {
 }
 
 #[test]
-fn tasks_that_move_away_from_load_lose_little_where_there_are_free_nodes() {
+fn moving_tasks_away_from_load_loses_little_time_if_nodes_are_free() {
     // `cg`, whose tasks wait for each other, and `ep`, whose tasks never communicate.
     for profile in [short(&NAS[0]), short(&NAS[1])] {
         let alone = seconds(&profile, "none", false);
@@ -41,7 +41,7 @@ fn tasks_that_move_away_from_load_lose_little_where_there_are_free_nodes() {
 }
 
 #[test]
-fn where_every_processor_has_three_tasks_nothing_is_gained_and_nothing_lost() {
+fn no_time_is_lost_if_every_processor_has_three_tasks() {
     let profile = short(&GRAIL[1]);
 
     let (none, vacate) = (seconds(&profile, "none", true), seconds(&profile, "vacate", true));
@@ -50,7 +50,7 @@ fn where_every_processor_has_three_tasks_nothing_is_gained_and_nothing_lost() {
 }
 
 #[test]
-fn looking_for_load_costs_nearly_nothing_where_there_is_none() {
+fn monitoring_costs_almost_no_time_without_load() {
     let profile = short(&NAS[4]);
 
     let (none, auto) = (seconds(&profile, "none", false), seconds(&profile, "auto", false));

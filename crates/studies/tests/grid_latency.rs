@@ -30,7 +30,7 @@ const PROBLEM: &str =
 const PHASES: Phases = Phases { steps: 16, balances: 2 };
 
 #[test]
-fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bound() {
+fn grid_cut_hides_more_latency_than_greedy_and_stays_near_the_bound() {
     let problem = Problem::new(PROBLEM, Duration::from_millis(800));
     let series = [Series::of("greedy"), Series::of("grid-cut")];
     let outline = Outline {
@@ -57,7 +57,7 @@ fn the_cut_by_sites_hides_more_latency_than_balanced_loads_and_stays_near_the_bo
 }
 
 #[test]
-fn what_is_computed_at_both_sites_hides_more_latency_than_any_placement_can() {
+fn replicas_at_both_sites_hide_more_latency_than_any_placement() {
     let problem = Problem::new(PROBLEM, Duration::from_millis(800));
     let step = |latency| {
         let place = (8, Duration::from_millis(latency));

@@ -3,9 +3,9 @@
 //! A seed gives the same run on every machine and after every update. So the generator is a named
 //! and portable one ([`Pcg64Mcg`]; O'Neill, "PCG: A family of simple fast space-efficient
 //! statistically good algorithms for random number generation", 2014), and the functions below draw
-//! ranges, orders and durations from its bits, because those of `rand` may change with a release.
-//! The tests contain stored sequences of all of them. [`Dice`] is also a [`rand::Rng`], from which
-//! distributions of that crate can draw where the sequence may change.
+//! ranges, orders and durations from its bits, because the functions of `rand` may change with a
+//! release. The tests contain stored sequences of all these functions. [`Dice`] is also a
+//! [`rand::Rng`], from which distributions of that crate can draw where the sequence may change.
 //!
 //! These numbers are not secret. Keys, tokens, and numbers that must not be guessed come from the
 //! system.
@@ -169,8 +169,8 @@ whole!(u32 u64 usize);
 /// far apart, which makes them good seeds for numbered items.
 pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Maps each number to another one, of which every bit depends on all bits of the first. This is
-/// the output function of SplitMix64: `mix(n * GOLDEN_GAMMA)` is its `n`th number for seed 0,
+/// Maps numbers one to one, so that every bit of the result depends on all bits of the number. This
+/// is the output function of SplitMix64: `mix(n * GOLDEN_GAMMA)` is its `n`th number for seed 0,
 /// counted from 1 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014, figure 16).
 #[inline]
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_mixed_as_splitmix_does() {
+    fn mix_gives_the_numbers_of_splitmix64() {
         // The first three numbers of SplitMix64 for seed 0, from the authors' reference code.
         let expected = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
         assert_eq!([1, 2, 3].map(|n| mix(GOLDEN_GAMMA.wrapping_mul(n))), expected);

@@ -1,10 +1,11 @@
-//! Max-min fair shares of capacities, updated as flows come and go.
+//! Max-min fair shares of capacities, updated as transfers begin and end.
 //!
-//! A flow affects only flows with which it shares a capacity, directly or through other flows, so a
-//! change only recomputes the flows that it reaches. Nor does a change affect slower flows: rates
-//! are found in ascending order, and up to the rate of the flow that comes or goes, nothing
-//! differs. Slower flows keep their rates, and the change does not spread through them. Flows over
-//! the same path get the same rate, so they are counted instead of listed.
+//! A flow is a path with any number of transfers, which all get the same rate, so that transfers
+//! are counted instead of listed. A transfer that begins or ends affects only the flows with which
+//! its flow shares a capacity, directly or through other flows, so only these are recomputed. It
+//! does not affect slower flows either: rates are found in ascending order, and up to the rate of
+//! its flow, nothing differs. Slower flows keep their rates, and the change does not spread through
+//! them.
 
 /// Flows over capacities. A flow is a reusable slot with one path for any number of transfers at a
 /// time, each of which gets the flow's [rate](Self::rate).
@@ -13,13 +14,15 @@ pub struct FairShares {
     capacities: Vec<f64>,
     /// The path of each flow.
     paths: Vec<Vec<u32>>,
+    /// The rate of each transfer of each flow, in bytes per second.
     rates: Vec<f64>,
-    /// The transfers of each flow.
+    /// Number of transfers of each flow.
     weights: Vec<u32>,
-    /// The flows of each capacity that have transfers.
+    /// For each capacity, the flows over it that have transfers.
     users: Vec<Vec<u32>>,
-    /// Scratch memory of one computation: this field and those below.
+    /// The flows with transfers that the last change reached.
     flows: Vec<u32>,
+    /// This field and those below are scratch memory of one computation.
     seen_flow: Vec<bool>,
     seen_capacity: Vec<bool>,
     reached: Vec<u32>,
@@ -75,8 +78,8 @@ impl FairShares {
                 self.users[capacity as usize].push(flow);
             }
         }
-        // Its rate is at least an even part of the capacity on its path that gives least to each
-        // transfer.
+        // The flow's rate is at least the smallest of the equal shares of the capacities on its
+        // path.
         let even = self.paths[flow as usize].iter().map(|&capacity| {
             let users = self.users[capacity as usize].iter();
             let transfers: u32 = users.map(|&user| self.weights[user as usize]).sum();
@@ -104,7 +107,7 @@ impl FairShares {
         &self.flows
     }
 
-    /// Recomputes the rates after a change of a flow whose rate is, or was, `least` or more.
+    /// Recomputes the rates after a change of a flow whose rate is, or was, at least `least`.
     fn recompute(&mut self, cause: u32, least: f64) {
         self.reach(cause, least * (1.0 - ROUNDING));
         for &capacity in &self.reached {
@@ -139,7 +142,7 @@ impl FairShares {
         while waiting > 0 {
             let Self { unfilled, open, .. } = self;
             unfilled.retain(|&capacity| open[capacity as usize] > 0);
-            // The capacity that gives least to each of its flows determines their rates.
+            // The capacity with the smallest equal share for each transfer determines the rates.
             let mut tightest = (f64::INFINITY, None);
             for &capacity in &self.unfilled {
                 let open = self.open[capacity as usize];
@@ -166,7 +169,7 @@ impl FairShares {
         }
     }
 
-    /// Collects the flows of at least this rate that share capacities with the changed flow,
+    /// Collects the flows that share capacities with the changed flow and have at least this rate,
     /// directly or through other such flows.
     fn reach(&mut self, cause: u32, least: f64) {
         self.flows.clear();
@@ -195,7 +198,8 @@ impl FairShares {
     }
 }
 
-/// Returns the total rate of flows that all have a transfer at the same time.
+/// Returns the total rate of flows that have one transfer each at the same time, in the unit of the
+/// capacities.
 pub fn joint_rate(capacities: &[f64], paths: Vec<Vec<u32>>) -> f64 {
     let flows = paths.len() as u32;
     let mut shares = FairShares::new(capacities, paths);
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_textbook_example_of_max_min_fairness() {
+    fn rates_are_those_of_the_textbook_example() {
         // Three flows over two links in a row, of 10 and 4: one over both, one over each.
         let mut shares = FairShares::new(&[10.0, 4.0], vec![vec![0, 1], vec![0], vec![1]]);
         (0..3).for_each(|flow| shares.begin(flow));
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn slower_flows_elsewhere_are_left_alone_and_count_where_they_pass() {
+    fn slower_flows_keep_their_rates_and_use_shared_capacities() {
         // The first flow gets 2 behind its separate link, whatever the others on the link of 10 do.
         let paths = vec![vec![0, 1], vec![1], vec![1]];
         let mut shares = FairShares::new(&[2.0, 10.0], paths);
@@ -245,7 +249,7 @@ mod tests {
         /// The definition of a bottleneck (D. Bertsekas, R. Gallager, Data Networks, 6.5.2): each
         /// flow crosses a full capacity on which no flow is faster.
         #[test]
-        fn after_any_changes_no_flow_could_get_more_but_from_slower_ones(
+        fn after_any_changes_each_flow_has_a_bottleneck(
             capacities in prop::collection::vec(1..50_u32, 6),
             paths in prop::collection::vec(prop::collection::btree_set(0..6_u32, 1..4), 8),
             changes in prop::collection::vec((0..8_u32, any::<bool>()), 1..60),
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_of_one_flow_count_as_many_and_get_the_same() {
+    fn each_transfer_of_a_flow_gets_an_equal_share() {
         let mut shares = FairShares::new(&[12.0], vec![vec![0], vec![0]]);
         (0..3).for_each(|_| shares.begin(0));
         shares.begin(1);
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_share_nothing_are_left_alone() {
+    fn flows_that_share_no_capacity_keep_their_rates() {
         let mut shares = FairShares::new(&[5.0, 7.0], vec![vec![0], vec![1]]);
         shares.begin(0);
         shares.begin(1);

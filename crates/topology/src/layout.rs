@@ -149,7 +149,7 @@ impl Layout {
         }
     }
 
-    /// Whether the job has such a PE.
+    /// Whether a founder of the job has this PE.
     pub fn contains(&self, pe: PeId) -> bool {
         pe.0 < self.pe_count()
     }
@@ -237,7 +237,7 @@ impl Layout {
         self.nodes[nodes.start as usize].pes.start..self.nodes[nodes.end as usize - 1].pes.end
     }
 
-    /// Returns the PE that represents `node`.
+    /// Returns the first PE of `node`, which represents the node.
     pub fn leader(&self, node: NodeId) -> PeId {
         match self.nodes.get(node.index()) {
             Some(place) => PeId(place.pes.start),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_guests_say_where_they_are() {
+    fn the_number_of_a_guest_gives_its_site_and_pes() {
         let layout = Layout::new(two_sites());
 
         let guests =
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_survives_being_stored() {
+    fn a_stored_layout_is_read_back_unchanged() {
         let layout = Layout::new(two_sites()).with_clusters(&[None, None, Some(4)]);
 
         let stored: Vec<StoredSite> = layout.clone().into();

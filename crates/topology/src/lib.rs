@@ -5,7 +5,7 @@
 //!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
 //! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
-//! - [`FairShares`]: max-min fair shares of capacities for flows that meet.
+//! - [`FairShares`]: max-min fair shares of capacities for flows over them.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid
 //!   file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).

@@ -36,7 +36,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Maximum latency plus jitter of a valid link: beyond an hour the unit is wrong.
+    /// Maximum latency plus jitter of a valid link: a longer delay is probably in a wrong unit.
     pub const MAX_DELAY: Duration = Duration::from_secs(3600);
     /// The `queue_bytes` of a link that never drops a packet because its queue is full.
     pub const UNLIMITED_QUEUE: u64 = u64::MAX;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ready_made_links_are_valid() {
+    fn the_predefined_links_are_valid() {
         for link in [Link::perfect(), Link::loopback(), Link::lan(), Link::wan()] {
             assert_eq!(link.validate(), Ok(()));
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn deserialising_refuses_what_validation_refuses() {
+    fn invalid_links_are_not_deserialised() {
         let text = |loss: f64, bandwidth: u64| {
             format!(
                 "latency = {{ secs = 0, nanos = 7 }}\nbandwidth = {bandwidth}\n\

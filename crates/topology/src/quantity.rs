@@ -4,8 +4,8 @@
 //! written form reads back as the same value. Units are case-insensitive; a number without a unit
 //! is rejected, because its meaning is unknown.
 //!
-//! This is our implementation: crates for times, sizes and rates each have a different grammar, and
-//! their errors do not name the possible units.
+//! Crates for times, sizes and rates are not used, because each has a different grammar, and their
+//! errors do not name the possible units.
 
 use crate::units::{Bandwidth, Latency};
 use std::fmt;
@@ -217,7 +217,7 @@ impl FromStr for Probability {
 }
 
 impl fmt::Display for Probability {
-    /// Writes a percentage where that is short and exact, else a plain number.
+    /// Writes a percentage if that is short and exact, otherwise a plain number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = format!("{}%", self.0 * 100.0);
         if percent.len() <= MAX_TEXT_BYTES && parse_probability(&percent) == Some(self.0) {
@@ -265,7 +265,7 @@ fn parse_scaled(text: &str, units: Units, example: &'static str) -> Result<u64, 
     let too_fine = || QuantityError::TooFine { text: quoted(text), smallest: units[0].0 };
 
     let fraction = fraction.trim_end_matches('0');
-    // 10^18 times the largest scale still fits 128 bits, and no unit is finer.
+    // With at most 18 digits, the product below fits 128 bits.
     if fraction.len() > 18 {
         return Err(too_fine());
     }
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(nanos: u64, bits in 1..=u64::MAX, bytes: u64, p in 0.0..=1.0_f64) {
+        fn written_quantities_read_back_unchanged(nanos: u64, bits in 1..=u64::MAX, bytes: u64, p in 0.0..=1.0_f64) {
             let latency = Latency(Duration::from_nanos(nanos));
             prop_assert_eq!(latency.to_string().parse(), Ok(latency));
             let bandwidth = Bandwidth::from_bits_per_second(bits);

@@ -2,17 +2,18 @@
 //!
 //! A packet passes these stages:
 //!
-//! 1. **The queue.** It starts to leave when the previous packet has left. If it must wait and the
-//!    queued bytes would exceed [`Link::queue_bytes`], it is dropped (drop-tail).
-//! 2. **The rate.** It leaves [`Link::bandwidth`] later per byte. Fractions of a nanosecond are
-//!    carried to the next packet, so that a busy link keeps its rate exactly at any packet size.
+//! 1. **The queue.** The packet starts to leave when the previous packet has left. If it must wait
+//!    and the queued bytes would exceed [`Link::queue_bytes`], it is dropped (drop-tail).
+//! 2. **The rate.** It takes as long to leave as its bytes take at [`Link::bandwidth`]. Fractions
+//!    of a nanosecond are carried to the next packet, so that a busy link keeps its rate exactly at
+//!    any packet size.
 //! 3. **The propagation.** It is lost with probability [`Link::loss`], after it took its time to
 //!    leave, or it arrives [`Link::latency`] and a uniform fraction of [`Link::jitter`] later.
 //!    Without [`Link::reorder`] it never arrives before a packet sent earlier.
 //!
-//! Every packet draws the same random numbers, whatever its fate, so that a change of one parameter
-//! of a link does not change the random numbers of later packets. The simulator and the real-time
-//! emulator both call this code.
+//! Every packet draws the same number of random numbers, whatever its fate, so that a change of one
+//! parameter of a link does not change the random numbers of later packets. The simulator and the
+//! real-time emulator both call this code.
 
 use crate::dice::Dice;
 use crate::link::Link;
@@ -50,7 +51,7 @@ pub struct Shaper {
     now: Time,
     /// Time at which the last packet has left, rounded down to the nanosecond.
     busy_until_ns: u64,
-    /// Remainder of the rounding, in nanoseconds divided by the rate in bits per second.
+    /// Remainder of the rounding, in units of a nanosecond divided by the rate in bits per second.
     busy_fraction: u128,
     /// Time at which each queued packet starts to leave, and its bytes.
     waiting: VecDeque<(Time, u64)>,
@@ -77,7 +78,8 @@ impl Shaper {
         }
     }
 
-    /// Adds parameters that change at given times, as by [`set_link`](Self::set_link).
+    /// Sets the future changes of the parameters, which happen at their times as by
+    /// [`set_link`](Self::set_link).
     pub fn with_changes(mut self, mut changes: Vec<(Time, Link)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         self.changes = changes.into();

@@ -23,8 +23,9 @@ pub struct Speed(u32);
 
 /// The value of speed 1.
 const UNIT: u32 = 1_000_000;
-/// Minimum speed, a hundredth: less is a mistake.
+/// Minimum speed in millionths; less is a mistake.
 const MIN: u32 = UNIT / 100;
+/// Maximum speed in millionths.
 const MAX: u32 = UNIT * 100;
 /// Maximum length of a speed in bytes.
 const MAX_TEXT_BYTES: usize = 32;
@@ -44,7 +45,7 @@ impl Speed {
         f64::from(self.0) / f64::from(UNIT)
     }
 
-    /// Returns the time here of work that takes `time` on an ordinary processor.
+    /// Returns the time at this speed of work that takes `time` on an ordinary processor.
     pub fn takes(self, time: Duration) -> Duration {
         if self == Self::ORDINARY {
             return time;
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_speed_is_refused_with_what_to_write() {
+    fn invalid_speeds_are_refused_with_advice() {
         for text in ["", "0", "-1", "101", "1e-9", "1/0", "NaN", "inf", "1/2/3", "fast"] {
             let message = text.parse::<Speed>().unwrap_err().to_string();
             assert!(message.ends_with("write a number from 0.01 to 100, such as `0.5` or `1/3`"));
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_speed_is_brought_into_its_range() {
+    fn a_stored_speed_is_clamped_to_its_range() {
         let stored = postcard::to_stdvec(&0_u32).unwrap();
         assert_eq!(postcard::from_bytes::<Speed>(&stored).unwrap().factor(), 0.01);
     }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_take_their_time_to_leave() {
+    fn the_time_for_bytes_is_rounded_up() {
         // 1 MB at 100 Mbit/s.
         let link = Bandwidth::from_bits_per_second(100_000_000);
         assert_eq!(link.time_for(1_000_000), Duration::from_millis(80));

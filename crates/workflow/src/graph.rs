@@ -31,10 +31,10 @@ impl TaskSpec {
     }
 }
 
-/// One version of an argument.
+/// One version of an argument or a result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
-    /// Name of the argument.
+    /// Name of the argument or the result.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
@@ -114,7 +114,7 @@ pub enum TaskGraphError {
         /// The given time.
         seconds: String,
     },
-    /// The total is too large to be summed exactly.
+    /// The total of all tasks or of all data exceeds its limit.
     #[error("the total of all {what} exceeds {limit}; check the units of the numbers")]
     TooMuch {
         /// The summed items.
@@ -145,7 +145,8 @@ impl TaskGraph {
         &self.tasks[task.index()]
     }
 
-    /// Returns one version of an argument. Panics if the graph has none of this identifier.
+    /// Returns one version of an argument or a result. Panics if the graph has none of this
+    /// identifier.
     pub fn datum(&self, data: DataId) -> &Data {
         &self.data[data.index()]
     }
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_refused_with_the_name_of_a_task_in_it() {
+    fn a_cycle_is_refused_with_the_name_of_a_task_in_it() {
         let mut builder = GraphBuilder::default();
         // Tasks before and behind the cycle are not part of it.
         let [behind, task, before] =
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_none_is_refused() {
+    fn an_invalid_time_is_refused() {
         for work_s in [-1.0, f64::NAN, f64::INFINITY] {
             let mut builder = GraphBuilder::default();
             builder.task("odd", work_s);
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_be_added_up_is_refused() {
+    fn totals_beyond_the_limits_are_refused() {
         let mut builder = GraphBuilder::default();
         builder.task("endless", 1e308);
         assert!(matches!(builder.build(), Err(TaskGraphError::TooMuch { what: "tasks", .. })));

@@ -33,8 +33,8 @@ dense_id!(
     TaskId, "task"
 );
 dense_id!(
-    /// One version of one argument, which never changes: a task that writes an argument makes a new
-    /// version.
+    /// One version of an argument or a result, which never changes: a task that writes an argument
+    /// makes a new version.
     DataId, "data"
 );
 dense_id!(

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrowest_link_on_the_way_decides() {
+    fn the_narrowest_link_on_the_path_limits_a_transfer() {
         let platform = two_sites();
         let [a1, a2, b1] = [0, 1, 2].map(|server| Endpoint::Server(ServerId(server)));
 
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_a_star_are_reached_by_way_of_the_client() {
+    fn servers_of_a_star_are_reached_through_the_client() {
         let platform = two_sites().star();
         let [a1, a2] = [0, 1].map(|server| Endpoint::Server(ServerId(server)));
 
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_which_one_does_not_reach_the_other_are_apart_in_that_direction_only() {
+    fn servers_can_be_apart_in_one_direction_only() {
         let [one, other] = [0, 1].map(ServerId);
         let platform = two_sites().with_apart([(one, other)]);
         let [a1, a2] = [one, other].map(Endpoint::Server);

@@ -1,4 +1,4 @@
-//! Contribution of a struct, which must not compile.
+//! Contributes a struct to a reduction, and must not compile.
 
 use gridspan::prelude::*;
 

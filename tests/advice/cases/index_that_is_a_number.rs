@@ -1,4 +1,4 @@
-//! Index that is a number, which must not compile.
+//! Has a number as index of actors, and must not compile.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Indices that are a range, which must not compile.
+//! Has a range of numbers as indices of a collection, and must not compile.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Job of a message, which must not compile.
+//! Has a message in place of an actor of a job, and must not compile.
 
 use gridspan::prelude::*;
 

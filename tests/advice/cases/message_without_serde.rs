@@ -1,4 +1,4 @@
-//! Message without serde, which must not compile.
+//! Has a message that does not implement the traits of serde, and must not compile.
 
 use gridspan::prelude::*;
 

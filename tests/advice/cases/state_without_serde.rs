@@ -1,4 +1,4 @@
-//! State without serde, which must not compile.
+//! Has an actor that does not implement the traits of serde, and must not compile.
 
 use gridspan::prelude::*;
 

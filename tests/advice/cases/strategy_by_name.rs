@@ -1,4 +1,4 @@
-//! Strategy by name, which must not compile.
+//! Gives a strategy and a stealing policy by name, and must not compile.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Task that is none, which must not compile.
+//! Has a type of tasks that does not implement `Task`, and must not compile.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Total that does not merge, which must not compile.
+//! Has a total of a search that does not implement `Merge`, and must not compile.
 
 use gridspan::prelude::*;
 

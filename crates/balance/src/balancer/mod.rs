@@ -2,13 +2,12 @@
 //!
 //! Start: measure a window and call [`Balancer::decide`]. If it returns a plan, carry the plan out
 //! and report its cost to [`Balancer::carried_out`]. Steady state: while [`Balancer::is_judging`],
-//! report the number of handled messages to [`Balancer::progress`]; a step counts as many messages
-//! as it had before the plan. Failure: once [`Balancer::wants_undo`], the next call of `decide`
-//! returns the inverse of the last plan, restricted to the members that are still on the PE to
-//! which it moved them.
+//! report the number of handled messages to [`Balancer::progress`]; a step is assumed to have as
+//! many messages as before the plan. Failure: once [`Balancer::wants_undo`], the next call of
+//! `decide` returns the inverse of the last plan, for the actors that are still on the PE to which
+//! the plan moved them. If the plan is excused (`undo.rs`), the strategy is asked instead.
 //!
-//! Strategies that do not predict ([`Strategy::predicts`]) move actors for the sake of moving, and
-//! bypass the gate.
+//! Strategies that do not predict ([`Strategy::predicts`]) bypass the gate.
 
 pub(crate) mod pace;
 mod planning;
@@ -55,15 +54,15 @@ struct Passed {
     report: BalanceReport,
     /// Number of messages per step.
     messages: f64,
-    /// Seconds of work for each message, from a snapshot of all actors.
+    /// Seconds of work for each message before the plan; `f64::MAX` for a plan of leaders.
     work: f64,
     is_carried_out: bool,
     is_gated: bool,
 }
 
 impl Balancer {
-    /// Creates a balancer that asks `strategy`. It has a gate if `is_gated` and the strategy
-    /// predicts.
+    /// Creates a balancer that asks `strategy`. The balancer has a gate if `is_gated` and the
+    /// strategy predicts.
     pub fn new(strategy: Box<dyn Strategy>, is_gated: bool) -> Self {
         let gate = (is_gated && strategy.predicts()).then(|| Gate::new(GateConfig::default()));
         let model = CostModel::default();
@@ -80,7 +79,7 @@ impl Balancer {
         self.strategy.name()
     }
 
-    /// Whether it may move anything.
+    /// Whether the strategy may move actors: `false` for `none` only.
     pub fn is_active(&self) -> bool {
         self.strategy.name() != "none"
     }
@@ -95,14 +94,14 @@ impl Balancer {
         self.strategy.is_led()
     }
 
-    /// Whether the job's pace should be reported to it, also while no plan is judged: later plans
-    /// are compared with that pace.
+    /// Whether the job's pace should be reported to [`Balancer::progress`] even while no plan is
+    /// judged: later plans are compared with that pace.
     pub fn wants_pace(&self) -> bool {
         self.is_active() && self.gate.is_some()
     }
 
-    /// Whether a window should be measured now: no plan is being judged or waits to be undone, and
-    /// balancing has not cost too much.
+    /// Whether a window should be measured now: the strategy may move actors, no plan is being
+    /// judged or waits to be undone, and balancing has not cost too much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
         self.is_active() && has_room && !self.is_judging() && !self.wants_undo()
@@ -125,8 +124,8 @@ impl Balancer {
         self.speeds.apply(&mut snapshot.pes);
     }
 
-    /// Takes the speed estimate from all measurements and leaves an empty one. A leader that learns
-    /// in its place returns the estimate with [`Balancer::keep_speeds`].
+    /// Returns the speed estimate and leaves an empty one. A leader that learns instead returns the
+    /// estimate with [`Balancer::keep_speeds`].
     pub fn take_speeds(&mut self) -> SpeedEstimate {
         std::mem::take(&mut self.speeds)
     }
@@ -183,9 +182,9 @@ impl Balancer {
         }
     }
 
-    /// Returns a reason not to ask the strategy: not even the best possible plan would pass, or
-    /// would pay for planning. A request ([`Cause::Request`]) counts planning as free, so that it
-    /// gets any plan that may pass.
+    /// Returns a reason not to ask the strategy, if there is one: even the best possible plan would
+    /// not pass, or would not pay for planning. A request ([`Cause::Request`]) counts planning as
+    /// free, so that it gets any plan that may pass.
     fn rules_out(&mut self, window: &Window<'_>, best: &Figures) -> Option<Refusal> {
         let gate = self.gate.as_mut()?;
         let planning = match window.takes_time && window.cause != Cause::Request {
@@ -195,7 +194,7 @@ impl Balancer {
         gate.rules_out(&proposal(&Occasion::of(window), best, &self.pace), planning)
     }
 
-    /// Answers a window without a plan.
+    /// Reports a window for which the strategy is not asked. Returns an empty plan.
     fn refuse_to_plan(&mut self, window: &Window<'_>, best: &Figures, refusal: Refusal) -> Plan {
         let occasion = Occasion::of(window);
         if let Refusal::TooLittle { .. } = refusal {
@@ -227,15 +226,16 @@ impl Balancer {
         }
     }
 
-    /// Returns whether leaders should carry out their plan, or the undo of their last one.
+    /// Returns whether leaders should carry out their plan, or the undo of their last one if
+    /// `is_undo`; records the plan if they should.
     pub fn decide_led(&mut self, occasion: &Occasion, figures: &Figures, is_undo: bool) -> bool {
         // A mistake is undone before anything else is tried.
         let is_free = self.passed.is_none() && (is_undo || self.undo.is_none());
         is_free && self.weigh(occasion, figures, is_undo, None)
     }
 
-    /// Returns whether a plan should be carried out. `undo` is its inverse, `None` if leaders keep
-    /// it.
+    /// Returns whether a plan should be carried out, and records the plan if it should, or a report
+    /// if not. `undo` is the inverse plan, `None` if leaders keep it.
     fn weigh(
         &mut self,
         occasion: &Occasion,
@@ -309,8 +309,8 @@ impl Balancer {
         }
     }
 
-    /// Records that the last plan has been carried out while the job went on: `moved` actors moved,
-    /// and it took `took`.
+    /// Records that the last plan has been carried out while the job went on: `moved` actors moved
+    /// in a time of `took`.
     pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
         // While one plan is judged, other rebalances move no actors.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
@@ -333,8 +333,8 @@ impl Balancer {
         }
     }
 
-    /// Records that `handled` messages were handled in `time`, which has just ended. Pauses of main
-    /// are not part of `time`.
+    /// Records that `handled` messages were handled in a piece of time that has just ended and was
+    /// `time` long. Pauses of main are not part of `time`.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
         let is_way = self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };
@@ -381,7 +381,7 @@ impl Balancer {
         }
     }
 
-    /// Takes the report of the oldest rebalance that has not been reported yet.
+    /// Removes and returns the oldest report that has not been taken.
     pub fn take_report(&mut self) -> Option<BalanceReport> {
         self.reports.pop_front()
     }

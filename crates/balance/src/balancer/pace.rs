@@ -16,8 +16,8 @@ pub(crate) struct RecentPace {
     is_moving: bool,
 }
 
-/// Number of latest pieces that count, or all pieces of the present window if these are more. The
-/// pace at the beginning of a job, with a few steps before a plan, is not typical.
+/// Number of latest pieces that count; all pieces of the present window count if they are more.
+/// Older pieces do not: the pace at the beginning of a job is not typical.
 const PIECES: usize = 16;
 /// Greatest number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;
@@ -95,7 +95,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn the_begin_of_a_job_and_single_odd_pieces_do_not_count() {
+    fn the_beginning_of_a_job_and_single_outliers_do_not_count() {
         let mut pace = RecentPace::of_new_job();
         for ms in [900, 40, 42, 38, 300, 41, 39] {
             pace.add(MS * ms, 100);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_single_window_a_step_must_be_much_longer_to_be_slower() {
+    fn with_one_piece_a_step_is_slower_if_it_takes_a_quarter_more() {
         let mut pace = RecentPace::of_new_job();
         pace.add(MS * 900, 900);
 

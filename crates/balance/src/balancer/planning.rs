@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Assumed planning time before any measurement: this for any plan, and [`PER_ACTOR`] for each
-/// actor.
+/// Part of the planning time that does not depend on the number of actors.
 const ANY: Duration = Duration::from_millis(2);
+/// Planning time for each actor before any measurement.
 const PER_ACTOR: Duration = Duration::from_micros(10);
 
 /// The planning time of a strategy, learned from its last plan.
@@ -12,7 +12,7 @@ const PER_ACTOR: Duration = Duration::from_micros(10);
 pub(super) struct PlanningTime {
     /// Number of actors of the plan in progress, until its time is known.
     asked: Option<u32>,
-    /// Number of actors of the last plan, and its time.
+    /// Number of actors of the last plan, and its planning time.
     last: Option<(u32, Duration)>,
 }
 

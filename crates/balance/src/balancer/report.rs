@@ -14,7 +14,7 @@ use std::time::Duration;
 pub enum Cause {
     /// All members of a collection have reached their sync point.
     SyncPoint,
-    /// The job asked for it.
+    /// The job requested the rebalance.
     Request,
     /// The balancing period has elapsed.
     Period,
@@ -40,21 +40,22 @@ pub struct BalanceReport {
     pub actors: u64,
     /// Number of actors that moved, or got or lost a replica.
     pub moved: u64,
-    /// Number of actors that are computed at two sites after it; 0 if nothing was carried out.
+    /// Number of actors that are computed at two sites after the rebalance; 0 if the gate refused
+    /// the plan.
     #[serde(default)]
     pub replicas: u64,
     /// Bytes of state of the moved actors.
     pub bytes_moved: u64,
-    /// Measured traffic between sites per step, with the actors as they were placed before.
+    /// Measured traffic between sites per step with the placement before the rebalance.
     pub before: Traffic,
-    /// Traffic between sites per step with the actors as they are placed after it.
+    /// Predicted traffic between sites per step with the placement after the rebalance.
     pub after: Traffic,
-    /// Predicted part of a step that is saved; `None` if the gate was not asked.
+    /// Predicted part of a step that is saved; `None` if the gate considered no plan.
     pub predicted: Option<f64>,
-    /// Part of a step that was saved; `None` if the plan was not judged, or the job ended before.
+    /// Part of a step that was saved; `None` if the plan was not judged to the end.
     pub realised: Option<f64>,
-    /// Time taken to carry it out. At a sync point the job stands still meanwhile; elsewhere it
-    /// goes on.
+    /// Time taken to carry out the plan. At a sync point the job stands still meanwhile; elsewhere
+    /// it goes on.
     pub took: Duration,
     /// Reason why the gate refused the plan, if it did.
     pub refusal: Option<Refusal>,

@@ -61,7 +61,7 @@ fn a_plan_that_pays_is_judged_by_the_messages_that_follow() {
 }
 
 #[test]
-fn a_rebalance_that_moves_nobody_does_not_end_the_judging_of_an_earlier_plan() {
+fn a_rebalance_without_moves_does_not_end_the_judging_of_an_earlier_plan() {
     let (mut balancer, plan) = carried_out();
 
     assert!(balancer.decide(&window(&lopsided(), 102)).is_empty());
@@ -73,7 +73,7 @@ fn a_rebalance_that_moves_nobody_does_not_end_the_judging_of_an_earlier_plan() {
 }
 
 #[test]
-fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
+fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
     let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
     let figures = Figures {
         actors: 4,
@@ -107,7 +107,7 @@ fn leaders_are_judged_as_one_place_is_and_take_back_what_they_keep() {
 }
 
 #[test]
-fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() {
+fn a_plan_that_made_steps_longer_is_undone_for_the_actors_that_still_exist() {
     let (mut balancer, plan) = carried_out();
     balancer.progress(at(102), Duration::from_millis(200), 1000);
     assert!(balancer.wants_undo());
@@ -131,7 +131,7 @@ fn a_plan_that_made_things_worse_is_taken_back_for_those_that_are_still_there() 
 }
 
 #[test]
-fn a_plan_stays_if_steps_are_longer_since_the_work_of_actors_has_shifted() {
+fn a_plan_is_kept_if_steps_are_longer_because_work_has_shifted_among_actors() {
     let (mut balancer, plan) = carried_out();
     // 100 messages take 13 ms; before the plan they took 10 ms.
     balancer.progress(at(102), Duration::from_millis(130), 1000);
@@ -158,7 +158,7 @@ fn a_plan_stays_if_steps_are_longer_since_the_work_of_actors_has_shifted() {
 }
 
 #[test]
-fn strategies_that_move_for_the_sake_of_moving_pass_the_gate_by() {
+fn strategies_that_do_not_predict_bypass_the_gate() {
     let mut balancer = Balancer::new(Box::new(Random::new(1)), true);
     let even = snapshot(&[0, 1, 2, 3]);
     for second in 1..20 {
@@ -178,7 +178,7 @@ fn without_a_gate_every_plan_is_carried_out() {
 }
 
 #[test]
-fn a_plan_that_does_not_fit_is_not_carried_out() {
+fn a_plan_that_does_not_fit_the_snapshot_is_not_carried_out() {
     struct Wrong;
     impl Strategy for Wrong {
         fn name(&self) -> &'static str {
@@ -233,7 +233,7 @@ fn a_strategy_is_asked_once_the_job_has_lost_more_than_planning_takes() {
 }
 
 #[test]
-fn a_strategy_that_takes_long_is_asked_later_unless_somebody_asks_for_a_plan() {
+fn a_slow_strategy_is_asked_later_unless_a_plan_is_requested() {
     let mut balancer = Balancer::new(Box::new(Refine), true);
     let snapshot = lopsided();
     let timed = |ms, cause| {

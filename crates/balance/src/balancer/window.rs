@@ -22,7 +22,7 @@ pub struct Window<'a> {
     pub takes_time: bool,
 }
 
-/// A [`Window`] without a snapshot, for leaders that plan without one of all actors.
+/// A [`Window`] without its snapshot: leaders plan without a snapshot of all actors.
 #[derive(Clone, Copy, Debug)]
 pub struct Occasion {
     /// Time at which the window ended.

@@ -1,4 +1,4 @@
-//! Totals of a plan's gain and cost without its moves, as the gate and reports need them.
+//! Totals of a plan's gain and cost, for the gate and for reports.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Traffic, least_step};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Figures {
     /// Number of actors.
     pub actors: u64,
-    /// Number of actors that would move, or get or lose a replica.
+    /// Number of moves, and of replicas that would begin or end.
     pub moves: u64,
     /// Number of actors that would have a replica.
     pub replicas: u64,
@@ -29,7 +29,8 @@ pub struct Figures {
     pub traffic_after: Traffic,
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// Bytes of these that the busiest node would send or receive, where that is known.
+    /// The part of `bytes_inside` that the busiest node would send or receive; for plans of
+    /// leaders, the greatest part of a site.
     pub bytes_busiest: u64,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,

@@ -1,12 +1,12 @@
 //! The cost model: predicts the time of a step for a placement of actors.
 //!
-//! A step takes at least (a) the time that the busiest PE computes, background included; (b) where
-//! two actors at different sites send to each other, a round trip (each such pair closes a cycle of
-//! twice the latency in each step), the work at both ends, and the waiting there (`cost/waits.rs`);
-//! (c) the time that the bytes between two sites take. The prediction is the greatest of these,
-//! since message-driven execution overlaps them. If other users' work slows PEs and no PE waits for
-//! the slowed ones, the prediction is instead the total work divided by the speed of all PEs that
-//! have actors, because then no PE holds up the others.
+//! A step takes at least (a) the time that the busiest PE computes, background included; (b) for
+//! two actors at different sites, the latency of each direction in which they send, the work at
+//! both ends, and the waiting there (`cost/waits.rs`): each pair that sends both ways closes a
+//! cycle in each step; (c) the time that the bytes between two sites take. The prediction is the
+//! greatest of these, since message-driven execution overlaps them. If other users' work slows PEs
+//! and no PE waits for the slowed ones, the prediction is instead the total work divided by the
+//! speed of all PEs that have actors, because then no PE holds up the others.
 
 pub(crate) mod figures;
 pub(crate) mod replicas;
@@ -25,8 +25,8 @@ pub struct CostModel {
     /// CPU time that a message to another PE costs at each end. 2 µs by default.
     pub message_overhead: Duration,
     /// Part of the work of a PE's border actors for which a wide-area cycle waits, `0.0..=1.0`,
-    /// where messages are handled in order of arrival. 0.5 by default, which fits the knees of the
-    /// report's simulation of FIFO queues.
+    /// where messages are handled in order of arrival. 0.5 by default, which fits a simulation of
+    /// FIFO queues.
     pub border_wait: f64,
 }
 
@@ -36,7 +36,7 @@ impl Default for CostModel {
     }
 }
 
-/// Messages of one window.
+/// A number of messages and of their bytes, in a window or in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Number of messages.
@@ -45,7 +45,7 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// The bound of the time of a step.
+/// What bounds the time of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Bound {
     /// Computation on the busiest PE.
@@ -62,7 +62,7 @@ pub enum Bound {
 pub struct Prediction {
     /// Predicted time of a step.
     pub step: Duration,
-    /// The bound that determines it.
+    /// What bounds the step.
     pub bound: Bound,
     /// Time that the busiest PE computes.
     pub compute: Duration,
@@ -100,9 +100,10 @@ pub fn predict(snapshot: &Snapshot, mapping: &[PeId], model: &CostModel) -> Pred
     Predictor::new(snapshot, mapping, model).run()
 }
 
-/// Returns a lower bound of the time of a step for any placement: the greatest of all work at the
-/// combined speed of all PEs, the largest movable actor on the fastest PE, and each PE's work that
-/// cannot move. Messages and other users' work are not counted.
+/// Returns a lower bound of the time of a step for any placement: the greatest of (a) all work at
+/// the combined speed of all PEs, (b) the largest movable actor on the fastest PE, and (c) for each
+/// PE, its work that cannot move. If no PE waits for the busiest one, only (a) counts. Message
+/// overheads and background are not counted.
 pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
     let pes = &snapshot.pes;
     let (mut all, mut largest, mut fixed) = (0.0, 0.0_f64, vec![0.0; pes.len()]);
@@ -118,7 +119,6 @@ pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
     let takes = |work: f64, speed: f64| if speed > 0.0 { work / speed } else { 0.0 };
     let spread = takes(all, speeds().sum());
     let alone = takes(largest, speeds().fold(0.0, f64::max));
-    // Where no PE waits for the busiest one, only the total work counts.
     let least = match snapshot.nobody_waits() {
         true => spread,
         false => fixed
@@ -155,8 +155,8 @@ impl<'a> Predictor<'a> {
     }
 
     /// Returns the seconds per step for which each PE computes or waits for its processor. Other
-    /// users of the processor take a share of the time for which it is wanted, so with less work
-    /// left on a PE, less waiting is counted.
+    /// users of the processor take a share of the time for which the PE wants it, so a PE with less
+    /// work than before waits less.
     fn busy(&self) -> Vec<f64> {
         let mut busy = vec![0.0; self.snapshot.pes.len()];
         for (work, pe) in self.works.iter().zip(self.mapping) {
@@ -252,8 +252,9 @@ impl<'a> Predictor<'a> {
         if speed > 0.0 { work / speed } else { 0.0 }
     }
 
-    /// Returns the longest cycle between sites: the latency of both ways and the stay at both ends.
-    /// `compute` is the time that the busiest PE computes in a step.
+    /// Returns the seconds of the longest cycle between sites: the latency of each direction in
+    /// which the pair sends, and the stay at both ends. `compute` is the number of seconds that the
+    /// busiest PE computes in a step.
     fn round_trip(&self, hierarchy: &Hierarchy, compute: f64) -> f64 {
         let pairs: BTreeSet<(u32, u32)> =
             self.crossing().map(|edge| (edge.from, edge.to)).collect();
@@ -296,7 +297,7 @@ impl<'a> Predictor<'a> {
         rtt.map_or(0.0, |rtt| rtt.as_secs_f64() / 2.0)
     }
 
-    /// Returns the longest time that the bytes of a step take from one site to another.
+    /// Returns the longest time in seconds that the bytes of a step take from one site to another.
     fn transfer(&self) -> f64 {
         if self.snapshot.links.iter().all(|link| link.bandwidth.is_unlimited()) {
             return 0.0;

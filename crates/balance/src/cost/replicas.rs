@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_both_replicas_and_come_from_the_one_that_serves() {
+    fn messages_go_to_both_replicas_and_come_from_the_one_that_serves_the_receiver() {
         let (snapshot, mapping) = triangle();
         let replica = Replica { actor: actor(1), at: PeId(3), serves: vec![actor(2)] };
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn one_crossing_is_waited_for_instead_of_two_and_the_work_is_done_twice() {
+    fn a_replica_saves_one_of_two_crossings_and_does_the_work_twice() {
         let (snapshot, mapping) = triangle();
         let replica = Replica { actor: actor(1), at: PeId(2), serves: vec![actor(2)] };
         let step = |replicas: &[Replica]| {

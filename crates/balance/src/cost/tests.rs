@@ -14,8 +14,8 @@ fn predicted(snapshot: &Snapshot, model: &CostModel) -> Prediction {
 }
 
 #[test]
-fn without_latency_the_busiest_pe_decides() {
-    // 1 + 4, 2, 3 and 0 ms, and 1 ms of background.
+fn without_latency_the_busiest_pe_determines_the_step() {
+    // The PEs have 1 + 4, 2, 3 and 0 ms of work, and PE 0 has 1 ms of background.
     let mut snapshot = snapshot(&[0, 1, 2, 0]);
     snapshot.pes[0].background = Duration::from_millis(1);
     snapshot.edges.clear();
@@ -28,8 +28,8 @@ fn without_latency_the_busiest_pe_decides() {
 }
 
 #[test]
-fn a_pe_that_has_nothing_left_waits_for_nothing() {
-    // 1 + 4, 2, 3 and 0 ms, and other programs have PE 0 for 20 ms.
+fn a_pe_with_less_work_waits_less_for_its_processor() {
+    // The PEs have 1 + 4, 2, 3 and 0 ms of work, and other programs use PE 0 for 20 ms.
     let mut snapshot = snapshot(&[0, 1, 2, 0]);
     snapshot.pes[0].background = Duration::from_millis(20);
     snapshot.edges.clear();
@@ -41,7 +41,7 @@ fn a_pe_that_has_nothing_left_waits_for_nothing() {
 }
 
 #[test]
-fn who_talks_both_ways_waits_for_the_round_trip_and_both_ends() {
+fn a_pair_that_sends_both_ways_takes_a_round_trip_and_the_work_at_both_ends() {
     // Actors 1 (2 ms) and 2 (3 ms) are in different sites.
     let mut snapshot = with_wide_area(snapshot(&[0, 1, 2, 3]), Duration::from_millis(50));
 
@@ -55,8 +55,7 @@ fn who_talks_both_ways_waits_for_the_round_trip_and_both_ends() {
 }
 
 #[test]
-fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_message_is_also_for()
- {
+fn with_step_order_a_cycle_waits_for_running_handlers_and_other_receivers() {
     // Actors 1 to 3 (2, 3 and 4 ms) are at the other site, and 1 answers actor 0 (1 ms), which
     // sends to 1 and 2.
     let mut snapshot = with_wide_area(snapshot(&[0, 2, 2, 2]), Duration::from_millis(50));
@@ -64,29 +63,29 @@ fn where_steps_are_in_order_a_cycle_waits_for_running_handlers_and_those_that_a_
     snapshot.edges = vec![edge(0, 1), edge(0, 2), edge(1, 0)];
     snapshot.has_step_order = true;
 
-    // The round trip, actors 1 and 2 at one end and 0 at the other, and 4² / (2 · 100) ms there for
-    // actor 3.
+    // The round trip, actors 1 and 2 at one end and 0 at the other, and 4² / (2 · 100) ms for actor
+    // 3.
     assert_eq!(predicted(&snapshot, &EXACT).step.as_micros(), 100_000 + 5_000 + 1_000 + 80);
 }
 
 #[test]
-fn a_faster_pe_takes_less_and_a_window_of_many_steps_is_divided() {
+fn work_is_divided_by_the_speed_of_its_pe_and_the_number_of_steps() {
     let mut snapshot = snapshot(&[0, 1, 2, 3]);
     snapshot.pes[0].speed = 2.0;
     snapshot.steps = 10;
 
     let moved = predict(&snapshot, &[0, 0, 0, 0].map(PeId), &EXACT);
 
-    // 1 ms measured on PE 0, and 9 ms from ordinary PEs, which take half the time there, in ten
+    // 1 ms measured on PE 0, and 9 ms from PEs of speed 1, which take half the time on PE 0; in ten
     // steps.
     assert_eq!(moved.step.as_micros(), 550);
 }
 
 #[test]
-fn who_shares_a_processor_takes_longer() {
+fn an_actor_on_a_shared_processor_takes_longer() {
     let mut snapshot = snapshot(&[0, 1, 2, 3]);
     snapshot.pes[3].available = 0.5;
-    // The others wait for it.
+    // The other PEs wait for PE 3.
     snapshot.pes.iter_mut().take(3).for_each(|pe| pe.idle = Duration::from_millis(4));
 
     let [here, there] = [[0, 1, 2, 3], [0, 1, 2, 2]]
@@ -97,7 +96,7 @@ fn who_shares_a_processor_takes_longer() {
 }
 
 #[test]
-fn where_nobody_waits_for_who_is_slowed_only_free_pes_help() {
+fn if_no_pe_waits_for_a_slowed_one_only_free_pes_help() {
     let mut snapshot = snapshot(&[0, 1, 2]);
     snapshot.actors.iter_mut().for_each(|actor| actor.load = Duration::from_millis(10));
     snapshot.actors[0].load = Duration::from_millis(5);
@@ -111,7 +110,7 @@ fn where_nobody_waits_for_who_is_slowed_only_free_pes_help() {
 }
 
 #[test]
-fn bytes_between_sites_take_their_time() {
+fn the_bandwidth_between_sites_can_bound_a_step() {
     let mut snapshot = with_wide_area(snapshot(&[0, 1, 2, 3]), Duration::ZERO);
     snapshot.links[0].bandwidth = Bandwidth::from_bits_per_second(80_000);
 
@@ -134,7 +133,7 @@ fn no_mapping_takes_less_than_the_least_step() {
         mappings.map(|mapping| predict(snapshot, &mapping, &EXACT).step).min().unwrap()
     };
 
-    // The last actor stays, and is most of the work.
+    // The last actor cannot move, and has most of the work.
     snapshot.actors[last].load = Duration::from_millis(40);
     assert_eq!(least_step(&snapshot).as_millis(), 40);
     assert_eq!(best(&snapshot).as_millis(), 40);

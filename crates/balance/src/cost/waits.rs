@@ -3,10 +3,10 @@
 //! Where messages are handled in order of arrival, a message waits for a part of the work of all
 //! border actors of the PE, since these wait for each other. Where messages of the oldest step, and
 //! within it those to border actors, are handled first, a message waits for the rest of the running
-//! handler, and for the other receivers on the PE to which its sender sends. The former takes on
-//! average the sum of `h²/2T` over the other handlers of the PE, which take `h` each in a step of
-//! length `T` (the mean residual life of renewal theory). The work of an actor in a step counts as
-//! one handler.
+//! handler, and for the other receivers on the PE to which its sender sends. The rest of the
+//! running handler takes on average the sum of `h²/2T` over the other handlers of the PE, which
+//! take `h` each in a step of length `T` (the mean residual life of renewal theory). The work of an
+//! actor in a step counts as one handler.
 
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,12 +22,12 @@ pub(super) struct Waits<'a> {
 enum Order {
     /// Order of arrival. By PE, a part of the work of all its border actors.
     Arrival(Vec<f64>),
-    /// Messages to border actors first.
+    /// Messages of the oldest step first, and within it those to border actors.
     Border {
         /// By PE, the sum of the squares of its handlers' times.
         squares: Vec<f64>,
         /// By sender and PE, the work of the PE's actors to which the sender sends from another
-        /// site, and the sum of its squares.
+        /// site, and the sum of the squares of their work.
         told: BTreeMap<(u32, PeId), (f64, f64)>,
     },
 }

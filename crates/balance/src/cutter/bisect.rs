@@ -16,11 +16,11 @@ pub(super) struct BisectRule {
     pub(super) limits: [i64; 2],
     /// Number of bisections tried on the smallest graph.
     pub(super) tries: usize,
-    /// Number of repetitions of the whole with other coarse graphs.
+    /// Greatest number of bisections of the whole graph, each over other coarse graphs.
     pub(super) repeats: usize,
 }
 
-/// Coarsening stops below this number of vertices.
+/// Coarsening stops at this number of vertices.
 const COARSEST: usize = 60;
 const PASSES_COARSE: usize = 6;
 const PASSES: usize = 4;
@@ -71,8 +71,8 @@ fn bisect_once(
     (sides.rank(), sides.side)
 }
 
-/// Returns `rule` with room for two more vertices per side: where vertices are heavy, none could
-/// move otherwise.
+/// Returns `rule` with limits of at least the target plus twice the heaviest vertex: otherwise
+/// heavy vertices could not move.
 fn loosened(problem: &Problem, rule: BisectRule) -> BisectRule {
     let heaviest = problem.graph.loads().iter().copied().max().unwrap_or(0);
     let limit = |side: usize| {
@@ -104,7 +104,7 @@ fn first_sides(
 }
 
 /// Grows side 0 from a vertex drawn by dice until it has its target load. Each step adds the vertex
-/// that is tied to it most. All other vertices are on side 1.
+/// that is tied most to side 0. All other vertices are on side 1.
 fn grow(problem: &Problem, rule: BisectRule, dice: &mut Dice, heap: &mut GainHeap) -> Vec<u32> {
     let graph = &problem.graph;
     let vertices = graph.len();

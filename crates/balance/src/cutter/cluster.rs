@@ -4,7 +4,7 @@
 //! Size-constrained label propagation (Raghavan et al., 2007; Meyerhenke, Sanders and Schulz,
 //! 2014): among the clusters with room for its load, a vertex joins the one to which its edges
 //! weigh most. Vertices that remain single, such as those around a hub in a full cluster, then join
-//! other single vertices with the same strongest neighbour.
+//! other single vertices whose strongest neighbour is in the same cluster.
 
 use super::order::random_order;
 use super::tie::Problem;
@@ -22,7 +22,7 @@ pub(super) struct ClusterRule<'a> {
     pub(super) load_max: i64,
     /// Greatest number of visits of each vertex.
     pub(super) rounds: usize,
-    /// The part of each vertex: only vertices of the same part may join. Empty if all may.
+    /// The part of each vertex: only vertices of one part may share a cluster. Empty if all may.
     pub(super) part: &'a [u32],
 }
 
@@ -159,8 +159,8 @@ impl Clusters<'_> {
         best
     }
 
-    /// Joins vertices that are alone in their cluster and have the same strongest neighbour, or no
-    /// neighbours.
+    /// Joins vertices that are alone in their cluster if their strongest neighbours are in one
+    /// cluster, or if they have no neighbours.
     fn join_the_lonely(&mut self, dice: &mut Dice) {
         let vertices = self.problem.len();
         let mut size = vec![0_u32; vertices];

@@ -22,14 +22,14 @@ pub(super) struct CoarsenRule {
     pub(super) rounds: usize,
 }
 
-/// Greatest factor by which a graph shrinks on one level, on average: partitions are refined on
-/// every level.
+/// Greatest load of a cluster, as a multiple of the average load of a vertex on its level: with
+/// small steps between levels, refinement has more levels.
 const SHRINK_MAX: i64 = 6;
 /// Coarsening stops if the next graph would keep more than this part of the vertices.
 const SHRINK_MIN: f64 = 0.93;
-/// Greatest load of a cluster, as a multiple of its share of the coarsest graph.
+/// Greatest load of a cluster, as a multiple of the average load in the coarsest graph.
 const SLACK: f64 = 1.5;
-/// Visits of each vertex on each level in [`clusters`], which needs no partition.
+/// Greatest number of visits of each vertex on each level in [`clusters`].
 const CLUSTER_ROUNDS: usize = 3;
 /// Greatest number of levels, for graphs that shrink ever more slowly.
 const LEVELS_MAX: usize = 40;
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn vertices_without_edges_and_stars_shrink_too() {
+    fn stars_and_vertices_without_edges_are_coarsened() {
         let star: Vec<_> = (1..500).map(|v| (0, v, 1)).collect();
         let graph = Graph::new(&[1; 1000], &star).unwrap();
         let problem = Problem { graph, ties: Vec::new() };

@@ -70,7 +70,7 @@ pub enum GraphError {
     /// An edge ends at a vertex that does not exist.
     #[error("edge {edge} leads from {from} to {to}, but there are {vertices} vertices")]
     NoSuchVertex {
-        /// Position of the edge.
+        /// Position of the edge in the list.
         edge: usize,
         /// One end.
         from: u32,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_refused_with_its_place() {
+    fn missing_vertices_and_excessive_weights_are_refused() {
         assert_eq!(
             Graph::new(&[1, 1], &[(0, 1, 1), (0, 2, 1)]),
             Err(GraphError::NoSuchVertex { edge: 1, from: 0, to: 2, vertices: 2 })

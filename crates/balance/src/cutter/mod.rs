@@ -1,9 +1,10 @@
 //! A multilevel partitioner: cuts a graph into parts of given shares so that little edge weight is
 //! cut and few vertices move.
 //!
-//! It has 64-bit weights, shares that are any real numbers, homes to which vertices are tied, an
-//! imbalance within the tolerance wherever that is possible, and seeded dice. [`Cutter`] holds the
-//! parameters; [`Cutter::cut`] and [`Cutter::recut`] cut a graph.
+//! Weights have 64 bits, shares are any non-negative numbers, vertices can be tied to homes, and
+//! dice are seeded. The imbalance is within the tolerance unless no such cut is found
+//! ([`Cut::obstacle`]). [`Cutter`] holds the parameters; [`Cutter::cut`] and [`Cutter::recut`] cut
+//! a graph.
 //!
 //! - `graph.rs`, `tie.rs`: the input. `targets.rs`: targets and limits of the parts' loads.
 //! - `cluster.rs`, `coarsen.rs`: smaller graphs. `bisect.rs`, `side.rs`, `recursive.rs`: the first
@@ -64,7 +65,7 @@ pub struct Cut {
     pub obstacle: Option<Obstacle>,
 }
 
-/// Why a graph was not cut. Nothing was changed.
+/// Why a graph was not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum CutError {
     /// There are no parts, or none has a share.
@@ -121,15 +122,15 @@ impl<'a> Cutter<'a> {
         Self { shares, tolerance: 0.03, ties: &[], v_cycles: 0, seed: 0 }
     }
 
-    /// Sets the part of its share by which a part's load may exceed the share. At least 0. A limit
-    /// is never less than the share rounded up.
+    /// Sets the fraction of its share by which a part's load may exceed the share: a finite number
+    /// of at least 0. A limit is never less than the share rounded up.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Sets the homes of all vertices.
+    /// Sets the home and the pull of each vertex; an empty list sets none.
     #[must_use]
     pub fn ties(mut self, ties: &'a [Tie]) -> Self {
         self.ties = ties;

@@ -115,7 +115,8 @@ fn effort(problem: &Problem) -> Effort {
 /// bisections.
 const RENAMED_MAX: usize = 2048;
 
-/// Gives each part the name of the home of most of its vertices, if it fits there.
+/// Renames parts so that as much weight of pulls as possible is satisfied. A part may get another
+/// name only if the targets of the two are close.
 fn rename(problem: &Problem, bounds: &Bounds, part: Vec<u32>) -> Vec<u32> {
     let parts = bounds.limits.len();
     if problem.ties.iter().all(|tie| tie.pull == 0) || !(2..=RENAMED_MAX).contains(&parts) {

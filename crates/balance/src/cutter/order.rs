@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_names_every_number_once() {
+    fn an_order_contains_every_number_once() {
         let mut order = random_order(&mut Dice::new(1), 1000);
         assert_ne!(order[..3], [0, 1, 2]);
 

@@ -1,14 +1,14 @@
 //! Brings overfull parts under their limits at the least cost, and if necessary at any cost.
 //!
 //! First, single vertices move where that costs least per load (as in KaMinPar); then pairs are
-//! exchanged; then the overfull parts and as few others as possible are emptied and packed again,
-//! heaviest first.
+//! exchanged; then the overfull parts and some others are emptied, and their vertices are packed
+//! again, heaviest first.
 
 use super::heap::GainHeap;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// Number of exchanges per part after which the part is packed again.
+/// Greatest number of exchanges per part.
 const EXCHANGES_MAX: usize = 64;
 /// Greatest number of vertices of a part that are tried in an exchange. In a larger part, every
 /// n-th vertex in order of load is tried.
@@ -43,8 +43,8 @@ pub(super) fn shed(state: &mut State<'_>) {
     }
 }
 
-/// Returns the best part with room: one of the neighbours' parts or the home if possible, otherwise
-/// the emptiest.
+/// Returns the gain of the best move, and the part: one of the neighbours' parts or the home if one
+/// has room, otherwise the part with most room.
 fn anywhere(state: &mut State<'_>, vertex: u32) -> Option<(i64, u32)> {
     let load = state.problem.graph.load(vertex);
     if state.problem.is_fixed(vertex) || load == 0 {

@@ -32,8 +32,8 @@ struct Recursion<'a> {
 }
 
 impl Recursion<'_> {
-    /// Assigns the vertices of `problem`, which are `names` in the whole graph, to the parts of a
-    /// range.
+    /// Assigns the vertices of `problem`, whose numbers in the whole graph are `names`, to the
+    /// parts of a range.
     fn split(&mut self, problem: &Problem, names: &[u32], parts: Range<usize>) {
         if parts.len() <= 1 || names.is_empty() {
             for &name in names {
@@ -94,7 +94,7 @@ fn problem_of_sides(problem: &Problem, parts: &Range<usize>, middle: usize) -> P
     Problem { graph: problem.graph.clone(), ties: problem.ties.iter().map(side_tie).collect() }
 }
 
-/// Returns the graph of one side, and the names of its vertices in the whole graph.
+/// Returns the graph of one side, and the numbers of its vertices in the whole graph.
 fn part_of(problem: &Problem, names: &[u32], side: &[u32], number: u32) -> (Problem, Vec<u32>) {
     let vertices: Vec<u32> =
         (0..side.len() as u32).filter(|&vertex| side[vertex as usize] == number).collect();

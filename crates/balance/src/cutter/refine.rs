@@ -12,9 +12,9 @@ use gridspan_topology::dice::Dice;
 /// Effort for a graph of some size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// Rounds in which each vertex moves where it gains.
+    /// Greatest number of rounds in which each vertex moves where it gains.
     pub(super) greedy_rounds: usize,
-    /// Rounds of local searches.
+    /// Greatest number of rounds of local searches.
     pub(super) search_rounds: usize,
     /// Number of moves without success that end a search.
     pub(super) patience: usize,
@@ -90,9 +90,9 @@ struct Search {
     target: Vec<u32>,
     moves: Vec<(u32, u32)>,
     patience: usize,
-    /// Number of edges at which this round may still look. Where borders are short, it is never
-    /// used up; in graphs with hubs nearly every vertex is at the border, and searches from all of
-    /// them would cost far more than they gain.
+    /// Number of edges at which this round may still look. Where borders are short, the number is
+    /// never used up; in graphs with hubs nearly every vertex is at the border, and searches from
+    /// all of them would cost far more than they gain.
     looks: usize,
 }
 
@@ -104,7 +104,8 @@ impl Search {
             .filter(|&v| state.is_border(v) || state.problem.tie(v).pull > 0)
             .filter(|&v| self.may_move(state, v))
             .collect();
-        // Neighbours in memory are neighbours in the graph, so runs of them begin well together.
+        // Vertices with close numbers are often neighbours, so a run of them is a good set of
+        // seeds.
         for run in seeds.chunks_mut(SEEDS) {
             dice.shuffle(run);
         }

@@ -4,7 +4,7 @@
 /// if the part gets the name, or `None` if it must not get it; every part may keep its own name.
 ///
 /// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
-/// the parts); beyond, names go to the largest values first.
+/// the parts); with more parts, the largest values are assigned first.
 pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_where_most_is_kept_in_all() {
+    fn the_exact_method_keeps_the_greatest_total_weight() {
         // The first part has most of name 0, but giving it to the second keeps more.
         let kept = [[10, 9, 0], [8, 0, 0], [0, 0, 1]];
         let kept: Vec<Vec<_>> =

@@ -15,8 +15,8 @@ pub(super) struct Sides<'a> {
     pub(super) loads: [i64; 2],
     /// Load that each side should not exceed.
     pub(super) limits: [i64; 2],
-    /// Greatest load of each side during a pass: looser than the limit of the cut, so that two
-    /// vertices can change places.
+    /// Greatest load to which a move may fill each side: at least its limit, so that two vertices
+    /// can change places.
     most: [i64; 2],
     cost: i64,
 }
@@ -27,7 +27,7 @@ pub(super) struct SideRank {
     /// Load beyond the limits.
     pub(super) excess: i64,
     pub(super) cost: i64,
-    /// Difference between the sides' remaining room; less is better among equals.
+    /// Difference between the sides' remaining room.
     pub(super) unevenness: u64,
 }
 
@@ -159,8 +159,8 @@ impl<'a> Sides<'a> {
         self.side[vertex as usize] = 1 - from as u32;
     }
 
-    /// Updates the gains of the neighbours of a vertex that has moved: moving to its new side gains
-    /// more.
+    /// Updates the gains of the neighbours of a vertex that has moved: their moves to its new side
+    /// gain more, and moves away from it gain less.
     fn tell_neighbours(&self, vertex: u32, is_moved: &[bool], heaps: &mut [GainHeap; 2]) {
         let to = self.side[vertex as usize];
         for (end, weight) in self.problem.graph.neighbours(vertex) {

@@ -84,10 +84,10 @@ fn tabu(state: &mut State<'_>, dice: &mut Dice) {
     (0..).zip(&kept).for_each(|(vertex, &to)| state.shift(vertex, to));
 }
 
-/// Weights that tie each vertex to each part, and each pair of vertices.
+/// The weights between each vertex and each part, and between each pair of vertices.
 struct Table {
     parts: usize,
-    /// Edges into each part and the pull home, with one row per vertex.
+    /// Weight of the edges into each part and the pull home, with one row per vertex.
     hold: Vec<i64>,
     /// Weight of the edge of each pair.
     edges: Vec<i64>,
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_change_is_the_best_of_all() {
+    fn the_best_change_agrees_with_an_exhaustive_search() {
         let mut dice = Dice::new(1);
         for _ in 0..200 {
             let parts = 2 + dice.below(3);

@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_up_to_date_is_what_counting_again_finds(
+        fn updated_costs_and_borders_agree_with_a_recount(
             edges in prop::collection::vec((0..12_u32, 0..12_u32, 1..9_u64), 0..40),
             homes in prop::collection::vec((0..3_u32, 0..5_u64), 12),
             moves in prop::collection::vec((0..12_u32, 0..3_u32), 0..30),

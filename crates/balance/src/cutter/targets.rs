@@ -18,13 +18,14 @@ pub(super) struct Bounds {
 /// Why some part must exceed the tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The load of one vertex exceeds the limit of every part.
+    /// The load of one vertex exceeds the limit of every part that has no fixed vertex and no
+    /// heavier one.
     HeavyVertex {
         /// The heaviest such vertex.
         vertex: u32,
         /// Its load.
         load: i64,
-        /// Greatest load of a part.
+        /// The greatest of these limits.
         limit: i64,
     },
     /// The load fixed in a part exceeds its limit.
@@ -104,8 +105,8 @@ pub(super) fn bounds(
 
 /// Returns the limits, raised in proportion if the vertices are too large to fit; for example, nine
 /// vertices of load 1 do not fit into four parts of 2.3. They are raised to the result of packing
-/// the vertices, heaviest first, each into the part that is then filled least (R. L. Graham,
-/// "Bounds on multiprocessing timing anomalies", 1969).
+/// the vertices, heaviest first, each into the part that is then filled least in proportion to its
+/// target (R. L. Graham, "Bounds on multiprocessing timing anomalies", 1969).
 fn reachable(
     problem: &Problem,
     filled: &Filled<'_>,
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_targets_with_tolerance_but_hold_a_share_of_equal_vertices() {
+    fn limits_include_the_tolerance_and_hold_a_share_of_equal_vertices() {
         let (bounds, placed) = bounds(&problem(&[1; 10], vec![]), &[0.5, 0.25, 0.25], 0.03, &[]);
 
         assert_eq!(bounds.limits, [5, 3, 3]);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_what_vertices_as_large_as_these_need() {
+    fn limits_are_raised_if_large_vertices_do_not_fit() {
         let limits = |problem: &Problem| bounds(problem, &[0.25; 4], 0.03, &[]).0.limits;
 
         assert_eq!(limits(&problem(&[1000; 9], vec![])), [3000; 4]);
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_vertex_gets_a_part_of_its_own_and_the_others_share_the_rest() {
+    fn a_heavy_vertex_gets_a_separate_part_and_the_others_share_the_rest() {
         let (bounds, placed) =
             bounds(&problem(&[10, 1000, 10, 10], vec![]), &[0.5, 0.5], 0.03, &[]);
 
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_overfull_with_fixed_vertices_takes_nothing_more() {
+    fn a_part_overfull_with_fixed_vertices_takes_no_free_vertices() {
         let ties = vec![Tie::fixed(2), Tie::FREE, Tie::FREE];
         let (bounds, _) = bounds(&problem(&[80, 10, 10], ties), &[0.25, 0.25, 0.5], 0.03, &[]);
 

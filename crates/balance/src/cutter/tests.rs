@@ -12,7 +12,7 @@ fn dumbbell() -> Graph {
 }
 
 #[test]
-fn the_thinnest_place_is_cut() {
+fn the_lightest_edge_is_cut() {
     let cut = Cutter::new(2).cut(&dumbbell()).unwrap();
 
     assert_eq!(cut.weight, 1);
@@ -22,7 +22,7 @@ fn the_thinnest_place_is_cut() {
 
 #[test]
 fn leanmd_is_cut_along_planes() {
-    // 1296 is the planar cut.
+    // The planar cut has a weight of 1296.
     let graph = leanmd(6, 5).graph().unwrap();
 
     let cut = Cutter::new(2).v_cycles(2).seed(3).cut(&graph).unwrap();
@@ -31,7 +31,7 @@ fn leanmd_is_cut_along_planes() {
 }
 
 #[test]
-fn parts_get_their_shares_however_these_are_written() {
+fn parts_get_their_shares_at_any_scale_of_the_shares() {
     let graph = triangulation(60, 5).graph().unwrap();
     for scale in [1e-300, 1.0, 1e300] {
         let shares = [0.5, 0.3, 0.2].map(|share| share * scale);
@@ -64,7 +64,7 @@ fn many_parts_of_uneven_objects_keep_the_tolerance() {
 }
 
 #[test]
-fn a_vertex_heavier_than_the_tolerance_is_named_and_the_others_share_the_rest() {
+fn a_vertex_heavier_than_the_limit_is_named_and_the_others_share_the_rest() {
     let mut loads = vec![10_u64; 90];
     loads[17] = 1000;
     let graph = Graph::new(&loads, &[]).unwrap();
@@ -80,7 +80,7 @@ fn a_vertex_heavier_than_the_tolerance_is_named_and_the_others_share_the_rest() 
 }
 
 #[test]
-fn weights_that_add_up_to_two_to_the_62_are_balanced_and_cut_as_others() {
+fn weights_up_to_the_greatest_sum_are_balanced_and_cut_well() {
     let small = grid_2d(24, 24);
     let load = (1_u64 << 62) / 576;
     let weight = (1_u64 << 62) / small.edges.len() as u64;
@@ -94,7 +94,7 @@ fn weights_that_add_up_to_two_to_the_62_are_balanced_and_cut_as_others() {
 }
 
 #[test]
-fn one_edge_of_all_the_weight_is_not_cut() {
+fn a_single_edge_of_the_greatest_weight_is_not_cut() {
     let graph = Graph::new(&[1; 64], &[(3, 40, 1 << 62)]).unwrap();
 
     let cut = Cutter::new(4).cut(&graph).unwrap();
@@ -104,7 +104,7 @@ fn one_edge_of_all_the_weight_is_not_cut() {
 }
 
 #[test]
-fn without_loads_or_edges_numbers_are_balanced() {
+fn without_loads_the_numbers_of_vertices_are_balanced() {
     let graph = Graph::new(&[0; 1000], &[]).unwrap();
 
     let cut = Cutter::new(7).cut(&graph).unwrap();
@@ -114,7 +114,7 @@ fn without_loads_or_edges_numbers_are_balanced() {
 }
 
 #[test]
-fn little_moves_when_little_changed() {
+fn few_vertices_move_when_few_loads_change() {
     let graph = geometric(5000, 8.0, 7).graph().unwrap();
     let first = Cutter::new(16).cut(&graph).unwrap();
     let loads: Vec<u64> = (0..5000).map(|v| 1000 + if v < 600 { 150 } else { 0 }).collect();
@@ -144,7 +144,7 @@ fn parts_are_named_after_the_homes_of_their_vertices() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let graph = dumbbell();
     let refusal = |cutter: Cutter<'_>| cutter.cut(&graph).unwrap_err();
 
@@ -162,7 +162,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_path_is_cut_at_its_lightest_place() {
+fn a_path_is_cut_at_its_lightest_edge() {
     let graph = Graph::new(&[1; 4], &[(0, 1, 2), (1, 2, 1), (2, 3, 1)]).unwrap();
     for seed in 0..20 {
         assert_eq!(Cutter::new(2).seed(seed).cut(&graph).unwrap().weight, 1);
@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn small_graphs_of_equal_vertices_are_cut_as_well_as_trying_everything_finds(
+    fn small_graphs_of_equal_vertices_are_cut_optimally(
         vertices in 3..9_u32,
         parts in 2..4_u32,
         edges in prop::collection::vec((0..8_u32, 0..8_u32, 1..20_u64), 2..20),
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn weights_in_another_unit_are_cut_alike(
+    fn scaling_all_edge_weights_does_not_change_the_cut(
         loads in prop::collection::vec(1..50_u64, 70..200),
         edges in prop::collection::vec((0..70_u32, 0..70_u32, 1..1000_u64), 100..300),
         start in prop::collection::vec(0..5_u32, 200),
@@ -256,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn every_cut_is_valid_repeats_itself_and_moves_nothing_fixed(case in cases()) {
+    fn every_cut_is_valid_and_reproducible_and_keeps_fixed_vertices(case in cases()) {
         let (loads, edges, shares, ties, start, seed) = case;
         let graph = Graph::new(&loads, &edges).unwrap();
         let cutter = Cutter::with_shares(shares.clone()).ties(&ties).seed(seed).v_cycles(1);
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn a_balance_that_is_surely_possible_is_reached(
+    fn a_balance_that_packing_reaches_is_reached(
         loads in prop::collection::vec(1..=30_u64, 200..400),
         start in prop::collection::vec(0..4_u32, 400),
         edges in prop::collection::vec((0..200_u32, 0..200_u32, 0..50_u64), 0..600),

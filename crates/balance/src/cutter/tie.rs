@@ -1,4 +1,4 @@
-//! Ties of a vertex to a part: the cost of leaving it, or that it must not leave.
+//! The tie of a vertex to its home part: the cost of leaving, or that the vertex must not leave.
 
 use super::graph::Graph;
 
@@ -14,7 +14,7 @@ pub struct Tie {
 impl Tie {
     /// Pull of a vertex that must be in its home part.
     pub const FIXED: u64 = u64::MAX;
-    /// The vertex may be anywhere.
+    /// Tie of a vertex that may be in any part at no cost.
     pub const FREE: Self = Self { home: 0, pull: 0 };
 
     /// Creates a tie that fixes a vertex to `home`.
@@ -28,8 +28,7 @@ impl Tie {
         self.pull == Self::FIXED
     }
 
-    /// Returns the cost saved by being in `part`; 0 for a fixed vertex, for which it is never
-    /// called.
+    /// Returns the cost saved by being in `part`; 0 for a fixed vertex.
     #[inline]
     pub(super) const fn worth_in(self, part: u32) -> i64 {
         if self.home == part && !self.is_fixed() { self.pull as i64 } else { 0 }

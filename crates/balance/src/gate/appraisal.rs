@@ -1,4 +1,4 @@
-//! The gain of a plan and the bytes that it would move, as the gate and reports need them.
+//! The gain of a plan and the bytes that it would move, for the gate and for reports.
 
 use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
@@ -17,7 +17,7 @@ pub struct Appraisal {
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
     /// The part of `bytes_inside` that the busiest node would send or receive. Of the bytes that
-    /// move inside a node, only a fraction counts.
+    /// move inside a node, an eighth counts.
     pub bytes_busiest: u64,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
@@ -78,8 +78,8 @@ struct Transfers<'a> {
     layout: &'a Layout,
     inside: u64,
     between: u64,
-    /// For each node, the bytes that it would send to other nodes of its site and receive from
-    /// them.
+    /// For each node, the bytes that it would send and receive inside its site. Bytes that move
+    /// inside a node count for [`COPYING`] times less.
     nodes: BTreeMap<NodeId, (u64, u64)>,
 }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_apart_by_whether_they_change_their_site() {
+    fn bytes_inside_sites_and_between_sites_are_counted_separately() {
         // PEs 0 and 1 are one site; every actor has 1,000 bytes.
         let snapshot = snapshot(&[0, 0, 0, 0]);
         let plan = plan(&[(0, 0, 1), (1, 0, 2), (2, 0, 3)]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_passes_if_the_work_of_others_is_its_cause() {
+    fn a_gain_is_passing_if_foreign_load_is_its_cause() {
         let is_passing = |pes: &[u32], background_ms| {
             let mut snapshot = snapshot(pes);
             snapshot.edges.clear();
@@ -155,7 +155,7 @@ mod tests {
         };
 
         assert!(is_passing(&[0, 2, 3, 3], 100), "only others slow PE 0");
-        assert!(!is_passing(&[0, 0, 0, 0], 1), "it has everything");
+        assert!(!is_passing(&[0, 0, 0, 0], 1), "PE 0 has all the work");
         assert!(!is_passing(&[0, 0, 0, 0], 0));
     }
 }

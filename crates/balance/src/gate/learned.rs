@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learned {
-    /// Part of predicted gains that was realised.
+    /// Part of predicted gains that was realised, as a running average.
     trust: Option<f64>,
     /// Predicted gains of plans, as a part of the greatest possible gains.
     attained: Option<f64>,
@@ -14,18 +14,18 @@ pub(super) struct Learned {
     episodes: Vec<Duration>,
     /// Cost of plans as a multiple of their estimate.
     cost_factor: Option<f64>,
-    /// Seconds of the last step, unless actors have moved since. The next field is the usual
-    /// relative difference between two steps.
+    /// Seconds of the last step, unless actors have moved since.
     last_step: Option<f64>,
+    /// Usual relative difference between two steps.
     noise: f64,
 }
 
 /// Weight of the newest value in each running average.
 const NEWS: f64 = 0.4;
-/// Assumed value of `attained` before any plan was made: no placement avoids the other half, the
-/// work for messages.
+/// Assumed value of `attained` before any plan was made. The other half stands for the work for
+/// messages, which no placement avoids.
 const ATTAINED_FIRST: f64 = 0.5;
-/// Least trust.
+/// Least value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;
 /// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
 /// alone. Otherwise no plan of a small gain could pass again, and the gate could not learn from
@@ -119,7 +119,8 @@ impl Learned {
         (!longer.is_empty()).then(|| sum / longer.len() as u32)
     }
 
-    /// Returns the part of the cost that must have been lost before a plan passes.
+    /// Returns the part of the cost that must have been lost before a plan passes whose cause is
+    /// likely to pass.
     pub(super) fn wait(&self, config: &GateConfig) -> f64 {
         if self.episodes.len() < 2 { config.wait } else { config.wait_when_known }
     }

@@ -1,24 +1,28 @@
 //! Decides whether a plan is worth carrying out, and judges afterwards whether it was.
 //!
 //! Balancing must never make a job slower. The [`Gate`] stands between a strategy and the runtime
-//! that moves actors. Its rules are numbered.
+//! that moves actors. Its rules have the numbers 2 to 5. Rule 1 (measure work and speed, not load
+//! averages) and rule 6 (choose the target that is least loaded in the long run) concern snapshots
+//! and strategies.
 //!
 //! Start: the gate has seen nothing, trusts predictions in full, and requires the longest wait.
 //! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. The plan passes if
-//! (2) the predicted gain is above noise, (3) the gain over the time for which its cause is
-//! expected to last is well above the cost of moving, (4) enough time has been lost by not moving
-//! that even a wrong decision at most adds half to the loss (ski rental), and (5) the cost of
-//! balancing that has not been recovered stays a small part of the job (a budget of regret), or the
-//! gain is large, exceeds the cost at stake, and no plan was a mistake so far. Then the runtime
-//! moves actors, reports the cost to [`Gate::carried_out`], and reports the steps that follow to
-//! [`Gate::observe`]. Failure: if steps became slower by more than their usual variation (half of
-//! them take longer than three quarters of the steps before the plan), the gate asks for the plan
-//! to be undone ([`Plan::inverse`](crate::Plan::inverse)), and waits longer after each such
-//! mistake. The part of predicted gains that was realised discounts later predictions, and the cost
-//! of past plans scales the expected cost of later ones.
 //!
-//! Rule 1 (measure work and speed, not load averages) and rule 6 (choose the target that is least
-//! loaded in the long run) concern snapshots and strategies.
+//! - (2) the predicted gain is above noise,
+//! - (3) the gain over the time for which its cause is expected to last is well above the cost of
+//!   moving,
+//! - (4) its cause is not likely to pass, or a part of the cost of moving has already been lost by
+//!   not moving (ski rental), and
+//! - (5) the cost of balancing that has not been recovered stays a small part of the job (a budget
+//!   of regret), or the gain is large, is expected to save more than the cost at stake, and no plan
+//!   has been a mistake since the last good one.
+//!
+//! Then the runtime moves actors, reports the cost to [`Gate::carried_out`] or [`Gate::made_way`],
+//! and reports the steps that follow to [`Gate::observe`]. Failure: if steps became slower by more
+//! than their usual variation, and half of them take longer than three quarters of the steps before
+//! the plan, the gate asks for the plan to be undone ([`Plan::inverse`](crate::Plan::inverse)), and
+//! waits longer after each mistake in a row. The part of predicted gains that was realised
+//! discounts later predictions, and the cost of past plans scales the expected cost of later ones.
 
 mod appraisal;
 mod learned;
@@ -38,8 +42,8 @@ use std::time::Duration;
 pub struct Gate {
     config: GateConfig,
     learned: Learned,
-    /// Time since which plans with a gain have been proposed without pause, and time of the last
-    /// one.
+    /// Beginning of the present episode, in which each proposal has had a gain, and time of its
+    /// last proposal.
     episode: Option<(Time, Time)>,
     /// Time lost in this episode by not moving.
     lost: Duration,
@@ -50,6 +54,7 @@ pub struct Gate {
     passed: Option<Passed>,
     /// Time before which no plan passes.
     not_before: Time,
+    /// Number of mistakes in a row.
     mistakes: u32,
 }
 
@@ -67,23 +72,24 @@ struct Passed {
     carried_out: Option<Time>,
     /// Upper bound of the time that the job lost, if it continued while actors moved.
     pause: Option<Duration>,
-    /// Whether the messages under way when actors moved have arrived.
+    /// Whether the first observation after the moves is over.
     is_settled: bool,
     after: StepTimes,
 }
 
-/// Number of steps that outweigh the first step after a move. Messages that were under way still
-/// arrive in that step.
+/// The first observation after a move counts only if it has at least this number of steps: messages
+/// that were under way still arrive in it.
 const SETTLED: f64 = 4.0;
-/// Number of steps that always suffices to judge a plan.
+/// Number of usual steps after which a plan has been watched for long enough.
 const ENOUGH_STEPS: u32 = 50;
-/// After a mistake no plan passes for this multiple of the time for which the plan was in effect.
+/// Upper limit of the pause after a mistake, before it is doubled, as a multiple of the time for
+/// which the plan was in effect.
 const IN_EFFECT: u32 = 10;
 /// Steps count as slower if they are longer by more than this multiple of their usual variation.
 const NOISE: f64 = 2.0;
 
 impl Gate {
-    /// A gate that has seen nothing.
+    /// Creates a gate that has seen nothing.
     pub fn new(config: GateConfig) -> Self {
         Self {
             config,
@@ -98,8 +104,8 @@ impl Gate {
         }
     }
 
-    /// Returns whether a plan should be carried out. Call it with each proposed plan, also with
-    /// those that have no gain: they end the episode.
+    /// Returns whether a plan should be carried out, and records a plan that passes. Call it with
+    /// each proposed plan, also with those that have no gain: they end the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.config.cost(proposal);
         let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
@@ -188,8 +194,9 @@ impl Gate {
         self.learned.attains(gain, best);
     }
 
-    /// Returns whether a plan may put more than the budget at stake: if its gain is large and no
-    /// plan has been a mistake.
+    /// Returns whether a plan may put more than the budget at stake: its gain is large, it is
+    /// expected to save more than `return_min` times the cost at stake, and no plan has been a
+    /// mistake since the last good one.
     fn is_worth_it(&self, proposal: &Proposal, expected: Duration, at_stake: Duration) -> bool {
         let returned = expected.as_secs_f64() > self.config.return_min * at_stake.as_secs_f64();
         self.mistakes == 0 && proposal.gain() >= self.config.gain_large && returned
@@ -232,6 +239,8 @@ impl Gate {
     }
 
     /// Records that the job made `steps` steps in `time` while the plan was made and actors moved.
+    /// The plan's cost is the time lost compared with the steps before, but at most the time that
+    /// moving took.
     pub fn made_way(&mut self, time: Duration, steps: f64) {
         let Some(passed) = &mut self.passed else { return };
         let Some(pause) = passed.pause.take() else { return };
@@ -247,7 +256,7 @@ impl Gate {
     }
 
     /// Records that `steps` steps took `time` together. Returns the outcome of the last plan once
-    /// enough steps have been seen.
+    /// its steps have been watched for long enough.
     pub fn observe(&mut self, now: Time, time: Duration, steps: f64) -> Option<Outcome> {
         let passed = self.passed.as_mut()?;
         let begin = passed.carried_out?;
@@ -321,7 +330,8 @@ impl Gate {
     }
 }
 
-/// Returns a multiple of a duration, or the longest duration if it does not fit or is not a number.
+/// Returns `factor` times a duration, or the longest duration if the product does not fit. A
+/// negative factor or NaN counts as 0.
 fn part_of(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor.max(0.0)).unwrap_or(Duration::MAX)
 }

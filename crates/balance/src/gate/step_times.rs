@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bursts_are_joined_and_long_pauses_with_few_steps_say_little() {
+    fn bursts_are_joined_and_long_pauses_with_few_steps_have_little_weight() {
         let mut times = StepTimes::default();
         // Steps of 0.5 s, measured in pieces of 0.25 s; a step ends in every second piece.
         for _ in 0..20 {

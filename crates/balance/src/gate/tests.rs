@@ -37,7 +37,7 @@ fn a_plan_that_pays_passes_at_once_and_one_at_a_time() {
 }
 
 #[test]
-fn noise_and_what_does_not_pay_are_refused() {
+fn noise_and_plans_that_do_not_pay_are_refused() {
     let refusal = |change: fn(&mut Proposal)| {
         let mut proposal = proposal(10, 1000, 900);
         change(&mut proposal);
@@ -56,13 +56,13 @@ fn noise_and_what_does_not_pay_are_refused() {
         p.remaining = Some(SECOND * 500);
     });
     assert!(matches!(heavy, Refusal::DoesNotPay { cost, .. } if cost > SECOND * 79));
-    // It would save 100 s, but costs 40 s, more than 3 % of the job if it were a mistake.
+    // The plan would save 100 s, but costs 40 s, more than 3 % of the job if it were a mistake.
     let risky = refusal(|p| p.pause = Some(SECOND * 40));
     assert!(matches!(risky, Refusal::OverBudget { .. }));
 }
 
 #[test]
-fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
+fn actors_leave_a_passing_load_only_once_half_of_the_cost_is_lost() {
     let mut gate = gate();
     let passing = |seconds| {
         let pause = Some(Duration::from_secs(2));
@@ -77,7 +77,7 @@ fn passing_loads_are_fled_only_when_half_of_the_cost_was_lost() {
 }
 
 #[test]
-fn time_without_measurements_is_not_lost() {
+fn time_without_measurements_does_not_count_as_lost() {
     let mut gate = gate();
     let passing = |seconds| {
         let pause = Some(Duration::from_secs(2));
@@ -113,7 +113,7 @@ fn a_small_gain_passes_again_some_time_after_a_mistake() {
 }
 
 #[test]
-fn a_plan_that_made_things_worse_is_to_be_undone_and_makes_the_gate_careful() {
+fn a_plan_that_made_steps_longer_should_be_undone_and_lowers_trust() {
     let mut gate = gate();
     assert!(matches!(gate.consider(&proposal(10, 100, 80)), Verdict::Pass { .. }));
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
@@ -131,7 +131,7 @@ fn a_plan_that_made_things_worse_is_to_be_undone_and_makes_the_gate_careful() {
 }
 
 #[test]
-fn a_plan_that_came_true_keeps_trust() {
+fn a_plan_whose_gain_is_realised_keeps_the_trust() {
     let mut gate = gate();
     gate.consider(&proposal(10, 100, 80));
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
@@ -188,7 +188,7 @@ proptest! {
 }
 
 #[test]
-fn extreme_times_are_refused_or_passed_but_never_a_panic() {
+fn extreme_times_cause_no_panic() {
     let huge = Proposal {
         remaining: Some(Duration::MAX),
         pause: Some(Duration::MAX),
@@ -201,7 +201,7 @@ fn extreme_times_are_refused_or_passed_but_never_a_panic() {
 }
 
 #[test]
-fn steps_that_differ_anyway_are_no_reason_to_undo() {
+fn the_usual_variation_of_steps_is_no_reason_to_undo() {
     let outcome = |usual: [u64; 6]| {
         let mut gate = gate();
         for (at, step_ms) in usual.into_iter().enumerate() {
@@ -217,7 +217,7 @@ fn steps_that_differ_anyway_are_no_reason_to_undo() {
 }
 
 #[test]
-fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
+fn a_plan_is_watched_for_as_long_as_the_window_before_it() {
     let mut gate = gate();
     gate.consider(&Proposal { window: SECOND, ..proposal(10, 100, 0) });
     gate.carried_out(Time::ZERO + SECOND * 10, SECOND / 10);
@@ -229,7 +229,7 @@ fn a_plan_is_watched_as_long_as_the_steps_before_it_were() {
 }
 
 #[test]
-fn what_plans_have_cost_scales_what_later_ones_should() {
+fn the_cost_of_past_plans_scales_the_expected_cost_of_later_ones() {
     let mut gate = gate();
     // The plan is expected to cost 11 ms: 1 ms for any plan, and 10 ms for its bytes. It costs 55
     // ms.
@@ -255,7 +255,7 @@ fn planning_waits_while_it_has_cost_more_than_its_part_of_the_job() {
 }
 
 #[test]
-fn no_plan_is_made_that_costs_more_than_the_best_there_could_be_saves() {
+fn no_plan_is_made_if_planning_costs_more_than_the_best_plan_saves() {
     let mut gate = gate();
     // The best plan saves a fifth of the time, and a job that has run for 1 s is expected to run
     // for 1 s more.

@@ -23,8 +23,8 @@ pub struct GateConfig {
     pub planning_max: f64,
     /// Rule 5: least gain, as a part of a step, that counts as large. Default 0.25.
     pub gain_large: f64,
-    /// Rule 5: a large gain may exceed the budget if it brings this multiple of the cost at stake.
-    /// Default 1.
+    /// Rule 5: a plan of a large gain may exceed the budget if it saves more than this multiple of
+    /// the cost at stake. Default 1.
     pub return_min: f64,
     /// Cost of any plan, even if little moves. Default 1 ms.
     pub fixed_cost: Duration,
@@ -137,7 +137,7 @@ pub enum Refusal {
     StillJudging,
     /// The gain is within the noise (rule 2).
     TooLittle {
-        /// Part of a step that would be saved, discounted by how far earlier predictions came true.
+        /// Part of a step that would be saved, multiplied by the trust in predictions.
         gain: f64,
     },
     /// The plan would cost more than it brings (rule 3).
@@ -161,7 +161,7 @@ pub enum Refusal {
         /// Greatest cost allowed.
         budget: Duration,
     },
-    /// The last plan made things worse.
+    /// The last plan made steps longer.
     AfterMistake {
         /// Time from which plans may pass again.
         until: Time,

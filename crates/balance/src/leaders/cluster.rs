@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 
 /// Greatest factor by which the band about the cut shrinks from round to round.
 const SHRINK: usize = 8;
-/// Greatest number of edges that a leader reports for each vertex that it may have: the heaviest
-/// ones.
+/// For each vertex that it may have, a leader reports at most this number of edges inside its site
+/// and of edges to other sites: the heaviest ones.
 const EDGES_PER_VERTEX: usize = 32;
 
 /// Input of the clustering of a leader.
 pub(super) struct Clustering<'a> {
     pub(super) site: &'a SiteGraph,
-    /// Its vertices are the members, followed by the strangers.
+    /// Its vertices are the members, followed by the strangers (actors of other sites).
     pub(super) graph: &'a Graph,
     pub(super) pulls: &'a [u64],
     /// Target site of each member and stranger, from the round before.
@@ -35,12 +35,12 @@ pub(super) struct Numbering {
     pub(super) number: Vec<u32>,
     pub(super) vertices: Vec<CoarseVertex>,
     pub(super) is_finest: bool,
-    /// Number of members in vertices that may go elsewhere.
+    /// Number of members near the cut.
     band: usize,
     /// Number of rounds with single actors in the band. If too many actors are near the cut, they
     /// take turns in it.
     turns: usize,
-    /// Whether the top has received these vertices.
+    /// Whether these vertices have been sent to the top.
     pub(super) is_told: bool,
 }
 
@@ -109,7 +109,8 @@ impl Clustering<'_> {
         self.squeeze(band, number, count);
     }
 
-    /// Merges clusters with neighbouring numbers where there are still too many, as without edges.
+    /// If there are still too many clusters, as in graphs without edges, merges clusters of one
+    /// kind that have close numbers.
     fn squeeze(&self, band: &[u32], number: &mut [u32], count: &mut u32) {
         let mut surplus = (*count as usize).saturating_sub(self.most);
         if surplus == 0 {
@@ -159,7 +160,7 @@ impl Clustering<'_> {
         vertices
     }
 
-    /// Returns at most `most` members nearest to the cut, in order, and the number of members with
+    /// Returns at most `most` members nearest to the cut, by number, and the number of members with
     /// edges that are cut. Among equally near members, each turn begins with others.
     fn band(&self, most: usize, turns: usize) -> (Vec<u32>, usize) {
         let members = self.site.members.len();

@@ -3,9 +3,9 @@
 //! sites.
 //!
 //! It differs from `predict` in two points. For a cycle between two sites, it takes at each end the
-//! work of the busiest actor that talks to the other site, even if these two actors do not talk to
-//! each other. And it assumes that messages are handled in order of arrival. Where they are, the
-//! result may be longer than that of `predict`, but never shorter.
+//! work of the busiest actor that exchanges messages with the other site, even if these two actors
+//! send each other none. And it assumes that messages are handled in order of arrival. Where they
+//! are, the result may be longer than that of `predict`, but never shorter.
 
 use super::note::{SiteDuty, Terms};
 use crate::cost::{CostModel, Traffic};
@@ -69,8 +69,8 @@ impl Forecaster<'_> {
         if speed > 0.0 { work / steps / speed } else { 0.0 }
     }
 
-    /// Returns the longest cycle between two sites, or the longest transfer from one to another if
-    /// it takes longer.
+    /// Returns the seconds per step of the longest cycle between two sites, or of the longest
+    /// transfer from one to another if that is longer.
     fn between_sites(&self, duties: &[&SiteDuty], steps: f64) -> f64 {
         let standard = Hierarchy::from_layout(self.layout);
         let hierarchy = self.terms.hierarchy.as_ref().unwrap_or(&standard);

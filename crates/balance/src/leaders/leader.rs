@@ -29,13 +29,14 @@ pub struct Resettled {
 }
 
 /// The leader of a site in one rebalance. Create it from the measurements of the site, deliver the
-/// notes it returns, and pass it the notes of others. [`moves`](Self::moves) then returns the moves
-/// to its site and inside it, which should be carried out if the top decides so.
+/// [`Note`]s that it returns, and pass it the notes of others. [`moves`](Self::moves) then returns
+/// the moves to its site and inside it. They should be carried out if
+/// [`Balancer::decide_led`](crate::Balancer::decide_led) allows it.
 pub struct Leader {
     site: u32,
     layout: Layout,
     seed: u64,
-    /// This site's borders; `Some` until the borders of all others have arrived.
+    /// This site's borders; `Some` until the terms and the borders of all others have arrived.
     borders: Option<Borders>,
     heard: BTreeMap<u32, Border>,
     terms: Option<Box<Terms>>,
@@ -376,8 +377,8 @@ fn census(view: &SiteView, layout: &Layout) -> SiteReport {
 }
 
 impl Borders {
-    /// Returns the number of steps in the window by the edges inside the site, and the number of
-    /// these edges.
+    /// Returns the number of steps in the window, estimated from the edges inside the site, and the
+    /// number of these edges.
     fn rounds(&self) -> (u64, u64) {
         let edge = |&(from, to, messages, bytes): &(u32, u32, u64, u64)| Edge {
             from,

@@ -2,7 +2,7 @@
 //! graph.
 //!
 //! [`Leader`] decides for a site, and [`Top`] for all leaders; both are state machines that take
-//! and return [`Note`]s. [`LeaderCut`] runs all of them on one node, from a snapshot.
+//! and return messages ([`Note`]). [`LeaderCut`] runs all of them on one node, from a snapshot.
 //!
 //! **Start.** A leader receives the measurements of the PEs of its site ([`SiteView`]). It reports
 //! the speeds and loads of its PEs to the top, and sends to each other leader the messages between
@@ -15,8 +15,8 @@
 //! actor that this leader knows by name. It sends to the top its clusters, and the edges between
 //! them and to clusters of others. The top cuts this coarse graph over the sites, as `grid-cut`
 //! does in its first phase, and sends the target of each cluster. In the next round, all actors of
-//! a site that are far from the cut form one vertex per target site, which stays there, so that
-//! more vertices are left for those near it: the band about the cut (C. Chevalier, F. Pellegrini,
+//! a site that are far from the cut form one vertex per target site, which stays there. So more
+//! vertices are left for the actors near the cut, the *band* (C. Chevalier, F. Pellegrini,
 //! PT-Scotch, 2008). In the band, clusters become smaller with each round, and finally single
 //! actors.
 //!

@@ -1,4 +1,4 @@
-//! Notes between leaders and the top.
+//! Messages between leaders and the top.
 
 use crate::snapshot::speeds::Evidence;
 use crate::snapshot::{ActorKey, ActorLoad, PeLoad};
@@ -11,11 +11,11 @@ use std::time::Duration;
 pub struct SiteView {
     /// The site.
     pub site: SiteId,
-    /// Its PEs, in order.
+    /// The measurements of its PEs, in order.
     pub pes: Vec<PeLoad>,
     /// The actors that live there, in any order.
     pub members: Vec<LeaderActor>,
-    /// Messages that these have sent, in any order.
+    /// Messages that these actors have sent in the window, in any order.
     pub talks: Vec<SiteTalk>,
     /// Number of messages that the PEs have handled since the job began.
     pub handled: u64,
@@ -37,7 +37,7 @@ pub struct SiteTalk {
     pub from: ActorKey,
     /// The receiver.
     pub to: ActorKey,
-    /// The site where the receiver lives, as far as the sender's site knows.
+    /// The site where the receiver lives according to the sender's site.
     pub at: SiteId,
     /// Number of messages.
     pub messages: u64,
@@ -45,7 +45,7 @@ pub struct SiteTalk {
     pub bytes: u64,
 }
 
-/// A note from a leader or the top to another.
+/// A message of a leader or of the top.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// From each leader to each other: messages from its actors to the receiver's.
@@ -93,13 +93,15 @@ pub struct Border {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteReport {
     pub(crate) pes: Vec<PeLoad>,
-    /// Time that the actors on each PE have used.
+    /// Time that the actors on each PE have used in the window.
     pub(crate) loads: Vec<Duration>,
-    /// Number of steps in the window by the site's edges, and the number of these edges.
+    /// Number of steps in the window, estimated from the edges inside the site, and the number of
+    /// these edges.
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,
-    /// Comparison by its newcomers of the PEs that they left with their present ones.
+    /// Comparison, by the actors that have moved, of the PEs that they left with their present
+    /// ones.
     pub(crate) evidence: Evidence,
 }
 
@@ -112,7 +114,7 @@ pub struct Terms {
     pub(crate) shares: Vec<f64>,
     /// Factor by which each PE should have done more work than it did.
     pub(crate) pe_lag: Vec<f64>,
-    /// All work, in nanoseconds of an ordinary PE.
+    /// All work, in nanoseconds on a PE of speed 1.
     pub(crate) total: f64,
     /// Number of steps in the window.
     pub(crate) steps: u64,
@@ -125,7 +127,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns the work of an actor's load, in nanoseconds of an ordinary PE.
+    /// Returns the work of an actor's load, in nanoseconds on a PE of speed 1.
     pub(super) fn work(&self, load: &ActorLoad) -> u64 {
         let pe = load.pe.index();
         let speed = self.pes.get(pe).map_or(1.0, |pe| pe.speed);
@@ -134,8 +136,9 @@ impl Terms {
     }
 }
 
-/// Cluster numbers of the actors that two leaders know by name, in the order in which the names
-/// became known: the number plus one, or 0 for an unknown actor.
+/// Cluster numbers of the sender's actors that the receiver knows by name: first those in the
+/// border of the site with the lower number, then those in the border of the other site. Each is
+/// the number plus one, or 0 for an unknown actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterNumbers {
     pub(crate) round: u32,
@@ -171,7 +174,7 @@ impl Part {
 /// Actors that are placed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CoarseVertex {
-    /// Their work, in nanoseconds of an ordinary PE.
+    /// Their work, in nanoseconds on a PE of speed 1.
     pub(crate) work: u64,
     /// Weight of staying at their site.
     pub(crate) pull: u64,
@@ -198,8 +201,8 @@ pub struct Newcomer {
     pub(crate) talks: Vec<NewTalk>,
 }
 
-/// Messages between a newcomer and another actor. Messages from actors that will live at the same
-/// site are listed by their senders.
+/// Messages between a newcomer and another actor. Messages between actors that will live at one
+/// site are listed by their senders only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NewTalk {
     pub(crate) other: ActorKey,
@@ -216,17 +219,19 @@ pub(crate) struct NewTalk {
 pub struct Outlook {
     pub(crate) before: SiteDuty,
     pub(crate) after: SiteDuty,
-    /// Number of actors that would move to PEs of the site; then their bytes, by whether they come
-    /// from another site.
+    /// Number of actors that would move to PEs of the site.
     pub(crate) moves: u64,
+    /// Bytes of state of those that come from the site.
     pub(crate) bytes_inside: u64,
+    /// Bytes of state of those that come from other sites.
     pub(crate) bytes_between_sites: u64,
 }
 
-/// Work and traffic of a site in a window.
+/// Work and traffic of a site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SiteDuty {
-    /// For each PE, seconds of work of an ordinary PE, and messages to and from other PEs.
+    /// For each PE, its work in the window in seconds on a PE of speed 1, and the number of
+    /// messages to and from other PEs.
     pub(crate) pes: Vec<(f64, u64)>,
     /// Traffic between this site and others, by site.
     pub(crate) toward: Vec<Toward>,
@@ -236,14 +241,18 @@ pub(crate) struct SiteDuty {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Toward {
     pub(crate) site: u32,
-    /// Messages and bytes sent to that site.
+    /// Number of messages sent to that site in the window.
     pub(crate) messages: u64,
+    /// Total bytes of these messages.
     pub(crate) bytes: u64,
-    /// Whether an actor sends to that site, and receives from it, in at least every other step.
+    /// Whether an actor sends to that site in at least every other step.
     pub(crate) sends: bool,
+    /// Whether an actor receives from that site in at least every other step.
     pub(crate) receives: bool,
-    /// Greatest work of the border actors of a PE, of those PEs that talk to that site, in seconds.
+    /// Greatest work per step of the border actors of a PE that exchanges messages with that site,
+    /// in seconds on that PE.
     pub(crate) waiting: f64,
-    /// Greatest work of an actor that talks to that site, in seconds.
+    /// Greatest work per step of an actor that exchanges messages with that site, in seconds on its
+    /// PE.
     pub(crate) end: f64,
 }

@@ -49,7 +49,7 @@ impl Duty<'_> {
         SiteDuty { pes, toward: self.toward(&works, mapping, outer) }
     }
 
-    /// Returns a member's work in the window, in seconds of an ordinary PE.
+    /// Returns a member's work in the window, in seconds on a PE of speed 1.
     fn work(&self, member: &LeaderActor) -> f64 {
         let speed = self.terms.pes.get(member.load.pe.index()).map_or(1.0, |pe| pe.speed);
         member.load.load.as_secs_f64() * speed

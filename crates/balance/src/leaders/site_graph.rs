@@ -1,5 +1,5 @@
 //! The part of the object graph that a leader knows: the actors of its site, and the actors of
-//! other sites to which they talk.
+//! other sites with which they exchange messages.
 
 use super::note::{Border, LeaderActor, SiteTalk, SiteView};
 use crate::cutter::Graph;
@@ -14,17 +14,17 @@ pub(super) struct SiteGraph {
     pub(super) members: Vec<LeaderActor>,
     /// Actors of other sites: key and site.
     pub(super) strangers: Vec<(ActorKey, u32)>,
-    /// Each pair once: sender, receiver, messages, bytes. One of the two is a member.
+    /// Each pair once: sender, receiver, messages, bytes. At least one of the two is a member.
     pub(super) talks: Vec<(u32, u32, u64, u64)>,
-    /// Actors known by name between this site and each other.
+    /// For each other site, the actors that both sites know by name.
     pub(super) known: BTreeMap<u32, Known>,
 }
 
-/// Positions of actors, in the order in which their names became known: first those that the site
-/// with the lower number sent.
+/// Positions of actors: first those in the border of the site with the lower number, then those in
+/// the border of the other site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Members that the other site knows; `None` where it is mistaken.
+    /// Members that the other site knows; `None` for an actor that is not a member.
     pub(super) ours: Vec<Option<u32>>,
     /// Actors of the other site that are known here.
     pub(super) theirs: Vec<u32>,
@@ -74,7 +74,7 @@ impl Borders {
         let (empty, others) = (Border::default(), told.keys().chain(heard.keys()));
         for &other in others.collect::<std::collections::BTreeSet<_>>() {
             let [told, heard] = [&told, heard].map(|all| all.get(&other).unwrap_or(&empty));
-            // Both sites decide this alike, since both have both borders.
+            // Both sites decide this equally, since each has both borders.
             if !told.talks.is_empty() || !heard.talks.is_empty() {
                 graph.add(other, told, heard);
             }

@@ -36,7 +36,7 @@ fn carried_out(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
 }
 
 #[test]
-fn leaders_that_each_know_their_site_find_the_cut_of_molecules() {
+fn leaders_find_the_cut_of_molecules_without_the_whole_graph() {
     let snapshot = snapshot_of(&leanmd(6, 11), sites(2, 8), &by_hash(3240, 16));
     let strategy = LeaderCut::new(1).vertices(1024);
     let mut most = 0;
@@ -55,7 +55,7 @@ fn leaders_that_each_know_their_site_find_the_cut_of_molecules() {
 }
 
 #[test]
-fn a_good_placement_is_left_alone_and_drifting_loads_move_few() {
+fn a_good_placement_is_kept_and_drifting_loads_move_few_actors() {
     let place = by_hash(3240, 16);
     let first = snapshot_of(&leanmd(6, 12), sites(2, 8), &place);
     let placed = carried_out(&first, &LeaderCut::new(1).plan(&first));
@@ -71,7 +71,7 @@ fn a_good_placement_is_left_alone_and_drifting_loads_move_few() {
 }
 
 #[test]
-fn immovable_actors_stay_and_hold_their_friends() {
+fn immovable_actors_stay_and_keep_their_neighbours() {
     let mut snapshot = snapshot_of(&grid_2d(16, 16), sites(2, 2), &by_hash(256, 4));
     for (at, actor) in snapshot.actors.iter_mut().enumerate() {
         // Half of the first column is fixed in site 1, half of the last in site 0.
@@ -89,7 +89,7 @@ fn immovable_actors_stay_and_hold_their_friends() {
 }
 
 #[test]
-fn uneven_sites_get_what_they_can_do() {
+fn uneven_sites_get_work_in_proportion_to_their_speed() {
     let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![5])]);
     let snapshot = fixtures::uneven(layout);
 
@@ -152,7 +152,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn sums_of_sites_foretell_what_one_place_does(
+    fn sums_of_sites_predict_what_a_snapshot_of_all_actors_does(
         talks in prop::collection::vec((0..40_u32, 0..40_u32, 1..20_u64), 0..150),
         place in prop::collection::vec(0..6_u32, 40),
     ) {
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_notes_means_nothing(
+    fn the_order_of_notes_does_not_change_the_plan(
         talks in prop::collection::vec((0..40_u32, 0..40_u32, 1..20_u64), 0..150),
         place in prop::collection::vec(0..6_u32, 40),
         seed: u64,
@@ -206,7 +206,7 @@ fn notes_that_do_not_fit_are_ignored() {
 }
 
 #[test]
-fn what_a_faulty_leader_tells_leads_to_no_panic() {
+fn a_faulty_leader_causes_no_panic() {
     let layout = sites(2, 1);
     let grid = grid_of(&layout, &[]);
     let (a, b) = (SiteId(0), SiteId(1));

@@ -1,4 +1,4 @@
-//! Decisions of the top, above all leaders.
+//! Decisions of the top, which combines the reports of all leaders.
 
 use super::cut::Places;
 use super::forecast::Forecaster;
@@ -35,7 +35,7 @@ pub struct GridView {
     pub speeds: SpeedEstimate,
 }
 
-/// The top, above all leaders, in one rebalance.
+/// The top in one rebalance: it combines the reports of all leaders.
 pub struct Top {
     grid: GridView,
     seed: u64,
@@ -64,7 +64,8 @@ impl Top {
         }
     }
 
-    /// Sets the bound on the vertices of the coarse graph; at least one for each site.
+    /// Sets the approximate greatest number of vertices of the coarse graph. Each site may have at
+    /// least 256.
     #[must_use]
     pub fn vertices(mut self, vertices: u32) -> Self {
         self.vertices = vertices;
@@ -231,7 +232,7 @@ impl Top {
             traffic_before: now.wide_area,
             traffic_after: then.wide_area,
             bytes_inside: sum(|outlook| outlook.bytes_inside),
-            // The top does not know nodes. Sites do not wait for each other.
+            // The top does not know the bytes of nodes, and sites do not wait for each other.
             bytes_busiest: self.outlooks.values().map(|out| out.bytes_inside).max().unwrap_or(0),
             bytes_between_sites: sum(|outlook| outlook.bytes_between_sites),
             is_passing,

@@ -42,12 +42,12 @@ pub struct Snapshot {
     pub pes: Vec<PeLoad>,
     /// The nodes and sites of the PEs.
     pub layout: Layout,
-    /// Number of steps (rounds of sync points) in the window; loads and messages are totals of all
-    /// of them. 0 and 1 mean that the window is one step.
+    /// Number of steps in the window; loads and messages are totals of all steps. 0 and 1 mean that
+    /// the window is one step.
     #[serde(default)]
     pub steps: u64,
-    /// Whether messages of older steps are handled first, and within a step, once a plan has named
-    /// these actors, messages to those on which another site waits.
+    /// Whether messages of older steps are handled first, and within a step those to actors for
+    /// which another site waits, once a plan has named these actors.
     #[serde(default)]
     pub has_step_order: bool,
     /// Distances of nodes, with any number of levels. Without it, the sites of the layout are used.

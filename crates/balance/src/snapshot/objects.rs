@@ -12,7 +12,7 @@ const BYTES_PER_WEIGHT: u64 = 256;
 const WINDOWS_TO_PAY: u64 = 10;
 /// Least saving of an actor's move, as a multiple of its average edge.
 const STAY: f64 = 0.5;
-/// Greatest sum of all edges, so that ties can be added to them.
+/// Greatest sum of all edge weights, so that ties can be added to them.
 const EDGES_MAX: u128 = 1 << 60;
 
 /// Returns the weight of messages.
@@ -37,7 +37,7 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
     Graph::new(works, &edges().map(of).collect::<Vec<_>>())
 }
 
-/// Returns the weight of staying for each actor: half of one of its edges, so that no actor moves
+/// Returns the weight of staying for each actor: half of its average edge, so that no actor moves
 /// without a gain, and the cost of sending its state.
 pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
     let pull = |(at, actor): (usize, &ActorLoad)| {
@@ -61,7 +61,7 @@ pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Gra
 pub(crate) fn tie(home: Option<u32>, pull: u64, is_movable: bool) -> Tie {
     match home {
         Some(home) if !is_movable => Tie::fixed(home),
-        // At least one, so that an actor at home differs from one that comes from elsewhere.
+        // At least 1, so that the cutter tells an actor at home from one away from home.
         Some(home) => Tie { home, pull: pull.max(1) },
         None => Tie::FREE,
     }

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_a_round_of_those_that_talk_both_ways() {
+    fn steps_are_counted_by_pairs_that_send_both_ways() {
         // Ten steps of a ring of three, a first broadcast by one actor, and reports to another.
         let ring = [(0, 1, 10), (1, 0, 10), (1, 2, 10), (2, 1, 11), (0, 2, 10), (2, 0, 10)];
         let others = [(0, 7, 1), (0, 8, 1), (0, 9, 1), (1, 9, 500), (3, 9, 900)];

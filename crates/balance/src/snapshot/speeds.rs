@@ -10,7 +10,7 @@
 //! distribution", 1989, section 2): small differences from it need strong evidence, and a kernel
 //! that is far off has little weight. Failure: without moves, the kernel alone decides.
 //!
-//! Foreign load is kept apart: loads are processor time, which other programs do not lengthen.
+//! Foreign load has no influence: loads are processor time, which other programs do not lengthen.
 
 use crate::snapshot::PeLoad;
 use crate::snapshot::actor::ActorLoad;
@@ -24,7 +24,7 @@ const PER_MESSAGE_MIN: Duration = Duration::from_micros(1);
 /// Number of actors that must have stayed on a PE to derive its drift; with fewer, all actors that
 /// stayed on any PE are used.
 const STAYED_MIN: usize = 3;
-/// Least relative error of a comparison, however well actors agree.
+/// Least relative error of a comparison, even if actors agree better.
 const NOISE_MIN: f64 = 0.02;
 /// Relative error of a kernel.
 const KERNEL_ERROR: f64 = 0.1;
@@ -32,18 +32,18 @@ const KERNEL_ERROR: f64 = 0.1;
 const KERNEL_NOISE: f64 = 0.05;
 /// Factor on the weight of earlier windows when a later one compares the same PEs.
 const MEMORY: f64 = 0.7;
-/// Greatest number of pairs of PEs that are remembered; those with the least evidence are
-/// forgotten.
+/// Greatest number of pairs of PEs that are remembered; beyond it, the half with the least evidence
+/// is forgotten.
 const PAIRS_MAX: usize = 1 << 16;
-/// Greatest number of sweeps over all pairs. Each begins from the last estimate, so that few are
-/// enough where little is new.
+/// Greatest number of sweeps over all pairs. They begin from the last estimate, so that few are
+/// enough if little has changed.
 const SWEEPS_MAX: u32 = 300;
 /// Sweeps end when no speed changes by more than this fraction.
 const SWEEP_END: f64 = 1e-4;
 /// Logarithm of the greatest speed: factors beyond a hundred are errors of measurement.
 const LOG_SPEED_MAX: f64 = 4.6;
 
-/// Comparisons of PEs by the actors that have moved since the last window.
+/// Comparisons of PEs by the actors that have moved since an earlier window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     compared: Vec<Compared>,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn few_actors_that_move_show_what_a_kernel_has_not_seen() {
+    fn a_few_moved_actors_correct_the_kernels() {
         let speeds = [1.0, 1.0 / 3.0, 1.0, 1.0 / 3.0];
         let mut window = Vec::new();
         for pe in 0..4 {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_change_by_themselves_do_not_make_a_pe_slow() {
+    fn a_drift_of_loads_does_not_make_a_pe_slow() {
         // All actors on PE 0 become heavier by half, as do those that have moved from there.
         let speeds = [1.0; 4];
         let mut window: Vec<_> = (0..8).map(|_| seen([1e6, 1.5e6], 0, 0, &speeds)).collect();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_beside_equal_kernels_is_no_difference() {
+    fn random_scatter_with_equal_kernels_gives_equal_speeds() {
         let mut dice = Dice::new(3);
         let mut noisy = || 1e6 * (0.7 + dice.below(600_u32) as f64 * 1e-3);
         let speeds = [1.0; 4];
@@ -299,7 +299,8 @@ mod tests {
             let mut dice = Dice::new(seed);
             let speeds: Vec<f64> =
                 (0..8).map(|_| 1.0 + dice.below(3001_u32) as f64 * 1e-3).collect();
-            // Loads change by up to 15 % from window to window, and one kernel of eight is blind.
+            // Loads vary by up to 15 % around their mean, and one of eight kernels does not show
+            // the speed of its PE.
             let mut kernels = speeds.clone();
             kernels[dice.below(8)] = 1.0;
             let mut windows = Vec::new();
@@ -321,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn without_moves_the_kernels_decide_and_small_differences_are_none() {
+    fn without_moves_the_kernels_decide_and_small_differences_do_not_count() {
         let found = estimate(&[1.02, 0.98, 1.0, 0.5, 1.0], &[Vec::new()]);
 
         assert_eq!(found, [1.0, 1.0, 1.0, 0.5, 1.0]);
     }
 
     #[test]
-    fn what_comes_over_the_network_cannot_spoil_the_estimate() {
+    fn invalid_evidence_does_not_change_the_estimate() {
         let compared = |log_ratio, error| Compared { from: PeId(0), to: PeId(9), log_ratio, error };
         let compared = vec![
             compared(f64::NAN, 1.0),

@@ -9,7 +9,7 @@ fn a_measured_snapshot_is_valid() {
 }
 
 #[test]
-fn a_snapshot_survives_being_stored_as_json() {
+fn a_snapshot_stored_as_json_is_read_back_unchanged() {
     let mut snapshot = snapshot(&[0, 1, 2, 3]);
     snapshot.actors[0].id.index = u128::MAX;
     snapshot.pes[1].speed = 0.1;
@@ -20,7 +20,7 @@ fn a_snapshot_survives_being_stored_as_json() {
 }
 
 #[test]
-fn parts_that_do_not_fit_together_are_refused() {
+fn inconsistent_snapshots_are_refused() {
     let refusal = |change: fn(&mut Snapshot)| {
         let mut snapshot = snapshot(&[0, 1, 2]);
         change(&mut snapshot);
@@ -53,7 +53,7 @@ fn parts_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn what_may_be_left_out_of_json_is_taken_as_unknown() {
+fn optional_fields_may_be_missing_in_json() {
     let mut stored = serde_json::to_value(snapshot(&[0, 1])).unwrap();
     for field in ["steps", "has_step_order", "hierarchy", "links"] {
         stored.as_object_mut().unwrap().remove(field);

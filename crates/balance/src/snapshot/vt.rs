@@ -130,7 +130,9 @@ pub enum VtError {
         id: u64,
     },
     /// A time, a speed or a part of a processor is out of range.
-    #[error("file {file} has the {what} {value}; times must not be negative, speeds be above zero, and parts of a processor above zero and at most 1")]
+    #[error(
+        "file {file} has the {what} {value}; times must not be negative, speeds be above zero, and parts of a processor above zero and at most 1"
+    )]
     Number {
         /// Position of the file.
         file: usize,
@@ -301,7 +303,7 @@ mod tests {
     use crate::fixtures::snapshot;
 
     #[test]
-    fn a_snapshot_survives_the_way_through_vt() {
+    fn a_snapshot_written_as_vt_files_is_read_back_unchanged() {
         let mut original = snapshot(&[0, 1, 2, 3, 1]);
         original.pes[2].speed = 2.5;
         original.pes[1].available = 0.75;
@@ -346,7 +348,7 @@ mod tests {
 
         assert_eq!(snapshot.validate(), Ok(()));
         assert_eq!(snapshot.actors[0].load.as_millis(), 500);
-        assert!(snapshot.edges.is_empty(), "nobody is entity 99");
+        assert!(snapshot.edges.is_empty(), "no task has entity 99");
         assert_eq!(from_vt(&[file], 0), Err(VtError::NoSuchPhase { file: 0, phase: 0 }));
     }
 }

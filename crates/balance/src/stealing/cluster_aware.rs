@@ -9,9 +9,10 @@ use gridspan_topology::NodeId;
 /// Cluster-aware random stealing (CRS), as in Satin: Van Nieuwpoort, Kielmann and Bal, "Efficient
 /// load balancing for wide-area divide-and-conquer applications", PPoPP 2001.
 ///
-/// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks any
-/// node of its site, and if that has no tasks, the next. At most one wide-area request is on its
-/// way; after it was refused, the next refusal from a near node sends another.
+/// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks a
+/// random node of its site, and another one if that node has no tasks. At most one wide-area
+/// request is on its way; after a node has refused it, the next refusal from a near node leads to
+/// another.
 ///
 /// ```
 /// use gridspan_balance::stealing::{ClusterAware, MakeStealingPolicy, StealingPolicy};

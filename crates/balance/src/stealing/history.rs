@@ -8,12 +8,12 @@ use gridspan_topology::NodeId;
 
 /// Random stealing that remembers the node from which a task came.
 ///
-/// *Shis* asks the node from which a task last came, and any other nodes once that has none.
+/// *Shis* asks the node from which a task last came, and random nodes once that node has no tasks.
 ///
 /// *Transitive* random stealing (TRS) also passes on the remembered node: a node without tasks
 /// answers a thief with the node that it would ask itself, and the thief remembers that node and
 /// asks it next. Hints can lead in a circle; after max(floor(log2 n - 3), 1) hints in a row, where
-/// n is the number of nodes, the thief forgets the node and asks any.
+/// n is the number of nodes, the thief forgets the node and asks a random one.
 ///
 /// ```
 /// use gridspan_balance::stealing::{HistoryPolicy, MakeStealingPolicy, StealingPolicy};

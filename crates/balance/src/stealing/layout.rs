@@ -16,14 +16,14 @@ const NODES_PER_DIRECTORY: usize = 4096;
 /// The places of the nodes of one job, for stealing. It must be the same on all nodes, so that they
 /// agree on directories and heads; while news of changes spreads, it may differ.
 ///
-/// A *site* here is the largest group of the hierarchy with all members within 2 ms of each other.
+/// A *site* here is a largest group of the hierarchy with a median round trip of at most 2 ms.
 /// Sites of more than 4,096 nodes have several *parts* of equal size. The first node of a part
 /// keeps its directory; that of the first part is the *head* of the site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StealingLayout {
     nodes: Vec<NodeId>,
     sites: Vec<Site>,
-    /// The site and the part of each node, by its number.
+    /// The site and the part of each node of the hierarchy, by its number.
     place_of: Vec<Option<(u32, u32)>>,
     /// The site and the part of each node that joined later, which may have any number.
     late: BTreeMap<NodeId, (u32, u32)>,

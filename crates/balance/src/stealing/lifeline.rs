@@ -105,7 +105,7 @@ impl StealingPolicy for Lifeline {
                 self.failed += 1;
                 self.ask(turn);
             }
-            // From any node: others may have learned of a change of places earlier.
+            // It may come from any node: others may have learned of a change of places earlier.
             StealMessage::Lifeline => {
                 self.waiting.insert(from);
                 self.share(turn);

@@ -5,14 +5,16 @@ use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Greatest number of elements of a list in a message; further ones are ignored. A holder needs
-/// about this many handler times to serve them, and less than a wide-area latency.
+/// Greatest number of elements of a list in a message; further ones are ignored. A holder serves
+/// them in about this number of handler times, less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
-/// Limits of the number of tasks on one node, of workers, and of nanoseconds (13 days): larger
-/// numbers from the network are reduced to them, so that sums cannot overflow.
+/// Greatest number of tasks on one node. As with the next two limits, larger numbers from the
+/// network are reduced to it, so that sums cannot overflow.
 pub(super) const TASKS_MAX: u64 = 1 << 40;
+/// Greatest number of workers of one node.
 const WORKERS_MAX: u32 = 1 << 16;
+/// Greatest time in nanoseconds (13 days).
 const NANOS_MAX: u64 = 1 << 50;
 
 /// One message between the machines of two nodes: a few bytes each, except for lists of nodes.
@@ -25,8 +27,7 @@ pub enum StealMessage {
         /// A node that may have tasks.
         hint: Option<NodeId>,
     },
-    /// An idle node asks for tasks as soon as there are any. The answer is a grant, or there is
-    /// none.
+    /// An idle node asks for tasks as soon as there are any. The only answer is a grant.
     Lifeline,
     /// An idle node asks its directory, and sleeps until a grant arrives.
     DirectoryRequest {
@@ -195,7 +196,7 @@ pub struct Demand {
 pub struct StandingRequest {
     /// Number of nodes of the site.
     pub nodes: u32,
-    /// Time for which they still have work.
+    /// Time for which these nodes still have work.
     pub backlog: Duration,
     /// Nodes that receive the tasks.
     pub receivers: Vec<NodeId>,

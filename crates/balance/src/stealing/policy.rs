@@ -8,9 +8,9 @@ use gridspan_topology::{NodeId, Time};
 
 /// Chooses victims for one node, and answers thieves.
 ///
-/// The machine calls it for each event, and it acts through [`Turn`]. In a message from another
-/// node, the machine only checks that all named nodes take part, and limits numbers and lists; a
-/// policy must accept any other content.
+/// The machine calls the policy for each event, and the policy acts through [`Turn`]. In a message
+/// from another node, the machine only checks that all named nodes take part, and limits numbers
+/// and lists; a policy must accept any other content.
 ///
 /// A policy that asks one other node after the other, and takes one task:
 ///
@@ -115,7 +115,7 @@ pub struct Turn<'a> {
     pub workers: u32,
     /// Whether the node has nothing to do.
     pub is_idle: bool,
-    /// Number of tasks that could be taken away, without those promised in this turn.
+    /// Number of tasks that could be taken away, without those that have been promised.
     pub stock: u64,
     /// Number of tasks that the node has run so far.
     pub done: u64,

@@ -1,13 +1,13 @@
-//! `random`: asks any other node repeatedly (RS in Zhang, Mo, Yang and Zheng (2007), "Dynamic
-//! Load-Balancing and High Performance Communication in Jcluster", section 1).
+//! `random`: asks random other nodes until one gives work (RS in Zhang, Mo, Yang and Zheng (2007),
+//! "Dynamic Load-Balancing and High Performance Communication in Jcluster", section 1).
 
 use super::command::{Amount, Grant};
 use super::message::StealMessage;
 use super::policy::{StealingPolicy, Turn};
 use gridspan_topology::NodeId;
 
-/// Random stealing: an idle node asks any other node, and if that has no tasks, the next, until it
-/// succeeds. It remembers nothing, and only work ends the asking.
+/// Random stealing: an idle node asks a random other node, and another one after each refusal,
+/// until it gets work. It remembers nothing.
 ///
 /// ```
 /// use gridspan_balance::stealing::{MakeStealingPolicy, RandomStealing, StealingPolicy};

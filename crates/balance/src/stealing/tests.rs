@@ -16,7 +16,7 @@ fn machine(policy: &str, me: u32, places: &Arc<StealingLayout>) -> Stealing {
     Stealing::new(stealing_policy(policy).unwrap(), NodeId(me), 1, Arc::clone(places), 1)
 }
 
-/// The messages that it sends now.
+/// Returns the messages that the machine sends now.
 fn sent(machine: &mut Stealing) -> Vec<(u32, StealMessage)> {
     let message = |command| match command {
         Command::Send { to, message } => Some((to.0, message)),
@@ -25,7 +25,7 @@ fn sent(machine: &mut Stealing) -> Vec<(u32, StealMessage)> {
     machine.commands().filter_map(message).collect()
 }
 
-/// The node that it asks now: exactly one.
+/// Returns the only node that the machine asks now.
 fn asked(machine: &mut Stealing) -> u32 {
     let sent = sent(machine);
     assert!(matches!(sent[..], [(_, StealMessage::Request)]), "{sent:?}");
@@ -42,7 +42,7 @@ fn give(machine: &mut Stealing, from: u32, tasks: u64) {
 }
 
 #[test]
-fn names_find_the_policies_that_bear_them() {
+fn every_name_finds_its_policy() {
     for &name in STEALING_POLICIES {
         assert_eq!(stealing_policy(name).unwrap().name(), name);
     }
@@ -80,7 +80,7 @@ fn a_lost_victim_does_not_leave_a_thief_waiting() {
 }
 
 #[test]
-fn who_gives_has_half_or_one_taken_and_says_so_when_there_is_none() {
+fn a_victim_gives_one_task_or_half_and_refuses_when_it_has_none() {
     for (policy, amount) in [("random", Amount::One), ("random-half", Amount::Half)] {
         let mut victim = machine(policy, 0, &places(1, 2));
         victim.handle_stock(Time(0), 5);
@@ -98,7 +98,7 @@ fn who_gives_has_half_or_one_taken_and_says_so_when_there_is_none() {
 }
 
 #[test]
-fn shis_asks_the_node_that_gave_last_and_keeps_it_for_itself() {
+fn shis_asks_the_last_giver_first_and_passes_on_no_hint() {
     let mut thief = machine("shis", 0, &places(1, 64));
     thief.handle_idle(Time(0));
     let victim = asked(&mut thief);
@@ -112,7 +112,7 @@ fn shis_asks_the_node_that_gave_last_and_keeps_it_for_itself() {
 }
 
 #[test]
-fn transitive_passes_its_history_on_to_thieves_but_not_to_itself() {
+fn transitive_passes_on_the_remembered_node_except_to_that_node() {
     let mut node = machine("transitive", 0, &places(1, 64));
     give(&mut node, 7, 1);
 
@@ -167,7 +167,7 @@ fn cluster_aware_has_one_wide_area_request_on_its_way() {
 }
 
 #[test]
-fn lifelines_are_the_neighbours_in_a_hypercube_and_are_thrown_once() {
+fn lifelines_go_once_to_the_neighbours_in_a_hypercube() {
     let mut thief = machine("lifeline", 5, &places(1, 8));
     thief.handle_idle(Time(0));
     for _ in 0..Lifeline::ATTEMPTS {
@@ -198,7 +198,7 @@ fn an_idle_node_asks_its_directory_once_and_sleeps() {
 }
 
 #[test]
-fn a_directory_has_the_richest_send_half_to_the_thief() {
+fn a_directory_makes_the_richest_holder_send_half_to_the_thief() {
     let mut keeper = machine("directory", 0, &places(1, 8));
     let advert = |tasks| StealMessage::Advertise { tasks, task_ns: 0, workers: 1 };
     keeper.handle_message(Time(0), NodeId(1), advert(3));
@@ -211,7 +211,7 @@ fn a_directory_has_the_richest_send_half_to_the_thief() {
 }
 
 #[test]
-fn a_directory_has_no_guest_serve_another_which_it_might_not_reach() {
+fn a_directory_makes_no_guest_serve_another_guest() {
     let mut keeper = machine("directory", 0, &places(1, 4));
     for guest in [8, 9] {
         keeper.handle_joined(Time(0), NodeId(guest), NodeId(0));
@@ -231,7 +231,7 @@ fn a_directory_has_no_guest_serve_another_which_it_might_not_reach() {
 }
 
 #[test]
-fn a_directory_serves_all_that_wait_alike_when_tasks_appear() {
+fn a_directory_serves_all_waiting_nodes_equally() {
     let mut keeper = machine("directory", 0, &places(1, 4));
     for node in [2, 3] {
         keeper.handle_message(Time(0), NodeId(node), StealMessage::DirectoryRequest { workers: 1 });
@@ -249,7 +249,7 @@ fn a_directory_serves_all_that_wait_alike_when_tasks_appear() {
 }
 
 #[test]
-fn when_its_directory_is_lost_a_node_asks_or_tells_the_next() {
+fn a_node_that_has_lost_its_directory_asks_or_reports_to_the_next() {
     let places = places(1, 8);
     let mut thief = machine("directory", 3, &places);
     let mut holder = machine("directory", 4, &places);
@@ -267,7 +267,7 @@ fn when_its_directory_is_lost_a_node_asks_or_tells_the_next() {
 }
 
 #[test]
-fn whom_a_lost_node_was_to_serve_another_serves() {
+fn another_holder_serves_the_thieves_of_a_lost_node() {
     let mut keeper = machine("directory", 0, &places(1, 8));
     let advert = |tasks| StealMessage::Advertise { tasks, task_ns: 0, workers: 1 };
     keeper.handle_message(Time(0), NodeId(1), advert(3));
@@ -282,7 +282,7 @@ fn whom_a_lost_node_was_to_serve_another_serves() {
 }
 
 #[test]
-fn sites_are_what_is_not_wide_area_and_large_ones_have_parts() {
+fn sites_have_no_wide_area_links_inside_and_large_sites_have_parts() {
     let small = places(4, 8);
     assert_eq!(small.site_count(), 4);
     assert_eq!(small.nodes_in(1), [8, 9, 10, 11, 12, 13, 14, 15].map(NodeId));
@@ -363,7 +363,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn no_message_makes_a_machine_panic_or_speak_to_who_is_not_there(
+    fn no_message_makes_a_machine_panic_or_send_to_absent_nodes(
         events in prop::collection::vec((event(), number()), 1..60),
     ) {
         for &policy in STEALING_POLICIES {
@@ -404,7 +404,7 @@ proptest! {
 }
 
 #[test]
-fn who_was_given_tasks_by_a_node_that_leaves_asks_another_one_next() {
+fn a_thief_asks_another_node_after_its_giver_has_left() {
     let places = places(1, 4);
     for policy in ["random", "shis", "transitive", "cluster-aware", "lifeline"] {
         let guest = NodeId(9);

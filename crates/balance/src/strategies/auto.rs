@@ -36,8 +36,8 @@ const MOVING: f64 = 0.04;
 
 impl Auto {
     /// Creates the strategy, which chooses between no moves, `vacate`, `refine`, `border`,
-    /// `grid-cut` and `greedy`; and `replicate` where there are deterministic actors and all other
-    /// plans would wait for round trips between sites.
+    /// `grid-cut` and `greedy`; and `replicate` where there are deterministic actors and the best
+    /// of the other plans would wait for round trips between sites.
     pub fn new(seed: u64) -> Self {
         let (cut, replicate) = (GridCut::new(seed), Replicate::new(seed));
         Self { vacate: Vacate::default(), cut, replicate, chosen: "none" }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_good_is_left_alone() {
+    fn a_good_placement_is_kept() {
         let place: Vec<_> = (0..400).map(|at| PeId(at / 100)).collect();
         let snapshot = snapshot_of(&grid_2d(20, 20), two_sites(2), &place);
         let mut auto = Auto::new(1);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn deterministic_actors_are_computed_at_both_sites_where_that_is_worth_their_work() {
+    fn deterministic_actors_are_replicated_where_latency_outweighs_their_work() {
         let chosen = |latency| {
             let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(16), &by_hash(960, 32));
             snapshot.deterministic = (64..960).collect();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_that_are_not_needed_any_more_end() {
+    fn replicas_that_are_no_longer_needed_end() {
         let mut snapshot = snapshot_of(&leanmd(4, 21), two_sites(8), &by_hash(960, 16));
         snapshot.deterministic = (64..960).collect();
         let far = with_wide_area(snapshot, Duration::from_millis(800));

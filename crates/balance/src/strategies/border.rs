@@ -24,8 +24,7 @@ pub struct Border;
 
 /// Greatest ratio of a PE's wide-area messages, or of its load, to its share.
 const SLACK: f64 = 1.03;
-/// Parts into which a wide-area message is divided, so that a share of few messages is a whole
-/// number.
+/// Weight of a wide-area message: great enough that shares of few messages are whole numbers.
 const PARTS: u64 = 1000;
 
 impl Strategy for Border {
@@ -95,7 +94,7 @@ mod tests {
     use crate::snapshot::Edge;
 
     #[test]
-    fn border_actors_are_spread_and_nothing_changes_its_site() {
+    fn border_actors_are_spread_and_no_actor_changes_its_site() {
         // Actors 0 to 3 on PE 0 talk to actors 8 to 11 on PE 2; the others talk to no actor.
         let mut snapshot = snapshot(&[0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3]);
         snapshot.edges =

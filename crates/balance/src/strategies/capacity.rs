@@ -5,7 +5,7 @@ use crate::snapshot::{PeLoad, Snapshot};
 /// Greatest sum of all works, so that the cutter can add to it without overflow.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 
-/// Works in nanoseconds of an ordinary PE, and the part of the work that each PE should get.
+/// Works in nanoseconds on a PE of speed 1, and the part of the work that each PE should get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Capacity {
     /// Work of each actor: its load times the speed of the PE on which it was measured, and times
@@ -43,8 +43,9 @@ impl Capacity {
     }
 }
 
-/// Fills PEs with work as water fills vessels with stones in them: the level is the time at which
-/// all end, and the stones are background.
+/// Returns for each PE its part of the work `total`, in nanoseconds on a PE of speed 1, such that
+/// all PEs with work end at the same time (the level), background included. A PE whose background
+/// ends later gets none. Without work, the parts are in proportion to `speeds`.
 pub(crate) fn shares(pes: &[PeLoad], speeds: &[f64], total: f64) -> Vec<f64> {
     if total <= 0.0 {
         let sum: f64 = speeds.iter().sum();
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pe_that_shares_its_processor_gets_less_but_what_it_did_counts_in_full() {
+    fn a_pe_that_shares_its_processor_gets_less_but_its_measured_work_counts_in_full() {
         let mut snapshot = snapshot(&[0, 0, 0, 0]);
         snapshot.pes[0].available = 0.5;
 
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pe_with_nothing_but_background_gets_nothing() {
+    fn a_pe_with_too_much_background_gets_no_work() {
         let mut snapshot = snapshot(&[0, 1]);
         snapshot.pes[2].background = Duration::from_secs(1);
 
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fast_pe_did_is_more_work() {
+    fn the_same_load_on_a_faster_pe_is_more_work() {
         let mut snapshot = snapshot(&[0, 1]);
         snapshot.pes[1].speed = 2.0;
 

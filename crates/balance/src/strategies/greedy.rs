@@ -7,7 +7,7 @@ use crate::strategies::strategy::Strategy;
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places the heaviest actors first, each where it would be done soonest. It considers only loads,
+/// Places the heaviest actors first, each where it would end soonest. It considers only loads,
 /// speeds and background (Charm++'s GreedyLB, the reference in Koenig and Kalé (2007), "Optimizing
 /// Distributed Application Performance Using Dynamic Grid Topology-Aware Load Balancing", section
 /// 5.2).
@@ -72,7 +72,7 @@ mod tests {
     use crate::fixtures::snapshot;
 
     #[test]
-    fn the_heaviest_go_where_they_are_done_soonest() {
+    fn the_heaviest_actors_go_where_they_end_soonest() {
         // 1 to 8 ms; the heaviest cannot move and is on PE 3.
         let snapshot = snapshot(&[0, 0, 0, 0, 0, 0, 0, 3]);
 

@@ -40,21 +40,23 @@ pub struct GridCut {
 
 /// Part of the tolerance that a phase above the last may use.
 const UPPER_PART: f64 = 0.5;
-/// Factor by which staying is worth less beside messages between groups, because these cost more
-/// than messages inside.
+/// Factor by which the value of staying is reduced in phases above the last, because messages
+/// between groups cost more than messages inside.
 const UPPER_PULL: u64 = 16;
 /// Least tolerance of a phase, even where the phases above have used all of it.
 const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement, since a smaller difference
 /// may be chance.
 const SCRATCH_WORTH: f64 = 0.98;
-/// Part of a step from which a cycle between sites may, with its waiting, take as long as a step.
+/// A cycle between sites that takes at least this part of a step may, with its waiting, take as
+/// long as the step.
 const FELT: f64 = 0.75;
-/// Greatest number of actors of a small graph. Small graphs are cut into a few groups several
-/// times, since that takes little time. In larger ones, a handler is a small part of a step, and
-/// little is gained by sheltering others from it.
+/// Greatest number of actors of a small graph. In larger graphs, a handler is a small part of a
+/// step, and little is gained by sheltering others from it.
 const SMALL: usize = 20_000;
+/// Greatest number of parts into which a small graph is cut several times: that takes little time.
 const FEW_PARTS: usize = 8;
+/// Greatest number of cuts from scratch of a small graph.
 const ATTEMPTS: u64 = 4;
 /// Numbers of V-cycles by the greatest number of actors: small graphs are improved over other
 /// coarse graphs; large ones are good enough and take long.
@@ -66,8 +68,8 @@ impl GridCut {
         Self { seed, tolerance: 0.03, is_flat: false }
     }
 
-    /// Cuts over all PEs at once, without regard to distances; Koenig and Kalé (2007) improve upon
-    /// it.
+    /// Cuts over all PEs at once, without regard to distances: the baseline of Koenig and Kalé
+    /// (2007).
     #[must_use]
     pub fn flat(mut self) -> Self {
         self.is_flat = true;
@@ -119,18 +121,18 @@ impl Strategy for GridCut {
     }
 }
 
-/// The phases of a cut. They use only the snapshot's layout, the PEs of its actors, and whether
-/// these may move.
+/// The phases of a cut. Placement and local search use only the snapshot's layout, the PEs of its
+/// actors, and whether these actors may move.
 pub(crate) struct Phases<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) pulls: Vec<u64>,
     pub(crate) shares: Vec<f64>,
     pub(crate) total: f64,
     pub(crate) tolerance: f64,
-    /// Factor by which staying is worth less beside messages in phases above the last.
+    /// Factor by which the value of staying is reduced in phases above the last.
     pub(crate) upper_pull: u64,
     pub(crate) seed: u64,
-    /// A mapping to improve; `None` to cut from scratch too.
+    /// A mapping to improve; `None` to cut from scratch and also improve the present placement.
     pub(crate) start: Option<&'a [PeId]>,
     pub(crate) mapping: Vec<PeId>,
 }
@@ -176,7 +178,8 @@ impl Phases<'_> {
         }
     }
 
-    /// Levels the imbalance that the phases have left on these PEs, inside each of `sites`.
+    /// Levels the imbalance that the phases have left on these PEs, without more messages between
+    /// sites. `sites` has the site of each PE.
     pub(crate) fn search_locally(&mut self, graph: &Graph, sites: &[u32], pes: &[u32]) {
         self.improve(graph, sites, pes, |mut search| search.run());
     }
@@ -226,7 +229,8 @@ impl Phases<'_> {
         if sites.all(|site| Some(site) == first) { Crossing::Near } else { Crossing::Scarce }
     }
 
-    /// Returns the better of a cut from scratch and an improvement of the present placement.
+    /// Returns the better of a cut from scratch and an improvement of the present placement; if
+    /// there are `given` parts, an improvement of these.
     fn cut(
         &self,
         group: &GroupTree,
@@ -291,8 +295,8 @@ impl Phases<'_> {
     }
 }
 
-/// Returns the present parts of actors. An actor from elsewhere gets the part to which most of its
-/// messages go, or the emptiest part if there is none.
+/// Returns the present parts of actors. An actor from elsewhere gets the part of the placed actor
+/// to which it has the heaviest edge, or the emptiest part if there is none.
 fn start(graph: &Graph, ties: &[Tie], shares: &[f64]) -> Vec<u32> {
     const NOWHERE: u32 = u32::MAX;
     let mut start: Vec<u32> =
@@ -352,7 +356,7 @@ mod tests {
 
         let after = carried_out(&snapshot, &GridCut::new(1).plan(&snapshot));
 
-        // The planar cut is 1296.
+        // The planar cut has 1296 messages.
         assert!(messages_crossing(&after) <= 1340, "{} messages", messages_crossing(&after));
         // The fullest PE determines the time of a step where latency is hidden; `greedy` has 1.00
         // at any cost.
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_placement_is_left_alone() {
+    fn a_good_placement_is_kept() {
         let objects = leanmd(6, 12);
         let snapshot = snapshot_of(&objects, two_sites(8), &by_hash(3240, 16));
         let after = carried_out(&snapshot, &GridCut::new(1).plan(&snapshot));
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_sites_stay_swapped() {
+    fn halves_of_a_grid_stay_at_their_sites() {
         let objects = grid_2d(20, 20);
         for flip in [0, 2] {
             let place: Vec<_> = (0..400).map(|at| PeId((at / 100) ^ flip)).collect();
@@ -387,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn immovable_actors_stay_and_hold_their_friends() {
+    fn immovable_actors_stay_and_keep_their_neighbours() {
         let objects = grid_2d(16, 16);
         let mut snapshot = snapshot_of(&objects, two_sites(2), &by_hash(256, 4));
         for (at, actor) in snapshot.actors.iter_mut().enumerate() {
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn uneven_sites_get_what_they_can_do() {
+    fn uneven_sites_get_work_in_proportion_to_their_speed() {
         let layout = Layout::new(vec![("a".to_owned(), vec![3]), ("b".to_owned(), vec![5])]);
         let snapshot = crate::fixtures::uneven(layout);
 

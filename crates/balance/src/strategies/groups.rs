@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_stand_above_what_is_inside_them() {
+    fn the_tree_above_sites_has_sites_as_its_leaves() {
         let layout = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![2])]);
         let mut snapshot = snapshot(&[]);
         (snapshot.layout, snapshot.pes) = (layout.clone(), vec![Default::default(); 5]);

@@ -12,21 +12,22 @@
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
-/// Number of PEs with short handlers that are considered, and number of actors of each that are
-/// heavier or lighter.
+/// Greatest number of partner PEs that are considered.
 const PES: usize = 12;
+/// Greatest number of actors of a partner that are considered as the first one taken.
 const ACTORS: usize = 8;
 /// Number of the longest handlers of a PE that are considered.
 const LONG: usize = 3;
 /// Greatest number of actors for which one is exchanged.
 const TAKES: usize = 3;
-/// Part by which a PE may get fuller than the fullest.
+/// Part by which a PE may get fuller than the fullest, and by which exchanged loads may differ, as
+/// a part of a PE's target.
 const SLACK: f64 = 1e-3;
 /// Least part by which an exchange must shorten the longest cycle.
 const LEAST: f64 = 1e-4;
 /// The search ends when it is worse than its best state by this part of a step.
 const PATIENCE: f64 = 0.01;
-/// Greatest number of exchanges per PE.
+/// Greatest number of exchanges, as a multiple of the number of PEs.
 const EXCHANGES: usize = 8;
 
 impl LocalSearch<'_> {
@@ -77,7 +78,7 @@ struct HandlerExchange<'a, 'b> {
     border: Vec<Vec<u32>>,
     /// Sum of the squares of loads on each PE.
     squares: Vec<f64>,
-    /// Greatest fullness of a PE.
+    /// Greatest fullness that a PE may get.
     full: f64,
 }
 
@@ -162,8 +163,8 @@ impl<'a, 'b> HandlerExchange<'a, 'b> {
         best.map(|best| best.1)
     }
 
-    /// Returns some PEs of the same site: those with the shortest waits, or those with the shortest
-    /// cycles.
+    /// Returns some PEs of the same site: those with the shortest waits if `is_end`, otherwise
+    /// those with the shortest cycles.
     fn partners(&self, pe: usize, is_end: bool) -> Vec<usize> {
         let local = &*self.search.local;
         let fits =
@@ -268,7 +269,7 @@ mod tests {
     const PLACE: [u32; 11] = [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3];
 
     #[test]
-    fn who_talks_across_sites_gets_away_from_a_long_handler() {
+    fn a_border_actor_gets_away_from_a_long_handler() {
         let after = exchanged(&LOADS, &[(0, 6)], &PLACE, &[ELSEWHERE; 11]);
 
         assert_ne!(after[0], after[1], "{after:?}");
@@ -280,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_talks_across_sites_all_stay() {
+    fn without_messages_between_sites_all_actors_stay() {
         assert_eq!(exchanged(&LOADS, &[(0, 1)], &PLACE, &[ELSEWHERE; 11]), PLACE);
     }
 
     #[test]
-    fn who_is_at_home_stays_where_less_is_gained_than_moving_costs() {
+    fn actors_stay_where_an_exchange_gains_less_than_moving_costs() {
         // The mean waits are (60² + 30²) / 200 = 22.5 ms and (55² + 35²) / 200 = 21.3 ms; moving
         // two of ten must save 5 ms, a quarter of their part of a step.
         let loads = [10, 60, 30, 10, 55, 35, 30, 70, 50, 50];
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_the_same_message_is_for_are_parted() {
+    fn receivers_of_the_same_message_are_separated() {
         // Actors 0 and 1 both receive from actor 8.
         let loads =
             [20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20];

@@ -16,9 +16,9 @@ use crate::snapshot::objects::MESSAGE_WEIGHT;
 /// A placement, and the allowed moves.
 #[derive(Debug)]
 pub(crate) struct LocalSearch<'a> {
-    /// Loads in nanoseconds of an ordinary PE.
+    /// The actors, with loads in nanoseconds on a PE of speed 1, and their messages.
     pub(crate) graph: &'a Graph,
-    /// The PE of each vertex; changed by [`LocalSearch::run`].
+    /// The PE of each vertex; changed by the search.
     pub(crate) pe_of: &'a mut [u32],
     /// The present PE of each vertex.
     pub(crate) homes: &'a [u32],
@@ -35,13 +35,14 @@ pub(crate) struct LocalSearch<'a> {
 pub(crate) const WORTH: f64 = 0.25;
 /// The search ends when the fullest PE exceeds the mean by no more than this fraction.
 const GOAL: f64 = 5e-4;
-/// Factor on the cost of added messages. Among actions that help alike, it prefers those that add
+/// Factor on the cost of added messages. Among actions that help equally, it prefers those that add
 /// the fewest messages, even if the messages take hardly any time.
 const TALK: f64 = 10.0;
 /// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.05;
-/// Number of PEs with room, and of actors of a PE, that are considered.
+/// Greatest number of PEs with room that are considered.
 const PES: usize = 6;
+/// Greatest number of actors of a PE that are considered.
 const ACTORS: usize = 48;
 
 /// An actor that leaves the fullest PE, and one that comes in exchange.
@@ -88,7 +89,7 @@ impl LocalSearch<'_> {
     }
 }
 
-/// Moves in the order made, up to the best state. A gain is reduced by the cost of packing and
+/// The moves of a search in order, and its best state. A gain is reduced by the cost of packing and
 /// sending the actors that move.
 pub(crate) struct Trail {
     actors: f64,
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_move_makes_even_an_exchange_does() {
+    fn an_exchange_levels_what_no_single_move_can() {
         // The PEs have loads of 110, 90, 100 and 100 ms.
         let loads = [60, 50, 40, 50, 100, 100];
         let place = [0, 0, 1, 1, 2, 3];
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_at_home_stays_where_little_is_gained() {
+    fn actors_stay_where_little_is_gained() {
         // The PEs have loads of 31, 29, 30 and 30 ms. Exchanging two of twelve actors would save a
         // thirtieth of a step.
         let loads = [10, 10, 11, 10, 10, 9, 10, 10, 10, 10, 10, 10];
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_more_crosses_sites_however_uneven_they_are() {
+    fn messages_between_sites_do_not_increase_at_any_imbalance() {
         // Site 0 has twice as much work as site 1. Its actors talk to each other in the first case;
         // half of them talk to no actor in the second.
         let loads = [10; 12];
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn who_talks_for_longer_than_it_computes_is_not_taken_apart() {
+    fn a_pair_that_sends_for_longer_than_it_computes_is_not_separated() {
         // A message takes each end 2 us; 3,000 take 6 ms.
         let (loads, place) = ([4, 4, 5, 5, 5], [0, 0, 1, 2, 3]);
         let taken_apart = |messages| {

@@ -34,7 +34,7 @@ mod tests {
     use crate::fixtures::snapshot;
 
     #[test]
-    fn nothing_moves_however_uneven_the_load() {
+    fn nothing_moves_at_any_imbalance() {
         assert!(NoMoves.plan(&snapshot(&[0, 0, 0, 0])).is_empty());
     }
 }

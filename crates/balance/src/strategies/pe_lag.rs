@@ -46,7 +46,7 @@ mod tests {
     use crate::fixtures::snapshot;
 
     #[test]
-    fn who_is_slowed_has_a_lag_only_if_nobody_waits_for_it() {
+    fn a_slowed_pe_lags_only_if_no_other_pe_waits_for_it() {
         let mut snapshot = snapshot(&[0, 1, 2]);
         snapshot.pes[0].available = 0.5;
         let idle = |snapshot: &mut Snapshot, millis: [u64; 3]| {

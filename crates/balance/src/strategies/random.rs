@@ -1,4 +1,4 @@
-//! `random`: moves every actor to any PE. It balances by numbers alone and ignores all messages.
+//! `random`: moves every actor to any PE. It ignores loads and messages.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_or_another_turn_gives_another_plan() {
+    fn another_seed_or_the_next_call_gives_another_plan() {
         let snapshot = snapshot(&[0; 50]);
         let mut random = Random::new(1);
 

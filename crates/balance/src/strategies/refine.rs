@@ -1,4 +1,4 @@
-//! `refine`: RefineLB. Makes the fewest moves after which no PE ends much later than the others.
+//! `refine`: RefineLB. Makes few moves, after which no PE ends much later than the others.
 
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -59,7 +59,7 @@ mod tests {
     use crate::fixtures::snapshot;
 
     #[test]
-    fn what_is_even_stays() {
+    fn an_even_placement_is_kept() {
         let mut snapshot = snapshot(&[0, 1, 2]);
         snapshot.actors.iter_mut().for_each(|a| a.load = std::time::Duration::from_millis(10));
         snapshot.pes[3].background = std::time::Duration::from_millis(10);

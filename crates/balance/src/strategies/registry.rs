@@ -125,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_listed_name_finds_the_strategy_that_bears_it() {
+    fn every_listed_name_finds_its_strategy() {
         for &name in NAMES {
             assert_eq!(by_name(name, 0).unwrap().name(), name);
         }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn the_error_for_an_unknown_name_lists_the_known_names() {
         let message = by_name("magic", 0).err().unwrap().to_string();
 
         assert!(message.starts_with("there is no strategy `magic`; write one of none, rotate, "));
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_strategy_makes_plans_that_fit_and_repeats_them(
+        fn every_strategy_makes_valid_and_reproducible_plans(
             pes in prop::collection::vec(0..4_u32, 0..20),
             seed: u64,
         ) {

@@ -64,7 +64,7 @@ impl Replicate {
 }
 
 /// Returns the snapshot with the work of deterministic actors divided among the actors with which
-/// they talk in most steps.
+/// they talk in at least every second step.
 fn folded(snapshot: &Snapshot) -> Snapshot {
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
     let mut friends: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -134,9 +134,10 @@ impl Strategy for Replicate {
     }
 }
 
-/// Returns the sites at which deterministic actors should live instead: both, if an actor talks
-/// with two, and receives from one and sends to the other in most steps; the one with which it
-/// talks, if it lives elsewhere. The site of the primary comes first.
+/// Returns the sites at which deterministic actors should live instead: both sites, if an actor
+/// talks with two in at least every second step and does not only pass messages on from one to the
+/// other; the only site with which it talks, if it lives at another. The site of the primary comes
+/// first.
 fn between(snapshot: &Snapshot, mapping: &[PeId]) -> Between {
     let site = |at: u32| snapshot.layout.site_of(mapping[at as usize]);
     let deterministic: BTreeSet<u32> = snapshot.deterministic.iter().copied().collect();
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mirrored_stays_as_it_is() {
+    fn a_placement_with_replicas_is_kept() {
         let snapshot = molecules(4);
         let after = carried_out(&snapshot, &Replicate::new(1).plan(&snapshot));
 
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_end_where_nothing_is_deterministic_any_more() {
+    fn replicas_end_if_no_actor_is_deterministic_any_more() {
         let snapshot = molecules(4);
         let mut after = carried_out(&snapshot, &Replicate::new(1).plan(&snapshot));
         after.deterministic.clear();

@@ -38,7 +38,7 @@ mod tests {
     use gridspan_topology::Layout;
 
     #[test]
-    fn who_may_move_moves_on_by_one_and_around_the_end() {
+    fn migratable_actors_move_to_the_next_pe_and_from_the_last_to_the_first() {
         // The last actor cannot migrate.
         let snapshot = snapshot(&[0, 1, 3, 2, 2]);
 

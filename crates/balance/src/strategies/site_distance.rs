@@ -5,10 +5,11 @@ use crate::snapshot::{Edge, Snapshot};
 use gridspan_topology::PeId;
 
 /// Returns the hops of each actor to a wide-area edge, with actors placed by `mapping`: 0 for
-/// actors that talk to another site, 1 for those that talk to these, and so on; `u8::MAX` also for
-/// actors that never reach one. The direction of edges does not count, nor do edges that carry less
-/// than a message in two steps. Takes time in proportion to actors and edges. Panics if the mapping
-/// is shorter than the list of actors or names PEs that do not exist.
+/// actors that talk to another site, 1 for those that talk to these, and so on; `u8::MAX` stands
+/// for all greater distances and for actors that never reach such an edge. The direction of edges
+/// does not count, nor do edges that carry less than a message in two steps. Takes time in
+/// proportion to actors and edges. Panics if the mapping is shorter than the list of actors or
+/// names PEs that do not exist.
 pub fn border_hops(snapshot: &Snapshot, mapping: &[PeId]) -> Vec<u8> {
     let sites: Vec<_> = mapping.iter().map(|&pe| snapshot.layout.site_of(pe)).collect();
     let often = |edge: &&Edge| edge.messages.saturating_mul(2) >= snapshot.step_count();
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_reaches_another_site_is_as_far_as_can_be() {
+    fn actors_without_a_path_to_another_site_have_the_greatest_distance() {
         assert_eq!(hops(&row([0, 1, 0, 1, 0])), [u8::MAX; 5]);
         let mut apart = row([0, 1, 1, 0, 3]);
         apart.edges.remove(1);
@@ -80,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_in_many_steps_makes_no_border() {
+    fn a_rare_message_makes_no_border_actor() {
         let mut rare = row([0, 0, 0, 2, 2]);
         rare.steps = 10;
         rare.edges.push(Edge { from: 0, to: 4, messages: 1, bytes: 1 });

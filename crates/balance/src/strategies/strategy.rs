@@ -7,7 +7,7 @@ use gridspan_topology::LinkChange;
 
 /// Decides on which PEs actors live.
 ///
-/// A strategy is asked on one PE and its plan is carried out on all PEs. It reads no clock and does
+/// A strategy is asked on one node, and its plan is carried out on all. It reads no clock and does
 /// not depend on the runtime: its input is the snapshot, its dice are seeded when it is made, and
 /// its state from one call to the next is private. A strategy made with the same seed and asked
 /// with the same snapshots gives the same plans.
@@ -56,7 +56,7 @@ pub trait Strategy: Send {
     fn plan(&mut self, snapshot: &Snapshot) -> Plan;
 
     /// Returns whether it moves actors to shorten steps, so that a [`Gate`](crate::Gate) may judge
-    /// its plans; `false` for strategies that move for the sake of moving.
+    /// its plans; `false` for strategies that move actors for another purpose, such as tests.
     fn predicts(&self) -> bool {
         true
     }

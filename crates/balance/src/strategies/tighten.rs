@@ -15,10 +15,10 @@ const TOLERANCES: [f64; 3] = [0.002, 0.005, 0.01];
 /// Cost of edges between parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    /// Latency or a narrow link: their weight must not increase, for any gain.
+    /// Edges cross a latency or a narrow link: their weight must not increase, for any gain.
     Scarce,
-    /// The time to send and receive: their weight may increase if the fullest part gains more time
-    /// than the additional messages take.
+    /// Edges cost only the time to send and receive: their weight may increase if the fullest part
+    /// gains more time than the additional messages take.
     Near,
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_that_saves_nothing_is_given_back() {
+    fn a_more_even_cut_of_the_same_weight_is_taken() {
         let (graph, cut) = lopsided();
 
         let even = tighten(&Cutter::new(2), &graph, &[Tie::FREE; 100], cut, Crossing::Scarce);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_at_home_is_not_moved_for_a_small_difference() {
+    fn actors_at_home_do_not_move_for_a_small_difference() {
         let (graph, cut) = lopsided();
         let ties: Vec<Tie> = cut.part.iter().map(|&home| Tie { home, pull: 1 }).collect();
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_anyway_goes_where_loads_become_even() {
+    fn actors_that_move_anyway_make_the_loads_even() {
         let (graph, cut) = lopsided();
         // Only vertex 0 comes from elsewhere.
         let mut ties: Vec<Tie> = cut.part.iter().map(|&home| Tie { home, pull: 1 }).collect();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_more_crosses_a_slow_link_whatever_that_brings() {
+    fn messages_over_a_scarce_link_do_not_increase_for_any_gain() {
         let uneven = cut(100, [1_030_000, 970_000]);
 
         assert!(is_worth(&uneven, &cut(100, [1_000_000, 1_000_000]), Crossing::Scarce));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_between_near_parts_may_take_as_long_as_is_gained() {
+    fn messages_between_near_parts_may_take_less_time_than_is_gained() {
         // 30 µs are gained; a message takes each of both ends 2 µs.
         let uneven = cut(0, [1_030_000, 970_000]);
         let even = |messages: u64| cut(messages * MESSAGE_WEIGHT, [1_000_000, 1_000_000]);

@@ -31,13 +31,13 @@ pub struct Vacate {
     origins: BTreeMap<ActorKey, PeId>,
 }
 
-/// Part of its time from which a PE is slowed by foreign load.
+/// A PE that loses at least this part of its time to foreign load is slowed.
 const SLOWED: f64 = 0.10;
-/// Part of its time below which a PE is quiet again.
+/// A PE that loses less than this part of its time is quiet again.
 const QUIET: f64 = 0.05;
 /// Weight of the latest window in the usual part.
 const NEWS: f64 = 0.2;
-/// Greatest usual part: the present loss is measured, the rest is a guess.
+/// Greatest usual part that counts, since it is only a guess.
 const USUAL_MAX: f64 = 0.9;
 /// Greatest ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;
@@ -93,7 +93,7 @@ impl Strategy for Vacate {
 
 impl Vacate {
     /// Returns the part of its time that each PE now loses to foreign load: the part of a processor
-    /// that others get, or the measured background. Updates the usual parts.
+    /// that others get, or the measured background if that is greater. Updates the usual parts.
     fn learn(&mut self, snapshot: &Snapshot) -> Vec<f64> {
         let busy = snapshot.load_per_pe();
         let part = |(pe, load): (&PeLoad, &Duration)| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn actors_leave_a_pe_that_shares_its_processor_and_return_when_it_has_it_alone() {
+    fn actors_leave_a_pe_that_shares_its_processor_and_return_when_it_is_free() {
         leave_and_return(|snapshot, is_loaded| {
             snapshot.pes[0].available = if is_loaded { 0.5 } else { 1.0 };
         });
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn where_every_pe_has_a_task_and_a_third_of_a_processor_nothing_helps() {
+    fn nothing_moves_if_every_pe_has_a_task_and_little_of_its_processor() {
         // Iskra et al. (2000), table 2, redundant decomposition: three processes on each processor,
         // one more on the first.
         let mut snapshot = even(&[0, 1, 2, 3]);

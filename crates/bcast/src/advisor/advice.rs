@@ -44,7 +44,7 @@ const AS_EXPECTED: f64 = 1.15;
 pub struct Broadcast<'a> {
     /// The node that sent it.
     pub root: NodeId,
-    /// Size of the message.
+    /// Size of the message, in bytes.
     pub bytes: u64,
     /// Time at which it began.
     pub began: Time,
@@ -106,9 +106,9 @@ impl Advisor {
         &self.estimate
     }
 
-    /// Returns the plan for a broadcast that begins now, without a search: the plan for this size,
-    /// else for the nearest size within a factor of two, else the default plan or one that needs no
-    /// search.
+    /// Returns the plan for a broadcast that begins now, without a search: the plan for this size
+    /// or for the nearest size within a factor of two; if there is none, the default plan or one
+    /// that needs no search.
     pub fn plan(
         &mut self,
         now: Time,
@@ -125,7 +125,7 @@ impl Advisor {
     }
 
     /// Returns the sub-plan for a multicast: the part of `plan` that leads to the `targets`, if it
-    /// is predicted to take no longer than `other`, else `other`. Takes two simulations.
+    /// is predicted to take no longer than `other`, otherwise `other`. Takes two simulations.
     pub fn sub_plan(
         &self,
         plan: PlanId,
@@ -145,7 +145,7 @@ impl Advisor {
     pub fn observe(&mut self, now: Time, broadcast: &Broadcast<'_>) {
         self.roots.entry(broadcast.root).or_default().note(broadcast.began, broadcast.bytes);
         let Some(draft) = self.find(broadcast.plan).map(|way| way.draft.clone()) else { return };
-        // Connections open their windows while the first passes.
+        // The time of the first broadcast does not count: connections open their windows meanwhile.
         let is_first = self.roots.get(&broadcast.root).is_some_and(Root::is_new);
         let took = broadcast.took.filter(|_| !is_first);
         self.learn(now, &Broadcast { took, ..broadcast.clone() }, &draft);

@@ -10,7 +10,7 @@ pub enum AdvisorCommand {
     Publish {
         /// The plan.
         plan: BroadcastPlan,
-        /// The largest message that takes it.
+        /// The message size for which the plan was made.
         bytes: u64,
     },
     /// Use this plan for broadcasts of about this size from its root. It was published before, or
@@ -18,7 +18,7 @@ pub enum AdvisorCommand {
     Take {
         /// The plan.
         plan: PlanId,
-        /// The largest message that takes it.
+        /// The message size for which the plan was made.
         bytes: u64,
     },
     /// Stop using this plan, if it was published: the advisor learns nothing from its messages.

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 /// Number of broadcasts that decide about a plan: the first may meet new connections.
 const TRIAL: usize = 2;
-/// Number of broadcasts of a plan that are remembered. With more, a link that became slow shows
-/// late.
+/// Number of broadcasts of a plan that are remembered. With more, a link that became slow is
+/// noticed late.
 const SEEN_MAX: usize = 3;
 /// Number of plans that compete for one size; the worst is dropped first.
 const WAYS_MAX: usize = 5;
@@ -55,8 +55,9 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     bytes: u64,
-    /// Measured time in seconds, and its ratio to the predicted time.
+    /// Measured time in seconds.
     took_s: f64,
+    /// Ratio of the measured to the predicted time.
     ratio: f64,
     /// Time that a message of the contest's size would have taken, in seconds.
     scaled_s: f64,

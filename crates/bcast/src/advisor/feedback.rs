@@ -10,10 +10,11 @@ const DEVIATION: f64 = 0.2;
 /// Pairs with fewer bytes are ignored: their transfers end before they show the bandwidth of a
 /// link.
 const BYTES_MIN: f64 = 30_000.0;
-/// Age from which pairs estimated to be worse than they once were are probed, since recovery is not
-/// noticed otherwise: only the `BAD_PROBES` pairs with the oldest measurements. If those have
-/// changed, their neighbours follow.
+/// Age from which a pair estimated to be worse than it once was is probed, since a recovery is not
+/// noticed otherwise.
 const BAD_AGE: Duration = Duration::from_secs(3);
+/// Greatest number of such pairs that are probed at once: those with the oldest measurements. If
+/// these have changed, their neighbours follow.
 const BAD_PROBES: usize = 3;
 /// Bound on the factor by which transfers of a pair count as usually faster or slower than
 /// expected.
@@ -22,8 +23,9 @@ const USUAL_MAX: f64 = 3.0;
 const BAD: f64 = 0.8;
 /// Age from which every pair is measured again.
 const REFRESH: Duration = Duration::from_secs(300);
-/// Time until a probe is requested again; shorter for a pair in doubt.
+/// Time until a probe is requested again.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Time until a probe of a pair in doubt is requested again.
 const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(1);
 
 /// Something to measure.

@@ -10,7 +10,7 @@ pub(super) fn period(values: &[f64]) -> Option<usize> {
     let is_same =
         |one: f64, other: f64| (one - other).abs() <= TOLERANCE * one.abs().max(other.abs());
     (1..=PERIOD_MAX.min(values.len() / 2)).find(|&period| {
-        // Short periods have to show for longer, so that a coincidence is not taken for one.
+        // Short periods must repeat more often, so that a coincidence does not count as a period.
         let shown = (2 * period).max(period + 3);
         values.len() >= shown
             && (values.len() - (shown - period)..values.len())

@@ -12,8 +12,9 @@ const WINDOW: usize = 16;
 const FADING: f64 = 0.8;
 /// Bound on the factor by which one value counts as wrong.
 const ERROR_MAX: f64 = 100.0;
-/// Holt's constants for level and trend.
+/// Holt's constant for the level.
 const LEVEL: f64 = 0.6;
+/// Holt's constant for the trend.
 const TREND: f64 = 0.4;
 
 const COUNT: usize = 5;
@@ -33,9 +34,10 @@ pub struct Forecast {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Predictor {
     values: VecDeque<f64>,
-    /// The prediction of each, and its error: the faded mean of the absolute logarithm of the ratio
-    /// of actual to predicted value.
+    /// The prediction of each.
     predicted: [Option<f64>; COUNT],
+    /// The error of each: the faded mean of the absolute logarithm of the ratio of actual to
+    /// predicted value.
     errors: [Option<f64>; COUNT],
     /// Holt's level and trend, of logarithms.
     smooth: Option<(f64, f64)>,
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_predicted_of_nothing() {
+    fn without_values_there_is_no_forecast() {
         assert_eq!(Predictor::new().forecast(), None);
     }
 }

@@ -9,8 +9,8 @@ use gridspan_topology::dice::Dice;
 
 /// Number of cheapest clusters for a receiver from which its sender is drawn.
 const CANDIDATES: usize = 16;
-/// The first temperature is the smaller of this share of the cost, and `HEAT` divided by the number
-/// of nodes.
+/// The first temperature, as a share of the cost, is the smaller of this and `HEAT` divided by the
+/// number of nodes.
 const HEAT_MAX: f64 = 0.15;
 const HEAT: f64 = 1.2;
 /// Factor by which the temperature falls during a round.
@@ -18,10 +18,11 @@ const COOLING: f64 = 1e-3;
 /// Share of the budget for further start trees where they depend on samples: there, the best of
 /// many start trees improves on the first by more than annealing for that time does.
 const STARTS: f64 = 0.3;
-/// Moves of the first round, and further ones for each node. Each round is longer than the one
-/// before by `ROUND_GROWTH`.
+/// Number of moves of the first round, apart from those for each node.
 const ROUND: u64 = 1_000;
+/// Number of moves of the first round for each node.
 const ROUND_PER_NODE: u64 = 20;
+/// Factor by which each round is longer than the one before.
 const ROUND_GROWTH: f64 = 1.4;
 /// One round in this number begins with the start tree rather than the best.
 const RESTART: u64 = 3;
@@ -212,7 +213,7 @@ impl Search<'_> {
         true
     }
 
-    /// Makes two nodes, neither below the other, change places: parents and children.
+    /// Makes two nodes, neither below the other, exchange parents and children.
     fn replace(&mut self, node: u32) -> bool {
         let other = self.dice.below(self.state.parents().len()) as u32;
         let (parent, goal) = (self.state.parent(node), self.state.parent(other));
@@ -236,7 +237,7 @@ impl Search<'_> {
         true
     }
 
-    /// Makes two nodes, neither below the other, change parents.
+    /// Makes two nodes, neither below the other, exchange parents.
     fn exchange(&mut self, node: u32) -> bool {
         let other = self.dice.below(self.state.parents().len()) as u32;
         let (parent, goal) = (self.state.parent(node), self.state.parent(other));
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_never_worse_than_the_start_and_repeats() {
+    fn the_result_is_never_worse_than_the_start_and_is_reproducible() {
         let model = TreeCostModel::new(&grid_links(8, 8, 3), 1_000_000, Serialisation::Transfer);
         let start_s = model.completion_s(&start_tree(&model, 9, 1));
 
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_start_trees_the_best_is_taken() {
+    fn the_best_of_many_start_trees_is_taken() {
         let model = TreeCostModel::new(&uniform_links(200, 5), 1_000_000, Serialisation::Transfer);
         let cost_s = |seed| model.completion_s(&start_tree(&model, 0, seed));
         // Each start tree counts as much as a move for each node.
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_and_two_need_no_search() {
+    fn one_or_two_nodes_need_no_search() {
         for count in [1, 2] {
             let model =
                 TreeCostModel::new(&uniform_links(count, 1), 1_000, Serialisation::Transfer);

@@ -1,7 +1,7 @@
 //! Builds a good tree without a search, by always adding the edge that completes first.
 //!
-//! Clusters are reached through one node each; then the nodes of a cluster, which are alike, are
-//! reached from each other. Where many clusters are left, a sender is compared with a sample of
+//! Clusters are reached through one node each; then the nodes of a cluster, which have equal links,
+//! are reached from each other. Where many clusters are left, a sender is compared with a sample of
 //! them.
 
 use crate::model::{NONE, TreeCostModel};
@@ -22,7 +22,7 @@ pub(super) fn is_sampled(model: &TreeCostModel) -> bool {
     model.classes() > SAMPLE + 1
 }
 
-/// Returns the parents of all nodes in a tree from `root`. The seed matters only for more than 64
+/// Returns the parents of all nodes in a tree from `root`. The seed matters only for more than 65
 /// clusters.
 ///
 /// Builds two trees and returns the better one. In the first, only the first node of a cluster
@@ -200,7 +200,7 @@ mod tests {
     use crate::model::{LinkMatrix, Serialisation};
 
     #[test]
-    fn like_nodes_become_a_binomial_tree() {
+    fn equal_nodes_become_a_binomial_tree() {
         let links = LinkMatrix::new(vec![0; 16], vec![0.0; 16], |_, _| (0.0, 1e6));
         let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_reached_however_many_clusters_there_are() {
+    fn all_nodes_are_reached_for_any_number_of_clusters() {
         for links in [grid_links(1, 9, 1), grid_links(7, 5, 1), uniform_links(300, 1)] {
             let model = TreeCostModel::new(&links, 100_000, Serialisation::Transfer);
 

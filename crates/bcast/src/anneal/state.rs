@@ -184,7 +184,7 @@ mod tests {
     proptest! {
         /// The cost after moves must equal the cost that the model computes for the whole tree.
         #[test]
-        fn any_moves_cost_what_the_tree_they_lead_to_costs(
+        fn the_cost_after_any_moves_equals_that_of_the_whole_tree(
             moves in prop::collection::vec((1..24_u32, 0..24_u32), 0..60),
             is_grid: bool,
         ) {

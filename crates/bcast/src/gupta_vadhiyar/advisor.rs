@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 const IDLE_SIZE_MIN: u64 = 1 << 10;
 const IDLE_SIZE_MAX: u64 = 2 << 20;
-/// Number of broadcasts that the regression uses: the paper uses all, but memory is bounded.
+/// Greatest number of broadcasts that the regression uses: the paper uses all, but memory is
+/// bounded. Later broadcasts are ignored until [`PaperAdvisor::forget`].
 const HISTORY_MAX: usize = 100_000;
 
 /// The result of one step of the advisor.
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_it_goes_round_the_sizes_and_busy_around_the_next() {
+    fn it_cycles_through_all_sizes_when_idle_and_around_the_next_size_when_busy() {
         let links = grid_links(2, 2, 1);
         let mut advisor = PaperAdvisor::new(0, CostUnit::Percent, 1);
         let budget = SearchBudget::unlimited();

@@ -9,7 +9,7 @@ const MIN_TEMPERATURE: f64 = 1.0;
 const TEMPERATURE_FACTOR: f64 = 0.8;
 const TRANSFORMS_PER_TEMPERATURE: u32 = 80;
 const ACCEPTED_PER_TEMPERATURE: u32 = 20;
-/// Below this share of accepted transforms, and without a new best tree, a run is over.
+/// With at most this share of accepted transforms, and without a new best tree, a run is over.
 const ACCEPTED_MIN: f64 = 0.03;
 /// Factor of the best cost up to which trees are good.
 const GOOD: f64 = 1.1;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_good_list_holds_what_is_within_ten_percent_of_the_best() {
+    fn the_good_list_holds_the_trees_within_ten_percent_of_the_best() {
         let mut good = GoodList::default();
         good.update(&[NONE, 0], 1.0);
         good.update(&[NONE, 0, 0], 1.09);

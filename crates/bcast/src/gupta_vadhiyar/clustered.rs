@@ -14,7 +14,7 @@ use crate::search_budget::SearchBudget;
 const PERCENTAGES: [f64; 4] = [10.0, 25.0, 50.0, 75.0];
 /// Number of nodes up to which annealing finds the best trees.
 const POOL_MAX: usize = 16;
-/// Levels of recursion; each at least halves the number of nodes, or is the last.
+/// Greatest number of levels of recursion.
 const LEVELS_MAX: u32 = 20;
 
 /// Returns a tree over all nodes of `links` for a message of `bytes` from `root`. A limited budget
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_effort_is_kept_but_for_the_runs_that_have_begun() {
+    fn a_limited_budget_is_exceeded_only_by_runs_that_have_begun() {
         let links = grid_links(6, 5, 1);
         let budget = SearchBudget::evaluations(60_000);
 

@@ -6,8 +6,9 @@ use crate::model::{NONE, TreeCostModel};
 use crate::search_budget::SearchBudget;
 use gridspan_topology::dice::Dice;
 
-/// Runs of each phase if no duration is given.
+/// Number of runs from random trees if no duration is given.
 const RANDOM_RUNS: u32 = 50;
+/// Number of runs from good trees if no duration is given.
 const REFINE_RUNS: u32 = 25;
 /// The first phase ends when the best tree has not changed for this multiple of the remaining
 /// budget.

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Returns the parents of a tree over all nodes of the model. Takes time proportional to the square
-/// of the number of nodes, and more where many compete for a sender.
+/// of the number of nodes, and more where many senders compete for a node.
 pub fn mateescu(model: &TreeCostModel, root: u32) -> Vec<u32> {
     let count = model.len();
     let mut parents = vec![NONE; count];
@@ -68,7 +68,7 @@ mod tests {
     use crate::model::{LinkMatrix, Serialisation};
 
     #[test]
-    fn like_nodes_without_latency_become_a_binomial_tree() {
+    fn equal_nodes_without_latency_become_a_binomial_tree() {
         let links = LinkMatrix::new(vec![0; 8], vec![0.0; 8], |_, _| (0.0, 1e6));
         let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_node_is_passed_by() {
+    fn a_slow_link_is_avoided() {
         let links = LinkMatrix::new(vec![0, 1, 2], vec![0.0; 3], |from, to| {
             (0.0, if from + to == 2 && from != to { 1e5 } else { 1e6 })
         });

@@ -5,7 +5,7 @@
 //! - [`mateescu`]: the tree that the paper compares with.
 //! - [`PaperAdvisor`]: the broadcast advisor (section 2.5).
 //!
-//! Where the paper leaves something open, the interpretation is stated at that place. Trees are
+//! Where the paper leaves something open, the interpretation is stated where it is used. Trees are
 //! lists of parents over nodes numbered from 0; the root's parent is `u32::MAX`.
 
 mod advisor;

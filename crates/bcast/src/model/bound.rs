@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_take_all_ways_there_are() {
+    fn flows_take_all_routes() {
         // 1 directly and 2 more through node 1, but the root sends at most 2.5.
         let node = |cluster, out| NodeLink { cluster, out, into: 10.0, initiation_s: 0.0 };
         let mut network = Network::new(vec![node(0, 2.5), node(1, 10.0), node(2, 10.0)]);

@@ -35,7 +35,7 @@ pub struct TreeCostModel {
     initiation_s: Vec<f64>,
     /// For each pair of classes, row by row: the time a send adds to the sender's busy time, and
     /// the time that follows it. They are stored side by side, since reading them takes most of the
-    /// time of a search in which no two nodes are alike.
+    /// time of a search in which no two nodes have equal links.
     sends_s: Vec<(f64, f64)>,
 }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binomial_tree_of_like_nodes_takes_one_send_for_each_round() {
+    fn a_binomial_tree_of_equal_nodes_takes_one_send_for_each_round() {
         // Without latency, eight nodes are reached in three rounds of 101 ms.
         let links = LinkMatrix::new(vec![0; 8], vec![1e-3; 8], |_, _| (0.0, 1e6));
         let model = TreeCostModel::new(&links, 100_000, Serialisation::Transfer);

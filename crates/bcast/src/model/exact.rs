@@ -74,7 +74,7 @@ mod tests {
     use crate::model::{LinkMatrix, Serialisation};
 
     #[test]
-    fn like_nodes_without_latency_take_the_logarithm_of_their_number() {
+    fn equal_nodes_without_latency_take_the_logarithm_of_their_number() {
         for (count, rounds) in [(2, 1.0), (4, 2.0), (5, 3.0), (7, 3.0)] {
             let links = LinkMatrix::new(vec![0; count], vec![0.0; count], |_, _| (0.0, 1e6));
             let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_postal_model_nodes_follow_fibonacci() {
+    fn in_the_postal_model_reached_nodes_are_fibonacci_numbers() {
         let links = LinkMatrix::new(vec![0; 6], vec![0.0; 6], |_, _| (1.0, 1e6));
         let model = TreeCostModel::new(&links, 1_000_000, Serialisation::Transfer);
 

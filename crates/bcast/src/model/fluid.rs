@@ -27,13 +27,13 @@ pub struct Run {
     /// `(parent, child)` edges in the order of sending, each after the edge that reaches its
     /// parent.
     pub edges: Vec<(u32, u32)>,
-    /// Its bytes.
+    /// Size of the part, in bytes.
     pub bytes: f64,
     /// Number of its segments, which have equal size: at least one.
     pub segments: u32,
 }
 
-/// The timing of one edge: all that the nodes of a real broadcast can observe.
+/// The timing of one edge, simulated or observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdgeTiming {
     /// The node that sent.
@@ -44,11 +44,11 @@ pub struct EdgeTiming {
     pub bytes: f64,
     /// Seconds in which bytes were flowing.
     pub flowing_s: f64,
-    /// Time at which the first segment began to flow, and time at which the last had arrived.
+    /// Seconds until the first segment began to flow, and until the last had arrived.
     pub span_s: (f64, f64),
     /// Bytes behind the first segment, and seconds from its arrival until the last of them had
-    /// arrived, pauses included. A receiver observes only this. Zero if nothing followed, or if it
-    /// was not measured.
+    /// arrived, pauses included. The receiver of a real broadcast observes only this. Zero if
+    /// nothing followed, or if it was not measured.
     pub later: (f64, f64),
 }
 
@@ -113,9 +113,11 @@ struct Edge {
     segments: u32,
     /// The edges from the receiver in the same tree.
     next: Vec<u32>,
-    /// Segments that the sender has, that entered its queue, and that have arrived.
+    /// Number of segments that the sender has.
     ready: u32,
+    /// Number of segments that entered the sender's queue.
     begun: u32,
+    /// Number of segments that have arrived.
     there: u32,
     is_busy: bool,
     left_bytes: f64,
@@ -237,8 +239,8 @@ impl<'a> Simulation<'a> {
         self.events.push(Event { at_s, number: self.count, what });
     }
 
-    /// Puts the edge's next segment into the queue of its sender, if there is one and the edge is
-    /// idle.
+    /// Puts the edge's next segment into the queue of its sender, if the sender has it and the edge
+    /// is idle.
     fn enqueue(&mut self, edge: u32) {
         let Edge { from, ready, begun, is_busy, .. } = &mut self.edges[edge as usize];
         if !*is_busy && *begun < *ready {

@@ -1,8 +1,8 @@
 //! The network of Gupta and Vadhiyar (2006): a latency and a bandwidth from each node to each
 //! other.
 //!
-//! Nodes of one class are alike, so the matrices have one row per class: one class for each cluster
-//! of a grid (section 2.5), or one for each node where every pair differs.
+//! Nodes of one class have equal links, so the matrices have one row per class: one class for each
+//! cluster of a grid (section 2.5), or one for each node where every pair differs.
 
 /// Latencies and bandwidths from end to end, and the cost for a node to begin a message. Nodes are
 /// numbered from 0.
@@ -10,8 +10,9 @@
 pub struct LinkMatrix {
     class_of: Vec<u32>,
     classes: usize,
-    /// Row by row, from class to class.
+    /// Seconds from class to class, row by row.
     latency_s: Vec<f64>,
+    /// The inverse of the bandwidth, in the same order.
     seconds_per_byte: Vec<f64>,
     initiation_s: Vec<f64>,
 }
@@ -19,7 +20,7 @@ pub struct LinkMatrix {
 impl LinkMatrix {
     /// A matrix for nodes of the given classes. `link` gives the latency in seconds and the
     /// bandwidth in bytes per second from a class to a class; `initiation_s` has the seconds that
-    /// each node needs to begin a message. Panics if the numbers of nodes differ.
+    /// each node needs to begin a message. Panics if the two lists differ in length.
     pub fn new(
         class_of: Vec<u32>,
         initiation_s: Vec<f64>,

@@ -62,7 +62,8 @@ pub struct Segment {
 /// The reason why a plan is invalid. No plan was made; plan again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BroadcastPlanError {
-    /// There is no tree with a weight, or more than [`BroadcastPlan::MAX_STRIPES`].
+    /// There is no tree, a tree has no weight, or there are more than
+    /// [`BroadcastPlan::MAX_STRIPES`].
     #[error(
         "a plan has one to {} trees, each with a weight above zero; this one has {stripes} trees",
         BroadcastPlan::MAX_STRIPES
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_survives_being_sent_and_a_broken_one_is_refused() {
+    fn a_plan_is_read_back_unchanged_and_an_invalid_one_is_refused() {
         let good = serde_json::to_string(&plan(&[1.0], 1024).unwrap()).unwrap();
 
         assert_eq!(

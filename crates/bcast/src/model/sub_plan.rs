@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_by_sites_crosses_to_targets_only_and_is_whole_where_nobody_passes_on() {
+    fn a_sub_plan_by_sites_reaches_targets_only_and_is_whole_if_no_node_passes_it_on() {
         let sites = [("a", 2), ("b", 3)].map(|(name, nodes)| (name.to_owned(), vec![1; nodes]));
         let layout = Layout::new(sites.to_vec());
 

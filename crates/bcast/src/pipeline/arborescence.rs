@@ -86,7 +86,7 @@ fn find_cycle(
     root: usize,
     above: &dyn Fn(usize) -> Option<usize>,
 ) -> Option<Vec<usize>> {
-    // 0 if not visited, else the walk that visited it.
+    // 0 if not visited, otherwise the number of the walk that visited it.
     let mut walk = vec![0; count];
     walk[root] = usize::MAX;
     for start in 0..count {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_root_does_not_reach_has_no_tree() {
+    fn there_is_no_tree_if_the_root_does_not_reach_all_vertices() {
         assert_eq!(
             cheapest(3, 0, &|from, to| if from + to == 1 { 1.0 } else { f64::INFINITY }),
             None

@@ -11,13 +11,15 @@ use crate::model::Network;
 #[derive(Clone, Debug)]
 pub(super) struct ClusterCosts<'a> {
     network: &'a Network,
-    /// Seconds of a hop of one segment inside each cluster, and the number of its nodes.
+    /// Seconds of a hop of one segment inside each cluster.
     hop_s: Vec<f64>,
+    /// Number of nodes of each cluster.
     sizes: Vec<f64>,
-    /// For each cluster, the least bytes per second that a node can send and receive, and the
-    /// longest time to begin a segment.
+    /// For each cluster, the least bytes per second that a node can send.
     out: Vec<f64>,
+    /// For each cluster, the least bytes per second that a node can receive.
     into: Vec<f64>,
+    /// For each cluster, the longest time in seconds to begin a segment.
     initiation_s: Vec<f64>,
     segment_bytes: f64,
     segments: f64,
@@ -28,8 +30,9 @@ pub(super) struct ClusterCosts<'a> {
 pub(super) struct Memory {
     users: Vec<u32>,
     /// Arrival time of the first segment at each cluster and the period of those that follow, in
-    /// seconds. `sends` counts each cluster's edges to other clusters.
+    /// seconds.
     reached: Vec<(f64, f64)>,
+    /// Number of edges from each cluster to other clusters.
     sends: Vec<u32>,
 }
 
@@ -126,7 +129,7 @@ mod tests {
     use crate::model::NodeLink;
 
     #[test]
-    fn a_chain_of_single_nodes_takes_what_the_formula_says() {
+    fn the_time_of_a_chain_of_single_nodes_agrees_with_the_formula() {
         // k hops of s segments, each of time t, take (k + s - 1) t plus the latencies.
         let node = |cluster| NodeLink { cluster, out: 1e6, into: 1e6, initiation_s: 0.01 };
         let mut network = Network::new((0..4).map(node).collect());

@@ -15,7 +15,7 @@ pub(super) enum Inner {
     Binomial,
 }
 
-/// The places of nodes inside their clusters.
+/// How a tree over clusters is laid out over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) inner: Inner,
@@ -23,8 +23,8 @@ pub(super) struct Layout {
     /// other cluster; the following nodes serve the next ones. With [`Inner::Binomial`] the entry
     /// serves all.
     pub(super) offset: usize,
-    /// The number of this tree and of all trees: different trees enter a cluster at different
-    /// nodes.
+    /// The number of this tree, and the count of all trees: different trees enter a cluster at
+    /// different nodes.
     pub(super) turn: (usize, usize),
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_send_far_first() {
+    fn nodes_of_a_chain_send_to_other_clusters_first() {
         assert_eq!(edges(Inner::Chain, 0, (0, 1)), [(1, 3), (1, 0), (0, 2), (3, 4)]);
     }
 
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_two_trees_enters_elsewhere() {
+    fn the_second_of_two_trees_enters_a_cluster_at_another_node() {
         assert_eq!(edges(Inner::Chain, 1, (1, 2)), [(1, 2), (2, 4), (2, 0), (4, 3)]);
     }
 
     #[test]
-    fn other_shapes_inside() {
+    fn clusters_can_have_binary_or_binomial_trees_inside() {
         assert_eq!(edges(Inner::Binary, 0, (0, 1)), [(1, 3), (1, 0), (1, 2), (3, 4)]);
         assert_eq!(edges(Inner::Binomial, 1, (0, 1)), [(1, 3), (1, 2), (1, 0), (3, 4)]);
     }

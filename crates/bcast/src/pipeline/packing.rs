@@ -57,7 +57,7 @@ pub(super) fn pack(network: &Network, root: u32) -> Option<Packing> {
 }
 
 impl Packing {
-    /// Weights the first `count` trees alone.
+    /// Returns a packing of the first `count` trees alone, weighted again.
     pub(super) fn restricted(&self, network: &Network, root: u32, count: usize) -> Self {
         let limits = Limits::new(network, root);
         let chosen: Vec<Vec<u32>> =

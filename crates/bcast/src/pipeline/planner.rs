@@ -35,13 +35,14 @@ const SEGMENT_MIN: u64 = 1200;
 const WHOLE_MAX: u64 = 4096;
 /// Size below which several trees do not repay their initiations.
 const STRIPED_MIN: u64 = 32 * 1024;
-/// Striping is tried if its rate exceeds that of one tree by this factor.
+/// Striping is tried if its rate is at least this multiple of the rate of one tree.
 const STRIPED_GAIN: f64 = 1.1;
 /// No more trees are tried once a further tree makes the time longer by this factor.
 const STRIPES_WORSE: f64 = 1.05;
-/// Number of segments in the simulation of candidates, and of the best of them: more segments take
-/// too long to simulate and gain only a few percent.
+/// Number of segments in the simulation of candidates.
 const COARSE: u64 = 14;
+/// Number of segments in the simulation of the best candidate: more segments take too long to
+/// simulate and gain only a few percent.
 const FINE: u64 = 128;
 /// Number of segments of each of several trees in a simulation: with fewer, the time to fill the
 /// pipelines would dominate.

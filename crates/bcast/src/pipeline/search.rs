@@ -13,11 +13,13 @@ pub(super) struct ClusterTree {
     pub(super) cost_s: f64,
 }
 
-/// The first temperature as a share of the cost, and the factor by which it falls in a run.
+/// The first temperature, as a share of the cost.
 const HEAT: f64 = 0.15;
+/// Factor by which the temperature falls in a run.
 const COOLING: f64 = 1e-3;
-/// Moves of a run for each cluster, and their maximum.
+/// Number of moves of a run for each cluster.
 const MOVES_PER_CLUSTER: u64 = 200;
+/// Greatest number of moves of a run.
 const MOVES_MAX: u64 = 20_000;
 
 const NONE: u32 = u32::MAX;

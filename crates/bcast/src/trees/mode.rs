@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_a_mode_and_other_names_are_answered_with_them() {
+    fn every_name_is_a_mode_and_the_error_for_another_name_lists_them() {
         for &name in MODES {
             assert_eq!(name.parse::<Mode>().unwrap().to_string(), name);
         }
@@ -159,8 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_crossed_to_once_and_there_each_cluster() {
-        // Clusters {0, 1} and {3, 4} and a loner, 2, at the first site; 5 and 6 at the second.
+    fn a_tree_crosses_once_to_each_other_site_and_cluster() {
+        // Clusters {0, 1} and {3, 4}, and node 2 outside clusters, at the first site; 5 and 6 at
+        // the second.
         let clusters = [Some(0), Some(0), None, Some(1), Some(1), Some(2), Some(2)];
         let layout = layout(&[5, 2]).with_clusters(&clusters);
 

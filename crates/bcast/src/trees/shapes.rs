@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binomial_tree_counts_on_from_its_root() {
+    fn ranks_of_a_binomial_tree_count_from_its_root_and_wrap_around() {
         // Ranks 0 to 4 are nodes 3, 4, 0, 1, 2.
         assert_eq!(binomial(&[0, 1, 2, 3, 4], 3), [(3, 2), (3, 0), (3, 4), (0, 1)]);
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_levels_will_do() {
+    fn any_number_of_levels_works() {
         let nodes = [0, 1, 2, 3];
 
         assert_eq!(hierarchical(&nodes, 0, |_| []), binomial(&nodes, 0));

@@ -74,7 +74,8 @@ impl Tree {
         Ok(Self::assemble(root, &nodes, &parents, &depths, &counts, edges))
     }
 
-    /// Groups the children by parent. The slices run parallel to `nodes`.
+    /// Groups the children by parent. All slices except `edges` have one entry for each node, in
+    /// the order of `nodes`.
     fn assemble(
         root: NodeId,
         nodes: &[NodeId],
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_some_nodes_is_a_tree() {
+    fn the_part_that_leads_to_some_nodes_is_a_tree() {
         let tree = Tree::from_edges(NodeId(5), &edges(&[(5, 9), (9, 0), (5, 2), (9, 7)])).unwrap();
 
         let pruned = tree.pruned(&[NodeId(7), NodeId(2), NodeId(99)].into());
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_in_the_tree_has_no_relatives() {
+    fn a_node_that_is_not_in_the_tree_has_no_parent_and_no_children() {
         let tree = Tree::from_edges(NodeId(0), &edges(&[(0, 1)])).unwrap();
 
         assert!(!tree.contains(NodeId(2)));
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
+    fn edges_that_form_no_tree_are_refused() {
         let from = |pairs: &[(u32, u32)]| Tree::from_edges(NodeId(0), &edges(pairs));
         let twice = |node| Err(TreeError::ReachedTwice { node: NodeId(node) });
         let early = |node| Err(TreeError::NotReached { node: NodeId(node) });

@@ -128,10 +128,11 @@ Examples:
   gridctl bench bcast -n 4 -b 1MB --rounds 100 over 4
   gridctl bench bcast -e 2x2,wan=10ms          over emulated links";
 
-/// Largest message: a terabyte is more than any node holds.
+/// Largest value of `--bytes`, in bytes: more than any node holds.
 const MESSAGE_BYTES_MAX: u64 = 1_000_000_000_000;
-/// Largest values of `--effort` and `--initiation`.
+/// Largest value of `--effort`.
 const EFFORT_MAX: Duration = Duration::from_secs(60);
+/// Largest value of `--initiation`.
 const INITIATION_MAX: Duration = Duration::from_secs(1);
 
 fn size(text: &str) -> Result<u64, String> {

@@ -401,12 +401,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn everything_after_the_program_is_the_programs() {
+    fn arguments_after_the_program_belong_to_the_program() {
         let line = ["gridctl", "run", "-n", "2", "ring", "-n", "9", "--seed", "--", "-v"];
         let Verb::Run(args) = Cli::try_parse_from(line).unwrap().verb else { panic!() };
 
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_given_once() {
+    fn two_places_are_refused() {
         assert!(Cli::try_parse_from(["gridctl", "run", "-n", "2", "-e", "2x2", "ring"]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Name that selects plain GridRPC, which maps no group, in the place of a heuristic.
+/// Name that selects plain GridRPC instead of a heuristic: each call is mapped separately.
 pub(crate) const INDIVIDUAL: &str = "gridrpc";
 
 /// Commands of `gridctl rpc`.

@@ -8,14 +8,14 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// Longest line that is read: a snapshot of a few million actors.
+/// Longest line that is read, in bytes: enough for a snapshot of a few million actors.
 const LINE_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn refuse(path: &Path, reason: String) -> CliError {
     CliError::Snapshot { path: path.to_owned(), reason }
 }
 
-/// Reads the rebalance with this number, counted from 1, or the last one.
+/// Reads and validates rebalance `number`, counted from 1, or the last one if `number` is `None`.
 pub(super) fn read(
     path: &Path,
     format: SnapshotFormat,
@@ -71,7 +71,7 @@ fn read_dump(path: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliErr
         .map_err(|error| refuse(path, format!("line {number}, column {}: {error}", error.column())))
 }
 
-/// Reads the files of all ranks, from 0 to the last that exists.
+/// Reads one phase from the files of ranks 0, 1 and so on, up to the first that does not exist.
 fn read_vt(stem: &Path, wanted: Option<NonZeroU32>) -> Result<Snapshot, CliError> {
     let mut files: Vec<VtFile> = Vec::new();
     loop {

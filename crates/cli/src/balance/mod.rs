@@ -17,7 +17,6 @@ use std::process::ExitCode;
 /// Strategies used if none is named.
 const DEFAULT: [&str; 4] = ["greedy", "refine", "grid-cut", "auto"];
 
-/// Runs the command.
 pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
     match verb {
         BalanceVerb::Replay(args) => replay(args),
@@ -40,7 +39,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
         let Ok(mut strategy) = by_name(name, args.seed) else { continue };
         let plan = strategy.plan(&snapshot);
         let report = PlanReport::of(&snapshot, &plan, &CostModel::default());
-        // A plan that does not fit the snapshot is a fault of the strategy, which is reported.
+        // A plan that does not fit the snapshot is a fault of the strategy: the error names it.
         let report =
             report.map_err(|error| measured::refuse(&args.file, format!("{name}: {error}")))?;
         reports.push((name, report));

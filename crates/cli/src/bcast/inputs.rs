@@ -9,8 +9,8 @@ use gridspan_topology::{GridSpec, Hierarchy, NodeId, SiteId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Limits on nodes and clusters. Above them a strategy would take minutes, since some strategies
-/// compare all pairs.
+/// Limit on nodes; the next constant limits clusters. Above these limits, the strategies that
+/// compare all pairs would take minutes.
 const NODES_MAX: usize = 4096;
 const CLUSTERS_MAX: usize = 128;
 
@@ -20,9 +20,9 @@ pub(super) struct Inputs {
     pub(super) spec: GridSpec,
     /// Path or short form that describes the grid.
     pub(super) source: String,
-    /// Names of its nodes.
+    /// Names of the grid's nodes.
     pub(super) names: Names,
-    /// The network that it describes.
+    /// The network that the grid describes.
     pub(super) network: Network,
     /// The site of each cluster.
     pub(super) sites: Vec<u32>,
@@ -112,7 +112,7 @@ fn cluster_count(spec: &GridSpec) -> usize {
     clusters.len()
 }
 
-/// Returns the node with this name or number; the first node if none is given.
+/// Returns the only node with this name, host or number; node 0 if `wanted` is `None`.
 fn root(wanted: Option<&str>, spec: &GridSpec, names: &Names) -> Result<NodeId, CliError> {
     let Some(wanted) = wanted else { return Ok(NodeId(0)) };
     let nodes: Vec<NodeId> = spec.layout().nodes().collect();

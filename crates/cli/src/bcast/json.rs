@@ -3,14 +3,14 @@
 //! | key | value |
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
-//! | `grid` | where the grid is described |
-//! | `nodes` | each `node` by number, its `name`, `site` and `cluster` |
+//! | `grid` | the path or short form that describes the grid |
+//! | `nodes` | for each node: `node` (its number), `name`, `site`, `cluster` |
 //! | `root` | the number of the node that broadcasts |
 //! | `sharing` | the links that transfers between sites share: `cluster-pairs`, `site-pairs` or `site-uplinks` |
 //! | `initiation_s` | the time that a node takes to start a message or a segment |
 //! | `messages` | for each size: `bytes`, `bound_s`, `plans` |
-//! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if the message travels whole), `segments`, `depth`, `crossings` (how often the whole message crosses between sites), `planning_s`, `trees` |
-//! | `trees` | `share` of the message, `depth`, `crossings`, `edges` in the order of sending: `from`, `to`, `begin_s`, `complete_s` |
+//! | `plans` | `strategy`, `time_s`, `over_bound` (null if the bound is zero), `segment_bytes` (null if the message travels whole), `segments`, `depth` (edges from the root to the farthest node), `crossings` (edges between sites, each weighted by its share of the message), `planning_s`, `trees` |
+//! | `trees` | `share` of the message, `depth`, `crossings` (number of edges between sites), `edges` in the order of sending: `from`, `to`, `begin_s`, `complete_s` |
 
 use super::inputs::Inputs;
 use super::prediction::{Prediction, Predictions, TreeView};
@@ -64,7 +64,7 @@ fn plan(prediction: &Prediction, bound_s: f64) -> Value {
         "strategy": prediction.strategy,
         "time_s": prediction.time_s,
         "over_bound": over_bound(prediction, bound_s),
-        // An uncut message is one segment, whatever the segment size of the draft.
+        // A message of one segment is not cut, though its draft has a segment size.
         "segment_bytes": (prediction.segments > 1).then_some(prediction.draft.segment_bytes),
         "segments": prediction.segments,
         "depth": prediction.depth(),

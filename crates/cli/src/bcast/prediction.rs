@@ -17,20 +17,20 @@ pub(super) struct Predictions {
     pub(super) all: Vec<Prediction>,
 }
 
-/// Share of the bound by which a time may fall below it through rounding.
+/// Rounding error by which a time may be below the bound, as a share of the bound.
 const ROUNDING: f64 = 1e-9;
 
 /// Prediction of one strategy for one size.
 pub(super) struct Prediction {
     /// The name of the strategy.
     pub(super) strategy: &'static str,
-    /// The segments of the message, and how nodes send.
+    /// The strategy's plan.
     pub(super) draft: Draft,
     /// Time until the last node has the whole message, in seconds.
     pub(super) time_s: f64,
     /// Time that planning took.
     pub(super) planning: Duration,
-    /// The trees.
+    /// The trees, with simulated times.
     pub(super) trees: Vec<TreeView>,
     /// Number of segments of the message.
     pub(super) segments: u64,
@@ -43,7 +43,7 @@ pub(super) struct TreeView {
     /// Its edges with their times, in the order of sending. Each edge follows the edge that reaches
     /// its sender.
     pub(super) edges: Vec<EdgeTiming>,
-    /// Positions in `edges` of the edges that leave each sending node, in order.
+    /// For each sending node, the positions of its edges in `edges`, in the order of sending.
     children: BTreeMap<u32, Vec<usize>>,
     /// Largest number of edges from the root to a node.
     pub(super) depth: u32,
@@ -52,7 +52,7 @@ pub(super) struct TreeView {
 }
 
 impl Predictions {
-    /// Returns the strategy with the shortest time, the first of equal ones.
+    /// Returns the prediction with the shortest time, the first of equal ones.
     pub(super) fn fastest(&self) -> Option<&Prediction> {
         self.all.iter().min_by(|one, other| one.time_s.total_cmp(&other.time_s))
     }
@@ -94,7 +94,7 @@ impl Prediction {
         }
     }
 
-    /// Returns how often the whole message crosses from one site to another.
+    /// Returns the number of edges between sites, each weighted by its tree's share of the message.
     pub(super) fn crossings(&self) -> f64 {
         self.trees.iter().map(|tree| tree.share * tree.crossings as f64).sum()
     }

@@ -126,9 +126,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Adds the nodes to which a node sends, in order, each with its subtree. A chain of nodes of
-    /// one cluster, each of which sends only to the next, is one line, since a chain has as many
-    /// levels as nodes.
+    /// Adds the nodes to which a node sends, in order, each with its subtree. A chain, as returned
+    /// by `chain`, is one line, since it would otherwise need a level for each node.
     fn add_children(&self, table: &mut Table, node: u32, above: &str) {
         let edges = self.tree.from(node);
         let (several, last) = (edges.len() > 1, edges.len().saturating_sub(1));
@@ -156,8 +155,9 @@ impl Lines<'_> {
         }
     }
 
-    /// Returns the chain that starts with this node, in which each node sends only to the next and
-    /// all are in one cluster. If it has several nodes, also returns when the last is complete.
+    /// Returns the longest chain from this node in which each node sends only to the next and all
+    /// are in one cluster. If the chain has several nodes, also returns the time in seconds at
+    /// which the last is complete.
     fn chain(&self, first: u32) -> (Vec<NodeId>, Option<f64>) {
         let network = &self.inputs.network;
         let (mut chain, mut end) = (vec![NodeId(first)], None);

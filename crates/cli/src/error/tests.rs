@@ -3,13 +3,13 @@
 use super::*;
 
 #[test]
-fn near_names_are_offered() {
+fn similar_names_are_offered() {
     let error = CliError::UnknownJob { name: "rign".into(), near: vec!["ring"], is_file: false };
     assert_eq!(error.hint().as_deref(), Some("did you mean `ring`?"));
 }
 
 #[test]
-fn a_file_without_a_path_is_explained() {
+fn the_hint_for_a_file_name_shows_its_path() {
     let error = CliError::UnknownJob { name: "heat".into(), near: vec![], is_file: true };
     assert_eq!(
         error.hint().as_deref(),

@@ -24,9 +24,10 @@ use std::thread;
 
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// Largest number of control lines of a process, other than frequent ones: it reports where it
-/// listens, how it failed or what it simulated. More lines of this kind are treated as output,
-/// which waits for room. Reports about links, moves and guests wait for room themselves.
+/// Largest number of control lines of a process that are not [`FREQUENT`]: where it listens, how it
+/// failed, what it simulated, and warnings. After more of them, every control line is treated as
+/// output. Frequent lines need no limit, because their reports wait for room in the queue, as
+/// output does.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, about links, moves and guests, after the mark.
 const FREQUENT: [&[u8]; 3] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\""];
@@ -37,17 +38,17 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct Child {
     process: process::Child,
     is_over: bool,
-    /// Sends lines to it; `None` once the pipe to it is closed.
+    /// Lines for the process; `None` once the pipe to it is closed.
     lines: Option<Sender<String>>,
     tail: Arc<Mutex<Tail>>,
 }
 
-/// Identifies a process.
+/// The origin of output: the process of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// Its node.
+    /// The node.
     pub(super) node: NodeId,
-    /// Address at which others reach it if it listens on all interfaces of its host.
+    /// Address at which others reach the node; `None` if it runs on this machine.
     pub(super) address: Option<IpAddr>,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct Outlets {
 
 impl Child {
     /// Starts the process of a node. Must be called from a thread that lives as long as the job:
-    /// the processes ask the kernel to kill them when that thread ends.
+    /// each process asks the kernel to kill it when that thread ends.
     pub(super) fn start(
         origin: Origin,
         mut command: Command,
@@ -79,7 +80,7 @@ impl Child {
         let connected = child.connect(origin, writer, pipes, outlets);
         if let Err(error) = connected {
             child.signal(Signal::KILL);
-            // The process is gone in either case.
+            // The process is killed, even if waiting for it fails.
             let _ = child.process.wait();
             return Err(error);
         }
@@ -111,7 +112,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Queues a line to be written to it.
+    /// Queues a line to be written to the process.
     pub(super) fn tell(&self, line: String) {
         if let Some(lines) = &self.lines {
             // A process that has ended no longer reads; its end is noticed elsewhere.
@@ -119,29 +120,29 @@ impl Child {
         }
     }
 
-    /// Asks it to end with SIGTERM. The pipe to it stays open: closing it would not let a program
-    /// that handles SIGTERM finish its work.
+    /// Asks the process to end, by SIGTERM. The pipe stays open: if it were closed, a program that
+    /// handles SIGTERM could not finish its work.
     pub(super) fn ask(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Stops it, and the processes that it has started in its group.
+    /// Stops the process group: the process, and those that it has started in the group.
     pub(super) fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Continues it.
+    /// Continues the process group.
     pub(super) fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it, and the processes that it has started in its group.
+    /// Closes the pipe, and kills the process group.
     pub(super) fn kill(&mut self) {
         self.lines = None;
         self.signal(Signal::KILL);
     }
 
-    /// Returns how it ended, in the first call after its end.
+    /// Returns how the process ended, in the first call after its end; `None` otherwise.
     pub(super) fn take_exit(&mut self) -> Option<Exit> {
         if self.is_over {
             return None;
@@ -152,18 +153,19 @@ impl Child {
         Some(status.into())
     }
 
-    /// Returns the last lines that it printed on standard error.
+    /// Returns the last lines that the process printed on standard error.
     pub(super) fn last_lines(&self) -> Vec<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).lines()
     }
 
-    /// Sends a signal. Its process id is not reused until its end has been noticed.
+    /// Sends a signal to the process group, unless `take_exit` has noticed the end of the process.
+    /// Until then the system does not reuse the process id.
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid.filter(|_| !self.is_over)
             && kill_process_group(pid, signal).is_err()
         {
-            // It fails only if the process has just ended.
+            // `kill_process` fails only if the process has just ended.
             let _ = kill_process(pid, signal);
         }
     }
@@ -203,7 +205,7 @@ struct Reader {
     outlets: Outlets,
     /// The last lines of standard error; `None` for standard output.
     tail: Option<Arc<Mutex<Tail>>>,
-    /// Number of control lines so far.
+    /// Number of control lines so far, without frequent ones.
     controls: u32,
 }
 
@@ -239,7 +241,8 @@ impl Reader {
         }
     }
 
-    /// Looks for a control line, which may follow an unfinished line of the program.
+    /// Acts on a control line, which may follow an unfinished line of the program, and passes on
+    /// the rest as output.
     fn stdout_line(&mut self, line: &[u8]) {
         let mark = control::MARK.as_bytes();
         let at = line.iter().position(|&byte| byte == mark[0]);
@@ -253,7 +256,8 @@ impl Reader {
         }
     }
 
-    /// Whether another control line is accepted.
+    /// Counts a control line, unless it is frequent. Returns whether control lines are still
+    /// accepted.
     fn may_control(&mut self, line: &[u8]) -> bool {
         let text = &line[control::MARK.len()..];
         let is_frequent = FREQUENT.iter().any(|begin| text.starts_with(begin));

@@ -20,7 +20,7 @@ pub(super) fn code_of(signal: i32) -> u8 {
     128 + u8::try_from(signal & 0x7f).unwrap_or(0)
 }
 
-/// An event.
+/// An event that the supervisor handles.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// A node reports where it listens.
@@ -56,7 +56,7 @@ pub(super) enum Event {
         /// How it ended.
         exit: Exit,
     },
-    /// Some process has ended; the system knows which.
+    /// A process has ended; the signal does not tell which.
     ChildrenChanged,
     /// The user, or a signal on their behalf, requests the end of the job.
     Interrupted {
@@ -65,7 +65,7 @@ pub(super) enum Event {
     },
     /// The user requests that the job stops until it is continued.
     StopWanted,
-    /// Output can no longer be written, for another reason than a closed reader.
+    /// Output can no longer be written, and not because the reader has closed it.
     OutputFailed,
     /// All output is printed.
     Printed,
@@ -128,7 +128,7 @@ pub(super) struct Blame {
     pub(super) hint: Option<String>,
 }
 
-/// Starts to turn signals into events.
+/// Starts a thread that turns signals into events.
 pub(super) fn forward_signals(events: Sender<Event>) -> Result<(), CliError> {
     let failed = CliError::system("watch for signals");
     let mut signals = Signals::new(not_ignored(&WATCHED)).map_err(&failed)?;

@@ -29,7 +29,7 @@ impl Invited {
     }
 }
 
-/// Issues bundles for `guests` guests at each site.
+/// Issues bundles for up to `guests` guests at each site.
 pub(super) fn issue_guests(
     authority: &Authority,
     spec: &GridSpec,

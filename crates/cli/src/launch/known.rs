@@ -1,5 +1,5 @@
-//! The launcher's knowledge of the links of its job, which is kept in the job's status file.
-//! Changes are reported to the user.
+//! The links of the job, as the launcher knows them. They are kept in the job's status file, and
+//! changes are reported to the user.
 
 use super::report::{LinkNumbers, Report};
 use crate::names::Names;
@@ -9,15 +9,15 @@ use gridspan_topology::{GridSpec, GroupId, Hierarchy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Relative difference up to which two consecutive observations of a link count as settled.
+/// Largest relative difference between two consecutive observations of a settled link.
 const SETTLED: f64 = 0.1;
-/// Relative change of a link above which it is reported.
+/// Relative change of a link above which the change is reported.
 const NEWS: f64 = 0.2;
 
 /// The known links, shared by the threads that read the nodes' output.
 pub(super) struct Known {
     grid: GridSpec,
-    /// Whether changes are reported to the user.
+    /// Whether changes and warnings are reported to the user.
     is_told: bool,
     state: Mutex<State>,
 }
@@ -30,11 +30,13 @@ struct State {
     warned: BTreeSet<String>,
 }
 
-/// A link with its numbers as reported to the user.
+/// A watched link.
 #[derive(Default)]
 struct Watched {
-    /// The numbers last reported to the user.
+    /// The numbers with which settled ones are compared: the last reported, or at first the first
+    /// settled ones.
     told: Option<LinkNumbers>,
+    /// The last observation.
     last: Option<LinkNumbers>,
 }
 
@@ -47,9 +49,9 @@ struct Change {
 }
 
 impl Watched {
-    /// Adds an observation. Returns the numbers reported before and the current ones if the change
-    /// is to be reported. Nothing is reported while the link still changes, as round trips do long
-    /// after a job's first moments.
+    /// Adds an observation. Returns the numbers before and after a change that is to be reported.
+    /// Nothing is reported while the link still changes, as round trips do long after the start of
+    /// a job.
     fn look(&mut self, now: LinkNumbers) -> Option<(LinkNumbers, LinkNumbers)> {
         let is_settled = self.last.replace(now).is_some_and(|last| !last.differs(&now, SETTLED));
         if !is_settled {
@@ -62,7 +64,7 @@ impl Watched {
 }
 
 impl Known {
-    /// Creates it without known links.
+    /// Creates an instance that knows no links.
     pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
         let state = State { links: None, watched: BTreeMap::new(), file, warned: BTreeSet::new() };
         Self { grid, is_told, state: Mutex::new(state) }
@@ -72,7 +74,7 @@ impl Known {
     pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
         let mut state = self.lock();
         if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
-            // The new hierarchy numbers its groups differently.
+            // The new hierarchy may number its groups differently.
             state.watched.clear();
         }
         let mut changes = vec![];
@@ -87,7 +89,7 @@ impl Known {
         reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
         reports.retain(|_| self.is_told);
         if let Some(Err(error)) = state.file.as_mut().map(|file| file.update(links.clone())) {
-            // The job does not need readers of its status.
+            // The job can run without a status file.
             tracing::info!(%error, "cannot keep the status of the job");
             state.file = None;
         }
@@ -95,14 +97,14 @@ impl Known {
         reports
     }
 
-    /// Ends the status of the job. Returns the last known links.
+    /// Removes the job's status file. Returns the last known links.
     pub(super) fn end(&self) -> Option<LinkReport> {
         let mut state = self.lock();
         state.file = None;
         state.links.take()
     }
 
-    /// Returns the changes to report; a change that is equal in both directions is reported once.
+    /// Returns reports of the changes; a change that is equal in both directions is reported once.
     fn changes(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
         if changes.is_empty() {
             return vec![];
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_when_it_has_settled() {
+    fn a_settled_change_is_reported_once() {
         let known = known();
         let steps = [(30, ""), (12, ""), (10, ""), (10, ""), (11, ""), (25, ""), (40, "")];
         for (ms, expected) in steps {
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_both_directions_is_told_once() {
+    fn an_equal_change_in_both_directions_is_reported_once() {
         let known = known();
         let both = |there: u64, back: u64| [(1, 2, there, 100), (2, 1, back, 90)];
         for (there, back) in [(10, 10), (10, 10), (40, 40)] {
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_told_once_and_nothing_to_one_who_does_not_listen() {
+    fn a_warning_is_reported_once_and_never_for_an_unlisted_job() {
         let known = known();
         assert_eq!(known.learn(report(&[])).len(), 1);
         assert_eq!(known.learn(report(&[])).len(), 0);

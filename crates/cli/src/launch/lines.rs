@@ -3,27 +3,29 @@
 use gridspan::control::MARK;
 use std::collections::VecDeque;
 
-/// Longest piece of a line that is passed on at once. Longer lines are cut.
+/// Length at which lines are cut, unless they contain a control line.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
-/// Longest line that contains a control line: the links of a thousand groups.
+/// Length at which lines with a control line are cut: enough for the links of a thousand groups.
 const CONTROL_BYTES_MAX: usize = 16 << 20;
-/// First byte of a control line, which occurs in no other line.
+/// First byte of a control line, which programs do not print.
 const MARK_BYTE: u8 = MARK.as_bytes()[0];
 /// Number of the last lines of a stream that are kept.
 const KEPT_LINES: usize = 20;
-/// Number of bytes kept of each.
+/// Number of bytes kept of each of these lines.
 const KEPT_BYTES: usize = 1 << 10;
 
-/// Cuts a stream of bytes into lines of at most [`LINE_BYTES_MAX`].
+/// Cuts a stream of bytes into lines of at most [`LINE_BYTES_MAX`], or of at most
+/// [`CONTROL_BYTES_MAX`] if they contain a control line.
 #[derive(Debug, Default)]
 pub(super) struct LineSplitter {
     partial: Vec<u8>,
-    /// Whether the line contains a control line and may be longer than others.
+    /// Whether `partial` has reached [`LINE_BYTES_MAX`] and may become longer, because it contains
+    /// [`MARK_BYTE`].
     is_control: bool,
 }
 
 impl LineSplitter {
-    /// Takes more bytes, and passes on each line that they complete, without its end.
+    /// Takes more bytes, and passes on each line that they complete, without its line end.
     pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             let max = if self.is_control { CONTROL_BYTES_MAX } else { LINE_BYTES_MAX };
@@ -108,21 +110,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_the_bytes_arrive() {
+    fn lines_do_not_depend_on_the_chunks_that_are_read() {
         let expected: Vec<Vec<u8>> = vec![b"one".into(), b"".into(), b"two".into(), b"rest".into()];
         assert_eq!(split(&[b"one\n\ntwo\r\nrest"]), expected);
         assert_eq!(split(&[b"o", b"ne", b"\n", b"\ntw", b"o\r", b"\nre", b"st"]), expected);
     }
 
     #[test]
-    fn a_control_line_is_whole_however_long() {
+    fn a_long_control_line_is_not_cut() {
         let line = [b"no end".to_vec(), MARK.into(), vec![b'x'; 300_000]].concat();
         let text = [&line[..], b"\nnext\n"].concat();
         assert_eq!(split(&text.chunks(1000).collect::<Vec<_>>()), [line, b"next".to_vec()]);
     }
 
     #[test]
-    fn a_line_without_end_is_cut_and_nothing_is_lost() {
+    fn a_line_without_end_is_cut_without_loss() {
         let chunk = vec![b'x'; 100_000];
 
         let lines = split(&[&chunk, &chunk]);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_keeps_the_last_twenty_lines_and_not_too_much_of_each() {
+    fn the_tail_keeps_the_last_20_lines_and_1024_bytes_of_each() {
         let mut tail = Tail::default();
         for number in 0..100 {
             tail.push(format!("{number}{}", "x".repeat(10_000)).as_bytes());

@@ -3,7 +3,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `supervisor` | decides which nodes are introduced, asked to end, killed and blamed |
-//! | `pacing` | decides when each process is started, and which one again |
+//! | `pacing` | decides when each process is started or restarted |
 //! | `plan` | describes a launch |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `child` | one process and its pipes |
@@ -11,9 +11,9 @@
 //! | `known` | the known links of the job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
-//! The loop here feeds events to the supervisor and carries out its commands. It alone waits for
-//! processes, so that a signal can never reach an unrelated process with the id of one that has
-//! ended.
+//! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
+//! for the processes of nodes, so that a signal can never reach an unrelated process with the id of
+//! one that has ended.
 
 mod child;
 mod event;
@@ -93,7 +93,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let mut pacing = Pacing::new(entries);
     let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
     while let Some(node) = pacing.poll(Time(0)) {
-        // If one cannot be started, those before it are killed when they are dropped.
+        // If a process cannot be started, the earlier ones are killed when they are dropped.
         children[node.index()] = Some(starter.start(node)?);
     }
     let started = |node: NodeId| {
@@ -143,8 +143,8 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     Ok(Ended { code: work.conclude(outcome), links })
 }
 
-/// Opens the connections that nodes on other hosts share. Returns the signal instead if the user
-/// requests the end meanwhile. No process of the job has been started yet.
+/// Opens the connections that nodes on other hosts share, before the first process of the job is
+/// started. If the user requests the end meanwhile, returns the signal instead.
 fn open_connections(
     launch: &Launch<'_>,
     incoming: &Receiver<Event>,
@@ -193,7 +193,7 @@ struct Work<'a> {
     reports: Arc<Queue<Report>>,
     incoming: Receiver<Event>,
     begin: Instant,
-    /// Whether there will be no more output, because all is printed or the reader has gone.
+    /// Whether there will be no more output: all is printed, or the reader has closed the output.
     is_printed: bool,
 }
 
@@ -201,7 +201,7 @@ impl Work<'_> {
     /// Attends to the processes until all have ended.
     fn attend(&mut self) -> Outcome {
         loop {
-            // A process may have ended before signals were watched for, or several with one signal.
+            // One signal may announce the ends of several processes.
             self.notice_exits();
             while let Some(node) = self.pacing.poll(self.now()) {
                 self.start(node);
@@ -266,7 +266,8 @@ impl Work<'_> {
         events.into_iter().for_each(|event| self.supervisor.handle(event, now));
     }
 
-    /// Stops all processes and this one, until it is continued.
+    /// Stops all processes and the launcher until the launcher is continued. If nodes run on other
+    /// hosts, only warns.
     fn stop(&mut self) {
         if self.starter.is_elsewhere() {
             let text = "a job with nodes on other hosts cannot be stopped: those would consider this machine lost";
@@ -295,7 +296,7 @@ impl Work<'_> {
         }
     }
 
-    /// Treats a node without a process as one that has ended.
+    /// Treats a node without a process as one that has ended successfully.
     fn end_unstarted(&mut self, node: NodeId) {
         let now = self.now();
         let exited = Event::Exited { node, exit: Exit::Code(0) };
@@ -304,7 +305,7 @@ impl Work<'_> {
         }
     }
 
-    /// Returns the process of a node that is to end, if it has one.
+    /// Cancels the start of a node that is to end, and returns its process, if it has one.
     fn ending(&mut self, node: NodeId) -> Option<&mut Child> {
         if self.pacing.cancel(node) {
             self.end_unstarted(node);
@@ -334,8 +335,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reports the outcome, and waits until all is printed; only briefly if the user requested the
-    /// end.
+    /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
+    /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
@@ -366,7 +367,7 @@ mod tests {
     use gridspan_runtime::net::check_job_name;
 
     #[test]
-    fn any_program_gives_a_job_name_that_certificates_take() {
+    fn the_job_name_of_any_program_is_valid_in_certificates() {
         for path in ["./a.out", "/usr/bin/My Program", "./ü", &format!("./{}", "x".repeat(300))] {
             let program = Program::File { path: path.into(), arguments: vec![] };
             assert!(check_job_name(&job_name(&program)).is_ok(), "{path}");

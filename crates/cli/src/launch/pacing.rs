@@ -3,8 +3,8 @@
 //! A host or gateway accepts few unauthenticated connections at a time: the usual
 //! `MaxStartups 10:30:100` of sshd (sshd_config(5)) drops some from the tenth on. Therefore only a
 //! few nodes behind one host or gateway start at once, and the next starts when one of them reports
-//! where it listens. Because other users open connections too, a dropped connection is opened again
-//! after a pause that doubles.
+//! where it listens, or ends. Because other users open connections too, a dropped connection is
+//! opened again after a pause, and each further pause is twice as long.
 //!
 //! The module performs no I/O: it takes events, returns nodes to start, and has time as an
 //! argument.
@@ -14,16 +14,16 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of nodes behind one host or gateway that start at the same time: half of what the usual
-/// sshd accepts, because it has other users.
+/// Largest number of nodes behind one host or gateway that start at the same time: half of what the
+/// usual sshd accepts, because it has other users.
 const STARTS_MAX: usize = 5;
-/// Number of nodes on other hosts that start at the same time, limited because this machine
+/// Largest number of nodes on other hosts that start at the same time, limited because this machine
 /// encrypts for all of them. Parallel shells use the same number by default (pdsh(1), `-f`).
 const STARTS_IN_ALL_MAX: usize = 32;
-/// Number of times that a node is started again. With the pauses between, a host that others flood
-/// for 15 s is reached.
+/// Largest number of restarts of a node. The pauses before them sum to 15.5 s, so a host is reached
+/// even if others flood it for 15 s.
 const RETRIES_MAX: u32 = 5;
-/// First pause; each further one is twice as long.
+/// First pause; each further one is twice the one before.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Difference between the pauses of nodes, so that they do not connect again at the same time.
 const SPREAD: Duration = Duration::from_millis(70);
@@ -60,7 +60,7 @@ enum Stage {
         due: Time,
     },
     Starting,
-    /// It listens, has failed for good, or is no longer wanted.
+    /// The node listens, has ended, or is no longer wanted.
     Settled,
 }
 
@@ -71,13 +71,15 @@ pub(super) struct Retry {
     /// The host or gateway that dropped the connection.
     pub(super) entry: String,
     pub(super) pause: Duration,
-    /// Number of this retry, and the largest number of retries.
+    /// Number of this retry, from 1.
     pub(super) number: u32,
+    /// Largest number of retries.
     pub(super) of: u32,
 }
 
 impl Pacing {
-    /// Creates the pacing of nodes that are reached through these hosts or gateways, or are here.
+    /// Creates the pacing of nodes. Each entry is the host or gateway through which a node is
+    /// reached; `None` for a node of this machine.
     pub(super) fn new(entries: impl IntoIterator<Item = Option<String>>) -> Self {
         let node = |entry| Start {
             entry,
@@ -160,7 +162,7 @@ impl Pacing {
         events
     }
 
-    /// Cancels the start of a node. Returns whether it had not been started.
+    /// Cancels the start of a node. Returns whether the node was waiting for a start or restart.
     pub(super) fn cancel(&mut self, node: NodeId) -> bool {
         let stage = std::mem::replace(&mut self.nodes[node.index()].stage, Stage::Settled);
         matches!(stage, Stage::Waiting { .. })
@@ -182,7 +184,8 @@ impl Pacing {
         starting
     }
 
-    /// Decides whether a node is started again, after its `ssh` has failed and its output is read.
+    /// Decides whether a node is started again, once its `ssh` has failed and both of its output
+    /// streams have ended.
     fn settle(&mut self, node: NodeId, now: Time) -> (Vec<Event>, Option<Retry>) {
         let start = &mut self.nodes[node.index()];
         if start.ended.is_none() || start.held.len() <= STREAMS {
@@ -232,7 +235,7 @@ mod tests {
         let events = [Event::Exited { node, exit }, Event::StreamEnded { node }];
         for event in events {
             let (events, retry) = pacing.handle(event, now);
-            assert_eq!((events, retry), (vec![], None), "all that it printed may not be read");
+            assert_eq!((events, retry), (vec![], None), "its output may be incomplete");
         }
         let (events, retry) = pacing.handle(Event::StreamEnded { node }, now);
         all.extend(events);
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn few_nodes_behind_one_gateway_start_at_once_and_those_here_all() {
+    fn few_nodes_behind_one_gateway_and_all_local_nodes_start_at_once() {
         let mut far = pacing(12);
         let mut near = Pacing::new((0..12).map(|_| None));
 
@@ -256,11 +259,11 @@ mod tests {
         let entries = (0..12).map(|node| Some(format!("gateway{}", node % 2)));
         assert_eq!(due(&mut Pacing::new(entries), at(0)).len(), 10);
         let many = (0..100).map(|node| Some(format!("host{node}")));
-        assert_eq!(due(&mut Pacing::new(many), at(0)).len(), 32, "this machine has its limit, too");
+        assert_eq!(due(&mut Pacing::new(many), at(0)).len(), 32, "the limit of this machine");
     }
 
     #[test]
-    fn a_connection_that_was_dropped_is_opened_again_after_pauses_that_double() {
+    fn a_dropped_connection_is_opened_again_after_doubling_pauses() {
         let (mut pacing, mut now, mut pauses) = (pacing(1), at(0), vec![]);
         let given_up = loop {
             assert_eq!(due(&mut pacing, now), [NodeId(0)]);
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_try_would_not_change_is_reported_at_once() {
+    fn a_failure_without_a_dropped_connection_is_reported_at_once() {
         let mut pacing = pacing(1);
         due(&mut pacing, at(0));
 
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_stays_open_holds_nothing_back_for_long() {
+    fn an_open_stream_delays_events_by_at_most_a_second() {
         let mut pacing = pacing(1);
         due(&mut pacing, at(0));
         let exited = Event::Exited { node: NodeId(0), exit: Exit::Code(255) };

@@ -17,10 +17,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
-    /// Whether other commands can see the job and its known links, and changes of
-    /// links are reported to the user.
+    /// Whether other commands can see the job and its known links, and changes of links are
+    /// reported to the user.
     pub(crate) is_listed: bool,
-    /// Number of nodes that may join at each site while it runs.
+    /// Number of nodes that may join at each site while the job runs.
     pub(crate) guests: u32,
     /// Whether the job runs in virtual time.
     pub(crate) is_simulated: bool,
@@ -49,7 +49,8 @@ pub(crate) enum Processes {
 }
 
 impl Launch<'_> {
-    /// Returns the host or gateway to which a connection is opened for a node that runs elsewhere.
+    /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
+    /// runs here.
     pub(super) fn entry(&self, node: NodeId) -> Option<String> {
         match &self.processes {
             Processes::Nodes { hosts, .. } => hosts.entry(node).map(str::to_owned),
@@ -58,8 +59,8 @@ impl Launch<'_> {
     }
 }
 
-/// Returns a name for certificates, such as `ring-4711`: the program's, with characters that are
-/// not allowed replaced, and the id of this process.
+/// Returns a name for certificates, such as `ring-4711`: up to 24 characters of the program's name,
+/// with `-` for each that is not allowed, and the id of this process.
 pub(super) fn job_name(program: &Program) -> String {
     let name = program.name().to_ascii_lowercase();
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");

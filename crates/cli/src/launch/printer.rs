@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 /// Colours of the sites, in turn: those that are legible on a dark and on a light background.
 const COLOURS: [&str; 6] =
     ["\u{1b}[36m", "\u{1b}[33m", "\u{1b}[35m", "\u{1b}[32m", "\u{1b}[34m", "\u{1b}[31m"];
-/// Name of the launcher.
+/// Name before the launcher's own lines.
 const OWN_NAME: &str = "gridctl";
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
@@ -30,14 +30,15 @@ pub(super) struct Prefixes {
     names: Vec<String>,
     plain: Vec<String>,
     coloured: Vec<String>,
+    /// Whether standard output is coloured, and whether standard error is.
     is_coloured: [bool; 2],
     /// Prefix of the launcher's own lines.
     own: String,
 }
 
 impl Prefixes {
-    /// Creates the prefixes for the nodes of `spec`, of equal width. They have colours only on a
-    /// terminal and unless the environment refuses them (NO_COLOR).
+    /// Creates the prefixes for the nodes of `spec`, of equal width. They are coloured on a
+    /// terminal, unless the environment forbids it (NO_COLOR).
     pub(super) fn new(spec: &GridSpec) -> Self {
         let is_coloured = [
             AutoStream::choice(&io::stdout()) != ColorChoice::Never,
@@ -164,7 +165,7 @@ impl Style {
             Report::Finished { failure: Some(failure), .. } => {
                 bytes.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
-            // People see the output of the nodes, and failures.
+            // These reports are for scripts only.
             Report::Started { .. }
             | Report::Listening { .. }
             | Report::Exited { .. }
@@ -174,8 +175,8 @@ impl Style {
     }
 }
 
-/// Prints the reports of the queue until it is closed, then sends an event. If the reader has
-/// closed the output, the job is interrupted, as by SIGPIPE.
+/// Prints the reports of the queue until it is closed, then sends [`Event::Printed`]. If the reader
+/// has closed the output, the job is interrupted, as by SIGPIPE.
 pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
     let (mut reports, mut text) = (vec![], vec![]);
     while queue.take(&mut reports) {
@@ -186,7 +187,7 @@ pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Eve
                     Event::Interrupted { signal: signal_hook::consts::SIGPIPE }
                 }
                 _ => {
-                    // Standard error may be another file.
+                    // Standard error may still be writable.
                     let hint = "make room, or send the output elsewhere";
                     let _ = writeln!(
                         io::stderr(),
@@ -250,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_behind_the_name_of_their_node() {
+    fn lines_follow_the_name_of_their_node() {
         assert_eq!(text(false, &[output(0, "hello"), output(1, "")]), "a/0│ hello\nb/1│ \n");
     }
 
     #[test]
-    fn sites_differ_in_colour_and_a_lines_own_colours_end_with_it() {
+    fn sites_have_different_colours_and_a_line_resets_its_own_colours() {
         let text = text(true, &[output(0, "hello"), output(1, "\u{1b}[1mbold")]);
         let expected =
             "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_comes_with_its_last_lines_and_a_hint() {
+    fn a_failure_shows_the_last_lines_and_a_hint() {
         let failure = FirstFailure {
             node: NodeId(1),
             message: "b/1 was killed by SIGKILL (9)".to_owned(),

@@ -1,11 +1,12 @@
-//! The queue of reports to print. Output waits for room, so that a flood stalls the program that
-//! prints it instead of filling this process's memory; the launcher's own reports never wait.
+//! The queue of reports to print. Output and frequent reports of nodes wait for room, so that a
+//! flood stalls the program that prints it instead of filling this process's memory. The launcher's
+//! own reports never wait.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Number of queued bytes from which further output must wait.
+/// Number of queued bytes from which further waiting items are not accepted.
 const BYTES_MAX: usize = 4 << 20;
-/// Bytes counted for an item besides its content.
+/// Bytes counted for a waiting item in addition to its content.
 const ITEM_BYTES: usize = 64;
 
 /// A queue with a byte budget.
@@ -38,7 +39,7 @@ impl<T> Queue<T> {
         self.add(state, item, bytes + ITEM_BYTES);
     }
 
-    /// Adds an item at once.
+    /// Adds an item at once, even if there is no room. Items for a closed queue are dropped.
     pub(super) fn push(&self, item: T) {
         self.add(self.lock(), item, 0);
     }
@@ -90,7 +91,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_flood_waits_for_room_and_the_launcher_does_not() {
+    fn push_waiting_waits_for_room_and_push_does_not() {
         let queue = Queue::new();
         let pushed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_frees_those_who_wait() {
+    fn closing_the_queue_ends_all_waiting() {
         let queue = Queue::new();
         std::thread::scope(|scope| {
             scope.spawn(|| (0..100).for_each(|n| queue.push_waiting(n, 1 << 20)));

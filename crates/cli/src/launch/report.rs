@@ -6,11 +6,12 @@
 //! | `listening` | a node's address |
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
-//! | `link` | a link has changed: `from` one group `to` another, its numbers `before` and `after` |
+//! | `link` | a link `from` one group `to` another has changed, `both_ways` or not: `before`, `after` |
 //! | `balanced` | actors have been moved: how many, the traffic between sites, the predicted and the actual gain |
 //! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
-//! | `warning` | an irregularity of the grid, or why the job does not continue |
+//! | `warning` | an irregularity of the grid or the job, such as a stall |
 //! | `loss` | which nodes were lost; `finished` follows |
+//! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
@@ -29,16 +30,17 @@ use std::net::SocketAddr;
 /// The version of the objects.
 pub(crate) const VERSION: u32 = 1;
 
-/// Latencies that differ by less count as equal, because a busy machine causes as much.
+/// Latencies that differ by at most this number of milliseconds count as equal, because a busy
+/// machine causes such differences.
 const LATENCY_NOISE_MS: f64 = 1.0;
-/// Shares of lost packets that differ by less count as equal.
+/// Shares of lost packets that differ by at most this share count as equal.
 const LOSS_NOISE: f64 = 0.02;
 
 /// A report.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Report {
-    /// All processes have been started.
+    /// The first processes have been started.
     Started { job: String, nodes: Vec<StartedNode> },
     /// A node reports where it listens.
     Listening { node: NodeId, address: SocketAddr },
@@ -55,7 +57,7 @@ pub(super) enum Report {
     Link { from: String, to: String, both_ways: bool, before: LinkNumbers, after: LinkNumbers },
     /// Actors have been moved.
     Balanced(BalanceReport),
-    /// A node that joined has changed its state.
+    /// A guest has joined, is leaving, has left or was lost.
     Guest(GuestEvent),
     /// The grid or the job has an irregularity.
     Warning { text: String },
@@ -77,7 +79,7 @@ pub(super) struct LinkNumbers {
     loss: f64,
 }
 
-/// A node that has been started.
+/// A node of a started job.
 #[derive(Debug, Serialize)]
 pub(super) struct StartedNode {
     site: String,
@@ -85,7 +87,7 @@ pub(super) struct StartedNode {
     node: u32,
     first_pe: u32,
     pes: u32,
-    /// `None` if it is started later.
+    /// `None` if its process is started later.
     pid: Option<u32>,
 }
 
@@ -156,8 +158,8 @@ impl LinkNumbers {
         ]
     }
 
-    /// Returns whether latency, bandwidth and loss differ: the first two by more than `part` of
-    /// their former values, and latency and loss by more than noise.
+    /// Returns whether latency, bandwidth and loss differ: latency and bandwidth by more than
+    /// `part` of their former values, and latency and loss by more than noise.
     fn differing(&self, after: &Self, part: f64) -> [bool; 3] {
         let differs = |old: f64, new: f64| (new - old).abs() > part * old;
         let rate = |numbers: &Self| numbers.bandwidth_bps.map(|bits| bits as f64);
@@ -169,13 +171,13 @@ impl LinkNumbers {
         ]
     }
 
-    /// Whether any of them differs.
+    /// Whether latency, bandwidth or loss differs, as in [`differing`](Self::differing).
     pub(super) fn differs(&self, after: &Self, part: f64) -> bool {
         self.differing(after, part).contains(&true)
     }
 
-    /// Describes the change of a link, such as `10.0 ms → 40.2 ms`. Latency and bandwidth are left
-    /// out if they differ by no more than a tenth, which is noise.
+    /// Describes the change of a link, such as `10.0 ms → 40.2 ms`. Only what differs is named:
+    /// latency and bandwidth by more than a tenth, latency and loss by more than noise.
     pub(super) fn change(&self, after: &Self) -> String {
         let texts = self.rounded().into_iter().zip(after.rounded());
         let changed = texts.zip(self.differing(after, 0.1)).filter(|(_, is_new)| *is_new);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_one_line_with_a_version_whatever_was_printed() {
+    fn a_report_is_one_json_line_with_a_version() {
         let text = b"a\xff\"\x1b\nb".to_vec();
         let report = Report::Output { node: NodeId(3), stream: Stream::Stderr, text };
 
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_link_that_changes_only_what_is_new_is_told() {
+    fn only_the_changed_numbers_of_a_link_are_named() {
         let link =
             |latency_ms, bandwidth_bps, loss| LinkNumbers { latency_ms, bandwidth_bps, loss };
         let before = link(10.0, Some(100_000_000), 0.0);
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_is_by_code_or_by_signal() {
+    fn an_exit_has_a_code_or_a_signal() {
         let line = Report::exited(NodeId(0), Exit::Signal(9)).to_json_line();
         let object: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&object["code"], &object["signal"]), (&serde_json::Value::Null, &9.into()));

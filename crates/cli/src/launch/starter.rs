@@ -20,7 +20,7 @@ pub(super) struct Starter<'a> {
     launch: &'a Launch<'a>,
     outlets: Outlets,
     variables: Vec<(&'static str, OsString)>,
-    /// First line written to each process.
+    /// First line written to each process, if any.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
 }
@@ -102,8 +102,8 @@ impl<'a> Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// Adds a hint to a failure caused by a port in use: the other job of this machine that has the
-    /// port, if it is known.
+    /// Adds a hint to a failure caused by a port in use. It names the other jobs of this machine
+    /// that have the port, if they are known.
     pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
         let spec = self.launch.spec;
         let Some(port) = spec.port(reporter).filter(|_| failure.is_port_taken) else {

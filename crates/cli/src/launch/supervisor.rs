@@ -4,18 +4,19 @@
 //! # Start
 //!
 //! Every node reports where it listens; when all have, they are introduced to each other. A node
-//! that ends before, or does not report within 30 s, has failed.
+//! has failed if it ends before, or has not reported within 30 s after the last process started.
 //!
 //! # Failure
 //!
 //! When a node fails, the others have a second to notice and end by themselves; then they are asked
-//! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since a
-//! stopped or stuck node would make the user wait for nothing. All nodes report the failure of a
-//! job, and some of them have only lost their connection to the node where it arose; the first
-//! report or death that is not such a loss is blamed. The user's first request to end the job asks
-//! the nodes at once, a second one kills them.
+//! to end, and five seconds later they are killed. Lost nodes are killed instead of asked, since
+//! waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and some
+//! of them have only lost their connection to the node that failed. Therefore the first report or
+//! end of a process that is not such a loss is blamed. At the user's first request to end the job,
+//! the nodes are asked to end at once; at the second, they are killed.
 //!
-//! It performs no I/O: it takes events, returns [`Command`]s, and has time as an argument.
+//! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
+//! argument.
 
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use gridspan::advice;
@@ -26,17 +27,17 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time that a node has to report where it listens: a cold start from a slow disk.
+/// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// Time that nodes have to end by themselves after one has failed: the notice crosses the widest
-/// link in a tenth of it.
+/// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
+/// widest link in a tenth of this time.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Time that nodes have to end after they were asked to.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time to wait for killed processes. They are gone unless the kernel is stuck.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which output may follow the end of its process. A child process that it left behind can
-/// keep the stream open for ever.
+/// Time for which output may follow the end of its process. A child that the process left behind
+/// can keep the stream open for ever.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Number of output streams: standard output and standard error.
@@ -49,12 +50,12 @@ pub(super) struct Supervisor {
     interrupted: Option<i32>,
     /// The first failure, and whether it may be the consequence of another one.
     blame: Option<(bool, Blame)>,
-    /// Exit code of the job if it fails.
+    /// Exit code of the job: 0 until it fails.
     code: u8,
     commands: VecDeque<Command>,
     /// Whether the report of a simulation is awaited.
     awaits_simulation: bool,
-    /// Time that a process has to start, and its output to end.
+    /// Time that a process has to start, and time that its output may take to end.
     patience: Patience,
 }
 
@@ -71,8 +72,9 @@ struct Node {
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
     open_streams: u8,
+    /// Whether it has reported that the job failed.
     has_reported: bool,
-    /// Whether other nodes have lost it: it cannot end by itself, since it receives nothing.
+    /// Whether other nodes have lost it. Then it cannot end by itself, since it receives nothing.
     is_lost: bool,
     /// Whether it was asked to end.
     is_asked: bool,
@@ -105,8 +107,8 @@ enum Step {
 }
 
 impl Supervisor {
-    /// Creates a supervisor of processes with these names, all just started. The nodes of a job
-    /// must meet before they begin; a single process need not.
+    /// Creates a supervisor of processes with these names, the first of which start at `now`. The
+    /// nodes of a job must meet before they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
@@ -138,12 +140,13 @@ impl Supervisor {
         }
     }
 
-    /// Sets the number of nodes that share a core, which extends the timeouts.
+    /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
+    /// of the start and of output.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         let patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
         if let Phase::Starting { until } = &mut self.phase {
-            *until = *until + patience.start.saturating_sub(self.patience.start);
+            *until += patience.start.saturating_sub(self.patience.start);
         }
         self.patience = patience;
     }
@@ -158,7 +161,6 @@ impl Supervisor {
         self.nodes[node.index()].host = Some((host, login));
     }
 
-    /// Returns the name of a node.
     pub(super) fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
     }
@@ -170,7 +172,6 @@ impl Supervisor {
         }
     }
 
-    /// Handles an event.
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match event {
             Event::Listening { node, address } => {
@@ -208,7 +209,6 @@ impl Supervisor {
         drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain)).chain(phase).min()
     }
 
-    /// Handles the passing of time.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Starting { until } if until <= now => {
@@ -229,12 +229,12 @@ impl Supervisor {
         self.settle(now);
     }
 
-    /// Returns the next command.
     pub(super) fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// Returns the outcome of the job, once all processes have ended.
+    /// Returns the outcome of the job, once all processes have ended or no further step can be
+    /// taken.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         if self.phase != Phase::GivenUp && !self.nodes.iter().all(|node| node.is_over) {
             return None;
@@ -283,7 +283,8 @@ impl Supervisor {
         node.was_asked = node.is_asked;
     }
 
-    /// Blames a process for its end, unless it was asked to end or has reported a failure itself.
+    /// Blames a process for its end if that is a failure, unless the process was asked to end or
+    /// has reported that the job failed.
     fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
         let is_starting = matches!(self.phase, Phase::Starting { .. });
         let node = &self.nodes[id.index()];
@@ -370,7 +371,8 @@ impl Supervisor {
         self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
     }
 
-    /// Finds nodes that have ended, once their output, which may explain the end, has been read.
+    /// Reports and judges nodes that have ended, once their output, which may explain the end, has
+    /// been read or has taken too long.
     fn settle(&mut self, now: Time) {
         for id in 0..self.nodes.len() {
             let node = &mut self.nodes[id];
@@ -388,7 +390,7 @@ impl Supervisor {
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
 
-/// Explains the exit code of `ssh`, or of the shell on the other host.
+/// Explains the exit code of `ssh`, or of the shell on the other host, by a message and a hint.
 fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
     Some(match exit {
         Exit::Code(255) if is_starting => (

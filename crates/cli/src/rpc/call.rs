@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-/// Size of the largest text that a registry accepts.
+/// Size in bytes of the largest text that a registry accepts.
 const ARGUMENTS_BYTES_MAX: u64 = 256 << 20;
 const STANDARD_INPUT: &str = "/dev/stdin";
 
@@ -92,7 +92,7 @@ fn text(arguments: &str) -> Result<String, CliError> {
     let path = Path::new(if path == "-" { STANDARD_INPUT } else { path });
     let wrong = |error| CliError::Read { path: path.to_owned(), error };
     let mut text = String::new();
-    // One byte more than a registry accepts, because the input may be endless.
+    // At most one byte more than a registry accepts is read, because the input may be endless.
     let mut limited = fs::File::open(path).map_err(wrong)?.take(ARGUMENTS_BYTES_MAX + 1);
     limited.read_to_string(&mut text).map_err(wrong)?;
     match text.len() as u64 <= ARGUMENTS_BYTES_MAX {
@@ -129,7 +129,8 @@ where
     })
 }
 
-/// Returns the path of the token that this user's latest daemon has written.
+/// Returns the path of the token that this user's latest daemon has written. Removes tokens of
+/// daemons that no longer exist.
 fn latest() -> Result<PathBuf, CliError> {
     let find = || -> io::Result<Option<PathBuf>> {
         let mut found: Option<(SystemTime, PathBuf)> = None;
@@ -138,11 +139,11 @@ fn latest() -> Result<PathBuf, CliError> {
             let name = entry.file_name();
             let Some(daemon) = name.to_str().and_then(daemon_of) else { continue };
             if !is_there(daemon) {
-                // It was killed, and could not remove its token.
+                // The daemon was killed, and could not remove its token.
                 let _ = fs::remove_file(entry.path());
                 continue;
             }
-            // It may have ended since.
+            // The daemon may have ended since.
             let Ok(written) = entry.metadata().and_then(|metadata| metadata.modified()) else {
                 continue;
             };
@@ -157,7 +158,7 @@ fn latest() -> Result<PathBuf, CliError> {
     found.ok_or(CliError::NoRegistry)
 }
 
-/// Whether a process of this user exists.
+/// Whether a process with this id exists that this user may signal.
 fn is_there(process: i32) -> bool {
     Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
 }

@@ -16,17 +16,17 @@ const SERVERS_MAX: usize = 1024;
 pub(super) struct Inputs {
     /// The workflow's name, or that of its file.
     pub(super) name: String,
-    /// Time that its recorded execution took, in seconds.
+    /// Time that the workflow's recorded execution took, in seconds.
     pub(super) recorded_s: Option<f64>,
-    /// Its tasks.
+    /// The workflow's tasks.
     pub(super) graph: TaskGraph,
     /// The servers.
     pub(super) platform: Platform,
-    /// Source of the description of the servers.
+    /// Path or short form that describes the servers, or the registry that knows them.
     pub(super) source: String,
     /// Perturbations that the heuristics do not know.
     pub(super) perturbations: Perturbations,
-    /// Whether real servers execute it, rather than a simulation.
+    /// Whether real servers execute the workflow, rather than a simulation.
     pub(super) is_real: bool,
 }
 

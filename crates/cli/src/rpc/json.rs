@@ -3,8 +3,8 @@
 //! | key | value |
 //! | --- | --- |
 //! | `version` | 1; changes when a script could break |
-//! | `workflow` | its `name`, number of `tasks`, `work_s` on one core, `recorded_s` (null if it was not) |
-//! | `grid` | where the grid is described |
+//! | `workflow` | its `name`, number of `tasks`, `work_s` on one core, `recorded_s` (null if unknown) |
+//! | `grid` | the path or short form that describes the servers, or the registry that knows them |
 //! | `servers` | each `server` by number: `name`, `site`, `cores` |
 //! | `trials` | for each heuristic: `heuristic`, `makespan_s`, `predicted_s` (null without a prediction), `speed_up` (null for tasks that take no time), `bytes_between_sites`, `bytes_of_client`, `nearest_copy` (whether servers fetch data from the nearest server that has it and once for each site, and not from its first holder; null on real servers, where it does not depend on the heuristic), `moved` (tasks), `copies` (needless attempts), `mapped_in_s` |
 //! | `shortest` | the heuristic of the shortest execution, and its `tasks` as they ended: `task`, `server`, `start_s`, `end_s` |

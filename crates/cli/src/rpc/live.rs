@@ -1,5 +1,5 @@
-//! Execution of a workflow on the real servers of a registry, over existing links. Computing is
-//! emulated, and data has the recorded size.
+//! Execution of a workflow on the real servers of a registry, over the links between them.
+//! Computing is emulated, and data has the recorded size.
 //!
 //! Servers fetch data from each other. The client orders tasks when their arguments exist, and
 //! initially holds the files that no task writes. Data lost with a server is made again, and tasks
@@ -45,7 +45,7 @@ pub(super) async fn run(
     let names = args.heuristic.iter().map(String::as_str);
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
         let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
-        // The platform leaves out links that have failed, each of which costs seconds to try.
+        // The platform leaves out links that have failed, because trying one costs seconds.
         inputs.platform = party.platform();
         let begin = Instant::now();
         let mapping = heuristic.map(&inputs.graph, &inputs.platform)?;

@@ -4,13 +4,13 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `inputs` | turns files and flags into a task graph and a platform |
-//! | `trial` | one heuristic's mapping, executed |
-//! | `live` | one heuristic's mapping, executed on real servers |
+//! | `trial` | one heuristic's mapping, and its execution |
+//! | `live` | executes mappings on real servers |
 //! | `text` | output for people |
 //! | `json` | output for scripts |
 //! | `serve` | a daemon: a server or a registry |
-//! | `toolbox` | the functions that it serves |
-//! | `call` | lists servers, and calls |
+//! | `toolbox` | the functions that a server serves |
+//! | `call` | lists servers, and calls functions |
 //! | `svg` | a picture: when each server computed |
 
 mod call;
@@ -36,7 +36,6 @@ use trial::Trial;
 /// Heuristic that tries all mappings, and therefore is not used by default.
 const EXHAUSTIVE: &str = "exhaustive";
 
-/// Runs the command.
 pub(crate) fn run(verb: &RpcVerb) -> Result<ExitCode, CliError> {
     match verb {
         RpcVerb::Run(args) => map(args),

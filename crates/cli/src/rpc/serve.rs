@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Serves until a signal ends it.
+/// Serves until a signal requests the end. A second signal ends the process at once.
 pub(crate) fn run(args: &RpcServeArgs) -> Result<ExitCode, CliError> {
     let (tell, end) = oneshot::channel();
     let signals = Signals::new(not_ignored(&[SIGINT, SIGTERM, SIGHUP]));
@@ -66,7 +66,7 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
     Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 
-/// Returns the process id in the name of a file, if this is a process's own token.
+/// Returns the process id in the name of a token file from `own_token`; `None` for other names.
 pub(super) fn daemon_of(file: &str) -> Option<i32> {
     file.strip_prefix("registry-")?.strip_suffix(".token")?.parse().ok()
 }

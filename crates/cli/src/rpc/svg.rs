@@ -16,8 +16,9 @@ const TOP: f64 = 112.0;
 const CHART: f64 = 900.0;
 /// Space between servers.
 const GAP: f64 = 6.0;
-/// Approximate height of all lines together, and the bounds of the height of each.
+/// Approximate height of the lines of all servers together.
 const HEIGHT: f64 = 640.0;
+/// Bounds of the height of one core's line.
 const CORE: [f64; 2] = [2.0, 14.0];
 /// Height of the line of a server's incoming transfers, below its cores.
 const LINK: f64 = 3.0;
@@ -53,6 +54,7 @@ struct LinkTable<'a> {
     /// Left end of the bars, right of the names.
     left: f64,
     height: f64,
+    /// Height of one core's line.
     core: f64,
     /// Top of each server.
     tops: Vec<f64>,
@@ -60,7 +62,8 @@ struct LinkTable<'a> {
     kinds: BTreeMap<&'a str, usize>,
 }
 
-/// Returns the kind of a task, the part of a name such as `mProject_ID0000001` before its number.
+/// Returns the kind of a task: the part of its name before a number, such as `mProject` in
+/// `mProject_ID0000001`.
 fn kind(name: &str) -> &str {
     let name = name.split("_ID").next().unwrap_or(name);
     name.trim_end_matches(|letter: char| letter.is_ascii_digit() || "_-.:#()".contains(letter))
@@ -93,8 +96,8 @@ impl<'a> LinkTable<'a> {
 
     fn colour(&self, name: &str) -> String {
         let number = self.kinds.get(kind(name)).copied().unwrap_or(0);
-        // Neighbouring kinds differ most if the scale is walked in steps of about its golden
-        // section.
+        // Steps of about the golden section of the scale give consecutive kinds very different
+        // colours.
         let spread = (number as f64 * 0.618).fract();
         colour((spread * STEPS as f64) as usize)
     }

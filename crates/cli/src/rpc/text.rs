@@ -1,4 +1,4 @@
-//! Executions for people: a table of heuristics, and one of the servers in the shortest.
+//! Executions for people: a table of heuristics, and one of the servers in the shortest execution.
 
 use super::inputs::Inputs;
 use super::trial::Trial;

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn primes_are_as_many_as_published() {
+    fn counts_of_primes_equal_published_ones() {
         // OEIS A006880.
         let counts = [10, 100, 1_000, 1_000_000].map(|below| primes(below).unwrap());
         assert_eq!(counts, [4, 25, 168, 78_498]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_is_solved_also_where_a_pivot_is_zero() {
+    fn a_linear_system_with_a_zero_pivot_is_solved() {
         let matrix = vec![vec![0.0, 2.0], vec![4.0, 0.0]];
         assert_eq!(solve(matrix, vec![6.0, 8.0]), Ok(vec![2.0, 3.0]));
         assert!(solve(vec![vec![1.0, 1.0]; 2], vec![1.0, 1.0]).unwrap_err().contains("singular"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_has_the_rows_of_one_and_the_columns_of_the_other() {
+    fn a_product_has_the_rows_of_the_left_and_the_columns_of_the_right_matrix() {
         let product = multiply(&vec![vec![1.0, 2.0]], &vec![vec![3.0], vec![4.0]]);
         assert_eq!(product, Ok(vec![vec![11.0]]));
     }

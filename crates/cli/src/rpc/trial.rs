@@ -39,7 +39,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Maps and executes. The parser of the flags has refused unknown names.
+    /// Maps the workflow and simulates its execution. A name that is not that of a heuristic means
+    /// plain GridRPC, because the parser of the flags has refused all others.
     pub(super) fn new(inputs: &Inputs, name: &str, args: &RpcRunArgs) -> Result<Self, CliError> {
         let Inputs { graph, platform, perturbations, .. } = inputs;
         let begin = Instant::now();

@@ -39,7 +39,7 @@ impl Text {
         Self { colour, ..self }
     }
 
-    /// Turns it by `turn` degrees around its position.
+    /// Turns the text by `turn` degrees, clockwise, around its position.
     pub(crate) fn turned(self, turn: f64) -> Self {
         Self { turn, ..self }
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_cannot_leave_its_element() {
+    fn markup_in_a_text_is_escaped() {
         let mut svg = String::new();
         Text::at(1.0, 2.0).write("</text><script>&\u{0}", &mut svg);
         assert!(svg.contains(">&lt;/text&gt;&lt;script&gt;&amp;?</text>"), "{svg}");

@@ -9,8 +9,9 @@ mod scale;
 pub(crate) use element::{Anchor, Text, line, put, width_of};
 pub(crate) use scale::{LogScale, STEPS, colour, is_dark};
 
-/// Font sizes of a picture's title and of the lines below it.
+/// Font size of a picture's title.
 const TITLE_SIZE: f64 = 17.0;
+/// Font size of the lines below the title.
 const SUBTITLE_SIZE: f64 = 12.0;
 
 /// The title of a picture and the lines below it.
@@ -22,7 +23,7 @@ pub(crate) struct Heading {
 }
 
 impl Heading {
-    /// Returns its approximate width, without margins.
+    /// Returns the approximate width of the heading, without margins.
     pub(crate) fn width(&self) -> f64 {
         let subtitles = self.subtitles.iter().map(|text| width_of(text, SUBTITLE_SIZE));
         subtitles.fold(width_of(&self.title, TITLE_SIZE), f64::max)

@@ -1,6 +1,7 @@
 //! Logarithmic axes in milliseconds, and the colours along them.
 
-/// Colours from near to far: viridis, which keeps its order in grey and for the colour-blind.
+/// Colours from low to high values: viridis, whose order remains visible in grey and to the
+/// colour-blind.
 const COLOURS: [[u8; 3]; 9] = [
     [68, 1, 84],
     [71, 44, 122],
@@ -14,7 +15,7 @@ const COLOURS: [[u8; 3]; 9] = [
 ];
 /// Number of colours that are distinguished.
 pub(crate) const STEPS: usize = 64;
-/// Factor by which the axis of a single value extends below and above it.
+/// Factor by which the axis extends below and above a single value, or values close to each other.
 const AROUND_ONE: f64 = 3.0;
 
 /// A logarithmic axis.
@@ -80,7 +81,7 @@ impl LogScale {
         marks.filter_map(tick).collect()
     }
 
-    /// Returns the number of a value's colour.
+    /// Returns the number of a value's colour, below [`STEPS`].
     pub(crate) fn step(&self, value: f64) -> usize {
         ((self.place(value) * STEPS as f64) as usize).min(STEPS - 1)
     }
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_has_labels_at_round_numbers_whatever_its_length() {
+    fn every_axis_has_labels_at_round_numbers() {
         assert_eq!(labels(&[0.05, 300.0]), ["0.1", "1", "10", "100"]);
         assert_eq!(labels(&[3.0, 64.0]), ["5", "10", "20", "50"]);
         assert!(labels(&[20.0]).len() > 1);

@@ -3,7 +3,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `source` | reads a topology from a file, a measurement or a running job |
-//! | `topology` | places, links and their origin, whatever the source |
+//! | `topology` | places and links from any source |
 //! | `text` | output for people |
 //! | `json` | output for scripts |
 //! | `svg` | a picture |

@@ -18,11 +18,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum size of a matrix file: more than the largest matrix (8192 nodes) takes with an unusual
-/// number of digits.
+/// Largest size of a matrix file in bytes: 16 for each entry of the largest matrix (8192 nodes).
 const MATRIX_BYTES_MAX: u64 = 1 << 30;
 
-/// Time within which a job that has just started must have measured its links.
+/// Time to wait for the measurement of links by a job that has just started.
 const LIVE_PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between checks whether the job has measured its links.
 const LIVE_LOOK: Duration = Duration::from_millis(100);
@@ -96,7 +95,7 @@ fn live(id: Option<&str>) -> Result<Topology, CliError> {
     }
 }
 
-/// Reads a grid file, recognised by its ending, or else a file of round trips.
+/// Reads a grid file, recognised by its ending. All other files are files of round trips.
 fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
     let name = path.display().to_string();
     if has_ending(path, &["toml"]) {
@@ -109,7 +108,7 @@ fn of_file(path: &Path, unit: RttUnitName) -> Result<Topology, CliError> {
         RttUnitName::Us => RttUnit::Microseconds,
     };
     let names = column_names(&text);
-    // A line that starts with a name has comma-separated values, whatever the file's ending.
+    // A line that starts with a name has comma-separated values in files of any ending.
     let is_csv = names.is_some() || has_ending(path, &["csv"]);
     let matrix =
         if is_csv { RttMatrix::from_csv(&text, unit) } else { RttMatrix::from_rows(&text, unit) };
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_in_the_first_line_or_nowhere() {
+    fn column_names_are_read_from_the_first_line_only() {
         let names = |text| column_names(text).map(|names| names.join(" "));
         assert_eq!(names("# about\n,a,\"b\"\na,0,1\nb,1,0\n").as_deref(), Some("a b"));
         assert_eq!(names("site,a,b\na,0,1").as_deref(), Some("a b"));

@@ -8,7 +8,7 @@ use crate::style::{Branches, Style};
 use crate::table::{Align, Table};
 use gridspan_topology::{Bandwidth, GroupId, Pipes};
 
-/// Largest number of groups shown below one; `--json` prints all.
+/// Largest number of groups shown below one group; `--json` prints all.
 const CHILDREN_MAX: usize = 32;
 /// Largest number of single nodes below one group that get a line each.
 const SINGLES_MAX: usize = 8;
@@ -74,8 +74,8 @@ impl Tree<'_> {
         group
     }
 
-    /// Returns the groups to show below one. A group that has only single nodes as
-    /// children, and is not the root, is shown without children, like a group of the closest level.
+    /// Returns the groups to show below a group. A group that has only single nodes as children,
+    /// and is not the root, is shown without children, like a group of the closest level.
     fn children(&self, number: GroupId) -> Vec<GroupId> {
         let hierarchy = &self.topology.hierarchy;
         let group = hierarchy.group(number);
@@ -86,7 +86,7 @@ impl Tree<'_> {
         if is_worth_it { children } else { vec![] }
     }
 
-    /// Adds a group and those below it, with one prefix for itself and one for those below.
+    /// Adds a group with the prefix `own`, and those below it with the prefix `below`.
     fn add(&self, table: &mut Table, number: GroupId, [own, below]: [&str; 2]) {
         let (hierarchy, names) = (&self.topology.hierarchy, &self.topology.names);
         let group = hierarchy.group(number);

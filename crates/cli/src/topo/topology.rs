@@ -11,13 +11,13 @@ use std::time::Duration;
 /// Source of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A grid file describes it.
+    /// A grid file describes the topology.
     GridFile(String),
-    /// It is inferred from a file of round trips.
+    /// The topology is inferred from a file of round trips.
     MatrixFile(String),
-    /// Nodes of this grid were started to measure it.
+    /// Nodes of this grid were started to measure the topology.
     Measured(String),
-    /// The nodes of a running job have measured it.
+    /// The nodes of a running job have measured the topology.
     Job(String),
 }
 
@@ -51,11 +51,11 @@ enum Numbers {
 pub(crate) struct LinkView {
     /// Latency in one direction.
     pub(crate) latency: Option<Duration>,
-    /// Its bandwidth.
+    /// Bandwidth.
     pub(crate) bandwidth: Option<Bandwidth>,
-    /// Share of packets lost.
+    /// Share of packets lost, from 0 to 1.
     pub(crate) loss: Option<f64>,
-    /// Time since it was last observed.
+    /// Time since the link was last observed.
     pub(crate) age: Option<Duration>,
     /// Confidence, from 0 to 1.
     pub(crate) confidence: Option<f64>,
@@ -113,7 +113,7 @@ impl Topology {
         self.spec.as_ref()
     }
 
-    /// Returns the groups of the coarsest level that has several; empty if there is no such level.
+    /// Returns the groups of the coarsest level below the root; empty if there is no such level.
     pub(crate) fn coarsest(&self) -> Vec<GroupId> {
         self.hierarchy.groups_at(1).collect()
     }
@@ -153,9 +153,9 @@ impl Topology {
         }
     }
 
-    /// Whether a running job measured it. The latencies that a running job observes are newer than
-    /// the round trips from which the hierarchy was inferred. In other cases these round trips,
-    /// each the least of several, are better than a momentary observation.
+    /// Whether a running job measured the topology. The latencies that a running job observes are
+    /// newer than the round trips from which the hierarchy was inferred. In other cases these round
+    /// trips, each the least of several, are better than a momentary observation.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.source, Source::Job(_))
     }
@@ -170,11 +170,12 @@ impl Topology {
         usual.or(Some(estimate.latency.duration()))
     }
 
-    /// Returns a link with half of the usual round trip as its latency.
+    /// Returns the numbers of a link as the hierarchy has them: half of the round trip as the
+    /// latency and, for links inside one group, the bandwidth.
     fn usual_link(&self, from: GroupId, to: GroupId) -> LinkView {
         let hierarchy = &self.hierarchy;
         let mut group = hierarchy.group(from);
-        // A level that does not divide a group contains nothing about its inside.
+        // A level that does not divide a group has no numbers of the links inside it.
         while let [only] = group.children() {
             group = hierarchy.group(*only);
         }
@@ -186,7 +187,7 @@ impl Topology {
         LinkView { latency: rtt.map(|rtt| rtt / 2), bandwidth, ..LinkView::default() }
     }
 
-    /// Returns the round trip from one node to another.
+    /// Returns the round trip from one node to another; `None` from a node to itself.
     pub(crate) fn rtt(&self, from: NodeId, to: NodeId) -> Option<Duration> {
         if from == to {
             return None;

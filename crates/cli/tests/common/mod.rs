@@ -1,5 +1,5 @@
 //! Starts gridctl, waits for it within a time limit, and inspects its processes.
-// Each test file uses some of it.
+// Each test file uses only some of these items.
 #![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs;
@@ -56,7 +56,7 @@ fn read(mut from: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// Waits for a child, and kills it if that takes too long.
+/// Waits for a child, and kills it if it does not end within `limit`.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let begin = Instant::now();
     while begin.elapsed() < limit {
@@ -134,13 +134,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended if the test succeeded.
+        // The process has ended already if the test succeeded.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Tries until an attempt returns a value.
+/// Tries until an attempt returns a value. Panics after [`LIMIT`].
 pub fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_of_eight_is_the_one_in_the_textbooks() {
+    fn the_tree_of_eight_ranks_is_the_textbook_tree() {
         let tree: Vec<Vec<u32>> = (0..8).map(|rank| children(rank, 8).collect()).collect();
 
         let none: &[u32] = &[];
@@ -24,7 +24,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_but_the_root_has_one_parent_whatever_the_number() {
+    fn every_rank_but_the_root_has_one_parent() {
         for members in 1..70 {
             let mut reached: Vec<u32> =
                 (0..members).flat_map(|rank| children(rank, members)).collect();

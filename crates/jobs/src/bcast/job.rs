@@ -1,12 +1,12 @@
 //! The job: both ways alternate within each size and round, so that other load on the machine
-//! affects both equally. Their ratio is the median of the ratios of the rounds, with its interval
-//! of 95 %.
+//! affects both equally. Their ratio is the median of the ratios of the rounds, with its confidence
+//! interval of 95 %.
 //!
-//! The root times a broadcast from sending it to the result of a reduction to which each member
-//! contributes when it has the payload. The reduction is the same for both ways. It is also
-//! measured alone: all members but one contribute beforehand, and the root times a message to the
-//! last member until the result, less half of a round trip to that member. Payloads are checked
-//! after each broadcast, outside the timed interval.
+//! The root measures the time from sending a broadcast to the result of a reduction to which each
+//! member contributes when it has the payload. The reduction is the same for both ways. It is also
+//! measured alone: all members but one contribute beforehand, and the root measures the time from a
+//! message to the last member until the result, less half of a round trip to that member. Payloads
+//! are checked after each broadcast, outside the timed interval.
 
 use super::member::{BcastMember, Message, Question, Way};
 use super::payload::{Digest, payload};
@@ -26,11 +26,11 @@ pub(crate) const ENTRY: Entry =
 pub const BYTES_MAX: u64 = 48 << 20;
 /// Timeout of one measurement, longer than any broadcast takes on any link.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Number of rounds of each size that are not counted, in which congestion windows open.
+/// Number of first rounds of each size that are not counted, in which congestion windows open.
 const WARM_UP: u64 = 3;
-/// Maximum number of members that take the part of the last contributor when the reduction is
-/// measured, and number of measurements with each of them.
+/// Maximum number of members that are the last contributor in turn when the reduction is measured.
 const CLOSERS_MAX: u32 = 16;
+/// Number of measurements of the reduction with each last contributor.
 const CLOSINGS: u32 = 5;
 
 #[derive(Clone, Debug, Parser)]
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_of_times_is_between_the_middle_ones() {
+    fn the_median_of_an_even_number_of_times_is_the_mean_of_the_middle_two() {
         let range = Range::of(vec![4e3, 1e3, 2e3, 9e3]);
         assert_eq!(range, Range { least_ns: 1e3, median_ns: 3e3, most_ns: 9e3 });
         assert_eq!(range.show(), "3 (1 to 9)");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_size_took_is_a_json_object() {
+    fn the_times_of_a_size_form_a_json_object() {
         let times_ns = [vec![3e3, 1e3, 2e3], vec![4e3; 3]];
         assert_eq!(
             json_of_size((4, 3, 1000), times_ns),

@@ -1,6 +1,6 @@
 //! The members, one on each node. A member takes payloads, forwards those of the hand-written tree,
-//! confirms each, and verifies afterwards that it received every payload once and whole. One member
-//! is the root, which measures.
+//! confirms each, and is asked after each broadcast whether it received the payload once and whole.
+//! One member is the root, which measures.
 
 use super::binomial::children;
 use super::payload::{Digest, payload};
@@ -88,7 +88,7 @@ pub enum Message {
     },
 }
 
-/// A member. There is one on each node, since a broadcast is delivered to nodes.
+/// A member. There is one on each node.
 #[derive(Serialize, Deserialize)]
 pub struct BcastMember {
     members: u32,
@@ -103,15 +103,15 @@ pub struct BcastMember {
 #[derive(Clone, Serialize, Deserialize)]
 struct Measured {
     question: Question,
-    /// The payload of a broadcast, else empty.
+    /// The payload of a broadcast; empty for other measurements.
     bytes: Numbers<u8>,
     begin: Time,
     reply: Reply<Option<u64>>,
 }
 
-/// Delay between the preparation of a measurement and its start. Times start at the beginning of a
-/// PE's turn, which must not be the turn that made the payload; and all nodes should be idle by
-/// then.
+/// Delay between the preparation of a measurement and its start. A measurement starts at the
+/// beginning of a PE's turn, which must not be the turn that made the payload; and all nodes should
+/// be idle when it starts.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Actor for BcastMember {
@@ -194,7 +194,8 @@ impl BcastMember {
         }
     }
 
-    /// Forwards a payload if it travels along the binomial tree, and confirms it.
+    /// Forwards a payload if it travels along the binomial tree, counts and keeps it, and confirms
+    /// it.
     fn take(&mut self, way: Way, bytes: Numbers<u8>, cx: &mut Context<'_, Self>) {
         if way == Way::Binomial {
             // Ranks in the tree count from the root.

@@ -15,8 +15,8 @@ impl Digest {
     }
 }
 
-/// Makes the payload of a round, `bytes` bytes long. Payloads of the same size differ between
-/// rounds, and so do any two parts of one payload.
+/// Makes the payload of a round, `bytes` bytes long. Payloads of at least 8 bytes differ between
+/// rounds, and the 8-byte words of one payload differ from each other.
 pub fn payload(bytes: usize, round: u64) -> Vec<u8> {
     let mixed = |word: u64| mix((round.rotate_left(32) ^ word).wrapping_add(GOLDEN_GAMMA));
     let words = (0..bytes.div_ceil(8) as u64).map(mixed);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_are_as_long_as_asked_for_and_differ_from_round_to_round() {
+    fn payloads_have_the_requested_length_and_differ_between_rounds() {
         // The first output of SplitMix64 for seed 0, in little-endian order.
         assert_eq!(payload(8, 0), 0xe220_a839_7b1d_cdaf_u64.to_le_bytes());
         assert_eq!(payload(5, 0), payload(8, 0)[..5]);
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_that_of_the_standard() {
+    fn digests_match_the_sha_1_standard() {
         // FIPS 180-4: SHA-1 of "abc".
         let expected = [
             0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a, 0xba, 0x3e, 0x25, 0x71, 0x78, 0x50,

@@ -12,9 +12,10 @@ use super::step::Report;
 pub struct Account {
     first: Option<Entry>,
     last: Option<Entry>,
-    /// The expected change of energy.
+    /// The expected change of energy from the first to the last entry.
     due: f64,
-    /// The largest total momentum, relative to that of all matter moving in one direction.
+    /// The largest total momentum, relative to that of all matter if all its energy were motion in
+    /// one direction.
     momentum: f64,
     /// Number of steps in which the gas swept more than once along each axis.
     hurried: u32,
@@ -32,8 +33,8 @@ struct Entry {
 const MOMENTUM_MAX: f64 = 1e-9;
 /// Tolerance for the rounding of mass.
 const MASS_MAX: f64 = 1e-12;
-/// Tolerance of energy, relative to the energy of gravity: the error of any usable number of cells
-/// and length of step.
+/// Tolerance of energy, relative to the energy of gravity. Usable numbers of cells and lengths of
+/// steps have a smaller error.
 const ENERGY_MAX: f64 = 0.15;
 
 impl Account {
@@ -57,12 +58,13 @@ impl Account {
         self.first.zip(self.last)
     }
 
-    /// Relative change of the total mass.
+    /// Relative change of the total mass from the first to the last reported step.
     pub fn mass_error(&self) -> f64 {
         self.ends().map_or(0.0, |(first, last)| (last.mass / first.mass - 1.0).abs())
     }
 
-    /// The largest total momentum, relative to that of all matter moving in one direction.
+    /// The largest total momentum, relative to that of all matter if all its energy were motion in
+    /// one direction.
     pub fn momentum_error(&self) -> f64 {
         self.momentum
     }
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_power_is_integrated_exactly_over_the_logarithm() {
+    fn gravity_that_is_a_power_of_the_scale_is_integrated_exactly() {
         let entry =
             |scale: f64| Entry { scale, mass: 1.0, gravity: -3.0 * scale.powi(3), energy: 0.0 };
         // Minus the difference of the cubes.

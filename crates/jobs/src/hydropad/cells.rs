@@ -3,8 +3,8 @@
 
 use thiserror::Error;
 
-/// Maximum number of cells in a box, and of particles. A call sends a gigabyte at once for this
-/// many, which is just possible.
+/// Maximum number of cells in a box, and of particles. For this number, one call sends about a
+/// gigabyte, which is just possible.
 pub const CELLS_MAX: usize = 1 << 24;
 
 /// The size of a box is invalid, or a field belongs to another box. Nothing was computed.
@@ -81,7 +81,7 @@ impl Cells {
     /// Checks that a field of `found` values has one value for each cell.
     ///
     /// # Errors
-    /// If it has not.
+    /// If the numbers differ.
     pub fn check(self, found: usize) -> Result<(), SizeError> {
         let expected = self.count();
         match expected == found {

@@ -7,7 +7,7 @@ use super::expansion::{growth_at, scale_at, time_of};
 use super::problem::Problem;
 use serde::{Deserialize, Serialize};
 
-/// Largest growth of the box in a step, approximately.
+/// Largest growth of the logarithm of the scale factor in a step, approximately.
 const GROWTH: f64 = 0.05;
 
 /// Largest motion in a step, in cells, at the foreseen speed.
@@ -22,7 +22,7 @@ pub struct HydroStep {
     pub number: u32,
     /// Scale factor at the beginning of the step.
     pub scale: f64,
-    /// Length of the preceding step; 0 for the first.
+    /// Length of the preceding step in super-comoving time; 0 for the first.
     pub before: f64,
     /// Length of the step in super-comoving time.
     pub time: f64,
@@ -60,14 +60,15 @@ impl Clock {
     }
 
     /// Returns the steps of the next window; none at the end. `speed` is the largest current speed,
-    /// in cells per time. The speed of matter that falls into a growing wave increases with the
-    /// scale factor to the power of 3/2, as long as the wave is small (Zel'dovich).
+    /// in cells per super-comoving time. The speed of matter that falls into a growing wave
+    /// increases with the scale factor to the power of 3/2, as long as the wave is small
+    /// (Zel'dovich).
     pub fn window(&mut self, speed: f64) -> Vec<HydroStep> {
         let HydroRun { problem, steps, window } = self.plan;
         let most = window.min(steps - self.number);
         let (begin, end) = (self.scale(), time_of(problem.ends_at));
         let mut decided = Vec::new();
-        // The end is reached if it is nearer than rounding.
+        // The end is reached if what remains may be rounding.
         while decided.len() < most as usize && end - self.time > 1e-9 {
             let scale = self.scale();
             let foreseen = speed * (scale / begin).powf(1.5);
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_reach_the_end_and_are_short_where_things_are_fast() {
+    fn steps_reach_the_end_and_are_shorter_at_higher_speed() {
         let plan = HydroRun { problem: Problem::cube(8, 8), steps: 1000, window: 5 };
         let mut clock = Clock::new(plan);
 
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_steps_are_made_than_were_asked_for() {
+    fn the_number_of_steps_is_limited() {
         let mut clock = Clock::new(HydroRun { problem: Problem::cube(8, 8), steps: 8, window: 5 });
         let windows = [0, 0, 0].map(|_| clock.window(1.0).len());
         assert_eq!(windows, [5, 3, 0]);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_is_that_of_fowler_noll_and_vo() {
+    fn the_digest_is_fnv_1a() {
         // Zero consists of eight zero bytes: the digest is the offset times the prime to the power
         // of 8.
         assert_eq!(Digest(OFFSET).with(&[0.0]).0, 0xa8c7_f832_281a_39c5);

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_universe_grows_as_that_of_einstein_and_de_sitter() {
+    fn the_scale_factor_grows_as_in_the_einstein_de_sitter_universe() {
         // Its cosmic time is t = 2/3 a^1.5, so dT = dt / a² is da a^-1.5.
         let (steps, mut time) = (200_000, time_of(0.1));
         for step in 0..steps {

@@ -1,9 +1,9 @@
 //! The tasks as remote functions, with their costs.
 //!
-//! The formulas are those of one core of a 2020s server, measured on boxes of 48³ to 100³ cells,
-//! which exceed the cache; a server's speed is relative to that core. Each formula has two forms:
-//! one over the arguments, for calls, and one over their sizes in bytes, for groups, because the
-//! client does not have the arguments of a group.
+//! The formulas give seconds on one core of a 2020s server, measured on boxes of 48³ to 100³ cells,
+//! which exceed the cache; a server's speed is relative to that core. Formulas of steps and surveys
+//! have two forms: one over the arguments, for calls, and one over their sizes in bytes, for
+//! groups, because the client does not have the arguments of a group.
 
 use super::clock::HydroStep;
 use super::digest::Digest;
@@ -22,13 +22,14 @@ pub type Field = Numbers<f64>;
 /// A vector for each cell or particle.
 pub type Vectors = Numbers<[f64; 3]>;
 
-/// Dark matter before a step: positions, velocities, and the potential.
+/// Dark matter before a step: positions, velocities, the potential, and the parameters of the step.
 pub type DarkNow = (Vectors, Vectors, Field, HydroStep);
-/// Dark matter after a step: positions, velocities, and density.
+/// Dark matter after a step: positions, velocities, density, and the report.
 pub type DarkThen = (Vectors, Vectors, Field, Report);
-/// The gas before a step: density, momentum, energy, modified entropy, and the potential.
+/// The gas before a step: density, momentum, energy, modified entropy, the potential, and the
+/// parameters of the step.
 pub type GasNow = (Field, Vectors, Field, Field, Field, HydroStep);
-/// The gas after a step: density, momentum, energy, and modified entropy.
+/// The gas after a step: density, momentum, energy, modified entropy, and the report.
 pub type GasThen = (Field, Vectors, Field, Field, Report);
 
 /// Computes the initial positions, velocities and density of a problem's dark matter.

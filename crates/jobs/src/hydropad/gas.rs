@@ -13,8 +13,8 @@ pub const COURANT: f64 = 0.8;
 /// Maximum number of sweeps along each axis in a step.
 const SWEEPS_MAX: f64 = 64.0;
 
-/// Pressure is computed from the energy where heat is more than this part of the energy, and else
-/// from the entropy.
+/// Pressure is computed from the energy where heat is more than this part of the energy, and
+/// otherwise from the entropy.
 const HEAT_READABLE: f64 = 1e-3;
 
 /// Entropy is recomputed where heat is more than this part of the largest energy in the cell and
@@ -27,7 +27,7 @@ pub enum GasError {
     /// A field belongs to another box.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// A cell is empty or contains a value that is not finite.
+    /// A cell has a density or pressure that is not positive, or a value that is not finite.
     #[error(
         "cell {cell} has a density of {density} and a pressure of {pressure}; take smaller time steps"
     )]
@@ -50,13 +50,13 @@ pub enum GasError {
 /// A gas in a box: the conserved quantities of each cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gas {
-    /// Mass.
+    /// Mass in a cell.
     pub density: Vec<f64>,
-    /// Mass times velocity.
+    /// Momentum in a cell: mass times velocity.
     pub momentum: Vec<[f64; 3]>,
-    /// Energy of motion and heat.
+    /// Energy of motion and heat in a cell.
     pub energy: Vec<f64>,
-    /// Pressure over density to the power of 2/3.
+    /// Modified entropy in a cell: pressure over density to the power of 2/3.
     pub entropy: Vec<f64>,
 }
 
@@ -87,7 +87,8 @@ impl Gas {
     /// and pressure.
     ///
     /// # Errors
-    /// If a field has another size, or a cell is empty.
+    /// If a field has another size, or a cell has a density or pressure that is not positive, or a
+    /// value that is not finite.
     pub fn check(&self, cells: Cells) -> Result<(), GasError> {
         for found in
             [self.density.len(), self.momentum.len(), self.energy.len(), self.entropy.len()]
@@ -170,7 +171,7 @@ impl Gas {
 
     fn sweep_along(&mut self, cells: Cells, axis: usize, time: f64, line: &mut Line) {
         let (count, stride) = (cells.axes()[axis], cells.strides()[axis]);
-        // The components along the line come first.
+        // The component along the line comes first.
         let turned = [0, 1, 2].map(|d| (axis + d) % 3);
         for start in cells.lines(axis) {
             line.cells.clear();

@@ -11,14 +11,14 @@ use rustfft::{Fft, FftDirection, FftPlannerScalar};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Edge of the squares of a transpose, two of which fit into the first-level cache.
+/// Edge of the squares of a transpose, in values; two squares fit into the first-level cache.
 const TILE: usize = 16;
 
 /// Computes the potential of the sum of two densities, in cells² per time²: its Laplacian is
 /// `strength` times the contrast. The mean exerts no force and is left out.
 ///
 /// # Errors
-/// If a density has not one value for each cell.
+/// If a density does not have one value for each cell.
 pub fn potential(
     cells: Cells,
     densities: [&[f64]; 2],
@@ -48,7 +48,8 @@ fn squared_wave_numbers(count: usize) -> Vec<f64> {
     (0..count).map(|i| wave_number(i).powi(2)).collect()
 }
 
-/// Three times, transforms along the last axis and rotates the axes, so that the next axis is last.
+/// Transforms along each axis: three times, it transforms along the last axis, and then rotates the
+/// axes so that the next one is last.
 fn transform(
     cells: Cells,
     waves: &mut Vec<Complex64>,
@@ -82,7 +83,7 @@ fn transpose(from: &[Complex64], to: &mut [Complex64], columns: usize) {
 /// the size of cells.
 ///
 /// # Errors
-/// If the potential has not one value for each cell.
+/// If the potential does not have one value for each cell.
 pub fn acceleration(cells: Cells, potential: &[f64]) -> Result<Vec<[f64; 3]>, SizeError> {
     cells.check(potential.len())?;
     let mut acceleration = vec![[0.0; 3]; potential.len()];
@@ -90,7 +91,7 @@ pub fn acceleration(cells: Cells, potential: &[f64]) -> Result<Vec<[f64; 3]>, Si
     for (axis, stride) in cells.strides().into_iter().enumerate() {
         let count = cells.axes()[axis];
         for start in cells.lines(axis) {
-            // Two more cells at both ends, so that all cells are treated alike.
+            // Two more cells at each end, so that the outer cells are no special case.
             line.clear();
             let around = (0..count + 4).map(|i| (i + 2 * count - 2) % count);
             line.extend(around.map(|i| potential[start + i * stride]));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plane_wave_is_solved_to_the_last_digits_whatever_its_direction() {
+    fn plane_waves_of_any_direction_are_solved_to_rounding_error() {
         let cells = Cells::new([12, 16, 10]).unwrap();
         let nothing = vec![0.5; cells.count()];
         for waves in [[1, 0, 0], [0, 3, 0], [2, 1, 4], [5, 7, 3]] {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_acceleration_converges_with_the_fourth_power_of_the_cells() {
+    fn the_error_of_the_acceleration_falls_with_the_fourth_power_of_the_cell_size() {
         let error = |count: usize| {
             let cells = Cells::new([count, 1, 1]).unwrap();
             let wave = TAU / count as f64;
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_box_is_refused() {
+    fn fields_and_boxes_of_the_wrong_size_are_refused() {
         let cells = Cells::cube(4).unwrap();
         assert!(potential(cells, [&[0.0; 64], &[0.0; 63]], 1.0).is_err());
         assert!(acceleration(cells, &[0.0; 65]).is_err());

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_particle_at_the_centre_of_a_cell_is_all_in_it() {
+    fn a_particle_at_the_centre_of_a_cell_adds_all_its_mass_to_that_cell() {
         let cells = Cells::cube(4).unwrap();
         let density = at(&[[2.5, 0.5, 3.5]]).density(cells, 3.0);
         assert_eq!(density[cells.at([2, 0, 3])], 3.0);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_particle_at_a_corner_of_the_box_is_in_eight_cells_at_its_corners() {
+    fn a_particle_at_a_corner_of_the_box_is_shared_by_the_eight_corner_cells() {
         let cells = Cells::cube(4).unwrap();
         let density = at(&[[0.0; 3]]).density(cells, 8.0);
         for corner in 0..8 {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_weights_give_back_a_field_that_is_linear() {
+    fn a_linear_field_is_interpolated_exactly() {
         let cells = Cells::cube(8).unwrap();
         let field: Vec<[f64; 3]> =
             cells.iter().map(|[i, j, k]| [i as f64 + 0.5, 2.0 * j as f64, -(k as f64)]).collect();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_box_comes_back_at_the_other_side() {
+    fn particles_that_leave_the_box_re_enter_at_the_opposite_side() {
         let cells = Cells::new([4, 2, 8]).unwrap();
         let mut matter = at(&[[3.5, 0.25, 0.0]]);
         matter.velocities[0] = [1.0, -1.0, -1e-20];

@@ -19,7 +19,7 @@ pub struct Pancake {
     pub meets_at: f64,
 }
 
-/// Maximum number of bisections and Newton steps to find an origin; each at least halves the error.
+/// Maximum number of bisections and Newton steps to find an origin.
 const ROUNDS: u32 = 60;
 
 impl Pancake {
@@ -36,13 +36,13 @@ impl Pancake {
         let square: f64 = numbers.iter().map(|number| number * number).sum();
         let phase: f64 = (0..3).map(|d| numbers[d] * origin[d]).sum();
         let far = -scale / self.meets_at * phase.sin() / square;
-        // The derivative of the scale factor in super-comoving time is its power of 3/2.
+        // The derivative of the scale factor `a` in super-comoving time is `a^(3/2)`.
         let fast = far * scale.sqrt();
         (numbers.map(|number| far * number), numbers.map(|number| fast * number))
     }
 
-    /// Returns the starting phase of the matter that is now at `phase`: the solution of
-    /// `θ = φ - b sin φ`, unique until matter meets.
+    /// Returns the starting phase `φ` of the matter that is now at `phase`: the solution of
+    /// `phase = φ - scale / meets_at * sin φ`, unique until matter meets.
     fn origin_phase(&self, phase: f64, scale: f64) -> f64 {
         let part = scale / self.meets_at;
         let (mut low, mut high, mut found) = (phase - part, phase + part, phase);

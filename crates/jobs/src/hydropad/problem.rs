@@ -21,7 +21,7 @@ pub struct Problem {
     pub axes: [u32; 3],
     /// Particles along each axis of more than one cell.
     pub per_axis: u32,
-    /// Gas as a part of all matter.
+    /// Mass of the gas as a part of the mass of all matter.
     pub baryons: f64,
     /// Waves along each axis.
     pub waves: [u32; 3],
@@ -83,8 +83,8 @@ impl Problem {
     /// Like [`Self::cells`].
     pub fn first_speed(&self) -> Result<f64, SizeError> {
         let falls = self.pancake().speed(self.cells()?, self.begins_at);
-        // The speed of sound is proportional to the cube root of density, of which this is the
-        // maximum.
+        // The speed of sound is proportional to the cube root of the density. This is the maximum
+        // density, relative to the mean.
         let densest = 1.0 / (1.0 - self.begins_at / MEETS_AT);
         Ok(falls + self.sound() * densest.cbrt())
     }

@@ -2,8 +2,8 @@
 //!
 //! A step computes the gravity of all matter at its beginning. Then it accelerates dark matter and
 //! gas, each for half of the preceding step and half of this one, and moves them for this step: the
-//! leapfrog. The reports describe the beginning of the step, between the two halves, when positions
-//! and velocities belong to the same time.
+//! leapfrog. Mass, momentum and energy in the reports are those at the beginning of the step,
+//! between the two halves, when positions and velocities belong to the same time.
 
 use super::cells::SizeError;
 use super::clock::HydroStep;
@@ -28,7 +28,8 @@ pub enum StepError {
     Gas(#[from] GasError),
 }
 
-/// The quantities of one kind of matter at the beginning of a step.
+/// The quantities of one kind of matter in a step. Mass, momentum and energy are those at its
+/// beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Total mass.
@@ -39,7 +40,7 @@ pub struct Report {
     pub energy: f64,
     /// Largest speed at the end of the step, in cells per time.
     pub speed: f64,
-    /// Number of sweeps of the gas along each axis.
+    /// Number of sweeps of the gas along each axis; 0 for dark matter.
     pub sweeps: u32,
 }
 
@@ -53,10 +54,11 @@ pub fn gravity(step: &HydroStep, dark: &[f64], gas: &[f64]) -> Result<(Vec<f64>,
     Ok((potential, energy))
 }
 
-/// Dark matter: moves the particles, and returns their density.
+/// Dark matter: accelerates and moves the particles, and returns their density.
 ///
 /// # Errors
-/// If a particle is outside the box, or the potential does not have its size.
+/// If a particle is outside the box or has no velocity, or the potential does not have the size of
+/// the box.
 pub fn dark(
     step: &HydroStep,
     matter: &mut Matter,
@@ -77,11 +79,11 @@ pub fn dark(
     Ok((matter.density(cells, mass), report))
 }
 
-/// Baryons: lets the gas flow.
+/// Baryons: accelerates the gas and lets it flow.
 ///
 /// # Errors
-/// If the gas or the potential does not have the size of the box, or if the gas is too fast for the
-/// step.
+/// If the gas or the potential does not have the size of the box, if a cell is empty or becomes so,
+/// or if the gas is too fast for the step.
 pub fn baryons(step: &HydroStep, gas: &mut Gas, potential: &[f64]) -> Result<Report, StepError> {
     let cells = step.problem.cells()?;
     gas.check(cells)?;

@@ -72,7 +72,7 @@ fn sod_error(axis: usize, count: usize) -> f64 {
 }
 
 #[test]
-fn the_tube_of_sod_converges_to_the_exact_answer_along_every_axis() {
+fn the_shock_tube_of_sod_converges_to_the_exact_solution_along_every_axis() {
     let errors = [100, 200, 400].map(|count| sod_error(0, count));
     assert!(errors[1] < 0.6 * errors[0] && errors[2] < 0.6 * errors[1], "{errors:?}");
     assert!(errors[2] < 0.0045, "{errors:?}");
@@ -81,7 +81,7 @@ fn the_tube_of_sod_converges_to_the_exact_answer_along_every_axis() {
 }
 
 #[test]
-fn a_gas_far_faster_than_its_sound_keeps_its_pressure() {
+fn a_highly_supersonic_gas_keeps_its_pressure() {
     let count = 64;
     let cells = Cells::new([count, 1, 1]).unwrap();
     let wave = |i: usize| (TAU * i as f64 / count as f64).sin();
@@ -108,16 +108,16 @@ fn slab(count: u32, baryons: f64, ends_at: f64) -> HydroRun {
 }
 
 #[test]
-fn a_pancake_of_dark_matter_converges_to_the_exact_answer() {
+fn a_pancake_of_dark_matter_converges_to_the_exact_solution() {
     let error = |count: u32| serial::run(&slab(count, 1e-6, 0.8)).unwrap().end.error;
     let errors = [32, 64, 128].map(error);
     assert!(errors[0] < 0.06, "in cells: {errors:?}");
-    // In edges of the box, half the cell size reduces the error to two fifths.
+    // In edges of the box, half the cell size reduces the error to two fifths or less.
     assert!(errors[1] < 0.8 * errors[0] && errors[2] < 0.8 * errors[1], "{errors:?}");
 }
 
 #[test]
-fn gas_falls_as_dark_matter_does_while_its_pressure_is_small() {
+fn gas_of_low_pressure_moves_like_dark_matter() {
     let error = |count: u32| {
         let plan = slab(count, 0.15, 0.5);
         let (State { gas, .. }, outcome) = advance(&plan).unwrap();
@@ -132,7 +132,7 @@ fn gas_falls_as_dark_matter_does_while_its_pressure_is_small() {
 }
 
 #[test]
-fn an_oblique_wave_in_three_dimensions_is_as_near_with_as_many_particles_as_cells_or_more() {
+fn an_oblique_wave_is_accurate_with_at_least_as_many_particles_as_cells() {
     for per_axis in [16, 24, 32] {
         let problem = Problem { ends_at: 0.6, ..Problem::cube(16, per_axis) };
         let outcome = serial::run(&HydroRun { problem, steps: 1000, window: 10 }).unwrap();
@@ -142,7 +142,7 @@ fn an_oblique_wave_in_three_dimensions_is_as_near_with_as_many_particles_as_cell
 }
 
 #[test]
-fn mass_and_momentum_are_kept_and_energy_changes_as_the_expansion_has_it() {
+fn mass_and_momentum_are_conserved_and_energy_obeys_layzer_and_irvine() {
     let account = |count: u32| serial::run(&slab(count, 0.15, 0.8)).unwrap().account;
     let (coarse, fine) = (account(32), account(128));
     for account in [&coarse, &fine] {

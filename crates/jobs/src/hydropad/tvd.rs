@@ -14,8 +14,8 @@
 /// the equations.
 pub(super) const GAMMA: f64 = 5.0 / 3.0;
 
-/// Waves slower than twice this part of a cell per step are damped as if they were that fast, so
-/// that no rarefaction becomes a shock (Harten's ε).
+/// Minimum damping of sound waves, in cells per step (Harten's ε). It affects waves slower than
+/// twice this, so that no rarefaction becomes a shock.
 const DAMPED: f64 = 0.1;
 
 /// One cell of a line. The first component of the velocity is along the line.
@@ -38,11 +38,13 @@ type Waves = [f64; 5];
 /// The face between a cell and the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Face {
-    /// Roe average of the two cells, like `enthalpy` and `sound`.
+    /// Roe average of the velocities of the two cells.
     velocity: [f64; 3],
+    /// Roe average of the enthalpies of the two cells.
     enthalpy: f64,
+    /// Speed of sound of the Roe averages.
     sound: f64,
-    /// Cells that each wave passes in the step.
+    /// Number of cells that each wave passes in the step.
     passed: Waves,
     /// Strength of each wave.
     strength: Waves,
@@ -109,7 +111,8 @@ fn entropy_at_face(cells: &[Cell], [behind, here, ahead]: [usize; 3], mass: f64)
     here.entropy + 0.5 * (1.0 - mass / here.density).max(0.0) * slope
 }
 
-/// Returns the damping of a wave that passes `passed` cells (Harten's Q).
+/// Returns the damping of a wave that passes `passed` cells in the step, at least `least` (Harten's
+/// Q).
 fn damping(passed: f64, least: f64) -> f64 {
     let passed = passed.abs();
     if passed < 2.0 * least { passed * passed / (4.0 * least) + least } else { passed }

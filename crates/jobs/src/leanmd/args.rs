@@ -14,20 +14,22 @@ use super::system::{System, VELOCITY_SEED};
 pub(crate) const ABOUT: &str =
     "Molecular dynamics of a Lennard-Jones droplet in 3,024 pairs of cells";
 
-/// Width of cells relative to the cutoff if the number of cells is not given. Such cells form few
-/// pairs, and leave room for atoms to stray, so that they need not change cells in every step.
-/// Gives the 6 x 6 x 6 cells of the standard droplet.
+/// Minimum width of cells relative to the cutoff if the number of cells is not given and the box is
+/// wide enough. Such cells form few pairs, and leave room for atoms to stray, so that atoms need
+/// not change cells in every step. It gives the 6 x 6 x 6 cells of the standard droplet.
 const CELL_EDGE_PER_CUTOFF: f64 = 1.6;
 
 /// Maximum number of steps between changes of cells if the interval is not given, as in the
 /// original LeanMD.
 const MIGRATE_EVERY_MAX: f64 = 20.0;
 
-/// Assumed maximum speed of an atom during the run, relative to the largest speed at the start.
+/// Assumed maximum speed of an atom during the run, relative to the largest speed at the start, or
+/// to 1 if that is larger.
 const SPEED_MARGIN: f64 = 3.0;
 
-/// Density and temperature of the uniform system.
+/// Density of the uniform system in atoms / sigma^3.
 const UNIFORM_DENSITY: f64 = 0.8442;
+/// Temperature of the uniform system in epsilon / k.
 const UNIFORM_TEMPERATURE: f64 = 1.44;
 
 const EXAMPLES: &str = "Units are reduced: lengths in sigma, energies in epsilon, masses 1.
@@ -225,8 +227,8 @@ impl Options {
     }
 }
 
-/// Returns the number of steps between changes of cells that keeps atoms within `most` sigma of
-/// their cell.
+/// Returns the number of steps between changes of cells in which atoms of the assumed maximum speed
+/// stray at most `most` sigma from their cell: at least 1, at most [`MIGRATE_EVERY_MAX`].
 fn safe_interval(system: &System, most: f64, dt: f64) -> u64 {
     let squared = |velocity: &[f64; 3]| velocity.iter().map(|axis| axis * axis).sum::<f64>();
     let fastest = system.velocities.iter().map(squared).fold(1.0, f64::max).sqrt();
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn atoms_change_cells_in_every_step_where_cells_are_as_narrow_as_the_cutoff() {
+    fn atoms_change_cells_more_often_where_cells_are_narrower() {
         let (system, schedule) =
             prepare(&["--system", "uniform", "--size", "5", "--cells", "3"]).unwrap();
         assert_eq!((system.len(), schedule.cells.dims()), (500, [3; 3]));
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_draws_other_velocities_of_the_same_temperature() {
+    fn another_seed_draws_other_velocities_of_the_same_temperature() {
         let kinetic = |system: &System| -> f64 {
             system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum()
         };
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_advice() {
+    fn invalid_options_are_refused_with_advice() {
         for (words, expected) in [
             (&["--atoms", "2000", "--cells", "9"][..], "use fewer cells or a larger box"),
             (&["--input", "no-such-file.xyz"][..], "no-such-file.xyz: "),

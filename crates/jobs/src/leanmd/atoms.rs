@@ -124,7 +124,7 @@ impl CellAtoms {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no atoms.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -184,7 +184,8 @@ impl CellAtoms {
     /// Returns them by the cell that contains them now.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell. The atoms of the cell are then unchanged.
+    /// If an atom went farther than a neighbouring cell, or has no finite position. The atoms of
+    /// the cell are then unchanged.
     pub fn take_leavers(
         &mut self,
         cells: &Cells,
@@ -263,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn atoms_are_sorted_by_id_in_whatever_order_they_arrive() {
+    fn atoms_are_sorted_by_id_in_any_order_of_arrival() {
         let mut one: CellAtoms = [at(5, 0.5), at(1, 0.1)].into_iter().collect();
         one.absorb([at(3, 0.3), at(0, 0.0)]);
         let other: CellAtoms =
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn atoms_leave_to_the_cell_that_their_image_is_in() {
+    fn leavers_go_to_the_cell_that_contains_their_image() {
         let cells = Cells::with_dims([9.0; 3], [3; 3], 3.0).unwrap();
         let mut home: CellAtoms =
             [at(0, -0.25), at(1, 1.0), at(2, 3.0), at(3, 3.5)].into_iter().collect();

@@ -2,12 +2,12 @@
 //! with its neighbours.
 //!
 //! **Start.** Main creates cells and pairs and broadcasts [`CellMessage::Start`]. A cell receives
-//! no message before, because pairs and neighbours send only in response to its positions.
+//! no message before that, because pairs and neighbours send only in response to its positions.
 //!
 //! **Steady state.** In a step, a cell sends its positions to its pairs and waits for all forces.
 //! Then it finishes the step, reports if a report is due, waits at a sync point if one is due, and
 //! begins the next step. In steps in which atoms change cells, it first sends every neighbour the
-//! atoms that moved there, often none, and waits for the same message from every neighbour. A
+//! atoms that moved there, often none, and waits for such a message from every neighbour. A
 //! neighbour may be a step ahead: messages for the next step are held. It cannot be two steps
 //! ahead, because its forces depend on the positions of this cell.
 //!

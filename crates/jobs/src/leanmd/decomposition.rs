@@ -233,8 +233,8 @@ impl Cells {
     }
 
     /// Returns the partners of `cell` in [`pairs`](Self::pairs), including itself, by ascending
-    /// number: the order in which the cell sums forces. In the pair with `other`, A is the cell
-    /// with the lower number.
+    /// number: the order in which the cell sums forces. In each pair, A is the cell with the lower
+    /// number.
     pub fn pairs_of(&self, cell: CellIndex) -> Vec<CellIndex> {
         let mut partners = self.neighbours(cell);
         partners.insert(partners.partition_point(|&other| other < cell), cell);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_touching_image_is_met_exactly_once_whatever_the_grid() {
+    fn every_touching_image_occurs_exactly_once_on_any_grid() {
         for dims in [[1, 1, 1], [1, 2, 3], [2, 2, 2], [2, 1, 4], [3, 3, 3], [5, 2, 1]] {
             let cells = Cells::with_dims(dims.map(f64::from), dims, 1.0).unwrap();
             let mut met = BTreeSet::new();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_adds_up_the_pairs_it_is_in() {
+    fn pairs_of_lists_the_partners_of_each_cell() {
         for dims in [[2, 2, 2], [3, 4, 5], [1, 2, 3]] {
             let cells = Cells::with_dims(dims.map(f64::from), dims, 1.0).unwrap();
             let pairs = cells.pairs();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_cells_is_the_most_that_the_cutoff_allows() {
+    fn for_cutoff_makes_as_many_cells_as_fit() {
         assert_eq!(Cells::for_cutoff([8.0; 3], 3.0).unwrap().dims(), [2; 3]);
         assert_eq!(Cells::for_cutoff([8.397981, 30.0, 5.0], 2.5).unwrap().dims(), [3, 12, 2]);
     }

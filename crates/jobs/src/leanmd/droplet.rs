@@ -41,9 +41,9 @@ pub const STANDARD_DT: f64 = 0.004;
 const CLEARANCE: f64 = 1.5;
 
 impl Droplet {
-    /// A droplet of the size of the system in Koenig and Kalé (2007): its radius is 20.3, and it is
-    /// 7.5 away from its periodic image. Density and temperature are those of the liquid at its
-    /// triple point; the vapour has 0.008 atoms / sigma^3.
+    /// A droplet of the size of the system in Koenig and Kalé (2007): its radius is 20.3 sigma, and
+    /// it is 7.5 sigma away from its periodic image. Density and temperature are those of the
+    /// liquid at its triple point; the vapour has 0.008 atoms / sigma^3.
     pub const STANDARD: Self =
         Self { atoms: 30_000, vapour: 600, density: 0.8442, lengths: [48.0; 3], temperature: 0.7 };
 
@@ -113,7 +113,7 @@ impl Droplet {
     }
 
     /// Returns evenly chosen sites of the coarsest cubic grid that has enough sites farther than
-    /// `clear` from the middle.
+    /// `clear` sigma from the middle.
     fn vapour_sites(&self, clear: f64, shortest: f64) -> Result<Vec<[f64; 3]>, SystemError> {
         let wanted = self.vapour as usize;
         let finest = (shortest / CLEARANCE).floor() as u32;
@@ -158,7 +158,7 @@ mod tests {
     use crate::leanmd::potential::{LennardJones, Truncation};
 
     #[test]
-    fn the_standard_droplet_is_uneven_over_its_cells() {
+    fn the_cells_of_the_standard_droplet_have_uneven_numbers_of_atoms() {
         let system = Droplet::STANDARD.build().unwrap();
         let cells = Cells::with_dims(system.lengths, [6, 6, 6], STANDARD_CUTOFF).unwrap();
         let mut sizes: Vec<usize> =
@@ -179,8 +179,8 @@ mod tests {
         let system = Droplet { vapour: 100, lengths: [20.0, 24.0, 22.0], ..Droplet::of_size(1500) }
             .build()
             .unwrap();
-        // Energy of an overlapping pair would be positive without bound; in the crystal each pair
-        // is near its minimum.
+        // With this cutoff, pairs closer than 1.1 sigma are counted. Neighbours in the crystal are
+        // 1.19 sigma apart.
         let cells = Cells::for_cutoff(system.lengths, 2.5).unwrap();
         let law = LennardJones::new(1.1, Truncation::Truncated).unwrap();
         let atoms = system.distribute(&cells);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn droplets_that_do_not_fit_into_the_box_are_refused() {
         let tight = Droplet { lengths: [40.0; 3], ..Droplet::STANDARD };
         assert_eq!(
             tight.build(),

@@ -61,7 +61,7 @@ mod tests {
     use crate::leanmd::atoms::Atom;
 
     #[test]
-    fn a_single_bit_of_a_single_state_makes_a_difference() {
+    fn one_changed_bit_changes_the_fingerprint() {
         let mut prints = Vec::new();
         for (x, vx) in [(1.0, 0.0), (1.0_f64.next_up(), 0.0), (1.0, -0.0)] {
             let mut print = StateFingerprint::default();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_states_and_of_cells_counts() {
+    fn the_order_of_states_and_of_cells_changes_the_fingerprint() {
         let (mut here, mut there) = (StateFingerprint::default(), StateFingerprint::default());
         here.add(&one(1.0, 0.0));
         there.add(&one(2.0, 0.0));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_a_long_list_counts() {
+    fn every_number_of_a_long_list_changes_the_fingerprint() {
         let print = |changed: Option<usize>| {
             let numbers: Vec<f64> =
                 (0..11).map(|at| if changed == Some(at) { 0.5 } else { at as f64 }).collect();

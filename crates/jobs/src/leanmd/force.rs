@@ -132,8 +132,9 @@ fn full(inverse: Lanes) -> (Lanes, Lanes) {
 /// Computes all pairs of packed atoms within reach. If `same`, A and B contain the same atoms and
 /// each pair counts once.
 ///
-/// `law` takes the squared distance clamped to the cutoff, the weight (1 inside, 0 outside) and the
-/// weight over the squared distance, and returns the energy and the force over distance.
+/// `law` takes the squared distance, clamped to the squared cutoff, the weight (1 inside, 0
+/// outside) and the weight over the squared distance, and returns the energy and the force over
+/// distance.
 #[inline(always)]
 fn sweep(
     cutoff: f64,
@@ -171,8 +172,8 @@ fn sweep(
         end = b.advance(end, a, atom, cutoff);
         let mut start = 0;
         if same {
-            // The atom's own group: a handicap of one cutoff excludes the atom itself and those
-            // before it.
+            // The atom's own group: a handicap of the squared cutoff excludes the atom itself and
+            // those before it.
             meet(&mut b.groups[group], limit.up_to(lane));
             start = group + 1;
         }
@@ -194,7 +195,7 @@ mod tests {
         [Truncation::Truncated, Truncation::EnergyShift, Truncation::LinearForceShift];
 
     #[test]
-    fn two_cells_get_the_forces_of_the_plain_double_loop() {
+    fn forces_between_two_cells_agree_with_a_plain_double_loop() {
         for truncation in TRUNCATIONS {
             let law = LennardJones::new(2.5, truncation).unwrap();
             for (direction, size) in [
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cell_gets_the_forces_of_the_plain_double_loop() {
+    fn forces_within_a_cell_agree_with_a_plain_double_loop() {
         for truncation in TRUNCATIONS {
             let law = LennardJones::new(2.5, truncation).unwrap();
             for size in [1, 2, 4, 5, 63] {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn used_scratch_changes_no_bit() {
+    fn reused_scratch_does_not_change_the_result() {
         let law = LennardJones::new(2.5, Truncation::LinearForceShift).unwrap();
         let (a, b) = (cloud(40, 3), cloud(37, 5));
         let mut scratch = Scratch::default();

@@ -1,4 +1,4 @@
-//! Sums the forces from a cell's pairs in the order of its partners, whatever the order of arrival.
+//! Sums the forces from a cell's pairs in the order of its partners, not in the order of arrival.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ impl Gather {
         self.waiting.clear();
     }
 
-    /// Takes the forces of the partner at `position`. Returns whether they fit: the first from this
-    /// partner, with one vector for each atom.
+    /// Takes the forces of the partner at `position`. Returns whether they are the first from this
+    /// partner and have one vector for each atom.
     #[must_use]
     pub fn take(&mut self, position: usize, forces: Vectors) -> bool {
         let is_due = position >= self.added && forces.len() == self.sum.len();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_order_of_arrival_gives_the_bits_of_the_order_of_partners() {
+    fn the_sum_does_not_depend_on_the_order_of_arrival() {
         // 1e16 + 1 - 1e16 depends on the order.
         let forces = [1e16, 1.0, -1e16, 3.0].map(|x| Vectors::from_iter([[x, 0.0, 0.0]]));
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn forces_that_come_twice_or_have_another_length_are_refused() {
+    fn repeated_forces_and_those_of_another_length_are_refused() {
         let mut gather = Gather::default();
         gather.begin(2);
         assert!(!gather.take(0, Vectors::zeros(1)));

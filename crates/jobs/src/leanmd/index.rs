@@ -9,9 +9,9 @@ pub const BESIDE_A_CELL: &str = "beside-a-cell";
 
 /// A pair of cells, by their numbers.
 ///
-/// The index contains cell numbers and the number of cells, because a placement map does not know
-/// the dimensions of the grid, without which coordinates do not determine the PE of a cell. Keys
-/// sort like pairs: by A, then by B.
+/// A placement map computes the PE of a cell from the number of the cell and the number of all
+/// cells. The index contains these numbers, not coordinates, because the map does not know the
+/// dimensions of the grid. Keys sort like pairs: by A, then by B.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PairIx {
     /// Total number of cells.
@@ -61,7 +61,7 @@ mod tests {
     use crate::leanmd::decomposition::Cells;
 
     #[test]
-    fn keys_sort_as_pairs_do_and_give_the_pair_back() {
+    fn keys_sort_like_pairs_and_convert_back() {
         let pairs = [(0, 0), (0, 1), (0, 70_000), (1, 1), (1, 2), (70_000, 70_001)];
         let indices = pairs.map(|(a, b)| PairIx { cells: 1 << 20, a, b });
         assert!(indices.map(PairIx::key).is_sorted());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn both_cells_get_about_half_of_the_pairs_between_two_blocks() {
+    fn each_pe_gets_about_half_of_the_pairs_between_two_blocks() {
         let cells = Cells::with_dims([48.0; 3], [6; 3], 5.0).unwrap();
         let layout = Layout::single(2);
         let (mut between, mut first) = (0, 0);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_lives_with_one_of_its_cells() {
+    fn every_pair_starts_on_the_pe_of_one_of_its_cells() {
         let job = Job::new("test").actor::<Here<true>>().actor::<Here<false>>();
         let job = job.placement(BESIDE_A_CELL, beside_a_cell).main(async |grid| {
             let cells = Cells::with_dims([12.0; 3], [3, 4, 4], 3.0).unwrap();

@@ -6,8 +6,8 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// Numbers per vector: two baseline vectors. With one the latency of the division shows, with four
-/// the registers are exhausted.
+/// Numbers per vector: as many as in two vector registers of the baseline. With one register per
+/// vector, the latency of the division shows; with four, the registers are exhausted.
 pub(crate) const LANES: usize = 4;
 
 /// [`LANES`] numbers.
@@ -28,14 +28,14 @@ impl Lanes {
         Self(self.0.map(f64::sqrt))
     }
 
-    /// Returns 1 in the lanes below `other`, 0 in the others; numbers rather than flags, because
-    /// with flags the compiler may generate branches.
+    /// Returns 1 in the lanes that are below those of `other`, and 0 in the rest; numbers rather
+    /// than flags, because with flags the compiler may generate branches.
     #[inline(always)]
     pub(crate) fn below(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { 1.0 } else { 0.0 })
     }
 
-    /// Whether a lane is below `other`.
+    /// Whether any lane is below that of `other`.
     #[inline(always)]
     pub(crate) fn any_below(self, other: Self) -> bool {
         let mut any = false;
@@ -45,7 +45,8 @@ impl Lanes {
         any
     }
 
-    /// Returns the smaller value in each lane, and `other` if a value is NaN, like the instruction.
+    /// Returns the smaller value in each lane, or the value of `other` if one is NaN, like the
+    /// instruction of the processor.
     #[inline(always)]
     pub(crate) fn min(self, other: Self) -> Self {
         self.zip(other, |a, b| if a < b { a } else { b })
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_yields_weights_and_nan_is_below_nothing() {
+    fn comparisons_give_weights_and_nan_is_below_nothing() {
         assert_eq!(
             Lanes([1.0, 3.0, f64::NAN, 2.0]).below(Lanes::splat(2.5)),
             Lanes([1.0, 0.0, 0.0, 1.0])
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_counts_every_lane() {
+    fn sum_adds_all_lanes() {
         assert_eq!(SOME.sum(), 10.0);
         assert_eq!(SOME.up_to(1), Lanes([1.0, 2.0, 0.0, 0.0]));
     }

@@ -14,12 +14,13 @@ use super::system::System;
 ///
 /// Velocity Verlet conserves the energy of a system that differs from the given one by order `dt^2`
 /// (Allen and Tildesley, section 3.2), so the error oscillates within a bound of that order and
-/// does not grow. The published crystal of 500 atoms, hotter than most, has 2.55e-4 of its total
-/// energy at `dt` 0.004, which is 7 `dt^2` in this measure; the bound is eight times as large. Half
-/// the step reduces the error to a quarter, so a real mistake becomes visible.
+/// does not grow. The published crystal of 500 atoms, hotter than most, has an error of 2.55e-4 of
+/// its total energy at `dt` 0.004, which is 7 `dt^2` in this measure; the bound is eight times as
+/// large. Half the step reduces the error to a quarter, so a real mistake becomes visible.
 pub const ENERGY_ERROR_PER_DT2: f64 = 60.0;
 
-/// Bound of the change of the momentum, as a share of the sum of all atoms' momenta: rounding only.
+/// Bound of the change of the momentum, which is only rounding, as a share of the largest momentum
+/// that atoms of the same kinetic energy can have.
 pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 
 /// The results of a run.
@@ -27,10 +28,10 @@ pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 pub struct MdOutcome {
     /// The reported states, from the start to the last step.
     pub observations: Vec<Observation>,
-    /// Time at which each step was completed, in ns since the job began. The first entry is the
-    /// computation of the initial forces.
+    /// Time at which each step was completed, in ns since the job began. The first entry is that of
+    /// the initial forces.
     pub done_ns: Vec<f64>,
-    /// Time at which the actors received the start message, in ns since the job began.
+    /// Time at which main sent the start message to the actors, in ns since the job began.
     pub begin_ns: f64,
     /// Number of pairs of atoms within the cutoff, over all steps.
     pub pairs_computed: u64,
@@ -45,7 +46,8 @@ pub struct Conservation {
     pub energy_error: f64,
     /// Bound of `energy_error`; `None` if the potential is discontinuous.
     pub energy_error_max: Option<f64>,
-    /// Largest change of the momentum, as a share of the sum of all atoms' momenta.
+    /// Largest change of the momentum, as a share of the largest momentum that atoms of the same
+    /// kinetic energy can have.
     pub momentum_error: f64,
     /// Number of atoms at the start, and a different number found later.
     pub atoms: (u64, Option<u64>),

@@ -12,7 +12,8 @@
 use super::lanes::{LANES, Lanes};
 use super::vectors::Vectors;
 
-/// A coordinate beyond every cutoff with a finite square, for the unused lanes of the last group.
+/// A coordinate for the unused lanes of the last group. It is beyond every cutoff, and its square
+/// is finite.
 const NOWHERE: Lanes = Lanes([1e150; LANES]);
 
 /// Share of the cutoff that is added to the reach along the line, to compensate the rounding of the
@@ -98,8 +99,8 @@ impl Packed {
         }
     }
 
-    /// Advances `end` to the first group that starts farther along the line than the reach of atom
-    /// `of` of `from`.
+    /// Returns the first group, from `end` on, that starts beyond the reach along the line of atom
+    /// number `of` in `from`.
     pub(crate) fn advance(&self, mut end: usize, from: &Packed, of: usize, cutoff: f64) -> usize {
         let reach = from.keys[of].0 + cutoff * (1.0 + REACH_SLACK);
         while end < self.groups.len() && self.keys[end * LANES].0 < reach {
@@ -142,8 +143,8 @@ impl Bounds {
         })
     }
 
-    /// Returns the line from the middle of this box to the middle of `other`; if both coincide, the
-    /// line along the longest edge.
+    /// Returns a line through a corner of this box, in the direction from the middle of this box to
+    /// the middle of `other`; along the longest edge if both coincide.
     pub(crate) fn line_to(&self, other: &Bounds) -> Line {
         let apart: [f64; 3] = std::array::from_fn(|axis| {
             other.low[axis] + other.high[axis] - self.low[axis] - self.high[axis]
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_atoms_near_the_other_cell_are_packed_and_they_are_sorted() {
+    fn atoms_near_the_other_cell_are_packed_and_sorted() {
         let near: Vectors =
             [[0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [1.5, 0.0, 0.0]].into_iter().collect();
         let far: Vectors = [[4.0, 0.0, 0.0], [5.0, 0.0, 0.0]].into_iter().collect();

@@ -56,7 +56,7 @@ mod tests {
     use crate::leanmd::potential::Truncation;
 
     #[test]
-    fn a_cell_with_itself_also_meets_its_own_images() {
+    fn a_cell_interacts_with_its_own_images() {
         // Two atoms on a line, at a distance of 1 through the boundary and 3 inside: in a box of
         // one cell both distances are within 3.5.
         let cells = Cells::with_dims([4.0; 3], [1; 3], 3.5).unwrap();

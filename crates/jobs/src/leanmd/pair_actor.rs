@@ -77,8 +77,8 @@ impl Actor for Pair {
     }
 }
 
-/// Maximum number of positions of one cell that can be queued: those of the current step and the
-/// next.
+/// Maximum number of steps for which the positions of one cell can be queued: the current step and
+/// the next.
 const AHEAD_MAX: usize = 2;
 
 /// Number of pairs of a cell in a grid of three or more cells per axis.

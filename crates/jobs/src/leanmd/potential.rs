@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linear_force_shift_ends_smoothly() {
+    fn energy_and_force_are_continuous_at_the_cutoff_with_a_linear_force_shift() {
         let (energy, force) =
             potential(Truncation::LinearForceShift).at_squared(2.5_f64.powi(2) * (1.0 - 1e-12));
         assert!(energy.abs() < 1e-12 && force.abs() < 1e-12);
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_acts_at_the_cutoff_or_beyond() {
+    fn energy_and_force_are_zero_at_the_cutoff() {
         assert_eq!(potential(Truncation::Truncated).at_squared(6.25), (0.0, 0.0));
     }
 
     #[test]
-    fn a_cutoff_that_is_no_length_is_refused() {
+    fn cutoffs_that_are_not_positive_and_finite_are_refused() {
         for cutoff in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(LennardJones::new(cutoff, Truncation::Truncated).is_err());
         }

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_atom_comes_out_as_it_was_packed() {
+    fn packing_and_unpacking_preserve_an_atom() {
         let atom = Atom {
             id: u32::MAX,
             species: 3,

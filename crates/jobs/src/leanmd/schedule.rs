@@ -65,17 +65,18 @@ pub enum HandlingOrder {
     Arrival,
 }
 
-/// Virtual time of the force computation for each pair of cells, for each atom of both, and for
-/// each pair of atoms within the cutoff. The values are fitted to the warm kernel on the 3,024
-/// pairs of the standard droplet on one core of a 2020s server with 256-bit vectors, and multiplied
-/// by 1.3 to match a whole serial step.
+/// Virtual time of the force computation for each pair of cells. This value and the next two are
+/// fitted to the warm kernel on the 3,024 pairs of the standard droplet on one core of a 2020s
+/// server with 256-bit vectors, and multiplied by 1.3 to match a whole serial step.
 const PAIR_NS: f64 = 130.0;
+/// Virtual time of the force computation for each atom of the two cells.
 const PAIR_ATOM_NS: f64 = 11.0;
+/// Virtual time of the force computation for each pair of atoms within the cutoff.
 const PAIR_WITHIN_NS: f64 = 8.5;
 
-/// Virtual time of a cell per atom: for the integration of a step, and for adding the forces of one
-/// pair.
+/// Virtual time for each atom of a cell to integrate a step.
 const STEP_ATOM_NS: f64 = 15.0;
+/// Virtual time for each atom of a cell to add the forces of one pair.
 const ADD_ATOM_NS: f64 = 0.5;
 
 impl Schedule {
@@ -100,7 +101,8 @@ impl Schedule {
     }
 
     /// Returns the destination of an actor that migrates at random after this step, as a number to
-    /// take modulo the number of PEs. `name` distinguishes actors; one in `odds` migrates.
+    /// take modulo the number of PEs; `None` if it stays. `name` distinguishes actors; one in
+    /// `odds` migrates.
     pub fn wanders_at(&self, step: u64, name: u64, odds: u64) -> Option<u32> {
         if !self.wander {
             return None;
@@ -125,7 +127,7 @@ impl Schedule {
         self.scaled(ADD_ATOM_NS * atoms as f64)
     }
 
-    /// Spends `time` on the computation of a handler.
+    /// Charges `time` to the handler, and with [`WorkMode::Wait`] also waits for that time.
     pub(super) fn spend<A: Actor>(&self, time: Duration, cx: &mut Context<'_, A>) {
         cx.charge(time);
         if self.work == WorkMode::Wait {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_before_the_first_step_or_after_the_last() {
+    fn sync_points_lie_between_the_start_and_the_last_step() {
         let schedule = Schedule { sync_every: 5, ..schedule() };
         let synced: Vec<u64> = (0..=25).filter(|&step| schedule.syncs_at(step)).collect();
         assert_eq!(synced, [5, 10, 15, 20]);
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn actors_wander_as_often_as_the_odds_say_and_only_if_asked_to() {
+    fn actors_wander_with_the_given_odds_and_only_on_request() {
         let asked = Schedule { wander: true, ..schedule() };
         let went = |schedule: Schedule| {
             (0..4000).filter(|&name| schedule.wanders_at(7, name, 8).is_some()).count()

@@ -90,8 +90,8 @@ impl Serial {
     /// Does one step of velocity Verlet; atoms change cells between drift and forces.
     ///
     /// # Errors
-    /// If an atom went farther than a neighbouring cell, or strayed too far in a step without
-    /// changes of cells; the run is then no longer usable.
+    /// If an atom went farther than a neighbouring cell, strayed too far in a step without changes
+    /// of cells, or has no finite position; the run is then no longer usable.
     pub fn step(&mut self) -> Result<(), Runaway> {
         for (atoms, forces) in self.atoms.iter_mut().zip(&self.forces) {
             kick(atoms, forces, self.dt / 2.0);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crystal_of_500_atoms_starts_with_the_golden_energies() {
+    fn the_crystal_of_500_atoms_starts_with_the_reference_energies() {
         let start = golden(0.001).observe();
         assert_eq!(start.sums.pairs, 13_500);
         for (found, expected) in [
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crystal_has_the_golden_potential_energy_at_time_0_4_and_keeps_its_momentum() {
+    fn the_crystal_has_the_reference_energy_at_time_0_4_and_keeps_its_momentum() {
         let mut run = golden(0.001);
         let drift = drift_over(&mut run, 400);
         let end = run.observe();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn every_atom_is_still_there_after_many_changed_cells() {
+    fn no_atom_is_lost_when_atoms_change_cells() {
         let mut run = golden(0.004);
         (0..100).for_each(|_| run.step().unwrap());
         let system = run.system();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn atoms_that_change_cells_rarely_follow_the_same_physics_or_are_reported() {
+    fn rare_changes_of_cells_keep_the_energy_or_are_reported() {
         let run = |dims, every, steps| {
             let system = System::uniform_fcc(5, 0.8442, 1.44).unwrap();
             let law = LennardJones::new(2.5, Truncation::LinearForceShift).unwrap();

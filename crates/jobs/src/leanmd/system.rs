@@ -22,7 +22,8 @@ pub const ATOMS_MAX: usize = 1 << 28;
 pub(super) const FCC_BASIS: [[f64; 3]; 4] =
     [[0.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]];
 
-/// Atoms in a periodic box. The id of an atom is its index. All lists have the same length.
+/// Atoms in a periodic box. The id of an atom is its index. Positions, velocities and species have
+/// the same length.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct System {
     /// Positions in sigma, inside the box or outside.
@@ -136,7 +137,7 @@ impl System {
         self.positions.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no atoms.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
@@ -180,8 +181,8 @@ impl System {
         Ok(())
     }
 
-    /// Divides all lengths, including velocities, by `sigma`, which converts a file in angstrom
-    /// into reduced units.
+    /// Divides positions, velocities and the lengths of the box by `sigma`, which converts lengths
+    /// in angstrom into reduced units.
     ///
     /// # Errors
     /// If `sigma` is not a positive finite number.
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pressing_a_crystal_together_varies_the_distances_of_its_layers_by_the_cube_root() {
+    fn the_layer_distances_of_a_pressed_crystal_differ_by_the_cube_root_of_the_contrast() {
         let layers = |contrast: f64| {
             let system = System::uniform_fcc(40, 0.8442, 1.44).unwrap().pressed(contrast);
             let mut layers: Vec<f64> =
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn velocities_have_the_temperature_asked_for_and_no_momentum() {
+    fn velocities_have_the_requested_temperature_and_no_momentum() {
         let system = System::uniform_fcc(5, 0.8442, 1.44).unwrap();
         let kinetic: f64 = system.velocities.iter().flatten().map(|axis| axis * axis / 2.0).sum();
         assert!((kinetic / 500.0 - 2.15568).abs() < 1e-12);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn scaling_turns_angstrom_into_sigma() {
+    fn scale_lengths_converts_angstrom_into_sigma() {
         let mut system = System::at_rest(vec![[3.4, 6.8, 0.0]], [34.0; 3]);
         system.scale_lengths(3.4).unwrap();
         assert_eq!((system.positions[0], system.lengths), ([1.0, 2.0, 0.0], [10.0; 3]));

@@ -53,7 +53,7 @@ impl Vectors {
         self.x.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no vectors.
     pub fn is_empty(&self) -> bool {
         self.x.is_empty()
     }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_come_out_as_they_went_in() {
+    fn vectors_keep_their_order_and_components() {
         let list: Vectors = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].into_iter().collect();
         assert_eq!(list.iter().collect::<Vec<_>>(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         assert_eq!(list.y(), [2.0, 5.0]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_travels_as_one_block_bit_for_bit() {
+    fn a_list_is_serialised_as_one_block_without_loss() {
         let list: Vectors = [[1.0, -0.0, 3.0], [4.0, f64::MIN_POSITIVE, 6.0]].into_iter().collect();
         let bytes = postcard::to_stdvec(&list).unwrap();
         let back: Vectors = postcard::from_bytes(&bytes).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_no_list_of_3_vectors_is_refused() {
+    fn a_block_whose_length_is_not_divisible_by_three_is_refused() {
         let ragged = Vectors::try_from(Numbers::from(vec![0.0; 5]));
         assert_eq!(
             ragged.unwrap_err().to_string(),

@@ -20,7 +20,7 @@ pub(super) fn write(path: &Path, size: u32, limit: u16, steps: &[u16]) -> Result
     writer.finish().map_err(|error| failed(&error))
 }
 
-/// Returns the colour of a point, from dark blue over orange to white, by the logarithm of the
+/// Returns the colour of a point, from dark blue over violet to white, by the logarithm of the
 /// steps.
 fn colour(steps: u16, limit: u16) -> [u8; 3] {
     if steps == limit {

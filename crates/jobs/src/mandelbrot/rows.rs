@@ -20,7 +20,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Returns the number of steps until each point leaves the circle of radius 2, row by row.
+    /// Returns the number of steps until each point leaves the circle of radius 2, at most `steps`,
+    /// row by row.
     pub fn compute(&self) -> Vec<u16> {
         let coordinate = |from: f64, at: u32| from + 2.5 * f64::from(at) / f64::from(self.size);
         let row = |y| {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_can_be_asked_for() {
+    fn every_shape_can_be_selected() {
         let shape = |words: &[&str]| prepare(words).map(|(_, cloud)| cloud.shape);
         let quarter = CloudShape::Patch { left: 25, right: 74, bottom: 25, top: 74 };
         assert_eq!(shape(&["--cells", "100", "--shape", "patch"]), Ok(quarter));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_parameters_are_refused() {
         assert!(prepare(&["--cells", "7"]).is_err());
         assert!(prepare(&["--rho", "1"]).is_err());
         assert!(prepare(&["-k", "99999999"]).is_err());

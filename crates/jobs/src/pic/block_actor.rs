@@ -3,8 +3,9 @@
 //!
 //! All particles of a cloud move by the same distance in a step, so a block knows its possible
 //! target and source blocks: it sends a message to each target, often empty, and continues once it
-//! has received one from each source. Blocks can run ahead by as many steps as there are blocks
-//! around the square; messages for later steps are held. The held particles never exceed the cloud.
+//! has received one from each source. Blocks can run ahead of others by as many steps as there are
+//! blocks around the square; messages for later steps are held. All held messages together contain
+//! at most the particles of the cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -157,7 +158,8 @@ impl PicBlock {
         }
     }
 
-    /// Takes the particles of this block after this step, if all have arrived.
+    /// Takes the particles of this block after this step, if all have arrived. Returns whether they
+    /// have.
     fn take_arrivals(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let sources = self.plan.reached_from(cx.index(), -1).len();
         let all_came =

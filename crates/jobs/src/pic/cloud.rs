@@ -26,7 +26,7 @@ pub enum CloudShape {
         /// The factor.
         rho: f64,
     },
-    /// The squared cosine over half a period of the columns.
+    /// The squared cosine of an angle that grows from 0 to pi over the columns.
     Sinusoidal,
     /// Falls linearly with the column, as `beta - alpha x` with x from 0 to 1; `beta` is positive
     /// and at least `alpha`.
@@ -69,7 +69,7 @@ pub enum CloudError {
         /// The requested number.
         particles: u64,
     },
-    /// A parameter of the shape results in a negative or infinite number of particles.
+    /// A parameter of the shape is out of bounds.
     #[error("{what}")]
     Shape {
         /// The requirement on the parameter.
@@ -132,7 +132,8 @@ impl Cloud {
         }
     }
 
-    /// Returns the expected number of particles in a cell of `column`.
+    /// Returns the expected number of particles in a cell of `column`; for a patch, in a cell
+    /// inside it.
     pub fn mean(&self, column: u32, field: &Field) -> f64 {
         let (wanted, edge, x) =
             (self.particles as f64, f64::from(field.cells()), f64::from(column));
@@ -266,8 +267,8 @@ impl Dice {
         }
     }
 
-    /// Draws an integer with the mean `mean`: rounded from a normal distribution for means of at
-    /// least 1, else 1 with probability `mean`. Takes two draws.
+    /// Draws an integer with the mean `mean`. For means of at least 1, it is rounded from a normal
+    /// distribution; for others, it is 1 with probability `mean`, or 0. Takes two draws.
     fn draw(&mut self, mean: f64) -> u64 {
         let (first, second) = (self.next(), self.next());
         if mean >= 1.0 {

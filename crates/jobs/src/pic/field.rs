@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_the_middle_of_a_cell_the_force_is_sideways() {
+    fn the_force_in_the_middle_of_a_cell_is_horizontal() {
         // Four corners at distance sqrt(1/2), each contributing along x: 4 * (1 / (1/2)) * (1/2) /
         // sqrt(1/2) = 4 sqrt 2.
         let field = Field::new(10).unwrap();
@@ -116,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn the_force_turns_around_from_column_to_column() {
+    fn the_force_changes_sign_from_column_to_column() {
         let field = Field::new(10).unwrap();
         assert_eq!(field.force(1.0, 4.5, 0.5)[0], -field.force(1.0, 5.5, 0.5)[0]);
     }
 
     #[test]
-    fn points_outside_have_their_image_inside() {
+    fn wrap_moves_coordinates_into_the_square() {
         let field = Field::new(10).unwrap();
         assert_eq!([-0.5, 10.0, 37.5, -1e-300].map(|x| field.wrap(x)), [9.5, 0.0, 7.5, 0.0]);
         assert_eq!(field.cell_of(9.99, 0.0), (9, 0));
     }
 
     #[test]
-    fn an_odd_or_empty_square_is_refused() {
+    fn invalid_numbers_of_cells_are_refused() {
         for cells in [0, 1, 7, EDGE_MAX + 2] {
             assert!(Field::new(cells).is_err());
         }

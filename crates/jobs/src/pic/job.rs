@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_number_their_particles_one_after_the_other() {
+    fn particle_ids_are_consecutive_from_block_to_block() {
         let words = ["pic", "--cells", "20", "--particles", "1000", "--blocks", "3"];
         let options = Options::parse_from(words);
         let (field, cloud) = options.prepare().unwrap();

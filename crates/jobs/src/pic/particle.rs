@@ -5,8 +5,7 @@ use thiserror::Error;
 
 use super::field::Field;
 
-/// Largest deviation (cells) of a particle from its exact position; the arithmetic is exact for the
-/// clouds here.
+/// Largest accepted deviation of a particle from its exact position, in cells.
 pub const TOLERANCE: f64 = 1e-6;
 
 /// Maximum of `k`, and of `m` up or down, for which products with the number of steps stay exact.
@@ -25,7 +24,7 @@ pub struct Particle {
     pub vx: f64,
     /// Velocity in cells per step.
     pub vy: f64,
-    /// Charge, in units of the field's.
+    /// Charge, in units of the fixed charges.
     pub charge: f64,
     /// Initial position in cells.
     pub x0: f64,
@@ -42,7 +41,7 @@ pub struct Velocity {
     pub m: i32,
 }
 
-/// A particle is not at its exact position: a step or a particle was lost, or done twice.
+/// A particle is not at its exact position: a step was lost or done twice.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error(
     "particle {id} is at ({x}, {y}) after {steps} steps and must be at ({x_expected}, {y_expected})"
@@ -67,8 +66,9 @@ impl Particle {
     /// `column` and `row`, with a charge that moves it to the right.
     pub fn in_cell(id: u64, column: u32, row: u32, speed: Velocity, field: &Field) -> Self {
         let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
-        // Half the force of all four corners on a unit charge: the two on one side attract as the
-        // two on the other repel.
+        // The charge that moves the particle by one cell in the first step, which is half of the
+        // acceleration. On one side two corners attract the particle, on the other side two repel
+        // it with the same force.
         let (left, low) = (0.5_f64, 0.5_f64);
         let r2 = left * left + low * low;
         let cosine = left / r2.sqrt();
@@ -95,8 +95,8 @@ impl Particle {
         self.vy += ay;
     }
 
-    /// Returns the exact position `steps` steps after the start: `2k + 1` cells to the right and
-    /// `m` up per step.
+    /// Returns the exact position `steps` steps after the start: per step `m` cells up, and
+    /// `2k + 1` cells to the right, or to the left if the charge has the opposite sign.
     pub fn expected(&self, steps: u64, speed: Velocity, field: &Field) -> (f64, f64) {
         let edge = u64::from(field.cells());
         // Displacements modulo the edge, in integers: exact for any number of steps.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_particle_of_the_other_charge_goes_left() {
+    fn a_particle_of_opposite_charge_moves_left() {
         let (field, speed) = (Field::new(10).unwrap(), Velocity { k: 1, m: 0 });
         let mut particle = Particle::in_cell(0, 4, 0, speed, &field);
         particle.charge = -particle.charge;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_step_is_noticed() {
+    fn a_missed_step_is_detected() {
         let (field, speed) = (Field::new(10).unwrap(), Velocity { k: 0, m: 0 });
         let mut particle = Particle::in_cell(3, 4, 5, speed, &field);
         particle.advance(&field);

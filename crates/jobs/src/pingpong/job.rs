@@ -1,4 +1,4 @@
-//! The job: the first and the last PE send messages to and fro.
+//! The job: the first PE sends messages to the last one and back.
 //!
 //! Within a process messages are moved by reference, so that their size does not matter; between
 //! nodes it does. The content is checked at both ends before each measurement, not during it.

@@ -10,8 +10,9 @@ pub const SIZES: usize = 25;
 /// Size in bytes of a double, of which messages consist.
 const DOUBLE_BYTES: usize = 8;
 
-/// Minimum number of doubles in a message, and upper bound of their number.
+/// Minimum number of doubles in a message.
 const DOUBLES_MIN: f64 = 4.0;
+/// Upper bound of the number of doubles in a message.
 const DOUBLES_MAX: f64 = 5_000_000.0;
 
 /// Maximum number of repetitions of one size, as in the original.
@@ -19,7 +20,6 @@ pub const REPETITIONS_MAX: u64 = 1_000_000;
 
 /// Returns the sizes of the messages in bytes, ascending:
 /// `8 floor(exp(ln 4 + l/25 (ln 5e6 - ln 4)))` for `l` from 0 to 24.
-/// `l` from 0 to 24.
 pub fn sizes_bytes() -> [usize; SIZES] {
     let (low, high) = (DOUBLES_MIN.ln(), DOUBLES_MAX.ln());
     std::array::from_fn(|index| {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_double_until_the_time_or_the_most_is_reached() {
+    fn repetitions_double_until_the_time_or_their_maximum_is_reached() {
         assert_eq!(next_repetitions(1, 500, 1000), Some(2));
         assert_eq!(next_repetitions(600_000, 500, 1000), Some(1_000_000));
         assert_eq!(next_repetitions(1_000_000, 500, 1000), None);
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_counts_twice() {
+    fn a_round_trip_counts_as_two_transfers() {
         assert_eq!(one_way_ns(10, 2_000), 100.0);
         assert_eq!(bytes_per_second(1_000, 1_000, 1_000_000_000), 2e6);
     }
 
     #[test]
-    fn a_damaged_payload_is_noticed() {
+    fn a_damaged_payload_is_detected() {
         let mut sent = payload(56);
         assert!(is_whole(&sent, 56) && !is_whole(&sent, 48));
         sent[3] = 0.0;

@@ -1,5 +1,5 @@
-//! Ping-pong: messages to and fro between two PEs, which measure the latency and the bandwidth for
-//! each size.
+//! Ping-pong: round trips of messages between two PEs, which measure the latency and the bandwidth
+//! for each size.
 //!
 //! - [`ladder`]: the sizes, their repetitions, and the evaluation of the times
 //! - [`job`]: the actors and main

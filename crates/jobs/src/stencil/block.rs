@@ -182,7 +182,7 @@ impl Block {
     pub fn sweep(&mut self) -> f64 {
         let stride = self.cols + 2;
         if self.spare.len() != self.points.len() {
-            // Also copies the ghost edge; later sweeps swap two arrays that both have one.
+            // The first sweep, or the first one after deserialisation.
             self.spare.clone_from(&self.points);
         }
         let mut change = [0.0; CHANGE_LANES];
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_square_in_four_uneven_blocks_gets_the_bits_of_the_whole() {
+    fn a_square_cut_into_uneven_blocks_has_the_same_bits() {
         let value = |row: usize, col: usize| ((row * 31 + col * 17) % 23) as f64 / 7.0;
         let mut whole = Block::new(9, 11, value).unwrap();
         let (rows, cols) = ([0..4, 4..9], [0..6, 6..11]);

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn after_two_hundred_sweeps_only_rounding_is_left() {
+    fn two_hundred_sweeps_have_only_rounding_errors() {
         let mut square = block(64, 0, 0, 64, 64).unwrap();
         (0..200).for_each(|_| {
             square.sweep();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_single_sweep_is_known() {
+    fn the_exact_solution_fits_only_its_own_number_of_sweeps() {
         let mut square = block(10, 0, 0, 10, 10).unwrap();
         for sweep in 1..=50 {
             square.sweep();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds_and_is_far_below_a_missing_sweep() {
+    fn the_error_bound_holds_and_detects_a_missing_sweep() {
         for (n, sweeps) in [(64, 0), (64, 200), (20, 1000)] {
             let mut square = block(n, 0, 0, n, n).unwrap();
             (0..sweeps).for_each(|_| {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_is_no_number_is_noticed() {
+    fn a_nan_counts_as_an_infinite_error() {
         let broken = Block::new(2, 2, |_, col| if col == 0 { f64::NAN } else { 0.0 }).unwrap();
         assert_eq!(error(&broken, 2, 0, 0, 1), f64::INFINITY);
     }

@@ -61,8 +61,8 @@ struct Patch {
     options: Options,
     block: Option<Block>,
     sweeps: u64,
-    /// Whether the edges for this sweep have been sent. A neighbour may leave the sync point
-    /// earlier and send its edges before.
+    /// Whether the edges for this sweep have been sent. The edges of a neighbour may arrive before,
+    /// if it left the sync point earlier.
     is_exchanging: bool,
     /// Edges of neighbours, for this sweep and the next.
     edges: BTreeMap<(u64, Side), Numbers<f64>>,
@@ -72,7 +72,7 @@ struct Patch {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
     Start,
-    /// Sent by the only block to itself.
+    /// Continue after a sweep; sent by the only block to itself.
     GoOn,
     /// The edge of the neighbour on `side` before a sweep.
     Edge {

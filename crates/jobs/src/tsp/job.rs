@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tour_comes_by_each_city_once() {
+    fn a_tour_visits_each_city_once() {
         let sample = &SAMPLES[0];
         let all: Vec<u8> = (0..sample.cities as u8).collect();
         let steps = (1..sample.cities).map(|city| sample.distance(city - 1, city)).sum::<u32>();

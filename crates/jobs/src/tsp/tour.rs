@@ -5,7 +5,7 @@ use gridspan_runtime::{Goal, Merge, Search, SearchContext};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Virtual time to examine a path, about that of a present-day core.
+/// Virtual time to examine a path: about the time on a present-day core.
 const COST: Duration = Duration::from_nanos(300);
 
 /// A partial tour, starting from city 0.
@@ -13,7 +13,7 @@ const COST: Duration = Duration::from_nanos(300);
 pub struct Path {
     /// Index of the sample.
     sample: u8,
-    /// Number of remaining cities with which one task completes the search alone.
+    /// Maximum number of remaining cities with which one task completes the search alone.
     grain: u8,
     /// Number of cities in the path.
     depth: u8,
@@ -91,8 +91,9 @@ impl Path {
         self
     }
 
-    /// Returns a lower bound of the length of any tour that starts with this path: the rest of the
-    /// tour is a tree over the remaining cities and both ends.
+    /// Returns a lower bound of the length of any tour that starts with this path. The rest of the
+    /// tour is at least as long as the minimum spanning tree of the remaining cities and both ends
+    /// of the path.
     pub fn lower(&self, sample: &Sample) -> u32 {
         let last = self.last();
         let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
@@ -117,7 +118,8 @@ impl Path {
     }
 
     /// Searches all continuations that can be shorter than the shortest known tour. `share`
-    /// publishes the length of a tour and returns that of the shortest known one.
+    /// publishes the length of a tour, unless it is `u32::MAX`, and returns that of the shortest
+    /// known one.
     pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
         best.looked += 1;
         if usize::from(self.depth) == sample.cities {

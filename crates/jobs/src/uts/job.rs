@@ -11,7 +11,7 @@ use std::time::Duration;
 const ABOUT: &str =
     "Unbalanced Tree Search: counts the nodes of a generated tree of unpredictable shape";
 
-/// Virtual time of a node, about that of a core with instructions for SHA-1.
+/// Virtual time to visit a node: about the time on a core with instructions for SHA-1.
 const COST: Duration = Duration::from_nanos(100);
 
 pub(crate) const ENTRY: Entry =

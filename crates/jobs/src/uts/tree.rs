@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::f64::consts::PI;
 
-/// Maximum number of children of a node, except for the root of a binomial tree.
+/// Maximum number of children of a node with a geometric distribution.
 const MAX_CHILDREN: f64 = 100.0;
 
 /// Dependence of the mean number of children on the depth, in a geometric tree.
@@ -13,9 +13,9 @@ const MAX_CHILDREN: f64 = 100.0;
 pub enum Profile {
     /// Falls linearly to zero at the full depth.
     Linear,
-    /// Oscillates five times.
+    /// Oscillates with the full depth as period, five times, and is zero below.
     Cyclic,
-    /// Constant above the full depth.
+    /// Constant above the full depth, and zero from there on.
     Fixed,
 }
 
@@ -29,7 +29,8 @@ pub enum TreeShape {
         /// The full depth.
         depth: u32,
     },
-    /// `children` with probability `q`, else none; the root has the branching factor as its number.
+    /// `children` with probability `q`, otherwise none; the root has as many children as the
+    /// branching factor.
     Binomial {
         /// Probability of children.
         q: f64,
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_trees_consist_of_what_another_program_found() {
+    fn small_trees_have_the_sizes_that_another_program_found() {
         let census = |tree: UtsTree| {
             let TreeCounts { nodes, leaves, depth } = tree.census();
             (nodes, leaves, depth)
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_trees_consist_of_what_is_published() {
+    fn the_sample_trees_have_their_published_sizes() {
         for sample in &SAMPLES[..5] {
             assert_eq!(sample.tree.census(), sample.census, "{}", sample.name);
         }

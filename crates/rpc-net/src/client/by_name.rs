@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// Time for which a client looks for a lost registry, and the interval between attempts.
+/// Time for which a client looks for a lost registry, and for which it waits for a list or news.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Interval between attempts to find a lost registry.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Number of times that a handshake is repeated after the other side gave it up: under a flood,
-/// another handshake takes the place of one.
+/// Largest number of times that a handshake is repeated after the other side gave it up. Under a
+/// flood, the other side replaces a handshake by another.
 const HANDSHAKES_AGAIN_MAX: u32 = 8;
 /// Largest number of times that a call is sent again.
 const AGAIN_MAX: u32 = 3;
@@ -116,10 +117,11 @@ impl Client {
     }
 
     /// Calls a function with arguments in JSON. Returns its results in JSON, or the error of the
-    /// standard. Each server has `timeout` to answer. If the connection to the registry is lost,
-    /// the client waits for the registry to come back and sends the call again, a few times; the
-    /// function may then be executed more than once. The call as a whole is limited to the time in
-    /// which the registry would try all servers for it, and some time to find the registry.
+    /// GridRPC standard. Each server that the registry tries has `timeout` to answer. If the
+    /// connection to the registry is lost, the client waits for the registry to come back and sends
+    /// the call again, up to three times; the function may then be executed more than once. The
+    /// whole call takes at most `timeout` for each attempt of the registry, and 30 s to find the
+    /// registry.
     pub async fn call(
         &self,
         function: &str,
@@ -135,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Sends a request, and sends it again if the registry is lost.
+    /// Sends a request, and sends it again, up to [`AGAIN_MAX`] times, if the registry is lost.
     async fn insist(&self, request: &Request) -> Result<Response, RemoteError> {
         let (mut registry, mut again) = (self.registry().await?, 0);
         loop {
@@ -149,7 +151,7 @@ impl Client {
         }
     }
 
-    /// Connects to the lost registry, once it is back.
+    /// Connects to the lost registry, once it is back. Gives up after [`PATIENCE`].
     async fn again(&self, lost: RemoteError) -> Result<Connection, RemoteError> {
         tracing::info!(error = %lost, "looks for the registry again");
         let since = Instant::now();
@@ -169,7 +171,7 @@ impl Client {
     }
 }
 
-/// Whether the other side gave up the handshake for a reason that does not lie in it.
+/// Whether the other side gave up the handshake for a reason outside of the handshake.
 fn is_given_up(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ConnectionClosed(close)
         if close.error_code == TransportErrorCode::APPLICATION_ERROR)
@@ -181,7 +183,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test]
-    async fn a_call_that_ends_its_registry_is_sent_again_a_few_times_only() {
+    async fn a_call_that_ends_its_registry_is_sent_again_three_times() {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (token, key) = Token::new(listen).unwrap();
         let registry = Endpoint::server(key.server().unwrap(), listen).unwrap();
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_nothing_is_not_waited_for_without_end() {
+    async fn a_request_without_an_answer_ends_at_its_time_limit() {
         let (token, _key) = Token::new("127.0.0.1:1".parse().unwrap()).unwrap();
         let client = Client::new(token).unwrap();
         let never = std::future::pending::<Result<(), RemoteError>>();

@@ -10,23 +10,23 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Time to wait for servers that are listed for the first time, after another was reached; equal to
-/// that for news of servers.
+/// Time to wait for servers that are listed for the first time, after another was reached. It is
+/// equal to the time to wait for news of servers.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time after which a server that was not reached is tried again; no request waits for it then.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Time for which a server is remembered that is gone and not listed, because windows that were
-/// mapped with it refer to it; few heuristics take as long.
+/// Time for which a server that is gone and not listed is remembered, because windows that were
+/// mapped with it refer to it. Few heuristics take longer.
 const MEMORY: Duration = Duration::from_secs(600);
-/// Number of a server that the registry does not list at the moment.
+/// Number in the card of a server that the registry does not list at the moment.
 const UNLISTED: u32 = u32::MAX;
 
 /// State of the connection to a server.
 #[derive(Clone)]
 enum Reach {
-    /// It is being reached: for the first time, since then, or again.
+    /// The server is being reached: for the first time, since this time, or again if `None`.
     Coming(Option<Instant>),
-    /// It was not reached in the last attempt, at this time.
+    /// The last attempt to reach the server failed, at this time.
     Away(Instant),
     There(Contact, LinkSample),
 }
@@ -35,12 +35,12 @@ enum Reach {
 struct Member {
     listed: ListedServer,
     reach: Reach,
-    /// Time since which it is gone and not listed.
+    /// Time since which the server is gone and not listed.
     gone: Option<Instant>,
 }
 
-/// Servers by their numbers in this client, which are not reused: those of the registry start again
-/// when a registry is restarted.
+/// Servers by their numbers in this client. These numbers are not reused, while the registry's
+/// numbers start again when it is restarted.
 #[derive(Default)]
 pub(crate) struct ConnectionPool {
     members: BTreeMap<u32, Member>,
@@ -52,7 +52,7 @@ pub(crate) struct ConnectionPool {
 }
 
 impl Member {
-    /// Returns its contact, if it is connected.
+    /// Returns the contact of the server, if it is connected.
     fn contact(&self) -> Option<&Contact> {
         match &self.reach {
             Reach::There(contact, _) => {
@@ -62,12 +62,12 @@ impl Member {
         }
     }
 
-    /// Whether it was connected, and is lost.
+    /// Whether the server was connected, and is lost.
     fn is_lost(&self) -> bool {
         matches!(self.reach, Reach::There(..)) && self.contact().is_none()
     }
 
-    /// Whether only windows that know its number may still need it.
+    /// Whether only windows that know the number of the server may still need it.
     fn is_gone(&self) -> bool {
         let is_away = matches!(self.reach, Reach::Away(_));
         self.listed.card.number == UNLISTED && (is_away || self.is_lost())
@@ -82,7 +82,7 @@ impl ConnectionPool {
         listed: Vec<ListedServer>,
     ) -> Vec<(u32, ListedServer)> {
         for member in self.members.values_mut() {
-            // Its links refer to numbers that may belong to other servers now.
+            // The listed links refer to numbers that may belong to other servers now.
             member.listed.links.clear();
             member.listed.card.number = UNLISTED;
         }
@@ -124,7 +124,7 @@ impl ConnectionPool {
             let since = member.is_gone().then(|| *member.gone.get_or_insert(now));
             let is_over = since.is_some_and(|since| now.duration_since(since) >= MEMORY);
             let identity = is_over.then(|| member.listed.identity());
-            // Another server may have its place now.
+            // The identity may have another number now.
             if let Some(identity) = identity
                 && self.numbers.get(&identity) == Some(number)
             {
@@ -151,7 +151,7 @@ impl ConnectionPool {
     }
 
     /// Returns how long to wait for servers that are being reached: `None` if there is none, or if
-    /// none was reached for a while.
+    /// the wait is over.
     pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
         let coming = self.members.values().filter_map(|member| match member.reach {
             Reach::Coming(since) => Some(since),
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_reached_is_tried_now_and_then_under_the_same_number() {
+    fn an_unreachable_server_is_tried_again_under_the_same_number() {
         let (mut membership, begin) = (ConnectionPool::default(), Instant::now());
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         let both = || vec![server(1), server(2)];
         assert_eq!(numbers(membership.list(at(0), both())), [0, 1]);
-        assert_eq!(numbers(membership.list(at(1), both())).len(), 0, "they are coming");
+        assert_eq!(numbers(membership.list(at(1), both())).len(), 0, "they are being reached");
         // No server is connected, so a request waits.
         assert_eq!(membership.patience(at(9)), Some(PATIENCE));
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_and_not_listed_is_forgotten_after_a_while_and_its_number_is_not_used_again() {
+    fn a_lost_and_unlisted_server_is_forgotten_and_its_number_is_not_reused() {
         let (mut membership, begin) = (ConnectionPool::default(), Instant::now());
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         let mut list = |seconds, servers: &[u32]| {
@@ -282,6 +282,6 @@ mod tests {
         let due = membership.list(now, vec![server(1), again]);
 
         assert_eq!(numbers(due), [0]);
-        assert_eq!(membership.members[&0].listed.card.number, 9, "the last is it");
+        assert_eq!(membership.members[&0].listed.card.number, 9, "the last entry is valid");
     }
 }

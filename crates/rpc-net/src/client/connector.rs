@@ -14,11 +14,14 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Number of servers that are connected to at once: one that does not answer holds up no other.
+/// Largest number of servers that are connected to at once, so that a server that does not answer
+/// does not delay the others.
 const CONNECTING_AT_ONCE: usize = 64;
-/// Number of servers that are measured at once, because measurements share the client's own link.
+/// Largest number of servers that are measured at once, because measurements share the client's own
+/// link.
 const MEASURED_AT_ONCE: usize = 4;
-/// Time after which a server that is not reached, or not measured, is left out.
+/// Time limit for connecting to a server, and for measuring the link to it. A server that exceeds
+/// one of them is left out.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A connected server.
@@ -41,7 +44,7 @@ impl Connector {
         Self { client, supplied, connecting, measuring }
     }
 
-    /// Connects to a server, and measures the link to it.
+    /// Connects to a server, and measures the link to it; `None` if that fails.
     pub(crate) async fn with(&self, listed: &ListedServer) -> Option<(Contact, LinkSample)> {
         match self.reach(listed).await {
             Ok((connection, sample)) => {
@@ -94,8 +97,8 @@ impl Connector {
     }
 }
 
-/// Sends a request to a server, without waiting for the answer. It may be lost, and is not sent if
-/// the runtime has ended.
+/// Sends a request to a server, without waiting for the answer. The request may be lost, and is not
+/// sent outside of a tokio runtime.
 pub(crate) fn tell(connection: &Connection, request: Request) {
     let connection = connection.clone();
     if let Ok(runtime) = Handle::try_current() {

@@ -1,4 +1,4 @@
-//! The calls of a window, as servers of a registry are to execute them.
+//! The calls of a window, in the form in which servers of a registry execute them.
 
 use crate::client::store::ClientStore;
 use crate::execution::events::GroupEvents;
@@ -49,7 +49,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
     }
 
     fn ordered(&mut self, server: ServerId) {
-        // Whatever becomes of the order, the server may have data of the group now.
+        // Even if the order fails, the server may have data of the group now.
         self.window.touch(server);
     }
 
@@ -82,7 +82,7 @@ impl<S: ServerPool> GroupEvents for Calls<'_, '_, '_, S> {
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         match Encoded::new(bytes) {
             Ok(value) => self.kept.offer(self.window.group(), self.window.version(data), value),
-            // A request for it is answered with its absence.
+            // A server that requests the value is told that it is missing.
             Err(error) => tracing::warn!(%error, "cannot pass on"),
         }
     }

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// The servers of a registry, for a client that maps groups to them. Clones share the connections.
-/// Requires a tokio runtime with a thread that nothing else blocks for more than a second: servers
-/// consider a client gone that sends nothing for two seconds.
+/// Requires a tokio runtime with a thread that nothing else blocks for more than a second: a client
+/// that sends nothing for two seconds is considered lost.
 ///
 /// The client connects once to each server that the registry lists, and then uses the server
 /// without the registry, so that groups continue while the registry is away.
@@ -46,8 +46,9 @@ struct Inner {
     known: Mutex<KnownServers>,
 }
 
-/// Time to wait for news of servers, if some are known, and if none are.
+/// Time to wait for news of servers if one is connected.
 const NEWS: Duration = Duration::from_secs(2);
+/// Time to wait for news of servers if none is connected.
 const FIRST_NEWS: Duration = Duration::from_secs(30);
 /// Interval at which a group looks for a missing server.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -101,7 +102,7 @@ impl Remote {
         self.mapper().map(heuristic, body).await
     }
 
-    /// Closes all connections. Servers drop the data that they keep for its groups.
+    /// Closes all connections. Servers drop the data that they keep for this client's groups.
     pub async fn leave(&self) {
         self.inner.client.leave().await;
     }
@@ -164,8 +165,8 @@ impl Remote {
         }
     }
 
-    /// Starts to connect to the servers that were not reached, each separately, and waits for them
-    /// for a while.
+    /// Starts to connect to new servers and, after a while, again to those that were not reached,
+    /// each separately. Waits for them as long as [`ConnectionPool::patience`] states.
     async fn meet(&self) {
         let mut met = self.inner.met.subscribe();
         let due = {
@@ -180,7 +181,7 @@ impl Remote {
                 match inner.upgrade() {
                     Some(inner) => {
                         lock(&inner.known).members.reached(Instant::now(), number, reached);
-                        // This has no effect if no request waits for the server.
+                        // This has no effect if no request waits for servers.
                         inner.met.send_replace(());
                     }
                     // The client is gone.
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_in_parts_is_asked_for_until_it_is_all_there() {
+    async fn news_in_several_parts_are_requested_until_complete() {
         let mut link_table = LinkTable::default();
         let round_trip = Some(Duration::from_millis(2));
         let sample = LinkSample { round_trip, ..LinkSample::default() };

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Largest number of servers for which sites are inferred; for more, the matrix of round trips
 /// would be too large.
 const SERVERS_MAX: usize = 1024;
-/// Largest latency of a link, whatever a server reports.
+/// Largest latency of a link. A larger one that a server reports is replaced by it.
 const LATENCY_MAX: Duration = Duration::from_secs(3600);
 
 /// Returns the platform of these servers, by their positions, and of a client that has measured its
@@ -62,7 +62,7 @@ struct Between {
 }
 
 /// Returns the link between two sites, or inside one: with the median latency of its pairs, and
-/// with the largest bandwidth, because a transfer cannot show more than there is.
+/// with the largest bandwidth, because a transfer cannot exceed the bandwidth of the link.
 fn link(
     between: &BTreeMap<(usize, usize), Between>,
     (from, to): (usize, usize),
@@ -107,8 +107,8 @@ impl LinkBeliefs {
         Self { count: servers.len() + 1, latencies, bandwidths }
     }
 
-    /// Returns the site of each server and of the client: the smallest groups that round trips
-    /// show.
+    /// Returns the site of each server and, last, of the client: the smallest groups that are
+    /// inferred from round trips. Without round trips, or with too many servers, there is one site.
     fn sites(&self) -> Vec<usize> {
         if self.count > SERVERS_MAX || self.latencies.is_empty() {
             return vec![0; self.count];
@@ -174,8 +174,8 @@ mod tests {
         }
     }
 
-    /// Servers with even numbers are near each other, as are those with odd numbers; 20 ms and 80
-    /// Mbit/s lie between the two groups. The client is near the even numbers.
+    /// Servers with even numbers are near each other, as are those with odd numbers. Links between
+    /// the two groups have a latency of 20 ms and 80 Mbit/s. The client is near the even numbers.
     fn servers(count: u32) -> (Vec<ListedServer>, Vec<LinkSample>) {
         let near = Duration::from_micros(100);
         let link = |from: u32, to: u32| match from % 2 == to % 2 {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_and_links_are_as_round_trips_and_transfers_show() {
+    fn sites_and_links_follow_from_measurements() {
         let (servers, of_client) = servers(6);
 
         let platform = platform(&servers, &of_client, &BELIEFS, &|_| 1.0);
@@ -210,11 +210,11 @@ mod tests {
         // 10 MB at 80 Mbit/s.
         assert!((platform.transfer_s(10_000_000, end(0), end(1)) - 1.02).abs() < 1e-6);
         assert!((platform.transfer_s(10_000_000, end(0), end(2)) - 0.0101).abs() < 1e-6);
-        assert!((platform.server(ServerId(0)).speed - 1.0).abs() < 1e-12, "of one core");
+        assert!((platform.server(ServerId(0)).speed - 1.0).abs() < 1e-12, "speed of one core");
     }
 
     #[test]
-    fn what_was_not_measured_is_as_believed() {
+    fn unmeasured_links_have_the_believed_values() {
         let (mut servers, _) = servers(2);
         servers.iter_mut().for_each(|listed| listed.links.clear());
 

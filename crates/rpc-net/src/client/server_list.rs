@@ -10,7 +10,7 @@ pub(crate) struct ServerList {
     known: KnownVersions,
     /// The servers, without their links.
     servers: Vec<ListedServer>,
-    /// Known links to each server, by the servers from which they come.
+    /// Known links to each server, by the numbers of the sending servers.
     links: BTreeMap<u32, BTreeMap<u32, LinkEstimate>>,
 }
 
@@ -40,7 +40,7 @@ impl ServerList {
             }
             (self.servers, self.known.servers) = (servers, known.servers);
         }
-        // Older links are a part of those known.
+        // The links of older news are known already.
         if known.links >= self.known.links {
             for ((from, to), estimate) in links {
                 self.links.entry(to).or_default().insert(from, estimate);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_added_to_what_is_known() {
+    fn news_are_added_to_known_servers_and_links() {
         let mut server_list = ServerList::default();
         server_list.read_message(news((7, 2, 2), Some(&[1, 2]), &[((1, 2), 5), ((2, 1), 5)]));
         server_list.read_message(news((7, 2, 3), None, &[((1, 2), 6)]));
@@ -120,12 +120,12 @@ mod tests {
         assert_eq!(
             all(&server_list),
             [(2, vec![])],
-            "what comes from servers that are gone goes too"
+            "links from servers that are gone are removed"
         );
     }
 
     #[test]
-    fn of_another_registry_nothing_is_known_before() {
+    fn news_of_another_registry_replace_all_that_is_known() {
         let mut server_list = ServerList::default();
         server_list.read_message(news((7, 2, 9), Some(&[1, 2]), &[((1, 2), 5)]));
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn news_that_come_late_change_nothing() {
+    fn late_news_change_nothing() {
         let mut server_list = ServerList::default();
         server_list.read_message(news((7, 2, 5), Some(&[1, 2]), &[((1, 2), 5)]));
 

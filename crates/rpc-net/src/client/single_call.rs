@@ -19,10 +19,10 @@ use gridspan_workflow::{
 use quinn::Connection;
 use std::collections::BTreeSet;
 
-/// Number of the arguments in the group; those of the results follow.
+/// Number of the arguments as a datum of the group; the numbers of the results follow.
 const ARGUMENTS: u32 = 0;
 
-/// A call.
+/// A call to execute.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) function: &'static str,
@@ -40,7 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) contact: Contact,
 }
 
-/// A call in execution. Once it is dropped, its servers forget it and start nothing of it.
+/// A call in execution. When it is dropped, its servers drop its data, and do not start it if it
+/// waits.
 struct PendingCall<'a, M> {
     remote: &'a Remote,
     wanted: &'a Wanted,
@@ -54,7 +55,7 @@ struct PendingCall<'a, M> {
     made: Option<(ServerId, Vec<u64>)>,
 }
 
-/// Executes a call on the first of these servers, and on the others if that is lost or refuses.
+/// Executes a call on the first of these servers, and on others if the first is lost or refuses.
 /// Returns the tuple of its results. `moved` receives the number of each server that gets the call.
 pub(crate) async fn execute(
     remote: &Remote,
@@ -115,7 +116,7 @@ fn graph(wanted: &Wanted) -> Result<TaskGraph, gridspan_workflow::TaskGraphError
     graph.build()
 }
 
-/// Returns the minimal platform for a call to a known server.
+/// Returns a platform for the candidates: one site, without measurements, and one core for each.
 fn platform(candidates: &[Candidate]) -> Platform {
     let server = |candidate: &Candidate| ServerSpec {
         name: candidate.card.name.clone(),

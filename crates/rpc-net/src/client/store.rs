@@ -28,7 +28,7 @@ pub(crate) struct ClientStore {
 #[derive(Default)]
 struct State {
     groups: u32,
-    /// Sizes of data, in bytes.
+    /// Sizes of data in bytes, by the local numbers of the group and the datum.
     sizes: BTreeMap<(u32, u32), u64>,
     /// Pairs of servers of which the second did not reach the first, and the time of the attempt.
     apart: BTreeMap<(u32, u32), Instant>,
@@ -88,7 +88,7 @@ impl ClientStore {
         self.state().sizes.insert((group, data), bytes);
     }
 
-    /// Drops data of a group that is no longer needed.
+    /// Drops those data of a group that are no longer needed.
     pub(crate) fn free(&self, group: u32, data: &Freed) {
         let wire = self.wire(group);
         let (mut state, mut values) = (self.state(), lock(&self.values));

@@ -15,15 +15,15 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::sync::Arc;
 
-/// Size of the largest request for data.
+/// Size in bytes of the largest request for data.
 const QUESTION_BYTES_MAX: usize = 1 << 20;
-/// Size of the largest answer to an order.
+/// Size in bytes of the largest answer to an order.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Returns a client's data, by the numbers of the group and the datum, in segments.
+/// A function that returns a client's data in segments, by the numbers of the group and the datum.
 pub(crate) type Supply = Arc<dyn Fn(u64, u32) -> Option<Vec<Bytes>> + Send + Sync>;
 
-/// Returns a random number, which no other group has.
+/// Returns a random number of the system, for numbers that must be unique.
 pub(crate) fn dice() -> Result<u64, RemoteError> {
     let mut dice = [0; 8];
     let no_dice = |_| RemoteError::Listen(io::Error::other("the system has no random numbers"));
@@ -59,7 +59,7 @@ pub(crate) async fn order(
     let response = read_message_after(before, &mut receive, &Budget::new(ANSWER_BYTES_MAX)).await;
     match response.map_err(|error| lost(error.to_string()))?.0 {
         Response::Done(outcome) => Ok(outcome),
-        // The server has not read the order; it may read the next.
+        // The server has not read the order; it may accept the next.
         Response::Called(Err(RpcError::RpcRefused { reason })) => {
             Ok(Err(TaskError::Refused(reason)))
         }
@@ -67,7 +67,7 @@ pub(crate) async fn order(
     }
 }
 
-/// Sends data to a server that requests it, while it is connected.
+/// Answers a server's requests for data, as long as the server is connected.
 pub(crate) async fn supply(connection: Connection, data: Supply) {
     let budget = Budget::new(QUESTION_BYTES_MAX);
     let mut requests = Requests::new(&connection);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-/// Age from which the servers are requested again for a call.
+/// Age of the known servers from which a call requests them again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Number of the next client; each client of this process has a different one.
@@ -175,8 +175,9 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the servers that accept calls, as of a moment ago. One call at a time requests them,
-    /// and concurrent calls share the answer: while the registry is away they fail together.
+    /// Returns the servers that accept calls, as of at most [`FRESH`] ago. One call at a time
+    /// requests them, and concurrent calls share the answer: while the registry is away, they fail
+    /// together.
     async fn cards(&self) -> Result<Vec<ServerCard>, RpcError> {
         let began = Instant::now();
         let mut servers = self.servers.lock().await;
@@ -227,8 +228,8 @@ impl Inner {
         Ok(able)
     }
 
-    /// Sorts servers, the best first, and counts another call at the first. Both happen under one
-    /// lock, so that concurrent calls take each other into account.
+    /// Sorts servers, the best first, and counts another call at the first; `None` if there is no
+    /// server. Both happen under one lock, so that concurrent calls take each other into account.
     fn choose(&self, able: &mut [Able]) -> Option<Load<'_>> {
         let mut state = self.state();
         let after = |able: &Able| {
@@ -247,7 +248,8 @@ impl Inner {
     }
 
     /// Makes servers execute a call, and returns the tuple of its results. If a server is lost,
-    /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout.
+    /// refuses or exceeds the timeout, the call goes to the next, which has the same timeout. At
+    /// most `attempts` servers of the configuration get the call.
     async fn perform(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<u8>, RpcError> {
         let mut able = self.able(wanted, bound).await?;
         let mut left = self.config.attempts as usize;

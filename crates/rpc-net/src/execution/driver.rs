@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Smallest interval between looks at servers.
+/// Smallest interval between checks for slow servers.
 const GLANCE_MIN: Duration = Duration::from_millis(10);
 
-/// An answer that has come over a connection.
+/// An answer that has arrived over a connection.
 enum Answer {
     /// The answer to an order.
     Task(AttemptId, Result<Result<Times, TaskError>, RemoteError>),
-    /// Data that the client has requested since that time; `bytes` is `None` if it has not come.
+    /// Data that the client requested at `start_s`; `bytes` is `None` if the request failed.
     Data { data: DataId, from: ServerId, is_relay: bool, start_s: f64, bytes: Option<Vec<u8>> },
 }
 
@@ -135,7 +135,7 @@ impl<E: GroupEvents> Driver<'_, E> {
             DispatchCommand::Send { .. } => {}
             DispatchCommand::Fetch { data, from, is_relay } => self.fetch(data, from, is_relay),
             DispatchCommand::Drop(data) => self.events.spent(data),
-            // Its maker has reported the data and its size in its answer.
+            // The maker's answer has reported the data and its size.
             DispatchCommand::Has { is_maker: true, .. } => {}
             DispatchCommand::Has { data, server, .. } => self.events.has(data, server),
             DispatchCommand::HasNot(data, server) => self.events.has_not(data, server),
@@ -215,7 +215,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.given.insert(attempt, Ordered { at_s: self.now_s(), sources, going });
     }
 
-    /// Withdraws an attempt that is no longer needed, which its server notices.
+    /// Withdraws an attempt that is no longer needed. Its server notices.
     fn take_back(&mut self, attempt: AttemptId) {
         let Some(Ordered { at_s: start_s, going, .. }) = self.given.remove(&attempt) else {
             return;
@@ -300,7 +300,7 @@ impl<E: GroupEvents> Driver<'_, E> {
         self.events.made(task, server, times);
     }
 
-    /// Waits for the connections to end, and returns their servers one by one.
+    /// Starts to wait for the ends of all connections; each wait returns the server and the reason.
     fn closings(&self) -> JoinSet<(ServerId, RemoteError)> {
         let mut closings = JoinSet::new();
         for (server, contact) in (0..).map(ServerId).zip(self.contacts) {

@@ -36,11 +36,11 @@ pub enum EmulatedRunError {
     },
 }
 
-/// Size of the segments in which the client's data is sent.
+/// Size in bytes of the segments in which the client's data is sent.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// Connected servers, and the known links to them. Once it is dropped, the servers forget all
-/// groups.
+/// Connected servers, and the known links to them. When it is dropped, the servers drop all data of
+/// its groups.
 pub struct EmulatedRun {
     servers: Vec<ListedServer>,
     contacts: Vec<Contact>,
@@ -50,7 +50,8 @@ pub struct EmulatedRun {
     relayed: Relayed,
 }
 
-/// Sizes of the data of groups that the client forwards between servers.
+/// Sizes in bytes of the data that the client forwards between servers, by the numbers of the group
+/// and the datum.
 type Relayed = Arc<Mutex<BTreeMap<(u64, u32), u64>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl EmulatedRun {
     /// Connects to the servers of a registry, and leaves out those that cannot be reached. `data`
-    /// gives the sizes of the client's data in bytes.
+    /// gives the sizes of the client's data in bytes, by the numbers of the data.
     pub async fn gather(client: &Client, data: BTreeMap<u32, u64>) -> Result<Self, RemoteError> {
         // All data is the same segment, repeated.
         let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
@@ -86,10 +87,10 @@ impl EmulatedRun {
         &self.servers
     }
 
-    /// Returns the platform of the servers for a mapping: links as measured, and where they were
-    /// not, as is usual for local networks and wide areas. Servers that did not reach each other
-    /// are marked as apart: a caller that executes again requests the platform again, so that this
-    /// is not retried.
+    /// Returns the platform of the servers for a mapping. Links are as measured; unmeasured ones
+    /// are as is usual for local networks and wide areas. Servers that did not reach each other are
+    /// marked as apart. Request the platform again before each execution, so that these servers do
+    /// not try again to reach each other.
     pub fn platform(&self) -> Platform {
         let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
         let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);
@@ -154,7 +155,7 @@ fn check(graph: &TaskGraph) -> Result<(), EmulatedRunError> {
     Ok(())
 }
 
-/// Tasks that compute for the stated time.
+/// The tasks of a workflow, which compute for the stated time.
 struct Emulation<'a> {
     graph: &'a TaskGraph,
     group: u64,
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_of_the_client_has_its_bytes_and_no_memory_of_its_own() {
+    fn data_of_the_client_has_its_size_and_shares_one_segment() {
         let segment = Bytes::from(vec![0; 10]);
 
         let [none, exact, more] = [0, 20, 25].map(|bytes| segments(&segment, bytes));

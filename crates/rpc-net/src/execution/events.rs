@@ -11,7 +11,7 @@ use quinn::Connection;
 #[derive(Clone, Debug)]
 pub(crate) struct Contact {
     pub(crate) connection: Connection,
-    /// How other servers reach it.
+    /// How other servers reach this server.
     pub(crate) source: Source,
 }
 
@@ -30,15 +30,15 @@ pub(crate) struct Plan<'a> {
 pub(crate) trait GroupEvents {
     /// Returns the work of a task.
     fn work(&self, task: TaskId) -> Work;
-    /// Returns its arguments, in order.
+    /// Returns the arguments of a task, in order.
     fn inputs(&self, task: TaskId) -> Vec<DataId>;
-    /// Returns the number of data in the group.
+    /// Returns the number that identifies data in the group.
     fn version(&self, data: DataId) -> u32;
-    /// Returns the size of data that was made, or that existed before.
+    /// Returns the size in bytes of data that was made, or that existed before.
     fn bytes(&self, data: DataId) -> u64;
-    /// Whether a server is to have data at the end.
+    /// Whether a server must still have data at the end of the execution.
     fn is_kept(&self, data: DataId) -> bool;
-    /// Called when a server is sent an order.
+    /// Called when an order is sent to a server.
     fn ordered(&mut self, server: ServerId);
     /// Called when a server has made the outputs of a task.
     fn made(&mut self, task: TaskId, server: ServerId, times: &Times);
@@ -52,7 +52,7 @@ pub(crate) trait GroupEvents {
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>);
     /// Called when no server will request relayed data any longer.
     fn spent(&mut self, data: DataId);
-    /// Called when a task has failed: the first, or one that depends on it.
+    /// Called when a task has failed: `first`, or one that depends on it.
     fn failed(&mut self, task: TaskId, first: TaskId, failure: &TaskFailure);
 }
 

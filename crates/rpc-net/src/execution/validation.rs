@@ -4,9 +4,9 @@
 use crate::wire::messages::Times;
 use crate::wire::transfer::BYTES_MAX;
 
-/// Amount by which the clock of a server may be faster than that of the client: as a share of the
-/// time, and in seconds.
+/// Share of the time by which the clock of a server may be ahead of that of the client.
 const CLOCK_DRIFT: f64 = 0.01;
+/// Number of seconds by which it may be ahead in addition.
 const CLOCK_STEP_S: f64 = 1.0;
 
 /// Checks whether a task with `outputs` results, ordered `elapsed_s` seconds ago, can have been
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_is_believed_if_it_can_be() {
+    fn plausible_reports_are_accepted() {
         assert_eq!(check(&times((1.0, 2.0), &[8, 0]), 2, 2.5), Ok(()));
         assert_eq!(check(&times((0.0, 0.0), &[]), 0, 0.0), Ok(()));
         // The server's clock is slightly faster.
@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn results_that_were_not_asked_for_or_fit_nowhere_are_not() {
+    fn reports_with_a_wrong_number_or_size_of_results_are_refused() {
         for sizes in [&[][..], &[8], &[8, 8, 8], &[8, u64::MAX], &[u64::MAX, u64::MAX]] {
             assert!(check(&times((0.0, 1.0), sizes), 2, 1.0).is_err(), "{sizes:?}");
         }
     }
 
     #[test]
-    fn neither_are_times_that_are_none_or_run_backwards_or_have_not_come_yet() {
+    fn reports_with_impossible_times_are_refused() {
         for span in [(2.0, 1.0), (-1.0, 1.0), (0.0, 1e300), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
             assert!(check(&times(span, &[]), 0, 10.0).is_err(), "{span:?}");
             let fetched = vec![Fetched { data: 0, start_s: span.0, end_s: span.1 }];

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 /// Largest number of links that a server measures at once.
 const DUE_MAX: usize = 8;
-/// Time after which a link is measured again, per `SERVERS_PER_AGE` servers: with more servers less
-/// often, so that a server does not measure more.
+/// Time after which a link is measured again if there are up to [`SERVERS_PER_AGE`] servers. With
+/// more servers the time is a multiple, so that no server measures more often.
 const AGE: Duration = Duration::from_secs(20);
+/// Number of servers for each [`AGE`] between two measurements of a link.
 const SERVERS_PER_AGE: u32 = 8;
-/// Largest number of links in one answer, some hundred kilobytes: even on a slow link it takes less
-/// time than a client waits for it.
+/// Largest number of links in one answer. They take some hundred kilobytes, and arrive before the
+/// client stops waiting even over a slow link.
 pub(crate) const LINKS_MAX: usize = 512;
 /// Largest round trip that is accepted from a server.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(3600);
-/// Number of such times after which a link's bandwidth is measured again, if no transfer shows it.
+/// Number of intervals between two measurements of a link after which its bandwidth is measured
+/// again, if no transfer has shown it.
 const RATE_AGES: u32 = 10;
 
 /// A link and its estimate.
@@ -26,17 +28,20 @@ pub(crate) type Estimated = ((u32, u32), LinkEstimate);
 #[derive(Debug, Default)]
 pub(crate) struct LinkTable {
     monitor: LinkMonitor,
-    /// Time when each link was last due, and time when its bandwidth was last measured.
+    /// Time when each link was last due.
     asked: BTreeMap<(u32, u32), Time>,
+    /// Time when the bandwidth of each link was last measured.
     rated: BTreeMap<(u32, u32), Time>,
-    /// Number of changes of all links, and the last change of each.
+    /// Number of changes of all links.
     version: u64,
+    /// Number of the last change of each link.
     seen: BTreeMap<(u32, u32), u64>,
+    /// The links of `seen`, by the numbers of their last changes.
     by_version: BTreeMap<u64, (u32, u32)>,
 }
 
 impl LinkTable {
-    /// Records a server's observation of the link from another.
+    /// Records a server's observation of the link from another server to it.
     pub(crate) fn observe(&mut self, now: Time, link: (u32, u32), sample: LinkSample) {
         let round_trip = sample.round_trip.filter(|round_trip| *round_trip <= ROUND_TRIP_MAX);
         let sample = LinkSample { round_trip, ..sample };
@@ -82,7 +87,7 @@ impl LinkTable {
     }
 
     /// Returns the version of the answer, and the estimates of links that changed after `version`:
-    /// the first of them if they are many. The cost is proportional to the answer.
+    /// the first [`LINKS_MAX`] if there are more. The cost is proportional to the answer.
     pub(crate) fn since(&self, version: u64, now: Time) -> (u64, Vec<Estimated>) {
         let seen = self.by_version.range(version.saturating_add(1)..);
         let known = |(version, link): (&u64, &(u32, u32))| {
@@ -95,7 +100,7 @@ impl LinkTable {
         (last.copied().unwrap_or(self.version), links)
     }
 
-    /// Removes a server.
+    /// Removes all links of a server.
     pub(crate) fn leave(&mut self, number: u32) {
         self.monitor.forget(number);
         let is_other = |link: &(u32, u32)| link.0 != number && link.1 != number;
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_known_in_both_directions_and_long_after() {
+    fn estimates_are_kept_and_hold_in_both_directions() {
         let mut link_table = LinkTable::default();
         link_table.observe(at(1), (0, 1), sample(40, Some(50)));
 
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_that_no_way_has_are_not_believed() {
+    fn impossible_round_trips_are_ignored() {
         let mut link_table = LinkTable::default();
         let longest = LinkSample { round_trip: Some(Duration::MAX), ..sample(0, None) };
         link_table.observe(at(1), (0, 1), longest);
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_a_version_is_told_of_what_was_seen_after_it() {
+    fn only_links_that_changed_after_a_version_are_returned() {
         let mut link_table = LinkTable::default();
         for to in 1..10 {
             link_table.observe(at(1), (0, to), sample(40, None));
@@ -170,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_little_is_told_of_a_part_after_the_other() {
+    fn many_changed_links_are_returned_in_parts() {
         let (mut link_table, mut told) = (LinkTable::default(), Vec::new());
         let others = LINKS_MAX as u32;
         (1..=others).for_each(|to| link_table.observe(at(1), (0, to), sample(40, None)));
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_is_measured_in_turn_and_then_not_for_a_while() {
+    fn links_are_measured_in_turn_and_then_not_for_a_while() {
         let mut link_table = LinkTable::default();
         let others: Vec<u32> = (1..=10).collect();
 
@@ -200,6 +205,6 @@ mod tests {
         assert!(link_table.due(at(2), 0, &others).is_empty());
         link_table.observe(at(2), (1, 0), sample(1, Some(10)));
         let again = link_table.due(at(60), 0, &others);
-        assert_eq!(again[0], (1, false), "what it carries is known");
+        assert_eq!(again[0], (1, false), "its bandwidth is known");
     }
 }

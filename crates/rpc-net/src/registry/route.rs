@@ -44,7 +44,7 @@ impl<C: Catalogue> Route<C> {
         let answered = tokio::select! {
             answered = &mut response => answered,
             () = unwanted => {
-                // The server may be gone, which the answer shows as well.
+                // The server may be gone, which the answer to the call shows as well.
                 let _ = request_response(connection, &Request::Cancel(number)).await;
                 response.await
             }

@@ -11,13 +11,15 @@ use std::net::SocketAddr;
 const CORES_MAX: u32 = 65_536;
 /// Largest number of servers.
 const SERVERS_MAX: usize = 4096;
-/// Limits of a server's description: letters of a name, and number of functions.
+/// Largest number of characters in the name of a server or function.
 const NAME_MAX: usize = 200;
+/// Largest number of functions of a server.
 const FUNCTIONS_MAX: usize = 10_000;
 /// Permitted speeds of a server.
 const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Number of calls that a server executes at once, and its address if it is not at the registry.
+/// Number of calls that a server executes at once, and its address; `None` for a server in the
+/// registry's process.
 pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 
 /// Servers, each with a route `R`.
@@ -25,7 +27,7 @@ pub(crate) type CoresAndAddress = (u32, Option<SocketAddr>);
 pub(crate) struct ServerTable<R> {
     directory: ServerDirectory,
     routes: BTreeMap<u32, R>,
-    /// Number of PEs on which each executes calls, and its address if it is not at the registry.
+    /// Number of PEs of each server, and its address.
     places: BTreeMap<u32, CoresAndAddress>,
     calls: BTreeMap<u32, u32>,
     next: u32,
@@ -71,7 +73,7 @@ impl<R: Clone> ServerTable<R> {
         self.calls.remove(&number);
     }
 
-    /// Returns the address of each server; `None` for a server at the registry.
+    /// Returns the address of each server; `None` for a server in the registry's process.
     pub(crate) fn places(&self) -> BTreeMap<u32, Option<SocketAddr>> {
         self.places.iter().map(|(number, (_, address))| (*number, *address)).collect()
     }
@@ -92,7 +94,7 @@ impl<R: Clone> ServerTable<R> {
     }
 
     /// Chooses the server that would end a call first, among those that have not been tried, and
-    /// counts the call there.
+    /// counts the call there; `None` if all have been tried. Fails if no server has the function.
     pub(crate) fn place(
         &mut self,
         function: &str,
@@ -154,7 +156,7 @@ fn check(card: &ServerCard) -> Result<(), String> {
     }
 }
 
-/// Whether the signature of a function can be shown.
+/// Whether the signature of a function is short enough, and safe to show on terminals.
 fn is_plain(signature: &Signature) -> bool {
     let text = &signature.text;
     text.len() <= SIGNATURE_BYTES_MAX && !text.chars().any(char::is_control)
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_of_itself_is_checked() {
+    fn invalid_descriptions_of_servers_are_refused() {
         let mut server_table = ServerTable::new();
         let mut join =
             |card| server_table.join(card, (1, None), ()).map_err(|why| why[..12].to_owned());

@@ -1,9 +1,10 @@
 //! Admits connections at an endpoint. Unfinished handshakes and connections have separate tables.
 //!
 //! Anyone may start a handshake, and only the holder of a token can finish it. Therefore a
-//! handshake takes no place of a connection, and when there are too many, the oldest gives way. A
-//! share of them may come from addresses that are not proven; beyond it, the sender must answer a
-//! Retry packet (RFC 9000, section 8.1.2), so that forged addresses take no more places.
+//! handshake takes no place of a connection, and when there are too many handshakes, the oldest of
+//! the addresses with the most is dropped. A share of them may come from addresses that are not
+//! proven; beyond it, the sender must answer a Retry packet (RFC 9000, section 8.1.2), so that
+//! forged addresses take no more places.
 
 use crate::server::connection_table::{Connections, Full};
 use quinn::{Connection, Incoming, VarInt};
@@ -15,14 +16,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// Largest number of connections; each takes about 140 kB.
 const CONNECTIONS_MAX: usize = 1024;
 /// Largest number of handshakes. A processor finishes some thousand in a second, so that even a
-/// flood at that rate leaves each the time of a network crossing.
+/// flood at that rate leaves each handshake time for a round trip.
 const HANDSHAKES_MAX: usize = 1024;
 /// One in this number of handshakes may have an unproven address.
 const UNPROVEN_PART: usize = 4;
 /// Time limit of a handshake: several round trips of a satellite link, and retransmissions.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// Reasons for closing a connection: it gives up its place, or finds none.
+/// Reason for closing a connection that loses its place to another.
 const MAKES_ROOM: &[u8] = b"others need the place of this connection, which is idle: connect again";
+/// Reason for closing a new connection if no place can be freed.
 const IS_FULL: &[u8] = b"all places are in use: connect later";
 
 /// Admits connections. Clones share their tables.
@@ -85,9 +87,9 @@ impl Admission {
             },
         };
         let (way, evicted) = oneshot::channel();
-        // In a table without connections in use, the oldest always gives way.
+        // Insertion never fails here, because no entry of this table counts as in use.
         let (number, oldest) = lock(&self.handshakes).insert(address, way).ok()?;
-        // This ends its handshake at once.
+        // This ends the evicted handshake at once.
         drop(oldest);
         let handshakes = self.handshakes.clone();
         let handshake = Handshake { handshakes, number, _unproven: unproven };

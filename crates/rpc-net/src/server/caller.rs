@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 /// A client, or a server that has joined.
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
-    /// Number of the server as which it has joined.
+    /// Number of the server, if the caller has joined as one.
     pub(crate) joined: Mutex<Option<u32>>,
     pub(crate) groups: Mutex<Groups>,
 }
 
 impl Caller {
-    /// Whether it serves, or has running groups.
+    /// Whether the caller has joined as a server, or has running groups.
     pub(crate) fn is_depended_on(&self) -> bool {
         let joined = *self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);

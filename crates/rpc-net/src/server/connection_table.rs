@@ -11,14 +11,14 @@ use std::net::{IpAddr, Ipv6Addr};
 /// 4291, section 2.5.1).
 const NETWORK_BITS: u32 = 64;
 
-/// Connections by number. Dropping `W` closes one.
+/// Connections by number, each with a value `W` by which it is closed.
 #[derive(Debug)]
 pub(crate) struct Connections<W> {
     entries: BTreeMap<u64, Entry<W>>,
     /// Number of connections of each address.
     counts: BTreeMap<IpAddr, usize>,
     max: usize,
-    /// Counts events: their order decides, not the time.
+    /// Number of events so far. Their order decides, not their time.
     clock: u64,
 }
 
@@ -34,8 +34,8 @@ struct Entry<W> {
     way: W,
 }
 
-/// All places are taken by connections in use, of addresses that have no more places than the
-/// newcomer's.
+/// All places are taken. The addresses with the most places have only connections in use, and at
+/// most one place more than the newcomer's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -98,13 +98,13 @@ impl<W> Connections<W> {
         self.entries.len()
     }
 
-    /// Returns the connection to evict for a newcomer from `address`. It scans the table, which
-    /// happens only while the table is full.
+    /// Returns the connection to evict for a newcomer from `address`, if there is one. Scans the
+    /// table, but only while the table is full.
     fn victim(&self, address: IpAddr) -> Option<u64> {
         let most = self.counts.values().copied().max()?;
         let own = self.counts.get(&address).copied().unwrap_or_default();
-        // Eviction of a connection in use must make the shares more even: evictions would go back
-        // and forth otherwise.
+        // Eviction of a connection in use must make the shares more even. Otherwise two addresses
+        // would evict each other's connections in turn.
         let may_take_used = most > own + 1;
         let of_most = self.entries.iter().filter(|(_, entry)| self.counts[&entry.address] == most);
         let is_used = |entry: &Entry<W>| entry.open > 0 || entry.is_needed;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_is_idle_longest_gives_its_place() {
+    fn the_longest_idle_connection_is_evicted() {
         let mut table = Connections::new(3);
         let [first, second, _third] =
             ["first", "second", "third"].map(|name| table.insert(address(1), name).unwrap().0);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_uses_all_places_gives_some_to_others_and_none_to_itself() {
+    fn an_address_that_uses_all_places_loses_half_of_them_to_another() {
         let mut table = Connections::new(8);
         for _ in 0..8 {
             let (number, _) = table.insert(address(1), "greedy").unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_depend_on_goes_last() {
+    fn needed_connections_are_evicted_last() {
         let mut table = Connections::new(2);
         let (server, _) = table.insert(address(1), "server").unwrap();
         table.begin(server);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_free_again_is_given_without_taking_one() {
+    fn a_freed_place_is_given_without_an_eviction() {
         let mut table = Connections::new(1);
         let (number, _) = table.insert(address(1), "first").unwrap();
 

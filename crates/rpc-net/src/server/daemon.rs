@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Longest time that servers need to find a registry that has returned: they notice its absence,
 /// and look for it at intervals.
 const RETURN: Duration = Duration::from_secs(15);
-/// Interval between checks whether a server is back.
+/// Interval between checks whether a server has come back.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Options of a daemon.
@@ -54,7 +54,7 @@ pub struct DaemonOptions {
 pub(crate) struct OpenedDaemon {
     options: DaemonOptions,
     endpoint: Endpoint,
-    /// Names in the certificates of daemons, and of servers that join them.
+    /// The names in the certificate of the daemon, and in that of servers that join it.
     names: [String; 2],
     /// Whether an earlier daemon had this registry.
     is_back: bool,
@@ -66,11 +66,12 @@ struct Daemon<C: Catalogue> {
     server_table: Mutex<ServerTable<Route<C>>>,
     /// Requests in progress.
     open: InFlight,
-    /// Numbers of forwarded calls.
+    /// Number of the next forwarded call.
     numbers: AtomicU64,
     admission: Admission,
-    /// The known links between servers, and the time when the registry was opened.
+    /// The known links between servers.
     link_table: Mutex<LinkTable>,
+    /// Time when the registry was opened.
     begun: Instant,
     /// Whether an earlier daemon had this registry: the servers of that daemon will find this one.
     is_back: bool,
@@ -99,7 +100,7 @@ impl OpenedDaemon {
                 if ip.is_unspecified() {
                     return Err(RemoteError::Nowhere(options.listen));
                 }
-                // The certificates do not name the address, which is known once the socket exists.
+                // The certificates do not name the address, which only the socket determines.
                 let (token, key) = Token::new(options.listen)?;
                 let endpoint = Endpoint::server(key.server()?, options.listen);
                 let endpoint = endpoint.map_err(RemoteError::Listen)?;
@@ -123,8 +124,8 @@ impl OpenedDaemon {
     }
 }
 
-/// Answers requests at the registry until `end` resolves, and then completes those in progress.
-/// `own` contains the servers of this process.
+/// Answers requests at the registry until `end` resolves, and then gives those in progress some
+/// time to end ([`GRACE`]). `own` contains the servers of this process.
 pub(crate) async fn daemon<C: Catalogue>(
     plan: OpenedDaemon,
     own: Option<LocalServers<C>>,
@@ -341,7 +342,7 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 
-    /// Tries a call on one server after the other.
+    /// Tries a call on up to [`ATTEMPTS`] servers, one after the other.
     async fn call(self: &Arc<Self>, call: TextCall) -> Result<String, RpcError> {
         let (bytes, call) = (call.arguments.len() as u64, Arc::new(call));
         let (mut tried, mut problem) = (BTreeSet::new(), RpcError::CommunicationFailed);
@@ -382,8 +383,9 @@ impl<C: Catalogue> Daemon<C> {
         }
     }
 
-    /// Sends a call to a server. It counts as the server's load until the server has answered, in
-    /// time or not. If the caller is gone, or the timeout has passed, the call is withdrawn.
+    /// Sends a call to a server. The call counts as the server's load until the server has
+    /// answered, in time or not. If the caller is gone, or the timeout has passed, the call is
+    /// withdrawn.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,

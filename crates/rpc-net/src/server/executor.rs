@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 /// Executes calls and tasks, at most one per PE at a time. The others wait here and not at the PEs,
-/// so that a cancelled call is removed at once, whatever the PEs execute.
+/// so that a cancelled call is removed at once, even if all PEs are busy.
 pub(crate) struct Executor<C: Catalogue> {
     rpc: GridRpc<C>,
     semaphore: PrioritySemaphore,
@@ -15,7 +15,7 @@ pub(crate) struct Executor<C: Catalogue> {
     speed: f64,
 }
 
-/// Place of calls, which go before tasks of groups because a caller waits for each.
+/// Place of calls in the queue: before tasks of groups, because a caller waits for each call.
 const CALLS: u32 = 0;
 
 impl<C: Catalogue> Executor<C> {
@@ -24,7 +24,7 @@ impl<C: Catalogue> Executor<C> {
         Self { rpc, semaphore: PrioritySemaphore::new(pes), speed }
     }
 
-    /// Executes a call in JSON, until `unwanted` resolves.
+    /// Executes a call with arguments in JSON, until `unwanted` resolves. Returns results in JSON.
     pub(crate) async fn call(
         &self,
         function: &str,
@@ -36,7 +36,7 @@ impl<C: Catalogue> Executor<C> {
         self.rpc.call_text_until(function, arguments, unwanted).await
     }
 
-    /// Waits until a task of this place may be executed, or `unwanted` resolves.
+    /// Waits until a task at this place of the queue may be executed, or `unwanted` resolves.
     pub(crate) async fn enter(
         &self,
         place: u32,
@@ -53,8 +53,8 @@ impl<C: Catalogue> Executor<C> {
         place.saturating_add(CALLS + 1)
     }
 
-    /// Takes as long as a task would compute that needs `work_s` seconds on a server of speed 1.
-    /// Its permit reserves the PE meanwhile, so that the PE itself remains idle.
+    /// Waits as long as a task that needs `work_s` seconds at speed 1 would compute here. The
+    /// task's permit reserves the PE meanwhile, while the PE itself is idle.
     pub(crate) async fn emulate(
         &self,
         work_s: f64,
@@ -69,7 +69,7 @@ impl<C: Catalogue> Executor<C> {
         }
     }
 
-    /// Executes a function of groups.
+    /// Executes a function for a task of a group, until `unwanted` resolves.
     pub(crate) async fn execute(
         &self,
         function: (&str, &Signature),

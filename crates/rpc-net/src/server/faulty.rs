@@ -1,4 +1,4 @@
-//! Tests of groups on faulty servers, which are imitated.
+//! Tests of groups on imitated faulty servers.
 
 use crate::client::by_name::Client;
 use crate::client::groups::Remote;
@@ -32,8 +32,8 @@ impl Catalogue for Nothing {
     }
 }
 
-/// Answer to an order, by its number among all orders at any server, and by its function; `None` if
-/// the stream just ends.
+/// Returns the answer to an order, given the order's number among those at all servers, and its
+/// function; `None` if the stream ends without an answer.
 type Behaviour = Arc<dyn Fn(u32, &str) -> Option<Response> + Send + Sync>;
 
 /// A request that a server has received, with the server's name.
@@ -71,7 +71,7 @@ fn card(name: &str) -> ServerCard {
     ServerCard { number: 0, name, site: 0, speed: 1.0, is_direct: true, functions }
 }
 
-/// Joins a registry, and answers according to its behaviour.
+/// Joins a registry, and answers according to the behaviour of `server`.
 async fn join(token: Token, name: &'static str, server: FaultyServer) {
     let config = token.server().unwrap();
     let client = Client::new(token).unwrap();
@@ -147,7 +147,7 @@ async fn grid_of(
 }
 
 /// Makes two servers with this behaviour execute a task. Returns its outcome, and the requests that
-/// they received until each server with an order received the end.
+/// they received until each server with an order had received the end of the group.
 async fn perform(
     behaviour: impl Fn(u32) -> Option<Response> + Send + Sync + 'static,
 ) -> (Result<(), RpcError>, BTreeSet<Heard>) {
@@ -174,7 +174,7 @@ const BOTH: [Heard; 4] =
     [Heard::Order("one"), Heard::Order("other"), Heard::End("one"), Heard::End("other")];
 
 #[tokio::test]
-async fn a_server_that_got_a_task_of_another_hears_of_the_groups_end() {
+async fn servers_with_orders_receive_the_end_of_a_group_after_a_refusal() {
     let (ended, heard) = perform(|number| match number {
         0 => task_error(TaskError::Refused("not today".to_owned())),
         _ => done(vec![8]),
@@ -185,7 +185,7 @@ async fn a_server_that_got_a_task_of_another_hears_of_the_groups_end() {
 }
 
 #[tokio::test]
-async fn and_so_do_all_whose_orders_failed() {
+async fn servers_with_orders_receive_the_end_of_a_group_after_a_failure() {
     let (ended, heard) = perform(|number| match number {
         0 => task_error(TaskError::Refused("not today".to_owned())),
         _ => task_error(TaskError::Failed("never".to_owned())),
@@ -198,7 +198,7 @@ async fn and_so_do_all_whose_orders_failed() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_what_cannot_be_is_not_believed_and_another_does_its_task() {
+async fn a_task_with_an_implausible_report_is_executed_by_another_server() {
     for sizes in [vec![], vec![8, 8], vec![u64::MAX]] {
         let lie = sizes.clone();
         let (ended, heard) = perform(move |number| match number {
@@ -225,7 +225,7 @@ async fn perform_alone(
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_hear_an_order_or_says_nothing_is_not_lost() {
+async fn a_server_that_does_not_read_or_answer_an_order_is_not_lost() {
     for said in [too_much, || None, || Some(Response::Noted)] {
         let ended = perform_alone(move |number| match number {
             0 => said(),
@@ -236,7 +236,7 @@ async fn a_server_that_does_not_hear_an_order_or_says_nothing_is_not_lost() {
 }
 
 #[tokio::test]
-async fn what_every_server_refuses_to_hear_is_refused() {
+async fn a_call_whose_order_no_server_reads_is_refused() {
     let ended = perform_alone(|_| too_much()).await;
 
     let Err(RpcError::RpcRefused { reason }) = ended else { panic!("{ended:?}") };
@@ -244,7 +244,7 @@ async fn what_every_server_refuses_to_hear_is_refused() {
 }
 
 #[tokio::test]
-async fn what_every_server_refuses_fails_alone_and_the_error_names_it_and_them() {
+async fn a_call_refused_by_all_servers_fails_with_its_dependents_only() {
     let names = ["one", "other", "third"];
     let others = Arc::new(AtomicU32::new(0));
     let counted = others.clone();
@@ -278,11 +278,11 @@ async fn what_every_server_refuses_fails_alone_and_the_error_names_it_and_them()
         assert!(reason.contains("`played`") && reason.contains("not today"), "{reason}");
         assert!(names.iter().all(|name| reason.contains(&format!("`{name}`"))), "{reason}");
     }
-    assert_eq!(made, [2, 3], "what does not depend on it");
+    assert_eq!(made, [2, 3], "calls that do not depend on it");
 }
 
 #[tokio::test]
-async fn a_task_that_never_gets_its_argument_of_the_client_ends_with_this_reason() {
+async fn a_task_that_never_gets_its_argument_fails_with_this_reason() {
     let ended = perform_alone(|_| task_error(TaskError::Missing(vec![0]))).await;
 
     let reason = format!("{:?}", ended.unwrap_err());
@@ -290,7 +290,7 @@ async fn a_task_that_never_gets_its_argument_of_the_client_ends_with_this_reason
 }
 
 #[tokio::test]
-async fn clones_that_map_at_the_same_time_reach_each_server_once() {
+async fn clones_that_connect_at_the_same_time_reach_each_server_once() {
     let (remote, _hear) = grid(&["one", "other"], |_| done(vec![8])).await;
     let clone = remote.clone();
 
@@ -304,9 +304,9 @@ async fn clones_that_map_at_the_same_time_reach_each_server_once() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_slow_to_come_delays_no_other() {
+async fn a_server_that_connects_slowly_delays_no_other() {
     let (remote, token, _hear) = grid_of(&["one"], |_, _| done(vec![8])).await;
-    // It has joined, and neither accepts nor refuses connections.
+    // This server has joined, and neither accepts nor refuses connections.
     let silent = Client::new(token).unwrap();
     let registry = silent.connect().await.unwrap();
     assert!(matches!(
@@ -316,7 +316,7 @@ async fn a_server_that_is_slow_to_come_delays_no_other() {
     for _ in 0..2 {
         let cards = tokio::time::timeout(LIMIT, remote.cards()).await.unwrap().unwrap();
         assert_eq!(cards.into_iter().map(|card| card.name).collect::<Vec<_>>(), ["one"]);
-        assert!(remote.is_anybody_coming(), "it is not known yet what becomes of the other");
+        assert!(remote.is_anybody_coming(), "the other is still being reached");
     }
     let heuristic = HeftC::default();
     let mapped = remote.map(&heuristic, async |group| {

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Largest number of groups of one connection that run at the same time.
 const GROUPS_MAX: usize = 1000;
-/// Number of ended groups that are remembered: an order of one may come after its end, because
-/// streams overtake each other.
+/// Number of ended groups that are remembered: an order of such a group may come after the group's
+/// end, because streams overtake each other.
 const ENDED_MAX: usize = 1000;
 
 /// Running groups, and those that ended last.
@@ -36,7 +36,7 @@ impl Groups {
         self.going_on.is_empty()
     }
 
-    /// Ends a group. Returns whether it had started.
+    /// Ends a group. Returns whether it was running.
     pub(crate) fn end(&mut self, group: u64) -> bool {
         self.ended.push_back(group);
         if self.ended.len() > ENDED_MAX {
@@ -45,7 +45,7 @@ impl Groups {
         self.going_on.remove(&group)
     }
 
-    /// Ends all groups, and returns them.
+    /// Removes all running groups, and returns them.
     pub(crate) fn take(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.going_on)
     }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_go_on_than_may() {
+    fn the_number_of_running_groups_is_limited() {
         let mut groups = Groups::default();
         (0..GROUPS_MAX as u64).for_each(|group| groups.begin(group).unwrap());
 

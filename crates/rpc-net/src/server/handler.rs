@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 const POUR_BYTES_MAX: u64 = 16 << 20;
 const POUR_SEGMENT: &[u8] = &[0; 64 << 10];
 
-/// Reads a request, and claims its part of a budget. A request beyond the budget is answered with a
-/// refusal, whatever its kind, so that the caller does not consider the server and its data lost.
+/// Reads a request, and claims its part of a budget. A request of any kind beyond the budget is
+/// answered with a refusal, so that the caller does not consider the server and its data lost.
 pub(crate) async fn heard(
     (send, receive): (&mut SendStream, &mut RecvStream),
     budget: &Budget,
@@ -67,7 +67,7 @@ pub(crate) async fn attend<C: Catalogue>(
     None
 }
 
-/// Sends a response to a caller that may be gone.
+/// Sends a response to a caller that may be gone, and waits until the response has arrived.
 pub(crate) async fn respond(send: &mut SendStream, response: &Response) {
     let _ = write_message(send, response).await;
     let _ = send.stopped().await;
@@ -127,9 +127,9 @@ mod tests {
     use quinn::Endpoint;
 
     // On a single thread, a client that writes a long text sends nothing else meanwhile, and is
-    // considered gone.
+    // considered lost.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn who_orders_more_than_may_wait_hears_so_and_the_connection_goes_on() {
+    async fn an_order_beyond_the_budget_is_refused_and_the_connection_stays_open() {
         let listen = ([127, 0, 0, 1], 0).into();
         let (token, key) = Token::new(listen).unwrap();
         let registry = Endpoint::server(key.server().unwrap(), listen).unwrap();

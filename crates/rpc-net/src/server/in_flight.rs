@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Interval between checks whether all are answered.
+/// Interval between checks whether all requests are answered.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A number of requests. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight(Arc<AtomicUsize>);
 
-/// A request that counts until this is dropped, even if its answering fails.
+/// A request, which counts until this value is dropped, even if answering it fails.
 #[derive(Debug)]
 pub(crate) struct Open(InFlight);
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_question_whose_answering_fails_is_not_waited_for() {
+    async fn a_request_whose_answering_panics_is_no_longer_counted() {
         let counted = InFlight::default();
         let open = counted.begin();
         let failed = tokio::spawn(async move {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_ends_waits_for_what_is_open_but_not_for_ever() {
+    async fn over_waits_for_open_requests_for_a_limited_time() {
         let counted = InFlight::default();
         let (_open, grace) = (counted.begin(), Duration::from_millis(50));
         let begun = Instant::now();

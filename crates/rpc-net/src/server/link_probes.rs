@@ -15,18 +15,21 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of round trips that are measured per link; the smallest counts.
 const ROUND_TRIPS: u32 = 4;
-/// Number of bytes that are sent to measure a link's bandwidth: at first, and at most. It grows by
-/// a factor until the transfer is long enough to be significant.
+/// Number of bytes of the first transfer that measures a link's bandwidth. Further transfers are
+/// larger, until one takes long enough.
 const POUR_BYTES: u64 = 64 << 10;
+/// Number of bytes from which no larger transfer follows.
 const POUR_BYTES_MAX: u64 = 16 << 20;
+/// Factor by which each further transfer is larger.
 const POUR_GROWTH: u64 = 4;
+/// Time that a transfer must take to show a link's bandwidth.
 const TELLING: Duration = Duration::from_millis(50);
-/// Number of round trips that a transfer must last to show a link's bandwidth, which the connection
-/// does not know before.
+/// Number of round trips that a transfer must take as well, because the connection does not know
+/// the bandwidth before.
 const ROUND_TRIPS_TO_TELL: u32 = 5;
-/// Smallest transfer that shows anything.
+/// Number of bytes below which a transfer of data is not evaluated.
 const FLOW_BYTES_MIN: u64 = 256 << 10;
-/// Time without data after which the measurement of a link is given up.
+/// Time limit for the measurement of a link.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Measures until the connection to the registry ends, and then waits without end.
@@ -74,7 +77,8 @@ pub(crate) async fn probe_links<C: Catalogue>(
     std::future::pending().await
 }
 
-/// Measures the round trip of a connection, and its bandwidth from the other end if that is wanted.
+/// Measures the smallest of some round trips of a connection and, if requested, its bandwidth from
+/// the other end.
 pub(crate) async fn measured(connection: &Connection, wants_rate: bool) -> Option<LinkSample> {
     let mut round_trip = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
@@ -108,7 +112,8 @@ fn rate(flow: Flow) -> Option<Bandwidth> {
     bits_per_s.is_finite().then(|| Bandwidth::from_bits_per_second(bits_per_s as u64))
 }
 
-/// Evaluates a transfer, which shows the link's bandwidth, or a lower bound of it.
+/// Evaluates a transfer of data, which shows the link's bandwidth or, if it was short, a lower
+/// bound; `None` if it was too small.
 fn of_flow(flow: Flow, round_trip: Duration) -> Option<LinkSample> {
     let rate = rate(flow).filter(|_| flow.bytes >= FLOW_BYTES_MIN)?;
     let is_full = flow.all >= TELLING.max(round_trip * ROUND_TRIPS_TO_TELL);
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_says_what_a_way_carries_once_it_outlasts_what_the_connection_has_to_learn() {
+    fn a_long_transfer_shows_the_bandwidth_and_a_short_one_a_lower_bound() {
         let trip = Duration::from_millis(40);
 
         let [short, long] = [50, 400].map(|took_ms| of_flow(flow(1_000_000, took_ms), trip));

@@ -19,8 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Pause before the server looks for a registry again, at first and at most.
+/// First pause before the server looks for a registry again; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Longest pause before the server looks for a registry again.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Time that calls have to end when the server is stopped.
 const GRACE: Duration = Duration::from_secs(10);
@@ -135,14 +136,14 @@ async fn work<C: Catalogue>(
     task_server.forget(&groups);
 }
 
-/// Largest number of remembered calls that were cancelled before they came.
+/// Largest number of remembered calls that were cancelled before they arrived.
 const EARLY_MAX: usize = 1000;
 
 /// The calls in execution, by number. Dropping a call's sender cancels it.
 #[derive(Debug, Default)]
 struct Calls {
     wanted: BTreeMap<u64, oneshot::Sender<()>>,
-    /// Calls that were cancelled before they came, because streams overtake each other.
+    /// Calls that were cancelled before they arrived, because streams overtake each other.
     early: BTreeSet<u64>,
 }
 

@@ -30,8 +30,8 @@ struct Group {
 }
 
 impl ObjectCache {
-    /// Creates a cache with this room. It claims no more than is sure to fit: all data may have to
-    /// be on disk.
+    /// Creates a cache with this room. All claims together are limited to the larger of the rooms
+    /// in memory and on disk, because all data may have to be on disk.
     pub(crate) fn new(room: Room) -> Self {
         let bytes = room.memory_bytes.max(room.disk_bytes);
         let budget = Budget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -58,9 +58,8 @@ impl ObjectCache {
         }
     }
 
-    /// Frees data of a group that is no longer needed: ranges of the first number, and the number
-    /// after the last. The cost is proportional to the data in the ranges, not to that of the
-    /// group.
+    /// Frees data of a group. Each range is given by its first number and the number after its
+    /// last. The cost is proportional to the data in the ranges, not to that of the group.
     pub(crate) fn free(&mut self, group: u64, data: &[(u32, u32)]) {
         let Some(Group { number: group, places }) = self.groups.get_mut(&group) else { return };
         // A range that ends before it begins is empty, and `BTreeMap::range` does not accept it.
@@ -107,14 +106,14 @@ impl ObjectCache {
         }
     }
 
-    /// Returns existing data.
+    /// Returns kept data; `None` if there is none, or if it cannot be read.
     pub(crate) fn get(&mut self, group: u64, data: u32) -> Option<Encoded> {
         let key = self.key(group, data)?;
         let lost = |error| tracing::warn!(%error, "data of a group is lost");
         self.objects.value(key).map_err(lost).ok()
     }
 
-    /// Returns a segment of existing data, and the number of its segments.
+    /// Returns a segment of existing data, and the number of segments of the data.
     pub(crate) fn segment(&mut self, group: u64, data: u32, index: u32) -> Option<(Bytes, u32)> {
         let key = self.key(group, data).filter(|_| self.has(group, data))?;
         let (segment, count) = self.objects.segment(key, index).ok()?;
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_needs_goes_before_its_group_ends() {
+    fn freed_data_is_removed_before_its_group_ends() {
         let mut objects = cache();
         objects.begin(1);
         for data in 0..4 {
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_data_that_could_not_be_brought_goes_unless_others_bring_it() {
+    fn the_place_of_unfetched_data_is_removed_unless_others_fetch_it() {
         let mut objects = cache();
         objects.begin(1);
         let places = |objects: &ObjectCache| objects.groups[&1].places.len();
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_group_has_goes_with_it_and_makes_room() {
+    fn the_end_of_a_group_removes_its_data_and_frees_room() {
         let mut objects = cache();
         assert!(objects.place(1, 0).is_none(), "it has not begun");
         objects.begin(1);

@@ -44,7 +44,7 @@ impl PrioritySemaphore {
         let waiting = {
             let mut state = self.state();
             if state.waiting.len() >= WAITING_MAX {
-                // Those that have given up are removed.
+                // Waits that were abandoned are removed.
                 drop(state.waiting.take_all(oneshot::Sender::is_closed));
             }
             if state.waiting.len() >= WAITING_MAX {
@@ -80,8 +80,8 @@ impl Drop for Permit {
             let Some(sender) = next else { return };
             match sender.send(Permit { semaphore: Some(semaphore.clone()) }) {
                 Ok(()) => return,
-                // The receiver no longer waits. Its permit must not look for the next one within
-                // this call: thousands may have given up.
+                // The receiver no longer waits. Its permit must not look for the next one by
+                // recursion, because thousands of waits may be abandoned.
                 Err(mut unused) => drop(unused.semaphore.take()),
             }
         }
@@ -95,7 +95,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     #[test]
-    fn the_lowest_place_goes_first_and_who_has_given_up_is_passed_over() {
+    fn the_lowest_place_is_first_and_abandoned_waits_are_skipped() {
         let semaphore = PrioritySemaphore::new(1);
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(inside)) = pin!(semaphore.enter(9)).poll(&mut cx) else {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_that_have_given_up_are_passed_over_on_a_small_stack() {
+    fn thousands_of_abandoned_waits_are_skipped_on_a_small_stack() {
         let small = std::thread::Builder::new().stack_size(256 << 10);
         let passed = small.spawn(|| {
             let semaphore = PrioritySemaphore::new(1);

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Time that its own servers have to answer: the registry limits the time of each caller.
+/// Timeout of calls to the process's own servers: practically none, because the registry limits the
+/// time of each call.
 const PATIENCE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Role of a process at a registry.
@@ -32,21 +33,21 @@ pub enum Role {
 /// Options of a process that serves.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Number of PEs on which it executes calls, each one at a time.
+    /// Number of PEs on which it executes calls, one at a time on each.
     pub pes: u32,
-    /// Speed of each PE: a call takes its work divided by it.
+    /// Speed of each PE: a call takes its time at speed 1, divided by this speed.
     pub speed: f64,
     /// Room for the data of groups that others execute on it, in memory and on disk.
     pub room: Room,
-    /// Its role.
+    /// Role of the process.
     pub role: Role,
 }
 
 /// Serves the functions of a catalogue until `end` receives a message, or its sender is dropped.
-/// `told` is called with the address of the registry once it is open, and each time a member has
-/// joined.
+/// `told` is called with the address of the registry: once it is open or, for a member, each time
+/// the process has joined it.
 pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,

@@ -31,21 +31,21 @@ use tokio::task::JoinSet;
 /// name millions.
 const RANGES_AT_ONCE: usize = 1024;
 
-/// Number of arguments of one task that are fetched at once: each takes about a kilobyte, and a
-/// link is full with fewer.
+/// Largest number of arguments of one task that are fetched at once. Each fetch takes about a
+/// kilobyte, and fewer fetches fill a link.
 const FETCHES_AT_ONCE: usize = 64;
 
-/// Largest number of connections over which data is fetched.
+/// Largest number of connections, one after the other, over which a fetch is tried.
 const CONNECTIONS_PER_FETCH: u32 = 2;
 
 /// The servers of one process.
 pub(crate) struct LocalServers<C: Catalogue> {
-    /// Their common description.
+    /// Common description of the servers.
     pub(crate) card: ServerCard,
     pub(crate) executor: Arc<Executor<C>>,
     /// Number of servers, each with one PE.
     pub(crate) pes: u32,
-    /// Room for the data that they keep of groups.
+    /// Room for the data of groups that the servers keep.
     pub(crate) room: Room,
 }
 
@@ -71,8 +71,8 @@ impl<C: Catalogue> TaskServer<C> {
         Self { executor, objects, peers: Peers::new(endpoint, names), flows: Mutex::default() }
     }
 
-    /// Calls `act` with the kept data, to which `more` bytes are added. If that may wait for the
-    /// disk, the other work of this thread continues on another thread.
+    /// Calls `act` with the kept data, to which it adds at most `more` bytes. If that may wait for
+    /// the disk, the other work of this thread continues on another thread.
     fn with_objects<R>(&self, more: u64, act: impl FnOnce(&mut ObjectCache) -> R) -> R {
         if let Ok(mut objects) = self.objects.try_lock()
             && !objects.may_use_disk(more)
@@ -108,7 +108,7 @@ impl<C: Catalogue> TaskServer<C> {
         }
     }
 
-    /// Frees data of a group that is no longer needed.
+    /// Frees data of a group, given as ranges, as in [`ObjectCache::free`].
     pub(crate) fn free(&self, group: u64, data: &[(u32, u32)], groups: &Mutex<Groups>) {
         for data in data.chunks(RANGES_AT_ONCE) {
             let groups = lock(groups);
@@ -180,7 +180,7 @@ impl<C: Catalogue> TaskServer<C> {
         for (&data, (place, value, claim)) in order.outputs.iter().zip(made) {
             let more = value.bytes();
             self.with_objects(more, |objects| objects.keep(order.group, data, value));
-            // It may have been made before.
+            // The data may have been made before.
             let _ = place.set(claim);
         }
         Ok(Times { start_s, end_s, fetched, sizes })
@@ -309,8 +309,7 @@ impl<C: Catalogue> TaskServer<C> {
         let Some(place) = place.transpose()? else { return Ok(false) };
         let mut is_brought = false;
         let bring = async || {
-            // Claimed here and not before, because a task that waits for the same data needs no
-            // room.
+            // Room is claimed only here, because a task that waits for the same data needs none.
             let claim = self.with_objects(0, |objects| objects.room(input.bytes));
             let claim = claim.ok_or_else(no_room)?;
             let bytes = match input.from {
@@ -362,7 +361,8 @@ impl<C: Catalogue> TaskServer<C> {
         Err(TaskError::Unreached { unreached: data, missing: Vec::new() })
     }
 
-    /// Records a flow, unless a known flow shows more of the link: of several the fastest counts.
+    /// Records a flow, unless the known flow from this server has at least as many bytes, and is at
+    /// least as fast.
     fn flowed(&self, from: SocketAddr, flow: Flow) {
         let mut flows = lock(&self.flows);
         let rate = |flow: &Flow| flow.bytes as f64 / flow.took.as_secs_f64().max(1e-9);

@@ -1,15 +1,16 @@
-//! Limits the bytes of one connection that wait in this process.
+//! Limits the bytes that this process keeps for others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes for requests that are being read or answered. Clones share it.
+/// Bytes that can be claimed, such as those for requests of one connection that are being read or
+/// answered. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: Arc<AtomicUsize>,
 }
 
-/// Claimed bytes, until this is dropped.
+/// Claimed bytes. Dropping this value returns them.
 #[derive(Debug)]
 pub(crate) struct Claim {
     left: Arc<AtomicUsize>,
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_comes_back_with_its_claim() {
+    fn dropping_a_claim_returns_its_bytes() {
         let budget = Budget::new(10);
         let (mut one, mut other) = (budget.claim(), budget.claim());
 

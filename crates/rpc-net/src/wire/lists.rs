@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Largest number of arguments, and of results, of a task: some characters of a text become a
-/// hundred bytes in memory.
+/// Largest number of arguments, and of results, of a task. Without a limit a text could fill the
+/// memory, because a few characters of it become a hundred bytes.
 pub(crate) const PARTS_MAX: usize = 100_000;
 
 /// Reads a list of a task's parts. A list that is longer than the limit is refused as soon as it

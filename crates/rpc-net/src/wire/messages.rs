@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Size of the longest text that is accepted.
+/// Size in bytes of the longest text that is accepted.
 const TEXT_BYTES_MAX: usize = 256 << 20;
 /// Largest number of servers that are tried for a call.
 pub(crate) const ATTEMPTS: u32 = 3;
-/// Largest number of waiting bytes of one connection: a text of the largest size, and another.
+/// Largest number of waiting bytes of one connection: two texts of the largest size.
 pub(crate) const WAITING_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 /// Number of bytes of a text that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -37,8 +37,8 @@ pub(crate) enum Request {
     /// Accept this server: send it calls through this connection, and tasks of groups to its
     /// address, up to this number at once.
     Join(ServerCard, u32),
-    /// Record a joined server's observations of the links from others to it, and send
-    /// the links that it should measure.
+    /// Record a joined server's observations of the links from others to it, and send the links
+    /// that it should measure.
     LinkReport(Vec<LinkObservation>),
     /// Answer, to measure a round trip.
     Echo,
@@ -46,7 +46,8 @@ pub(crate) enum Request {
     Pour(u64),
     /// Execute a task of a group. [`BEGUN`] precedes the answer.
     Task(Order),
-    /// Send data of a group. It is the whole answer, without JSON.
+    /// Send data of a group. The answer is a byte that states whether the data is here, and then
+    /// the data, without JSON.
     Give {
         /// The group.
         group: u64,
@@ -79,18 +80,18 @@ pub(crate) struct LinkObservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) number: u32,
-    /// Its address; `None` if it is at the registry.
+    /// Its address; `None` for a server in the registry's process.
     pub(crate) address: Option<SocketAddr>,
-    /// Whether the link's bandwidth has not been measured for long.
+    /// Whether the link's bandwidth is to be measured too.
     pub(crate) wants_rate: bool,
 }
 
 /// A task of a group, with its arguments and results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// A number that no other group has: a random number of the client.
+    /// Unique number of the group, derived from a random number of the client.
     pub(crate) group: u64,
-    /// Priority: of the tasks that could start, the one with the lowest place does.
+    /// Priority: of the tasks that could start, the one with the lowest place starts first.
     pub(crate) place: u32,
     /// The work.
     pub(crate) work: Work,
@@ -142,7 +143,7 @@ pub(crate) enum Source {
     },
 }
 
-/// Times of a task, in seconds since its order came.
+/// Times of a task in seconds since its order came, and sizes of its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// Start of computing.
@@ -201,15 +202,15 @@ pub(crate) struct TextCall {
 /// A server of a registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedServer {
-    /// Its own description.
+    /// The server's description of itself.
     pub card: ServerCard,
-    /// Number of its calls from the registry.
+    /// Number of calls from the registry that it has not ended.
     pub calls: u32,
     /// Estimated time that these calls compute, in seconds.
     pub load_s: f64,
     /// Number of calls, or tasks of groups, that it executes at the same time.
     pub cores: u32,
-    /// Its address; `None` if it is at the registry.
+    /// Its address; `None` for a server in the registry's process.
     pub address: Option<SocketAddr>,
     /// Known links from other servers to it, by the numbers of these servers.
     pub links: Vec<(u32, LinkEstimate)>,
@@ -225,10 +226,11 @@ impl ListedServer {
 /// Versions that a client knows of the servers of a registry: none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KnownVersions {
-    /// The registry; after a restart it is another.
+    /// Number of the registry, which changes when the registry is restarted.
     pub(crate) registry: u64,
-    /// Versions of the list of servers, and of the links.
+    /// Version of the list of servers.
     pub(crate) servers: u64,
+    /// Version of the links.
     pub(crate) links: u64,
 }
 
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_understood_as_they_were_asked() {
+    fn a_request_is_read_as_written_and_deep_nesting_is_refused() {
         let text = serde_json::to_vec(&request()).unwrap();
 
         let Ok(Request::Task(order)) = read(&text) else { panic!("it is a task") };
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_with_more_parts_than_a_task_has_is_refused() {
+    fn an_order_with_too_many_arguments_or_results_is_refused() {
         let input = Input { data: 1, bytes: 8, from: Source::Client };
         let order = |inputs: usize, outputs: usize| {
             let (inputs, outputs) = (vec![input.clone(); inputs], vec![2; outputs]);
@@ -366,7 +368,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_a_question_and_an_answer_or_is_refused(
+        fn arbitrary_bytes_are_read_or_refused(
             bytes in prop::collection::vec(any::<u8>(), 0..200)
         ) {
             let refused = |error: RemoteError| assert!(error.to_string().contains("understood"));
@@ -375,7 +377,7 @@ mod tests {
         }
 
         #[test]
-        fn a_question_of_which_something_is_changed_is_one_or_is_refused(
+        fn a_changed_request_is_read_or_refused(
             at in any::<prop::sample::Index>(),
             other in prop::collection::vec(any::<u8>(), 0..8),
         ) {

@@ -1,4 +1,4 @@
-//! The requests of one connection, of which more may be open at once if many come.
+//! The requests of one connection. If many come, more may be open at the same time.
 //!
 //! QUIC keeps state for each stream that the other side may open, whether it does or not. Most
 //! connections never have more than a few open streams, and a registry has many connections.
@@ -8,7 +8,7 @@ use quinn::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 
 /// Number of requests of one connection that may be open at the same time at first.
 pub(crate) const OPEN_FIRST: u32 = 32;
-/// Number that may be open once half of the first are; further requests wait.
+/// Number that may be open once more than half of [`OPEN_FIRST`] are; further requests wait.
 const OPEN_MAX: u32 = 1000;
 
 /// The requests of a connection.
@@ -45,7 +45,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_connection_that_asks_much_may_have_many_questions_open() {
+    async fn a_busy_connection_may_have_1000_open_requests() {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (token, key) = Token::new(listen).unwrap();
         let registry = Endpoint::server(key.server().unwrap(), listen).unwrap();

@@ -14,24 +14,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Version of the file; others are not read.
+/// Version of the file. Files of other versions are not used.
 const VERSION: u32 = 1;
-/// Time after which a silent side is considered gone, though not before three probe timeouts have
-/// passed (RFC 9000, section 10.1). Both sides send something three times in that time, because
-/// packets may be lost.
+/// Time after which a silent side is considered lost, though not before three probe timeouts have
+/// passed (RFC 9000, section 10.1).
 const SILENCE: Duration = Duration::from_millis(1500);
+/// Interval at which each side sends something: three times within [`SILENCE`], because packets may
+/// be lost.
 const KEEP_ALIVE: Duration = Duration::from_millis(400);
-/// The timer restarts with the last packet sent: this is the longest time until a killed server is
-/// known to be gone.
+/// The timer restarts with the last packet sent: this sum is the longest time until a killed server
+/// is considered lost.
 const _: () = assert!(SILENCE.as_millis() + KEEP_ALIVE.as_millis() <= 2000);
-/// Largest number of bytes of one connection, and of one stream, that have arrived unread: for a
-/// stream, the data of a gigabit link in a round trip of 100 ms, and more for several streams.
+/// Largest number of bytes of one connection that have arrived and are not read yet: enough for
+/// several streams.
 const UNHEARD_BYTES_MAX: u32 = 32 << 20;
+/// Largest number of bytes of one stream that have arrived and are not read yet: what a gigabit
+/// link carries in a round trip of 100 ms.
 const UNHEARD_STREAM_BYTES_MAX: u32 = 12 << 20;
-/// Number of handshakes that have not started here yet, and bytes kept for one and for all of them:
-/// packets that came too early.
+/// Largest number of handshakes that have arrived and are not accepted yet.
 const INCOMING_MAX: usize = 1024;
+/// Largest number of bytes of early packets that are kept for one such handshake.
 const INCOMING_BYTES: u64 = 16 << 10;
+/// Largest number of bytes of early packets that are kept for all of them.
 const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
 /// Codes of QUIC with which one side refuses the other's certificate, among others of TLS (RFC
 /// 9001, section 4.8).
@@ -150,7 +154,7 @@ impl Token {
         }
     }
 
-    /// Writes it to a file that only its user can read.
+    /// Writes the token to a file that only its user can read.
     pub(crate) fn write(&self, path: &Path) -> Result<(), RemoteError> {
         write(path, self)
     }
@@ -274,14 +278,14 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn every_token_has_a_key_of_its_own() {
+    fn every_token_has_a_separate_key() {
         let keys = ["grid", "grid.token", "grid.key"].map(|token| key_path(Path::new(token)));
 
         assert_eq!(keys, ["grid.key", "grid.token.key", "grid.key.key"].map(PathBuf::from));
     }
 
     #[test]
-    fn a_token_is_its_users_alone_whatever_lay_in_its_place() {
+    fn a_token_is_private_even_if_it_replaces_a_public_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("grid.token");
         for before in ["grid.token", "grid.new"] {

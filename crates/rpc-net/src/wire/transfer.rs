@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Number of bytes of a stream that are taken from the network at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Size of the largest data that is fetched: no server has room for more.
+/// Size in bytes of the largest data that is fetched: no server has room for more.
 pub(crate) const BYTES_MAX: u64 = 8 << 30;
-/// First byte of the answer to a request for data.
+/// First byte of the answer to a request for data, if the data follows.
 const HERE: u8 = 1;
+/// The answer to a request for data that is not here.
 const NOT_HERE: u8 = 0;
 
 /// Measurement of a transfer.
@@ -74,7 +75,7 @@ pub(crate) async fn give_segments(
     Ok(())
 }
 
-/// Fetches data of a group, of this size, from the other end of a connection.
+/// Fetches data of a group, of this size in bytes, from the other end of a connection.
 pub(crate) async fn fetch(
     from: &Connection,
     group: u64,

@@ -36,7 +36,7 @@ impl Grid {
     }
 }
 
-/// Returns the servers that the client knows not to reach each other, by name.
+/// Returns the pairs of servers that do not reach each other, as far as the client knows, by name.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();
@@ -45,8 +45,8 @@ async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     platform.apart().iter().map(|&(from, to)| (name(from), name(to))).collect()
 }
 
-/// Fills in numbers from 0 on both servers, and adds them on both. Returns four times the sum of
-/// each vector, which comes to the client.
+/// Makes a vector of the numbers from 0 on each of the two servers, and adds the vectors there.
+/// Returns four times the sum of each vector.
 async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
     let group = remote.map(&InTurn, async |group| {
         let count = group.value(&COUNT)?;

@@ -11,7 +11,7 @@ const OF_INTEGERS: Function<(Numbers<u64>,), (f64,)> =
     Function::new("largest", |_, _| Err("it is not executed here".into()));
 
 #[tokio::test]
-async fn numbers_are_not_taken_for_others() {
+async fn numbers_of_another_type_are_refused() {
     let grid = Grid::new(&["one"]);
     let remote = grid.remote();
     let refused = within_limit(remote.mapper().map(&HeftC::default(), async |group| {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Latency between sites, in one direction.
 const FAR: Duration = Duration::from_millis(40);
-/// Largest latency inside a site, however busy the machine is.
+/// Largest latency inside a site, even on a busy machine.
 const NEAR_MAX: Duration = Duration::from_millis(25);
 
 /// Names of the servers. The registry and the client are at the site of the first.
@@ -65,7 +65,7 @@ fn are_known(listed: &[ListedServer]) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn short_tasks_stay_at_the_site_that_measured_links_say_is_near() {
+async fn short_tasks_stay_at_the_near_site() {
     let grid = two_sites().await;
     within_limit(grid.listed(are_known)).await;
     let remote = grid.remote();

@@ -30,12 +30,13 @@ use tokio::sync::oneshot;
 
 /// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Variables that give a process of these tests its role and its token.
+/// Variable that gives a process of these tests its role.
 const ROLE: &str = "GRIDSPAN_TEST_ROLE";
+/// Variable that gives a process of these tests the path of its token.
 const TOKEN: &str = "GRIDSPAN_TEST_TOKEN";
 
-/// Waits until a file exists, and returns its argument, so that tests control when a call ends.
-/// Names its server by the ending of another file.
+/// Waits until a file exists, and returns its second argument, so that tests control when a call
+/// ends. First creates a file of the same name, with the name of its server as ending.
 const HOLD: Function<(PathBuf, u64), (u64,)> = Function::new("hold", |(file, value), _| {
     fs::write(file.with_extension(std::env::var(ROLE).unwrap()), "").unwrap();
     while !file.exists() {
@@ -59,7 +60,7 @@ const FILL: Function<(u64,), (Numbers,)> =
 const ADD: Function<(Numbers, Numbers), (Numbers,)> = Function::new("add", |(one, other), _| {
     Ok((one.iter().zip(&other).map(|(one, other)| one + other).collect(),))
 });
-/// As `sum`, after something else is done.
+/// As `sum`, once its second argument exists too.
 const SUM_AFTER: Function<(Numbers, u64), (u64,)> =
     Function::new("sum after", |(numbers, _), _| Ok((numbers.iter().sum(),)));
 const SUM: Function<(Numbers,), (u64,)> =
@@ -133,7 +134,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -213,7 +214,7 @@ async fn sum(remote: &Remote) -> Result<(u64, u64), RpcError> {
 const SUM_OF_ALL: u64 = 4 * (COUNT * (COUNT - 1) / 2);
 
 #[tokio::test]
-async fn typed_calls_of_a_group_go_from_server_to_server_and_the_client_gets_what_it_asks_for() {
+async fn data_of_a_group_goes_from_server_to_server_and_the_client_gets_requested_results() {
     let grid = Grid::new(&["one", "other"]);
 
     let (sum, held) = within_limit(sum(&grid.remote())).await.unwrap();
@@ -223,7 +224,7 @@ async fn typed_calls_of_a_group_go_from_server_to_server_and_the_client_gets_wha
 }
 
 #[tokio::test]
-async fn a_failure_fails_what_depends_on_it_and_names_its_reason() {
+async fn a_failure_fails_dependent_calls_and_names_its_reason() {
     let grid = Grid::new(&["one", "other"]);
     let remote = grid.remote();
     let failed: Result<u64, RpcError> =
@@ -245,7 +246,7 @@ async fn a_failure_fails_what_depends_on_it_and_names_its_reason() {
 }
 
 #[tokio::test]
-async fn when_a_server_is_killed_in_mid_group_another_does_again_what_it_had() {
+async fn the_work_of_a_server_killed_during_a_group_is_repeated_by_another() {
     const NAMES: [&str; 3] = ["one", "other", "third"];
     let mut grid = Grid::new(&NAMES);
     let (remote, file) = (grid.remote(), grid.file("go"));
@@ -278,11 +279,11 @@ async fn when_a_server_is_killed_in_mid_group_another_does_again_what_it_had() {
         assert_eq!(sum, Ok(7 * (COUNT * (COUNT - 1) / 2)));
     })
     .await;
-    assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "with those that are left");
+    assert_eq!(within_limit(sum(&remote)).await.unwrap().0, SUM_OF_ALL, "on the remaining servers");
 }
 
 #[tokio::test]
-async fn tasks_of_a_server_that_does_not_end_them_are_done_by_others() {
+async fn tasks_of_a_stuck_server_are_executed_by_others() {
     let grid = Grid::new(&["one", "stuck"]);
     let (remote, never) = (grid.remote(), grid.file("never"));
     let mapper = remote.mapper().with_rescue(StragglerPolicy::StealAndCopy);
@@ -307,7 +308,7 @@ async fn tasks_of_a_server_that_does_not_end_them_are_done_by_others() {
 }
 
 #[tokio::test]
-async fn a_group_goes_on_while_its_registry_is_away_and_servers_find_the_next_one() {
+async fn a_group_continues_without_its_registry_and_servers_find_the_next_one() {
     let mut grid = Grid::new(&["one", "other"]);
     let remote = grid.remote();
     within_limit(async {
@@ -334,7 +335,7 @@ async fn a_group_goes_on_while_its_registry_is_away_and_servers_find_the_next_on
 }
 
 #[tokio::test]
-async fn calls_that_nobody_waits_for_any_more_are_not_begun() {
+async fn abandoned_calls_are_not_started() {
     let grid = Grid::new(&["one"]);
     let (go, never) = (grid.file("go"), grid.file("never"));
     within_limit(async {
@@ -365,14 +366,14 @@ async fn calls_that_nobody_waits_for_any_more_are_not_begun() {
 
         assert_eq!(first.await.unwrap(), Ok("[7]".to_owned()));
         let next = call(&go, LIMIT).await.unwrap();
-        assert_eq!(next, Ok("[7]".to_owned()), "the server would be at `never` otherwise");
+        assert_eq!(next, Ok("[7]".to_owned()), "the calls with `never` were not started");
         calls(0).await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_waits_for_a_call_finds_the_next_registry() {
+async fn a_waiting_caller_finds_the_next_registry() {
     let mut grid = Grid::new(&["one"]);
     let go = grid.file("go");
     let arguments = serde_json::to_string(&(&go, 7)).unwrap();
@@ -398,7 +399,7 @@ async fn links_between_servers_are_measured_and_listed() {
     within_limit(grid.listed(|listed| {
         let is_known = |listed: &ListedServer| {
             listed.links.iter().any(|(_, link)| {
-                // Both are on one machine, however busy it is.
+                // Both are on one machine, which may be busy.
                 link.latency.duration() < Duration::from_secs(1) && link.bandwidth.is_some()
             })
         };

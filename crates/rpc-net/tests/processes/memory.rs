@@ -4,9 +4,10 @@ use super::{Grid, Process, within_limit};
 use std::fs;
 
 const CONNECTIONS: u64 = 200;
-/// Number of connections before memory is measured: the first ones make room that others use again.
+/// Number of connections before memory is measured: the first ones allocate memory that others
+/// reuse.
 const WARM_UP: u64 = 40;
-/// Largest memory of a connection without requests: twice the measured size.
+/// Largest memory of a connection without requests, in bytes: twice the measured size.
 const CONNECTION_BYTES_MAX: u64 = 72 << 10;
 
 /// Returns the resident memory of a process, in bytes.
@@ -17,7 +18,7 @@ fn resident(process: &Process) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_ask_nothing_take_little_and_their_room_is_used_again() {
+async fn idle_connections_take_little_memory_which_is_reused() {
     let grid = Grid::new(&[]);
     let registry = grid.registry.as_ref().unwrap();
     within_limit(async {

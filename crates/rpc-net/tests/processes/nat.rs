@@ -13,8 +13,8 @@ use tokio::net::UdpSocket;
 /// Delay of packets from and to an address; `None` drops them.
 pub(crate) type Rule = Arc<dyn Fn(SocketAddr) -> Option<Duration> + Send + Sync>;
 
-/// The router of one server. Packets that the server sends to others without a request do not pass
-/// here.
+/// The router of one server. Packets that the server sends to others, without a packet from them
+/// before, do not pass through it.
 #[derive(Clone)]
 pub(crate) struct Nat {
     outside: Arc<UdpSocket>,
@@ -26,7 +26,7 @@ pub(crate) struct Nat {
 struct Inside {
     /// Address of the server, once it has sent something.
     server: Option<SocketAddr>,
-    /// Sockets that represent the others to the server.
+    /// Sockets that represent other processes to the server, by the addresses of these processes.
     others: BTreeMap<SocketAddr, Arc<UdpSocket>>,
 }
 
@@ -40,7 +40,7 @@ impl Nat {
         (nat, to_registry)
     }
 
-    /// Returns the server's address inside, once it has sent something.
+    /// Returns the server's address behind the router, once the server has sent something.
     pub(crate) fn server(&self) -> Option<SocketAddr> {
         self.inside.lock().unwrap().server
     }

@@ -19,7 +19,7 @@ fn unnamed_bytes(process: &Process, folder: &Path) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn data_beyond_the_memory_of_a_server_goes_to_a_file_that_ends_with_the_group() {
+async fn data_beyond_the_memory_of_a_server_goes_to_a_file_that_is_emptied_after_the_group() {
     let mut grid = Grid::new(&["small"]);
     let remote = grid.remote();
     let folder = grid.folder.path().to_owned();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The function of a client that uses another signature of `sum`.
 const OTHER_SUM: Function<(String,), (u64,)> = Function::new("sum", |_, _| Err("not here".into()));
 
-/// Starts a call that runs until a file exists.
+/// Starts a call that runs until a file exists. Returns the path of the file, and the session.
 async fn held(
     rpc: &RemoteRpc,
     grid: &Grid,
@@ -23,7 +23,7 @@ async fn held(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_give_what_their_functions_give_and_fail_with_a_reason() {
+async fn calls_return_results_or_fail_with_a_reason() {
     let grid = Grid::new(&["one", "other"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -52,7 +52,7 @@ async fn calls_give_what_their_functions_give_and_fail_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_are_waited_for_probed_and_cancelled() {
+async fn sessions_can_be_awaited_probed_and_cancelled() {
     let grid = Grid::new(&["one", "other"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -89,7 +89,7 @@ async fn sessions_are_waited_for_probed_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_calls_at_the_same_time_each_has_a_server_for_itself() {
+async fn two_concurrent_calls_go_to_different_servers() {
     let grid = Grid::new(&["one", "other"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -119,7 +119,7 @@ async fn of_two_calls_at_the_same_time_each_has_a_server_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_calls_at_once_are_shared_by_the_servers() {
+async fn many_concurrent_calls_are_shared_by_the_servers() {
     let grid = Grid::new(&["one", "other"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -138,7 +138,7 @@ async fn many_calls_at_once_are_shared_by_the_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_that_is_dropped_takes_no_session_with_it() {
+async fn a_dropped_wait_takes_no_session() {
     let grid = Grid::new(&["one"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -164,7 +164,7 @@ async fn a_wait_that_is_dropped_takes_no_session_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
+async fn calls_without_a_server_end_together_after_their_timeout() {
     let mut grid = Grid::new(&["one"]);
     let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
     let rpc = grid.remote().rpc(&config).unwrap();
@@ -172,7 +172,7 @@ async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
         let sum = rpc.handle(&SUM).await.unwrap();
         grid.registry = None;
         grid.servers.clear();
-        // Until the list of servers is no longer fresh.
+        // Waits until the list of servers is no longer fresh.
         tokio::time::sleep(Duration::from_millis(1100)).await;
         let begun = Instant::now();
         let sessions: Vec<_> = (0..8).map(|_| rpc.call_async(&sum, &(vec![1],)).unwrap()).collect();
@@ -187,7 +187,7 @@ async fn calls_that_find_nobody_end_together_when_their_time_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_takes_a_call_over_is_busy_with_it() {
+async fn a_server_that_takes_over_a_call_counts_as_busy() {
     let mut grid = Grid::new(&["one", "two", "three"]);
     let rpc = grid.remote().rpc(&Config::default()).unwrap();
     within_limit(async {
@@ -251,7 +251,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_server_of_a_call_has_its_own_time_and_none_gets_it_twice() {
+async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
     let mut grid = Grid::new(&["one", "two", "three"]);
     let limit = Duration::from_secs(2);
     let config = Config { timeout: limit, attempts: 3 };
@@ -267,7 +267,7 @@ async fn each_server_of_a_call_has_its_own_time_and_none_gets_it_twice() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         let (place, _) = take_holder(&mut names).await;
-        // Most of its time has passed when it is lost.
+        // Most of the first server's time has passed when the server is lost.
         tokio::time::sleep(limit * 3 / 4).await;
         drop(grid.servers.remove(place));
         let (_, second) = take_holder(&mut names).await;
@@ -283,7 +283,7 @@ async fn each_server_of_a_call_has_its_own_time_and_none_gets_it_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_in_a_hurry_go_on_without_the_registry() {
+async fn calls_with_a_short_timeout_continue_without_the_registry() {
     let mut grid = Grid::new(&["one", "other"]);
     let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
     let rpc = grid.remote().rpc(&config).unwrap();
@@ -300,7 +300,7 @@ async fn calls_in_a_hurry_go_on_without_the_registry() {
 }
 
 #[test]
-fn a_session_ends_with_the_runtime_that_it_was_begun_on() {
+fn a_session_ends_with_the_runtime_that_executes_it() {
     let grid = Grid::new(&["one"]);
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (own, other) = (runtime(), runtime());

@@ -31,12 +31,13 @@ pub trait Catalogue: Send + Sync + 'static {
 
 type Run = Box<dyn Fn(&[u8], &mut Work) -> Result<EncodedBlock, String> + Send>;
 
-/// The results one by one, and the time that the function's formula predicts, in seconds.
+/// The results, each encoded separately, and the time that the function's formula predicts on a
+/// server of speed 1, in seconds; `None` without a formula.
 type Made = (Vec<Vec<u8>>, Option<f64>);
 type RunParts = Box<dyn Fn(&[u8], &mut Work) -> Result<Made, String> + Send>;
 
-/// Name of the code that decodes arguments and encodes results in panic messages. It may be the
-/// user's code as well.
+/// Name, in messages about panics, of the code that decodes arguments and encodes results. Some of
+/// it may be the user's.
 const CODING: &str = "the encoding of arguments or results";
 
 /// The entry points of a function, from its arguments to its results in each form.
@@ -124,8 +125,8 @@ impl Functions {
         self.entries.iter().map(signed).collect()
     }
 
-    /// Checks that the signature of a call is that of the function on this server. The error gives
-    /// the reason.
+    /// Checks that the signature of a call is that of the function on this server, if the server
+    /// has the function. The error gives the reason.
     pub(super) fn check(&self, name: &str, called: &Signature, server: &str) -> Result<(), String> {
         match self.entries.get(name) {
             Some(entry) if entry.signature != *called => {

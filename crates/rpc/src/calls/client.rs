@@ -391,7 +391,7 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Waits until all of the sessions have ended (`grpc_wait_and`). Returns the error of the first
-    /// that failed, if any.
+    /// in the list that failed, if any.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| SessionMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
@@ -406,8 +406,8 @@ impl<C: Catalogue> GridRpc<C> {
         waited?.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions have ended (`grpc_wait_all`). Returns the error of the first that
-    /// failed, if any.
+    /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
+    /// error of the oldest of them that failed, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// A timeout longer than any job, for questions that are answered when an event happens.
+/// A timeout longer than any job, for questions whose answer has no time limit.
 pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// The settings of a client.

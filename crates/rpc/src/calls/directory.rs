@@ -88,8 +88,9 @@ impl ServerDirectory {
     }
 
     /// The heir of a server that has left: a server that offers all of its functions, at the same
-    /// site if possible. Heirs are chosen one by one, each from the servers that are still listed,
-    /// so heirs never form a circle.
+    /// site if possible. Both must send data to other servers; otherwise there is no heir. Heirs
+    /// are chosen one by one, each from the servers that are still listed, so heirs never form a
+    /// cycle.
     pub fn heir(&self, left: &ServerCard) -> Option<u32> {
         let others = self.servers.values().map(|listed| &listed.card);
         let direct = others.filter(|card| left.is_direct && card.is_direct);
@@ -108,8 +109,8 @@ impl ServerDirectory {
 
     /// The servers that offer a function, or just the `only` one that may execute it. The server
     /// with the earliest predicted end of the call comes first, and servers that are late with a
-    /// call come last. `work_s` is the work of the call on a server of speed 1; if `None`, it is
-    /// predicted from history.
+    /// call come last. `bytes` is the size of the arguments. `work_s` is the work of the call on a
+    /// server of speed 1; if `None`, it is predicted from history.
     pub fn find(
         &self,
         function: &str,
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_or_left_counts_no_more() {
+    fn ended_calls_and_servers_that_left_do_not_count() {
         let mut directory = directory();
         let offer = directory.find("f", 8, Some(9.0), None).unwrap()[0];
         directory.placed(offer);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_late_comes_last_until_it_is_heard_of() {
+    fn a_late_server_comes_last_until_its_late_call_ends() {
         let mut directory = directory();
         let mut offer = directory.find("f", 8, Some(2.0), None).unwrap()[0];
         directory.placed(offer);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_function_needs_is_learned_in_terms_of_speed_one() {
+    fn the_work_of_a_function_is_learned_at_speed_one() {
         let mut directory = directory();
         (0..3).for_each(|_| directory.observe("f", 1, 1000, 5.0));
 

@@ -1,4 +1,4 @@
-//! The errors of GridRPC, one to one with the codes of the standard (GFD-R.P.052, section 4).
+//! The errors of GridRPC, with the codes of the standard (GFD-R.P.052, section 4).
 
 use super::signature::Signature;
 use gridspan_runtime::{GridError, JobError};
@@ -69,13 +69,14 @@ pub enum RpcError {
         /// The session.
         session: u64,
     },
-    /// Every server refused the call.
+    /// The last server that was tried refused the call, or its arguments are too large or cannot be
+    /// encoded.
     #[error("the call was refused: {reason}")]
     RpcRefused {
         /// Reason of the refusal.
         reason: String,
     },
-    /// No server answered in time.
+    /// The last server that was tried, or the registry, did not answer in time.
     #[error("no server answered in time; set a longer timeout, or check the links")]
     CommunicationFailed,
     /// The function failed, or the call was cancelled.

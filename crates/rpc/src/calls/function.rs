@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use thiserror::Error;
 
-/// The time of a call cannot be computed. The function was not executed; correct its cost.
+/// The reason why the time of a call cannot be computed. The function was not executed; correct its
+/// [`costs`](Function::costs).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CostError {
@@ -123,7 +124,8 @@ impl Volumes {
     }
 }
 
-/// Evaluates a formula. `None` if it cannot be parsed: then the learned value is used.
+/// Evaluates a formula. `None` if it cannot be parsed, or if there are more than six sizes: then
+/// the learned value is used.
 fn evaluate(formula: &str, sizes: &[f64]) -> Option<f64> {
     let names = SIZES.get(..sizes.len())?;
     Some(Formula::parse(formula, names).ok()?.value(sizes))

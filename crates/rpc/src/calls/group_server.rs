@@ -110,7 +110,8 @@ impl<C: Catalogue> Server<C> {
 
 /// First attempt number for data that a server shares.
 const SHARED: u32 = 1 << 31;
-/// Shorter times are not reported, because they are those of the server's own turns.
+/// Shortest reported time of an order, in seconds. Shorter times are those of the server's own
+/// turns.
 const TELLING_S: f64 = 1e-4;
 
 fn pass_on<C: Catalogue>(
@@ -120,7 +121,7 @@ fn pass_on<C: Catalogue>(
     routes: &[Route],
     cx: &mut Context<'_, Server<C>>,
 ) {
-    // Segment by segment, so that the servers that pass them on can begin.
+    // Each segment goes to all routes at once, so that servers pass it on before the next arrives.
     for piece in pieces(key, attempt, held) {
         for Route { to, then } in routes {
             send(Piece { then: then.clone(), ..piece.clone() }, *to, cx);

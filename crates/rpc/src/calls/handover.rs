@@ -2,9 +2,9 @@
 //! messages that arrive later.
 //!
 //! Orders go first, and then data, one window at a time. The next window goes when the heir has the
-//! last, so that data on disk is never in memory as a whole. Data that is not handed over yet is
-//! still served on request. Data that was freed, and data of groups that have ended, is not passed
-//! on, whether the heir knows of that or not.
+//! previous one, so that data on disk is never in memory as a whole. Data that is not handed over
+//! yet is still served on request. Data that was freed, and data of groups that have ended, is not
+//! passed on, whether the heir knows of that or not.
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
@@ -13,7 +13,8 @@ use super::server::{Handover, Server, ServerMessage};
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 
-/// Amount of data on its way to the heir at a time, and in memory for that.
+/// Size in bytes of a window, which is in memory while it is on its way to the heir. The last piece
+/// of a window may exceed this size.
 const WINDOW_BYTES: usize = 64 << 20;
 
 impl<C: Catalogue> Server<C> {
@@ -47,8 +48,8 @@ impl<C: Catalogue> Server<C> {
         cx.ask(&to, FOREVER, has_come, |_: Result<(), _>| ServerMessage::HandOn);
     }
 
-    /// Passes a message for a server that has left on to the heir. Returns the message if this
-    /// server has to handle it.
+    /// Passes a message on to the heir, if there is one. Returns the message if this server has to
+    /// handle it.
     pub(super) fn pass_by(
         &mut self,
         message: GroupMessage,
@@ -67,7 +68,7 @@ impl<C: Catalogue> Server<C> {
                 return None;
             }
             GroupMessage::Free { group, data } => self.store.free(*group, data),
-            // The heir has its orders.
+            // The heir has the orders.
             GroupMessage::End { group, floor } => drop(self.store.end(*group, *floor)),
             _ => {}
         }

@@ -15,8 +15,9 @@ pub(super) struct Membership {
     clients: u32,
     groups: u32,
     going_on: BTreeSet<u32>,
-    /// Number of servers that are handing over, and of those that have ever started to.
+    /// Number of servers that are handing over.
     handing_over: u32,
+    /// Number of servers that have ever started to hand over.
     handed_over: u64,
     waiting: Vec<Waker>,
 }
@@ -54,7 +55,7 @@ impl Membership {
         self.started.iter().flat_map(of_pe).collect()
     }
 
-    /// The servers that have not left, by number with their names, in a job with `pe_count` PEs.
+    /// The names of the servers that have not left, by number, in a job with `pe_count` PEs.
     pub(super) fn standing_servers(&self, pe_count: u32) -> BTreeMap<u32, String> {
         // A server that has not joined yet has no name.
         let name = |number: u32| {
@@ -65,8 +66,8 @@ impl Membership {
         started.filter(|number| !self.left.contains_key(number)).map(name).collect()
     }
 
-    /// A server starts to hand over: the registry no longer lists it, and the heir does not have
-    /// all of its data yet.
+    /// Records that a server starts to leave. Until [`end_leave`](Self::end_leave), the registry
+    /// may have removed it although its heir does not have all of its data.
     pub(super) fn begin_leave(&mut self) {
         self.handing_over += 1;
         self.handed_over += 1;
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_kept_is_found_where_the_last_heir_is() {
+    fn the_data_of_a_server_is_at_its_last_heir() {
         let mut membership = Membership::default();
         membership.leave(1, Some(2));
         membership.leave(2, Some(3));
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn all_groups_before_the_first_that_goes_on_have_ended() {
+    fn all_groups_before_the_first_running_one_have_ended() {
         let mut membership = Membership::default();
         let [first, second, third] = [(); 3].map(|()| membership.begin());
 
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_that_of_the_server_that_has_not_left() {
+    fn a_name_finds_the_server_that_has_not_left() {
         let mut membership = Membership::default();
         (0..3).for_each(|number| membership.name(number, "same".to_owned()));
         membership.leave(0, Some(1));

@@ -26,8 +26,9 @@
 //! reports that it no longer holds the call. An error or a panic of the function is an answer: the
 //! call is not retried.
 //!
-//! **Size.** Arguments and results larger than a frame go in segments: arguments before the call,
-//! results after the answer, when the client asks for them.
+//! **Size.** Arguments and results larger than 32 MiB go in segments. The call brings the last
+//! segment of the arguments, after all others. The answer brings the first segment of the results,
+//! and the session manager requests the others.
 //!
 //! **End.** A client that is finalised or dropped cancels its calls. A server that leaves returns
 //! the calls in its queue, and hands its data for groups to another server.

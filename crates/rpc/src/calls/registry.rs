@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time that a restarted registry waits for servers. A server answers between two calls, and one in
-/// a long call must not hold up all clients; most calls are shorter.
+/// Time that a restarted registry waits for servers. A server registers between two calls. Most
+/// calls take less than this, and a server in a longer call must not hold up all clients.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Knows servers, the functions that they offer, and their load. A job has one registry, beside the
 /// client.
 ///
 /// A restarted registry has lost its data. Servers register with it again, and questions wait until
-/// all have, though at most ten seconds: clients notice only a delay. A server that has not
-/// registered by then is unavailable until it does. The times of functions are learned again, and
-/// calls in progress do not count as load.
+/// all have, for at most ten seconds: clients notice only a delay. A server that has not registered
+/// by then is unavailable until it does. The times of functions are learned again, and calls in
+/// progress do not count as load.
 #[derive(Serialize, Deserialize)]
 pub struct Registry {
     directory: ServerDirectory,
@@ -62,7 +62,7 @@ pub enum RegistryMessage {
     Find {
         /// The function.
         function: String,
-        /// Size of the arguments.
+        /// Size of the arguments in bytes.
         bytes: u64,
         /// Work of the call on a server of speed 1, in seconds, if a formula gives it.
         work_s: Option<f64>,
@@ -88,13 +88,14 @@ pub enum RegistryMessage {
     Ended(Offer),
     /// Asks for the estimated time of all calls that servers still have to do, in seconds.
     Load(Reply<f64>),
-    /// The time of a call that did not have to wait, from the client and back.
+    /// The time from the sending of a call to its answer. Its client had no other call at the
+    /// server.
     Took {
         /// The function.
         function: String,
         /// The server.
         number: u32,
-        /// Size of the arguments.
+        /// Size of the arguments in bytes.
         bytes: u64,
         /// The time in seconds.
         took_s: f64,
@@ -193,7 +194,7 @@ impl Registry {
         }
     }
 
-    /// Stops waiting for a server to register; returns whether the registry waited for it.
+    /// Stops waiting for a server to register; returns whether it was awaited or overdue.
     fn expect_no_more(&mut self, number: u32) -> bool {
         let expected = self.awaited.remove(&number).or_else(|| self.overdue.remove(&number));
         expected.is_some()
@@ -231,7 +232,7 @@ impl Registry {
         }
     }
 
-    /// Answers the held questions once all awaited servers have registered.
+    /// Answers the held questions once no server is awaited.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.awaited.is_empty() {
             // A pending timer would keep the job waiting.

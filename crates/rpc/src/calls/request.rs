@@ -54,13 +54,13 @@ pub enum SessionMessage {
     ProbeOr(Vec<SessionId>, Reply<Result<SessionId, RpcError>>),
     /// Asks for an answer when these sessions have ended.
     Wait(Vec<SessionId>, Until, Reply<Waited>),
-    /// Asks for an answer when all started sessions, or any of them, have ended.
+    /// Asks for an answer when all running sessions have ended, or one that no wait has returned.
     WaitOpen(Until, Reply<Waited>),
     /// Cancel a session.
     Cancel(SessionId, Reply<Result<(), RpcError>>),
     /// Cancel all sessions.
     CancelAll(Reply<()>),
-    /// Takes the results of a session.
+    /// Take the results of a session.
     Take(SessionId, Reply<Result<EncodedBlock, RpcError>>),
     /// Asks for the name of the function that a session calls.
     Function(SessionId, Reply<Result<String, RpcError>>),

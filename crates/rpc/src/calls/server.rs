@@ -34,7 +34,7 @@ pub struct Server<C> {
     pub(super) handover: Option<Handover>,
     /// The order that was executed, until its outcome is reported.
     pub(super) pending: Option<Pending>,
-    /// Whether a `Next` message is under way.
+    /// Whether a `Next` or `Report` message is under way.
     is_going: bool,
     #[serde(skip)]
     functions: Option<Functions>,
@@ -130,7 +130,7 @@ pub enum ServerMessage {
     Argument(Ticket, Numbers<u8>),
     /// Queue a call.
     Call(Call),
-    /// Takes a segment of the results, counted from 0; `None` if it was taken already.
+    /// Take a segment of the results, counted from 0; `None` if it was taken already.
     Take(Ticket, u32, Reply<Option<Numbers<u8>>>),
     /// Execute the next call.
     Next,
@@ -332,7 +332,8 @@ impl<C: Catalogue> Server<C> {
         format!("`{function}` on `{}`: {reason}", self.name())
     }
 
-    /// Bytes of group data, of queued calls, and of results that were not taken.
+    /// Bytes of group data, of the arguments of calls that arrive or wait, and of results that were
+    /// not taken.
     pub(super) fn kept_bytes(&self) -> u64 {
         let arriving = self.arriving.values().flatten().map(|segment| segment.len());
         let waiting = self.waiting.iter().map(|call| call.arguments.len());

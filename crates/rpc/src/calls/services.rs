@@ -109,7 +109,7 @@ impl<C: Catalogue> Clone for Services<C> {
     }
 }
 
-/// Converts an error of the grid.
+/// Converts an error of the grid; a timeout becomes [`RpcError::CommunicationFailed`].
 pub(super) fn from_grid(error: &GridError) -> RpcError {
     match error {
         GridError::Ask(gridspan_runtime::AskError::Timeout) => RpcError::CommunicationFailed,
@@ -203,7 +203,6 @@ impl<C: Catalogue> Services<C> {
         self.grid.now().await.map_or(0.0, |now| now.since(Time::default()).as_secs_f64())
     }
 
-    /// Waits for a time.
     pub(crate) async fn sleep(&self, pause: Duration) {
         // The sleep ends early only if the job ends.
         let _ = self.grid.sleep(pause).await;
@@ -284,9 +283,9 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Restarts the registry without its data: servers register again, and clients' questions wait
-    /// until they have, or ten seconds. A server in a longer call is unavailable until that has
-    /// ended; groups whose data it has wait for it. The times of functions and the load of servers
-    /// are learned again.
+    /// until they have, for at most ten seconds. A server in a longer call is unavailable until the
+    /// call has ended; groups whose data it has wait for it. The times of functions and the load of
+    /// servers are learned again.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
         let standing = self.membership().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
@@ -316,7 +315,7 @@ impl<C: Catalogue> Services<C> {
     /// are lost as with [`lose`](Self::lose). Resolves once the server has finished its current
     /// call and the heir has all data. Windows of groups are not mapped meanwhile. If this future
     /// is dropped before it resolves, the registry may have removed the server without notifying
-    /// it; then the only way out is [`lose`](Self::lose).
+    /// it; then end it with [`lose`](Self::lose).
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
@@ -335,7 +334,7 @@ impl<C: Catalogue> Services<C> {
         let registry = self.registry();
         self.membership().begin_leave();
         let mut leaving = Leaving { services: self, number, outcome: None };
-        // First, the registry stops sending new calls there and naming it as an heir.
+        // First, the registry stops sending new calls to the server and naming it as an heir.
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
         let heir = registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
         // The heir may have been lost since.
@@ -368,7 +367,7 @@ impl<C: Catalogue> Services<C> {
     }
 }
 
-/// Marks a server as handing over until it is dropped.
+/// Marks a server as handing over until this value is dropped.
 struct Leaving<'a, C: Catalogue> {
     services: &'a Services<C>,
     number: u32,

@@ -279,7 +279,7 @@ impl<C: Catalogue> SessionManager<C> {
     }
 
     /// Cancels a call at the current server, which has not answered it. The call counts as the
-    /// server's load until the server reports that it no longer holds it, because it may be
+    /// server's load until the server reports that it no longer holds the call, because it may be
     /// executing it.
     pub(super) fn call_back(&mut self, id: SessionId, cx: &mut Context<'_, Self>) {
         let Some(ongoing) = self.calls.get_mut(&id) else { return };

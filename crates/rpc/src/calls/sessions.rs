@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[serde(transparent)]
 pub struct SessionId(pub u64);
 
-/// The sessions for which a wait waits.
+/// Which of its sessions must end before a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Until {
     /// All of them.
@@ -27,7 +27,7 @@ enum State<R> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry<R> {
     state: State<R>,
-    /// Number of waits that returned it; waiting for any returns each session once.
+    /// Number of waits that returned the session. A wait for any session returns only those with 0.
     named: u32,
     /// The function that was called.
     function: String,
@@ -40,8 +40,8 @@ struct Waiter<W> {
     until: Until,
 }
 
-/// Outcome of a wait: the session that has ended, or the last of all, or `None` if the wait was for
-/// no session.
+/// Outcome of a wait: the session that has ended; for [`Until::All`], the last in the list, `None`
+/// if the list is empty, or the error of the first in the list that failed.
 pub type Waited = Result<Option<SessionId>, RpcError>;
 
 /// A wait that is over.
@@ -49,7 +49,7 @@ pub type Waited = Result<Option<SessionId>, RpcError>;
 pub struct Over<W> {
     /// The waiter.
     pub who: W,
-    /// Its outcome.
+    /// The outcome of the wait.
     pub waited: Waited,
     /// The sessions that it returned. If the outcome is not delivered, [give them
     /// back](Sessions::give_back).
@@ -135,13 +135,13 @@ impl<R, W: Clone> Sessions<R, W> {
         over
     }
 
-    /// Removes the waiters that have given up.
+    /// Removes the waiters that `is_it` selects: those that have given up.
     pub fn forget(&mut self, is_it: impl Fn(&W) -> bool) {
         self.waiters.retain(|waiter| !is_it(&waiter.who));
     }
 
-    /// Reverts that a wait returned these sessions, because its outcome was not delivered: waiting
-    /// for any may return them again.
+    /// Undoes the return of these sessions by a wait whose outcome was not delivered: a wait for
+    /// any session may return them again.
     pub fn give_back(&mut self, named: &[SessionId]) {
         for id in named {
             if let Some(entry) = self.entries.get_mut(id) {
@@ -150,7 +150,7 @@ impl<R, W: Clone> Sessions<R, W> {
         }
     }
 
-    /// Whether a session has ended.
+    /// Checks that a session has ended: [`RpcError::NotCompleted`] if not.
     pub fn probe(&self, id: SessionId) -> Result<(), RpcError> {
         match self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_another_wait_has_taken_ends_no_wait_for_all() {
+    fn taking_a_session_does_not_end_a_wait_for_all() {
         let (mut sessions, ids) = sessions(3);
         assert_eq!(sessions.wait("all", ids.clone(), Until::All), None);
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_shows_when_all_are_waited_for_and_in_the_list_of_the_failed() {
+    fn a_failure_is_returned_by_a_wait_for_all_and_listed() {
         let (mut sessions, ids) = sessions(2);
         sessions.end(ids[0], Err(failure()));
         sessions.end(ids[1], Ok(1));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_heard_of_is_given_again_unless_another_wait_has_named_it() {
+    fn an_undelivered_session_is_returned_again_unless_another_wait_returned_it() {
         let (mut sessions, ids) = sessions(1);
         for who in ["one", "other", "third"] {
             assert_eq!(sessions.wait(who, ids.clone(), Until::One), None);

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Approximate maximum length of each side of a signature's text: the text goes with each call and
-/// each registration. Typical ones have a tenth of that.
+/// Approximate maximum length in bytes of each side of a signature's text: the text goes with each
+/// call and each registration. Typical sides have a tenth of that.
 const SIDE_BYTES_MAX: usize = 500;
-/// Maximum length of a text, with room for what follows the last part. A longer text from another
-/// process is refused.
+/// Maximum length of a signature's text in bytes. It is above that of two sides, which are limited
+/// only approximately. A longer text from another process is refused.
 pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
 
 /// The structure of the arguments and results of a function on the wire. Two signatures are equal
@@ -64,7 +64,7 @@ mod tests {
     use gridspan_runtime::Numbers;
 
     #[test]
-    fn arguments_and_results_count_and_do_not_run_into_each_other() {
+    fn signatures_differ_if_arguments_or_results_differ() {
         let all = [
             Signature::of::<(u32,), (u64,)>(),
             Signature::of::<(u64,), (u32,)>(),

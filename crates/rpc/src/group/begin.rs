@@ -26,8 +26,8 @@ impl<S: Execute> Mapper<S> {
     /// Like [`map`](Self::map), but maps the group along a given graph that resembles it: each call
     /// goes to the server to which the heuristic has mapped the next task with the function's name.
     /// For groups whose calls depend on results, which otherwise form many small windows (Brady et
-    /// al. (2010), section 4). The graph's data is at the client or on servers, which it identifies
-    /// by their positions in the list of servers.
+    /// al. (2010), section 4). The graph's data is at the client or on servers, which the graph
+    /// identifies by their positions in the list of servers.
     pub async fn map_along<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -59,8 +59,8 @@ impl<S: Execute> Mapper<S> {
 }
 
 impl<S: Execute> CallGroup<'_, S> {
-    /// Executes the gathered calls, and fetches a result to the client. A call that fails fails
-    /// only the calls that depend on it: this is an error only if the requested result was not
+    /// Executes the gathered calls, and fetches a result to the client. A failed call fails only
+    /// the calls that depend on it: `get` returns an error only if the requested result was not
     /// made, whatever the outcome of other calls.
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {

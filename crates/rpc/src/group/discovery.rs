@@ -43,7 +43,7 @@ pub(super) struct Learned {
 /// Assumed work of a call before the first call of its function has ended, in seconds.
 const UNKNOWN_WORK_S: f64 = 1.0;
 
-/// A graph, and the number in the group of each of its data.
+/// A graph, and the group's number for each of its data.
 pub(super) struct Discovered {
     pub(super) graph: TaskGraph,
     pub(super) names: Vec<u32>,
@@ -90,7 +90,7 @@ pub(super) fn discover(
         }
         for (place, &output) in call.outputs.iter().enumerate() {
             let history = learned.and_then(|learned| learned.outputs.get(place));
-            // Without any history, assume that a result is as large as all arguments.
+            // Without any history, assume that a result is as large as all arguments together.
             let by_history = || history.and_then(|history| history.predict_s(bytes));
             let size = call.volumes.result_bytes(place, &sizes).or_else(by_history);
             let size = size.map_or(bytes, |size| size as u64);

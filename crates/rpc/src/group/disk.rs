@@ -1,5 +1,5 @@
 //! The disk space in which a server keeps data beyond its memory: one unnamed file, which the
-//! system removes when the process ends, however it ends.
+//! system removes when the process ends.
 
 use super::free_list::FreeList;
 use super::order::DataKey;
@@ -39,7 +39,7 @@ impl Default for Room {
     }
 }
 
-/// A file with all data on disk. Free parts of it take no space.
+/// A file with all data on disk. On Linux, its free parts take no space.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     /// The file, created by the first write. It has no name, so the system frees it with the

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_cannot_be_executed_fail_with_what_depends_on_them_and_no_others() {
+    fn only_calls_that_cannot_be_executed_and_their_dependents_fail() {
         let calls = vec![
             call("good", &[0], &[10]),
             call("bad", &[0], &[11, 12]),

@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_given_back_is_taken_again_and_the_end_comes_back() {
+    fn freed_space_is_reused_and_a_free_end_shortens_the_file() {
         let mut extents = FreeList::default();
         let [first, second, third] = [10, 20, 30].map(|bytes| extents.take(bytes));
         assert_eq!([first, second, third, extents.end()], [0, 10, 30, 60]);
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_taken_twice_and_in_the_end_all_is_free(
+        fn no_byte_is_taken_twice_and_all_are_free_in_the_end(
             steps in prop::collection::vec((0_u64..50, any::<prop::sample::Index>(), any::<bool>()), 1..80)
         ) {
             let (mut extents, mut taken) = (FreeList::default(), Vec::<(u64, u64)>::new());

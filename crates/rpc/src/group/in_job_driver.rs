@@ -1,5 +1,5 @@
 //! Executes a window on the servers of a job: carries out the commands of the [`Dispatcher`] by
-//! messages to actors, and passes their answers to it as events.
+//! messages to actors, and passes their answers to the dispatcher as events.
 
 use super::order::{DataPacket, Done, Fault, GroupMessage, Held, Piece, Route, TaskOrder, pieces};
 use super::routes::Routes;
@@ -36,9 +36,9 @@ struct Driver<'w, 'a, 'b, C: Catalogue> {
     dispatcher: Dispatcher<'w>,
     routes: Routes,
     going: FuturesUnordered<Going<'w>>,
-    /// Number of servers that had left at the last check, and the server that had the data of each
-    /// then.
+    /// Number of servers that had left at the last check.
     departures: usize,
+    /// The server that had the data of each server at the last check; `None` if it was lost.
     heirs: Vec<Option<u32>>,
 }
 
@@ -97,7 +97,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         self.window.rescue() != StragglerPolicy::None
     }
 
-    /// The job's time in seconds if the policy needs it, else 0.
+    /// The job's time in seconds if the policy needs it, otherwise 0.
     async fn now_s(&self) -> f64 {
         if self.is_looking() { self.services.now_s().await } else { 0.0 }
     }

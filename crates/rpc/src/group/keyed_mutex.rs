@@ -17,7 +17,7 @@ impl<K> Default for KeyedMutex<K> {
     }
 }
 
-/// Holds a key until it is dropped.
+/// Holds a key until this guard is dropped.
 #[derive(Debug)]
 pub(super) struct KeyedGuard<'a, K: Ord + Copy> {
     locks: &'a KeyedMutex<K>,
@@ -47,7 +47,7 @@ impl<K: Ord + Copy> KeyedMutex<K> {
 
 impl<K: Ord + Copy> Drop for KeyedGuard<'_, K> {
     fn drop(&mut self) {
-        // Wake all of them, because some of the futures may have been dropped.
+        // Wake all waiting futures, because some may have been dropped.
         let waiting = self.locks.taken.borrow_mut().remove(&self.key);
         waiting.into_iter().flatten().for_each(Waker::wake);
     }

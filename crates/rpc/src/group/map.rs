@@ -71,8 +71,8 @@ impl<C: Catalogue> Mapper<Services<C>> {
 const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
 
 impl<S: ServerPool> Mapper<S> {
-    /// A mapper to any servers. It uses measured links; for others it assumes [`Link::lan`] inside
-    /// sites and [`Link::wan`] between them.
+    /// A mapper to any servers. It uses measured links; for links without a measurement it assumes
+    /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, paces) = (RefCell::default(), RefCell::default());
         Self { services, learned, paces, beliefs: BELIEFS, rescue: StragglerPolicy::None }
@@ -119,7 +119,7 @@ pub(super) struct Draft {
     pub(super) values: BTreeMap<u32, EncodedBlock>,
     pub(super) tokens: BTreeMap<u32, Arc<(u32, u32)>>,
     count: u32,
-    /// Number of results that were fetched since the last search for dropped handles.
+    /// Number of runs without calls since such a run last searched for dropped handles.
     pub(super) unfreed: usize,
     /// Servers that may have data or orders of the group.
     pub(super) touched: BTreeSet<u32>,
@@ -190,7 +190,7 @@ impl<S: ServerPool> CallGroup<'_, S> {
     }
 
     /// Makes a value of the client available as an argument of calls. It is sent to the servers
-    /// that need it, once to each site.
+    /// that need it; if the mapping relays, once to each site.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
         let block = EncodedBlock::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;
@@ -211,7 +211,7 @@ impl<S: ServerPool> CallGroup<'_, S> {
         arguments: impl Arguments<I>,
     ) -> O::Lazies {
         let tokens = arguments.into_tokens();
-        // `u32::MAX` is a version that this group does not have: no server holds it, so the window
+        // `u32::MAX` is a version that this group does not have: no server holds it, so the call
         // fails.
         let own = |&(group, data): &(u32, u32)| if group == self.number { data } else { u32::MAX };
         let inputs: Vec<u32> = tokens.iter().map(own).collect();

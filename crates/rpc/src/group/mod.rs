@@ -12,21 +12,21 @@
 //! | `platforms`, `observed_speed` | servers and links as the mapping sees them |
 //! | `in_job_driver` | executes a window on the servers of a job by the commands of the [dispatcher](gridspan_workflow::execution) |
 //! | `routes`, `trees` | the routes of data to several servers |
-//! | `keyed_mutex` | lets one window run at a time |
+//! | `keyed_mutex` | excludes concurrent windows, and concurrent fetches of the same data |
 //! | `order`, `store` | orders, and a server's record of them; `object_store`, `disk`, `free_list`: its data |
 //! | `ranges` | sets of data by number |
 //!
 //! **Discovery** takes one pass. A call inside a group returns at once, with results that are names
-//! of data; passing them to further calls creates dependencies. Code between calls runs once, as it
-//! stands. If the code needs a result, it awaits it with [`CallGroup::get`], which ends a window of
-//! calls: the window is mapped and executed, and the next begins.
+//! of data; passing them to further calls creates dependencies. Code between calls runs once. If
+//! the code needs a result, it awaits it with [`CallGroup::get`], which ends a window of calls: the
+//! window is mapped and executed, and the next begins.
 //!
-//! **Execution.** Every server gets all its orders at once. It executes an order when its data has
-//! arrived, the one with the lowest place in the mapping first, keeps the results, and sends them
-//! to the servers that the mapping names: once to each other site, where they are passed on, or
-//! over a planned tree if the data is large. Data travels in segments, so that a server passes it
-//! on before all of it has arrived. Data beyond a server's memory goes to its disk. The client gets
-//! only the data that it asks for.
+//! **Execution.** Every server gets all its orders at once. Of the orders whose data has arrived,
+//! it executes the one with the lowest place in the mapping first. It keeps the results, and sends
+//! them to the servers that need them. If the mapping relays, they go once to each other site,
+//! where they are passed on, or over a planned tree if they are large. Data travels in segments, so
+//! that a server passes it on before all of it has arrived. Data beyond a server's memory goes to
+//! its disk. The client gets only the data that it asks for.
 //!
 //! **Failure.** A function that fails is not tried again: its failure is sent on in place of its
 //! results, so that all dependent calls end with the same reason. A server that leaves hands its

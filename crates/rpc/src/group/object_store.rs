@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Location of data.
 #[derive(Debug, Serialize, Deserialize)]
 enum Kept {
-    /// In memory, with the time of its last use.
+    /// In memory, with the value of `uses` at its last use.
     Here(EncodedBlock, u64),
     /// On disk, with its size.
     There(u64),
@@ -138,7 +138,7 @@ impl ObjectStore {
         }
     }
 
-    /// Returns data, or the reason why it will never exist.
+    /// Returns data, or the reason why it is not available.
     pub(crate) fn get(&mut self, key: DataKey) -> Held {
         match self.kept.get_mut(&key) {
             None => Err("the data was freed".to_owned()),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_long_goes_to_disk_and_comes_back_the_same() {
+    fn the_least_recently_used_data_goes_to_disk_and_is_read_back_unchanged() {
         let (mut objects, folder) = objects(&Room { memory_bytes: 250, ..Room::default() });
         for data in 0..2 {
             objects.put(key(data), Ok(block(data as u8, 100)));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn data_on_disk_is_read_by_the_segment() {
+    fn data_on_disk_is_read_segment_by_segment() {
         let (mut objects, _folder) = objects(&Room { memory_bytes: 0, ..Room::default() });
         let bytes = DATA_SEGMENT_BYTES + 5;
         objects.put(key(0), Ok(block(7, bytes)));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_anywhere_fails_and_says_what_to_do() {
+    fn data_beyond_memory_and_disk_fails_with_advice() {
         let small = Room { memory_bytes: 10, disk_bytes: 100, ..Room::default() };
         let (mut full, folder) = objects(&small);
         full.put(key(0), Ok(block(0, 60)));
@@ -304,7 +304,7 @@ mod tests {
         );
         full.remove(key(0));
         full.put(key(2), Ok(block(2, 60)));
-        assert!(full.get(key(2)).is_ok(), "what was removed makes room");
+        assert!(full.get(key(2)).is_ok(), "removed data makes room");
 
         let mut nowhere = ObjectStore::default();
         nowhere.furnish(Room { folder: Some(folder.path().join("gone")), ..small });
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_is_given_by_the_piece_and_forgotten_as_it_goes() {
+    fn data_is_handed_over_in_pieces_and_freed_with_its_last_piece() {
         let (mut objects, _folder) = objects(&Room { memory_bytes: 0, ..Room::default() });
         for data in 0..3 {
             objects.put(key(data), Ok(block(data as u8, 2 * DATA_SEGMENT_BYTES + 1)));
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_claims_more_segments_than_there_may_be_fails() {
+    fn data_with_too_many_segments_fails() {
         let mut objects = ObjectStore::default();
         let piece =
             Piece { count: u32::MAX, ..pieces(key(0), 0, &Ok(block(1, 1))).next().unwrap() };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_attempts_the_first_that_is_complete_counts() {
+    fn the_first_complete_attempt_counts() {
         let (mut objects, _folder) = objects(&Room::default());
         let [one, other] = [1, 2].map(|value| {
             let held = Ok(block(value, DATA_SEGMENT_BYTES + 1));

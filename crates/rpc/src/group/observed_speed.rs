@@ -1,6 +1,7 @@
 //! Observed speeds of servers.
 
-/// Total time of a server's tasks, and their total predicted time; older tasks have less weight.
+/// Total time of a server's tasks, and their total predicted time, in seconds. Older tasks have
+/// less weight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedSpeed {
     took_s: f64,
@@ -33,7 +34,7 @@ mod tests {
         let mut observed_speed = ObservedSpeed::default();
         assert!(
             (observed_speed.factor() - 1.0).abs() < 1e-12,
-            "as it says, until something is seen"
+            "the declared speed counts until a task is observed"
         );
 
         (0..5).for_each(|_| observed_speed.observe(2.0, 1.0));

@@ -6,12 +6,12 @@ use crate::calls::Signature;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
-/// One version of one argument of one group.
+/// Identifies data of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DataKey {
     /// The group.
     pub group: u32,
-    /// The version.
+    /// Number of the data in the group. Each version of a value has one.
     pub data: u32,
 }
 
@@ -70,7 +70,7 @@ pub struct Route {
 }
 
 /// A server in a tree that is encoded as a flat list: each server stands before those below it, so
-/// a reader needs no recursion, however deep the tree.
+/// that a reader needs no recursion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The server.
@@ -172,7 +172,7 @@ pub enum GroupMessage {
     Free {
         /// The group.
         group: u32,
-        /// The versions.
+        /// Numbers of the data in the group.
         data: Ranges,
     },
     /// Answered once all data that another server has handed over has arrived.

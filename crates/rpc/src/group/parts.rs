@@ -23,7 +23,7 @@ pub trait Parts: Serialize + DeserializeOwned + 'static {
 
 /// Arguments of a call of a function of `I`: a tuple of [`Lazy`]s or references to them.
 pub trait Arguments<I> {
-    /// The named versions, each as its group and its number.
+    /// The named data, each as its group and its number.
     fn into_tokens(self) -> Vec<(u32, u32)>;
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_one_after_the_other_are_the_tuple() {
+    fn the_encodings_of_the_parts_form_that_of_the_tuple() {
         let tuple = (vec![1_u64, 300], "text".to_owned(), -7_i32);
 
         let parts = tuple.encode().unwrap();

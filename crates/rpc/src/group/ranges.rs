@@ -1,4 +1,4 @@
-//! Sets of consecutive numbers, stored as ranges.
+//! Sets of numbers, stored as ranges.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::ops::Range;
 /// length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ranges {
-    /// The end of each range, by its first number. They neither overlap nor touch.
+    /// The end of each range, by its first number. The ranges neither overlap nor touch.
     ends: BTreeMap<u32, u32>,
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn what_is_next_to_each_other_is_one_range() {
+    fn adjacent_numbers_form_one_range() {
         let ranges: Ranges = [7, 3, 5, 4, 1].into_iter().collect();
 
         assert_eq!(ranges.ranges().collect::<Vec<_>>(), [1..2, 3..6, 7..8]);
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_hold_what_a_plain_set_holds(inserted in prop::collection::vec((0_u32..60, 0_u32..9), 0..40)) {
+        fn ranges_hold_the_same_numbers_as_a_set(inserted in prop::collection::vec((0_u32..60, 0_u32..9), 0..40)) {
             let (mut ranges, mut plain) = (Ranges::default(), BTreeSet::new());
             for (first, length) in inserted {
                 ranges.insert(first..first + length);

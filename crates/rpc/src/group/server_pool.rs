@@ -67,13 +67,14 @@ pub trait ServerPool {
 pub struct Encoded(pub(super) EncodedBlock);
 
 impl Encoded {
-    /// Encodes a value; fails if it cannot be sent. `what` names the value in the error.
+    /// Encodes a value; fails if it is too large or cannot be encoded. `what` names the value in
+    /// the error.
     pub fn encode<T: Serialize>(what: &str, value: &T) -> Result<Self, RpcError> {
         let block = EncodedBlock::encode(what, value, DATA_SEGMENT_BYTES);
         block.map(Self).map_err(|reason| RpcError::RpcRefused { reason })
     }
 
-    /// An encoded value from received bytes; fails if there are too many.
+    /// An encoded value from received bytes; fails if there are more than 1 GiB.
     pub fn new(bytes: Vec<u8>) -> Result<Self, RpcError> {
         let block = EncodedBlock::cut("the data", bytes, DATA_SEGMENT_BYTES);
         block.map(Self).map_err(|reason| RpcError::SessionFailed { reason })

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Store {
     objects: ObjectStore,
     orders: TaskQueue<DataKey, TaskOrder>,
-    /// All groups below have ended, and so have those in `ended`.
+    /// All groups below this number have ended.
     floor: u32,
+    /// The groups from `floor` on that have ended.
     ended: BTreeSet<u32>,
     /// Freed data of groups that have not ended.
     freed: BTreeMap<u32, Ranges>,
@@ -58,7 +59,7 @@ impl Store {
         self.orders.take_all(|order| is_over(order.group))
     }
 
-    /// Adds a piece of data.
+    /// Adds a piece of data, if it may still be needed.
     pub(crate) fn arrive(&mut self, piece: Piece) {
         let key = piece.key;
         if self.is_wanted(key) && self.objects.arrive(piece) {
@@ -66,7 +67,7 @@ impl Store {
         }
     }
 
-    /// Adds complete data. Data that is present already stays.
+    /// Adds complete data, if it may still be needed. Data that is present already stays.
     pub(crate) fn put(&mut self, key: DataKey, held: Held) {
         if self.is_wanted(key) {
             self.objects.put(key, held);

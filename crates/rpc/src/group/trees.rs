@@ -1,10 +1,10 @@
-//! Trees for large data that several servers need, planned for the links between them like those of
-//! broadcasts.
+//! Trees for large data that several servers need. They are planned like those of broadcasts, for
+//! the links between the servers.
 //!
 //! The links of the platform become a network of [`gridspan_bcast`], whose planner searches for
-//! trees that cross each shared link as rarely as pays. A tree is used if, in a simulation with the
-//! segments in which data travels, it ends clearly before one copy to each site with a relay
-//! inside. Servers pass data on segment by segment.
+//! trees that cross each shared link only as often as that saves time. A tree is used if, in a
+//! simulation with the segments in which data travels, it ends at least 5 % earlier than one copy
+//! to each site with a relay inside. Servers pass data on segment by segment.
 
 use super::order::{Hop, Route};
 use crate::block::DATA_SEGMENT_BYTES;
@@ -16,8 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Number of trees that the planner may evaluate: enough for some dozens of servers, in
 /// milliseconds.
 const EVALUATIONS: u64 = 2_000;
-/// Number of trees that are planned for one window. Further large data takes the routes without a
-/// plan.
+/// Number of plans for one window. Further large data takes the routes without a plan.
 const PLANS_MAX: usize = 64;
 /// Fraction of the time without a plan within which a tree must end.
 const CLEARLY_EARLIER: f64 = 0.95;
@@ -33,9 +32,10 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// Plans the routes of data from its holder to servers that pass data on. `otherwise` are the
-    /// routes without a plan, to servers that are all reached directly; `None` if those are as
-    /// good.
+    /// Plans the routes of data of `bytes` bytes from its holder to servers. `otherwise` are the
+    /// routes without a plan; all their servers must send data to other servers. `None` if data
+    /// takes these: if it is small, for one server, or beyond `PLANS_MAX`, or if no tree is clearly
+    /// faster.
     pub(super) fn plan(
         &mut self,
         platform: &Platform,
@@ -188,7 +188,7 @@ mod tests {
     const BYTES: u64 = 100_000_000;
 
     #[test]
-    fn over_the_clients_slow_link_large_data_goes_once() {
+    fn large_data_crosses_the_clients_slow_link_once() {
         let platform = platform(100);
 
         let planned = Trees::default().plan(&platform, Endpoint::Client, BYTES, &relays()).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_or_cannot_be_better_goes_as_before() {
+    fn small_data_and_data_that_no_tree_speeds_up_get_no_plan() {
         let mut trees = Trees::default();
         let small = trees.plan(&platform(100), Endpoint::Client, 1_000, &relays());
         assert_eq!(small, None);

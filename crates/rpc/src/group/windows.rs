@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Number of times that a window looks for data on unlisted servers, with a pause after each: an
 /// hour at 50 ms. Such servers register after their current call, and few calls are that long.
 const LOOKS_MAX: u32 = 72_000;
-/// The error after that.
+/// The error after the last look.
 const UNSEEN: &str = "servers that have data of the group are not listed, and have not been for a long time; wait until their calls have ended, or lose them with `Services::lose`";
 
 /// Number of handles that are searched per fetched result.
@@ -200,7 +200,7 @@ impl<S: Execute> CallGroup<'_, S> {
 }
 
 impl<S: ServerPool> CallGroup<'_, S> {
-    /// Records the failure of data that no server has.
+    /// Records the failure of data, unless a server is known to have it.
     pub(super) fn fail(&self, data: &[u32], error: &RpcError) {
         let mut draft = self.draft.borrow_mut();
         for &data in data {
@@ -239,7 +239,7 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
         &self.group.mapper.services
     }
 
-    /// The calls and their data. Data that no task makes has its number as its name.
+    /// The calls and their data. The name of data is its number in the group.
     pub fn graph(&self) -> &TaskGraph {
         &self.graph
     }

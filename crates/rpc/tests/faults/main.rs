@@ -7,7 +7,7 @@ mod world;
 const SEEDS: u64 = 40;
 
 #[test]
-fn groups_and_calls_are_right_or_reported_and_leave_nothing_behind() {
+fn groups_and_calls_end_with_right_results_or_errors_and_leave_no_data() {
     let (mut lost, mut restarted, mut stuck) = (0, 0, 0);
     for seed in 0..SEEDS {
         let (report, counts) = world::run(seed);

@@ -1,6 +1,6 @@
 //! Random groups and calls while servers leave and are lost, clients and groups are dropped, and
-//! the network is at its worst. Each ends with correct results or a reported failure, and leaves
-//! nothing behind.
+//! the network has faults. Each group and call ends with correct results or a reported failure, and
+//! leaves no data or load on servers.
 
 use gridspan_rpc::calls::{
     Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
@@ -152,7 +152,7 @@ pub(crate) struct Counts {
 }
 
 /// Restarts the registry while a server is in a long call: the other servers are listed in time,
-/// and this one in the end.
+/// and this one after its call.
 async fn restart_beside_one_that_is_stuck(
     grid: &Grid,
     services: &Services<Vectors>,
@@ -176,7 +176,8 @@ async fn restart_beside_one_that_is_stuck(
     rpc.finalize().await
 }
 
-/// Runs a future together with a disturbance, until the future has ended or its time is up.
+/// Runs a future together with a disturbance, until the disturbance is over and the future has
+/// ended or its time is up. Returns the outcome, if the future has ended, and whether it may fail.
 async fn disturbed(
     (grid, services): (&Grid, &Services<Vectors>),
     (disturbance, pause, limit): (Disturbance, Duration, Option<Duration>),
@@ -187,8 +188,7 @@ async fn disturbed(
     let mut disturbing = pin!(async {
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
-        // A server that communicates with the client only has no heir, nor has one without another
-        // direct server.
+        // A server has an heir only if the server and another one send data to other servers.
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
         let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
@@ -243,7 +243,7 @@ async fn disturbed(
     (outcome.flatten(), may_fail.get())
 }
 
-/// Counts an outcome, which may be a failure only if a server was lost.
+/// Counts an outcome, which may be a failure only if a server was lost or left without an heir.
 fn count(
     counts: &mut Counts,
     disturbance: Disturbance,

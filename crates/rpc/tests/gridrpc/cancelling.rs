@@ -15,7 +15,7 @@ fn a_session_that_is_cancelled_has_failed() {
 }
 
 #[test]
-fn a_session_that_has_ended_keeps_its_results() {
+fn cancelling_an_ended_session_keeps_its_results() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         rpc.wait_and(&[session.id()]).await?;
@@ -26,7 +26,7 @@ fn a_session_that_has_ended_keeps_its_results() {
 }
 
 #[test]
-fn cancelling_a_session_that_is_none_is_code_7() {
+fn cancelling_an_unknown_session_is_code_7() {
     client(async |rpc| {
         assert_eq!(code(rpc.cancel(SessionId(999)).await), 7);
         Ok(())
@@ -43,7 +43,7 @@ fn cancelling_needs_an_initialised_client() {
 }
 
 #[test]
-fn what_waits_at_a_server_is_not_executed_once_it_is_cancelled() {
+fn cancelled_calls_in_a_servers_queue_are_not_executed() {
     let report = simulated(async |grid| {
         let mut rpc = GridRpc::new(&servers(&grid).await?);
         rpc.initialize(&Config::default())?;
@@ -61,13 +61,13 @@ fn what_waits_at_a_server_is_not_executed_once_it_is_cancelled() {
 }
 
 #[test]
-fn a_call_in_text_that_is_given_up_ends_when_no_server_has_anything_to_do_with_it() {
+fn a_text_call_that_is_given_up_ends_once_no_server_holds_it() {
     let report = simulated(async |grid| {
         let mut rpc = GridRpc::new(&servers(&grid).await?);
         rpc.initialize(&Config::default())?;
         let after = async |ms| drop(grid.sleep(Duration::from_millis(ms)).await);
         let begin = grid.now().await.unwrap();
-        // The server that is twice as fast executes it when it is given up.
+        // When the call is given up, the server of speed 2 is executing it.
         let given_up = rpc.call_text_until("sleep", "4000", after(100)).await;
         assert_eq!(code(given_up), 10);
         let ended_s = grid.now().await.unwrap().since(begin).as_secs_f64();

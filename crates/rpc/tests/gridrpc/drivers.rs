@@ -38,7 +38,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_fresh_call_over_a_wide_area_takes_one_round_trip() {
+fn a_call_over_a_wide_area_takes_one_round_trip() {
     let main = async |grid: Grid| {
         let services: Services<Sums> = Services::on_all_pes(&grid).await?;
         let mut rpc = GridRpc::new(&services);

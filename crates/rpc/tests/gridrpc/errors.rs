@@ -30,14 +30,14 @@ fn every_code_has_the_name_that_the_standard_gives_it() {
 }
 
 #[test]
-fn a_code_that_the_standard_does_not_know_has_the_text_for_that() {
+fn a_code_outside_the_standard_has_the_text_for_unknown_codes() {
     for code in [-1, 17, i32::MAX] {
         assert_eq!(error_string(code), "GRPC_UNKNOWN_ERROR_CODE");
     }
 }
 
 #[test]
-fn an_error_says_what_to_do() {
+fn the_error_for_a_missing_function_says_what_to_do() {
     let error = RpcError::FunctionNotFound { function: "f".to_owned() };
     assert!(error.to_string().contains("add it to the catalogue"));
 }
@@ -53,7 +53,7 @@ fn a_session_that_succeeded_has_no_error() {
 }
 
 #[test]
-fn a_session_that_failed_has_its_error_and_one_that_runs_is_code_11() {
+fn a_failed_session_has_its_error_and_a_running_one_is_code_11() {
     client(async |rpc| {
         let runs = rpc.call_async(&rpc.handle_on(&SLEEP, "slow").await?, &1000).await?;
         let fails = rpc.call_async(&rpc.handle_on(&FAIL, "fast").await?, &()).await?;
@@ -65,7 +65,7 @@ fn a_session_that_failed_has_its_error_and_one_that_runs_is_code_11() {
 }
 
 #[test]
-fn the_error_of_a_session_that_is_none_is_code_7() {
+fn the_error_of_an_unknown_session_is_code_7() {
     client(async |rpc| {
         assert_eq!(code(rpc.error(SessionId(999)).await), 7);
         Ok(())
@@ -73,7 +73,7 @@ fn the_error_of_a_session_that_is_none_is_code_7() {
 }
 
 #[test]
-fn failed_sessions_are_given_one_by_one() {
+fn failed_sessions_are_returned_one_by_one() {
     client(async |rpc| {
         let handle = rpc.handle_on(&FAIL, "slow").await?;
         let one = rpc.call_async(&handle, &()).await?;
@@ -87,7 +87,7 @@ fn failed_sessions_are_given_one_by_one() {
 }
 
 #[test]
-fn errors_are_asked_of_an_initialised_client() {
+fn asking_for_errors_needs_an_initialised_client() {
     stranger(async |rpc| {
         assert_eq!(code(rpc.error(SessionId(1)).await), 1);
         assert_eq!(code(rpc.failed_session().await), 1);

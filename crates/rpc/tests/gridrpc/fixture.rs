@@ -19,7 +19,7 @@ pub(crate) const FAIL: Function<(), ()> = Function::new("fail", |(), _| Err("as 
 pub(crate) const PANIC: Function<(), ()> = Function::new("panic", |(), _| panic!("as asked"));
 /// Not in the catalogue.
 pub(crate) const UNKNOWN: Function<(), ()> = Function::new("unknown", |(), _| Ok(()));
-/// Only the first server offers it.
+/// Only the server `slow` offers it.
 pub(crate) const SPECIAL: Function<(), u8> = Function::new("special", |(), _| Ok(7));
 
 fn sleep(ms: u64, work: &mut Work) -> Result<u64, String> {

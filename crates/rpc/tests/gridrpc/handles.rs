@@ -6,7 +6,7 @@ use crate::fixture::{
 use gridspan_rpc::calls::{Config, Function, GridRpc, RpcError};
 
 #[test]
-fn a_function_has_a_handle_by_its_name() {
+fn a_handle_has_the_name_of_its_function() {
     client(async |rpc| {
         let handle = rpc.handle(&ADD).await?;
         assert_eq!((handle.name(), handle.is_bound()), ("add", false));
@@ -15,7 +15,7 @@ fn a_function_has_a_handle_by_its_name() {
 }
 
 #[test]
-fn a_handle_of_a_function_that_nobody_offers_is_code_5() {
+fn a_handle_of_a_function_that_no_server_offers_is_code_5() {
     client(async |rpc| {
         assert_eq!(code(rpc.handle(&UNKNOWN).await), 5);
         Ok(())
@@ -59,7 +59,7 @@ fn a_handle_on_a_server_that_does_not_offer_the_function_is_code_5() {
 }
 
 #[test]
-fn a_handle_of_before_is_code_6() {
+fn a_handle_from_before_the_last_initialisation_is_code_6() {
     client(async |mut rpc| {
         let old = rpc.handle(&ADD).await?;
         rpc.finalize().await?;
@@ -82,7 +82,7 @@ fn a_session_tells_which_function_it_calls() {
 }
 
 #[test]
-fn a_call_gives_the_results() {
+fn a_call_returns_its_results() {
     client(async |rpc| {
         assert_eq!(rpc.call(&rpc.handle(&ADD).await?, &(-3, 5)).await?, 2);
         assert_eq!(rpc.call(&rpc.handle(&SPECIAL).await?, &()).await?, 7);
@@ -111,7 +111,7 @@ fn a_function_that_fails_is_code_10_with_its_reason() {
 }
 
 #[test]
-fn a_function_that_panics_is_code_10_and_its_server_lives() {
+fn a_function_that_panics_is_code_10_and_its_server_goes_on() {
     client(async |rpc| {
         let failed = rpc.call(&rpc.handle_on(&PANIC, "slow").await?, &()).await;
         let reason = "the function panicked: as asked".to_owned();
@@ -122,7 +122,7 @@ fn a_function_that_panics_is_code_10_and_its_server_lives() {
 }
 
 #[test]
-fn arguments_that_are_not_those_of_the_function_are_code_10() {
+fn arguments_of_another_type_are_code_10() {
     const OTHER: Function<String, i64> = Function::new("add", |_, _| Ok(0));
     client(async |rpc| {
         let failed = rpc.call(&rpc.handle(&OTHER).await?, &"no numbers at all".to_owned()).await;

@@ -33,7 +33,7 @@ fn finalising_needs_an_initialised_client() {
 }
 
 #[test]
-fn what_runs_when_the_client_is_finalised_is_given_up() {
+fn finalising_cancels_the_clients_calls() {
     let report = simulated(async |grid| {
         let mut rpc = gridspan_rpc::calls::GridRpc::new(&crate::fixture::servers(&grid).await?);
         rpc.initialize(&Config::default())?;
@@ -49,7 +49,7 @@ fn what_runs_when_the_client_is_finalised_is_given_up() {
 }
 
 #[test]
-fn a_client_that_is_dropped_leaves_its_servers_nothing_to_do() {
+fn a_dropped_or_finalised_client_leaves_no_load_on_servers() {
     simulated(async |grid| {
         let services = crate::fixture::servers(&grid).await?;
         for is_finalised in [false, true] {
@@ -81,12 +81,12 @@ fn a_configuration_is_read_from_text() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_is_code_2() {
+fn a_missing_configuration_is_code_2() {
     assert_eq!(code(Config::read(Path::new("/nowhere/client.toml"))), 2);
 }
 
 #[test]
-fn a_configuration_that_is_wrong_is_code_3() {
+fn an_invalid_configuration_is_code_3() {
     for text in
         ["timeout = ", "colour = 1", "timeout = \"soon\"", "timeout = \"0s\"", "attempts = 0"]
     {
@@ -95,7 +95,7 @@ fn a_configuration_that_is_wrong_is_code_3() {
 }
 
 #[test]
-fn a_client_cannot_begin_with_a_wrong_configuration() {
+fn a_client_cannot_be_initialised_with_an_invalid_configuration() {
     stranger(async |mut rpc| {
         let wrong = Config { attempts: 0, ..Config::default() };
         assert_eq!(code(rpc.initialize(&wrong)), 3);

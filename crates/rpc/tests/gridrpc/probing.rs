@@ -26,7 +26,7 @@ fn a_session_that_runs_is_code_11() {
 }
 
 #[test]
-fn a_session_that_is_none_is_code_7() {
+fn an_unknown_session_is_code_7() {
     client(async |rpc| {
         assert_eq!(code(rpc.probe(NOBODY).await), 7);
         Ok(())
@@ -34,7 +34,7 @@ fn a_session_that_is_none_is_code_7() {
 }
 
 #[test]
-fn of_several_the_one_that_has_ended_is_given() {
+fn probe_or_returns_the_session_that_has_ended() {
     client(async |rpc| {
         let long = rpc.call_async(&rpc.handle_on(&SLEEP, "slow").await?, &1000).await?;
         let short = rpc.call_async(&rpc.handle_on(&ADD, "fast").await?, &(1, 2)).await?;
@@ -45,7 +45,7 @@ fn of_several_the_one_that_has_ended_is_given() {
 }
 
 #[test]
-fn several_that_run_are_code_12() {
+fn probe_or_of_running_sessions_is_code_12() {
     client(async |rpc| {
         let handle = rpc.handle(&SLEEP).await?;
         let (one, other) =
@@ -57,7 +57,7 @@ fn several_that_run_are_code_12() {
 }
 
 #[test]
-fn several_with_one_that_is_none_are_code_7() {
+fn probe_or_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         rpc.wait_and(&[session.id()]).await?;

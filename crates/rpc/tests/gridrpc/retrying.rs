@@ -6,7 +6,7 @@ use gridspan_runtime::PeId;
 use std::time::Duration;
 
 #[test]
-fn what_waits_at_a_server_that_leaves_is_done_by_another() {
+fn queued_calls_of_a_server_that_leaves_go_to_another() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         let mut rpc = GridRpc::new(&services);
@@ -42,7 +42,7 @@ fn a_bound_call_is_not_made_elsewhere() {
 }
 
 #[test]
-fn without_any_server_a_handle_is_code_4() {
+fn a_call_without_any_server_is_code_4() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         let mut rpc = GridRpc::new(&services);
@@ -73,7 +73,7 @@ fn a_server_that_joins_is_called() {
 }
 
 #[test]
-fn a_server_cannot_be_where_no_pe_is_or_have_no_speed() {
+fn a_server_needs_an_existing_pe_and_a_positive_speed() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         assert_eq!(code(services.join(ServerPlan::new("far", PeId(99))).await), 13);
@@ -93,7 +93,7 @@ async fn surprise(services: &Services<Sums>) -> Result<GridRpc<Sums>, RpcError> 
 }
 
 #[test]
-fn a_server_that_does_not_answer_in_time_is_passed_over_for_the_next() {
+fn a_call_that_is_not_answered_in_time_goes_to_the_next_server() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         let _other = surprise(&services).await?;
@@ -120,7 +120,7 @@ fn a_server_that_does_not_answer_in_time_is_passed_over_for_the_next() {
 }
 
 #[test]
-fn a_call_that_comes_to_nothing_is_tried_on_a_server_that_came_meanwhile() {
+fn a_call_is_retried_on_a_server_that_joined_meanwhile() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         services.leave("slow").await?;
@@ -136,7 +136,7 @@ fn a_call_that_comes_to_nothing_is_tried_on_a_server_that_came_meanwhile() {
 }
 
 #[test]
-fn when_no_server_answers_in_time_it_is_code_9() {
+fn a_call_that_no_server_answers_in_time_is_code_9() {
     simulated(async |grid| {
         let mut rpc = GridRpc::new(&servers(&grid).await?);
         rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 3 })?;

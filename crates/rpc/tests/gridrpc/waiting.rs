@@ -6,7 +6,7 @@ use gridspan_rpc::calls::{Config, GridRpc, SessionId};
 const NOBODY: SessionId = SessionId(999);
 
 #[test]
-fn waiting_gives_the_results() {
+fn waiting_returns_the_results() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         assert_eq!(rpc.wait(&session).await?, 3);
@@ -34,7 +34,7 @@ fn waiting_for_a_session_that_fails_is_code_10() {
 }
 
 #[test]
-fn no_wait_goes_without_an_initialised_client() {
+fn waiting_needs_an_initialised_client() {
     stranger(async |rpc| {
         assert_eq!(code(rpc.wait_and(&[NOBODY]).await), 1);
         assert_eq!(code(rpc.wait_or(&[NOBODY]).await), 1);
@@ -59,7 +59,7 @@ fn a_session_of_another_client_is_code_7() {
 }
 
 #[test]
-fn waiting_for_all_of_some_takes_as_long_as_the_last() {
+fn wait_and_takes_as_long_as_the_last_session() {
     simulated(async |grid| {
         let mut rpc = GridRpc::new(&servers(&grid).await?);
         rpc.initialize(&Config::default())?;
@@ -77,7 +77,7 @@ fn waiting_for_all_of_some_takes_as_long_as_the_last() {
 }
 
 #[test]
-fn waiting_for_all_of_some_with_one_that_is_none_is_code_7() {
+fn wait_and_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         assert_eq!(code(rpc.wait_and(&[session.id(), NOBODY]).await), 7);
@@ -86,7 +86,7 @@ fn waiting_for_all_of_some_with_one_that_is_none_is_code_7() {
 }
 
 #[test]
-fn waiting_for_all_of_some_of_which_one_fails_is_code_10() {
+fn wait_and_with_a_failed_session_is_code_10() {
     client(async |rpc| {
         let good = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         let bad = rpc.call_async(&rpc.handle(&FAIL).await?, &()).await?;
@@ -97,7 +97,7 @@ fn waiting_for_all_of_some_of_which_one_fails_is_code_10() {
 }
 
 #[test]
-fn waiting_for_one_of_some_gives_the_first_that_ends() {
+fn wait_or_returns_the_first_session_that_ends() {
     client(async |rpc| {
         let long = rpc.call_async(&rpc.handle_on(&SLEEP, "slow").await?, &3000).await?;
         let short = rpc.call_async(&rpc.handle_on(&SLEEP, "fast").await?, &2000).await?;
@@ -108,7 +108,7 @@ fn waiting_for_one_of_some_gives_the_first_that_ends() {
 }
 
 #[test]
-fn waiting_for_one_of_some_with_one_that_is_none_is_code_7() {
+fn wait_or_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         assert_eq!(code(rpc.wait_or(&[session.id(), NOBODY]).await), 7);
@@ -117,7 +117,7 @@ fn waiting_for_one_of_some_with_one_that_is_none_is_code_7() {
 }
 
 #[test]
-fn waiting_for_one_of_none_is_code_12_and_for_all_of_none_succeeds() {
+fn waiting_for_one_of_no_sessions_is_code_12_and_for_all_succeeds() {
     client(async |rpc| {
         assert_eq!(code(rpc.wait_or(&[]).await), 12);
         assert_eq!(code(rpc.wait_and(&[]).await), 0);
@@ -128,7 +128,7 @@ fn waiting_for_one_of_none_is_code_12_and_for_all_of_none_succeeds() {
 }
 
 #[test]
-fn waiting_for_all_waits_for_all_that_were_begun() {
+fn wait_all_waits_for_all_sessions() {
     client(async |rpc| {
         let handle = rpc.handle(&SLEEP).await?;
         let mut sessions = Vec::new();
@@ -144,7 +144,7 @@ fn waiting_for_all_waits_for_all_that_were_begun() {
 }
 
 #[test]
-fn waiting_for_any_gives_each_session_once_as_it_ends() {
+fn wait_any_returns_each_session_once_as_it_ends() {
     client(async |rpc| {
         let handle = rpc.handle_on(&SLEEP, "slow").await?;
         let first = rpc.call_async(&handle, &10).await?;

@@ -46,6 +46,7 @@ pub enum Placement {
     /// Deals members to the PEs in turn, one at a time. Scatters sets without a shape.
     RoundRobin,
     /// Gives each site a run of members in proportion to its PEs; round robin within the site.
+    /// Scatters sets without a shape.
     BySite,
     /// Spreads members evenly by a hash of the index.
     Scatter,
@@ -81,12 +82,12 @@ pub enum Placement {
 pub enum CreateAt {
     /// The member's home, which follows from the [`Placement`] of its collection.
     Home,
-    /// The PE from which the first message to the member that reaches its home was sent.
+    /// The PE that sent the message that reached the member's home first.
     Sender,
 }
 
-/// A placement map that a job defines: from index and layout to the PE where the member first
-/// lives. The result is taken modulo the number of PEs.
+/// A placement map that a job defines: from index and layout to the member's home. The result is
+/// taken modulo the number of PEs.
 pub type PlacementMap = fn(Key, &Layout) -> PeId;
 
 /// The rule behind a [`Placement`], with names resolved.
@@ -102,8 +103,8 @@ pub(crate) enum Map {
     PerPe,
     /// One member per node; its index is the number of the node.
     PerNode,
-    /// Where the members of another collection are. Their rule gives the homes, so that this one is
-    /// only a name for it; see `pe/partners`.
+    /// The members live where those of this base collection live. The rule of the base gives the
+    /// homes; see `pe/partners`.
     Bound(CollectionId),
 }
 
@@ -154,7 +155,7 @@ impl CollectionInfo {
                 None => scatter(key, pes),
             },
             (Map::PerPe, _) => match u32::try_from(key.0).map(PeId) {
-                // A guest has its own members.
+                // PEs of guests have members, too.
                 Ok(pe) if layout.knows(pe) => pe,
                 _ => PeId((key.0 % u128::from(pes)) as u32),
             },
@@ -224,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn by_site_gives_each_site_a_run_and_deals_inside() {
+    fn by_site_gives_each_site_a_run_and_deals_it_to_its_pes() {
         let layout = Layout::new(vec![("a".into(), vec![1, 1]), ("b".into(), vec![2])]);
         assert_eq!(homes(Map::BySite, 8, &layout), [0, 1, 0, 1, 2, 3, 2, 3]);
     }
 
     #[test]
-    fn scattering_is_even() {
+    fn scatter_gives_each_pe_about_as_many_members() {
         let layout = Layout::single(4);
         let homes = homes(Map::Scatter, 4000, &layout);
         for pe in 0..4 {

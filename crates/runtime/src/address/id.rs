@@ -10,7 +10,7 @@ pub const MAIN_PE: PeId = PeId(0);
 /// The address of the coordinator, on whichever node it runs. No PE has this number.
 pub const COORDINATOR: PeId = PeId(u32::MAX);
 
-/// A collection, unique within the job.
+/// Number of a collection, unique within the job.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -23,14 +23,14 @@ impl CollectionId {
     pub(crate) const SYSTEM: Self = Self(u32::MAX);
 }
 
-/// A member of a collection, whatever its type.
+/// Identifies a member of any collection of the job.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct ActorId {
     /// The collection that the actor belongs to.
     pub collection: CollectionId,
-    /// Its index in the collection.
+    /// The actor's index in the collection, packed.
     pub key: Key,
 }
 
@@ -55,7 +55,8 @@ impl ActorId {
     }
 }
 
-/// A section, unique within the job, by the first collection of its members.
+/// Identifies a section, unique within the job. `collection` is the first collection with members
+/// in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct SectionId {
     pub(crate) collection: CollectionId,
@@ -91,8 +92,7 @@ pub(crate) enum Sender {
     Actor(Slot),
 }
 
-/// Handle of a message that is sent later, with which it can be
-/// [cancelled](crate::Context::cancel).
+/// Identifies a message that is sent later, to [cancel](crate::Context::cancel) it.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};

@@ -41,8 +41,8 @@ impl fmt::Debug for Key {
 
 /// Names a member within its collection.
 ///
-/// [`Ix1`] to [`Ix6`] serve grids. Any other type that packs into 128 bits can be an index too,
-/// for example a pair of cells.
+/// [`Ix1`] to [`Ix6`] are indices of grids. Any other type that packs into 128 bits can be an index
+/// too, for example a pair of cells.
 ///
 /// ```
 /// use gridspan::{ActorIndex, Key};
@@ -105,7 +105,8 @@ const fn coordinate_bits(dimensions: usize) -> usize {
     if dimensions <= 4 { 32 } else { 16 }
 }
 
-/// The extent of a box of indices, row-major, last coordinate fastest.
+/// The extents of a box of indices. The indices are in row-major order: the last coordinate varies
+/// fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ShapeOnWire", into = "ShapeOnWire")]
 pub struct Shape {
@@ -113,8 +114,8 @@ pub struct Shape {
     extents: [u32; AXES_MAX],
 }
 
-/// Number of dimensions, and extents. Those of five and six dimensions fit into 16 bits and are
-/// packed two to a number.
+/// Number of dimensions, and extents. Extents of boxes of five and six dimensions fit into 16 bits,
+/// and each number holds two of them.
 type ShapeOnWire = (u8, [u32; 4]);
 
 impl From<Shape> for ShapeOnWire {
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_follows_the_order_of_listing_in_every_dimension() {
+    fn rank_is_the_position_in_the_list_of_indices() {
         let shape = Ix4::grid(2, 3, 4, 5).shape().unwrap();
         for (rank, index) in Ix4::grid(2, 3, 4, 5).into_indices().enumerate() {
             assert_eq!(shape.rank(index.key()), Some(rank as u64));
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "at most 32768")]
-    fn a_box_has_no_more_indices_than_there_are_coordinates() {
+    fn an_extent_above_32768_is_refused_in_five_dimensions() {
         let _ = Ix5::grid(1, 1, 1, 1, 40_000);
     }
 
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_coordinates_survive_packing() {
+    fn negative_coordinates_are_unchanged_after_packing() {
         let index = Ix3(-1, i32::MIN, 7);
         assert_eq!(Ix3::from_key(index.key()), index);
     }

@@ -1,4 +1,4 @@
-//! Names of actors, collections and slots on a PE, and the initial placement of members.
+//! Identifiers of actors, collections and slots on a PE, and the initial placement of members.
 
 pub(crate) mod collection;
 pub(crate) mod id;

@@ -5,10 +5,10 @@
 //! coordinator request a survey of the places; once they are known, it creates the advisor.
 //!
 //! **Steady state.** Nodes report their observations of each tree broadcast that is large enough to
-//! show the capacity of links. From these reports, the survey's link estimates and the sizes so
-//! far, the advisor makes plans, in a planning job that the driver runs off the PE. A plan goes to
-//! all relays, and is used once all have confirmed it, so that no relay meets a plan that it does
-//! not know. Relays forget a replaced plan when the next new plan arrives.
+//! show the capacity of links. From these reports, the survey's link estimates and the sizes of
+//! earlier broadcasts, the advisor makes plans, in a planning job that the driver runs off the PE.
+//! A plan goes to all relays, and is used once all have confirmed it, so that no relay meets a plan
+//! that it does not know. Relays forget a replaced plan when the next new plan arrives.
 //!
 //! **Other senders.** When a PE of another node requests the number of a broadcast, it states the
 //! plan and the size of the broadcast. The advisor plans for that node in the same way, and sends
@@ -46,21 +46,23 @@ const INITIATION: Duration = Duration::from_micros(20);
 /// [`THOUGHTS_AT_ONCE`] jobs start at once, because the first broadcasts teach the most.
 const PACE: Duration = Duration::from_millis(200);
 const THOUGHTS_AT_ONCE: u32 = 10;
-/// Number of small broadcasts after which it pays to know by which sites they arrive first.
+/// Number of small broadcasts after which the places are requested and the advisor is created, in a
+/// job with more than two sites.
 const SMALL_MIN: u32 = 3;
-/// Minimum time, in seconds, that the data of a report must have taken to flow in. A node with a
-/// busy PE reads delayed data late and all at once, and shorter times may come from that.
+/// Minimum time, in seconds, that the data of a report must have taken to flow in. A node whose PE
+/// is busy reads data late and all at once, so shorter times may say nothing about the link.
 const SEEN_S: f64 = 0.01;
-/// Maximum number of clusters up to which links between clusters are checked for changes. With more
-/// clusters the advisor uses the hierarchy alone, because there are too many pairs to check again
-/// and again.
+/// Maximum number of clusters for which the links between clusters are checked for changes. With
+/// more clusters the advisor uses the hierarchy alone, because there are too many pairs to check
+/// repeatedly.
 const CLUSTERS_MAX: usize = 64;
-/// Contributions use the trees of broadcasts up to this size: they are small, and larger broadcasts
-/// come in segments, for which deep trees are best.
+/// Maximum size, in bytes, of the broadcasts whose tree contributions use too. Contributions are
+/// small, and larger broadcasts come in segments, for which deep trees are best.
 const CONTRIBUTION_BYTES: u64 = 4096;
 
 impl Coordinator {
-    /// Notes the start of a broadcast from this or another node.
+    /// Notes the start of a broadcast from this or another node. Requests the places, the advisor
+    /// or a test for shared uplinks if broadcasts need them.
     pub(in crate::coordinator) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let (from, me) = (plan.root, self.node);
@@ -85,14 +87,14 @@ impl Coordinator {
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
         // Another part of the coordinator may have requested the places already. One small
-        // broadcast is no reason to request them; several are, if they can travel through another
+        // broadcast is no reason to request them; several are, if they can travel through a third
         // site.
         advice.small += u32::from(!is_large && !advice.is_awaited);
         if is_known || advice.small >= SMALL_MIN && layout.site_count() > 2 {
             self.await_advisor();
         }
         // Packet trains that detect shared uplinks delay other traffic, and small broadcasts do not
-        // need their result.
+        // need the result.
         if is_large {
             self.want_uplinks();
         }
@@ -125,7 +127,8 @@ impl Coordinator {
         self.advice.retire(plan);
     }
 
-    /// Schedules a planning job soon. Creates the advisor first if necessary.
+    /// Schedules a planning job, unless one is scheduled. The first call requests the places
+    /// instead, and the advisor is created once they are known.
     fn await_advisor(&mut self) {
         let advice = &mut self.advice;
         if advice.is_over {
@@ -142,8 +145,8 @@ impl Coordinator {
         }
     }
 
-    /// Called when the coordinator has moved to this node: creates another advisor, if there was
-    /// one.
+    /// Called when the coordinator has moved to this node: creates another advisor, if the
+    /// coordinator had one before.
     pub(in crate::coordinator) fn resume_advice(&mut self) {
         if !self.advice.is_over {
             self.begin_advice();
@@ -157,7 +160,7 @@ impl Coordinator {
             return;
         }
         let members: Vec<NodeId> = self.common.layout.nodes().collect();
-        // If nodes of one site share their path to different sites, the nodes of all sites may.
+        // If the nodes of one site share an uplink, those of other sites may, too.
         let sharing = match self.survey.uplinks.values().any(|uplink| uplink.pipes == Pipes::Shared)
         {
             true => Sharing::SiteUplinks,
@@ -262,7 +265,8 @@ impl Coordinator {
         self.advice.flows.clear();
     }
 
-    /// Sends plan news to the PEs of this node, which use its plans for their own broadcasts.
+    /// Sends plan news to the PEs of this node, which use the node's plans for their own
+    /// broadcasts.
     fn tell_neighbours(&mut self, news: impl Fn() -> PlanNews) {
         self.tell_own_plan(self.node, news);
     }
@@ -315,8 +319,8 @@ impl Coordinator {
         }
     }
 
-    /// Handles a node's report that it has all of a tree broadcast or multicast. `after` is the
-    /// time from the start until the report was back.
+    /// Handles a node's report that it has received all of a tree broadcast or multicast. `after`
+    /// is the time from the start until the report reached the sender's relay.
     pub(in crate::coordinator) fn handle_carried(
         &mut self,
         flow: FlowId,

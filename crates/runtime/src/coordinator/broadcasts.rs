@@ -50,7 +50,7 @@ impl Coordinator {
     }
 
     /// Sorts a request among the others of its sender, and accepts those that are next in the
-    /// sender's order. Returns whether none is left.
+    /// sender's order. Returns whether no request of the sender is left.
     fn sort_request(
         &mut self,
         collection: CollectionId,
@@ -62,7 +62,8 @@ impl Coordinator {
         self.accept_ready(collection, source)
     }
 
-    /// Accepts the requests that are next in their sender's order. Returns whether none is left.
+    /// Accepts the requests that are next in their sender's order. Returns whether no request of
+    /// the sender is left.
     fn accept_ready(&mut self, collection: CollectionId, source: ActorId) -> bool {
         let order = self.requests.order((collection, source), &self.budget);
         let mut ready = Vec::new();
@@ -141,14 +142,16 @@ impl Coordinator {
         self.budget.keep(request, size_of::<BroadcastRequest>() + bytes)
     }
 
-    /// Handles the insertion of a member, which takes the broadcasts numbered after it.
+    /// Handles a request to insert a member. The member takes the broadcasts that are numbered from
+    /// then on.
     pub(super) fn handle_insert_request(&mut self, id: ActorId, init: Payload, at: PeId) {
         let is_away = self.recall_right(id.collection);
         let home = self.home(id);
         let (Some(state), Some(home)) = (self.collections.get_mut(&id.collection), home) else {
             return self.fail_no_collection(id.collection);
         };
-        // A new member takes the broadcasts after it, and none of those that wait before it.
+        // The insertion waits behind the broadcasts that wait, because the new member must not take
+        // them.
         if is_away || !state.waiting.is_empty() {
             return state.waiting.push_back(WaitsForNumber::Insertion { id, init, at });
         }
@@ -174,8 +177,8 @@ impl Coordinator {
             return;
         }
         state.broadcasts = right.next;
-        // Requests that arrived before the right was given away, and before earlier requests of
-        // their senders.
+        // The holder may have numbered requests whose successors arrived here early, before the
+        // grant. These successors are accepted first.
         let waiting = std::mem::take(&mut state.waiting);
         for (&source, &come) in &right.come {
             let order = self.requests.order((collection, source), &self.budget);

@@ -24,8 +24,8 @@ use crate::address::index::{Key, Shape};
 use std::collections::{BTreeMap, VecDeque};
 
 impl Coordinator {
-    /// Registers a collection of `members` members, and answers with its identifier. Answers
-    /// `created` once all PEs have created the members that live there.
+    /// Registers a collection of `members` members, and answers with its identifier. Answers the
+    /// slot `created` once all PEs have created their members.
     pub(super) fn create_collection(
         &mut self,
         asker: Asker,
@@ -59,8 +59,8 @@ impl Coordinator {
         self.answer(asker, id);
     }
 
-    /// Counts PEs and members that are ready. `missing`: a member cannot be created, because the
-    /// base collection has no member of this index.
+    /// Counts PEs and members that are ready, and answers main once all are. `missing`: a member
+    /// cannot be created, because the base collection has no member of this index.
     pub(super) fn handle_created(
         &mut self,
         collection: CollectionId,
@@ -89,8 +89,8 @@ impl Coordinator {
         self.survey_to_balance();
     }
 
-    /// Requests the places if the strategy predicts the time of a step, because it needs them by
-    /// the first rebalance.
+    /// Requests the places if the strategy predicts the time of a step, because the strategy needs
+    /// them by the first rebalance.
     fn survey_to_balance(&mut self) {
         let has_sites = self.common.layout.site_count() > 1;
         if self.balancer.is_active() && self.balancer.predicts() && has_sites {

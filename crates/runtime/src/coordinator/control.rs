@@ -1,5 +1,5 @@
 //! Dispatch of the coordinator's events: packets, timers, and follow-ups that its parts leave for
-//! each other. The parts do not call this one, and call each other only downwards.
+//! each other. The parts do not call this file, and their calls form no circle.
 
 use super::event::{Asker, CoordinatorCommand, CoordinatorEvent, FollowUp};
 use super::machine::Coordinator;
@@ -52,7 +52,8 @@ impl Coordinator {
         std::mem::take(&mut self.out)
     }
 
-    /// Runs the follow-ups of the event just handled.
+    /// Finishes the event just handled: runs its follow-ups, checks the memory budget, and reports
+    /// the job's end or begins a transfer if one is due.
     fn finish_event(&mut self) {
         self.follow_up();
         self.check_budget();

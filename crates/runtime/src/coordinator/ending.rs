@@ -29,7 +29,7 @@ impl Coordinator {
         }
     }
 
-    /// Ends the job because `held` bytes wait for the coordinator or in it.
+    /// Ends the job because `held` bytes wait in the coordinator or in its queue.
     pub(super) fn fail_over_budget(&mut self, held: usize) {
         let limit = self.common.limits.hard_bytes;
         let layout = &self.common.layout;

@@ -15,7 +15,7 @@ pub enum CoordinatorEvent {
         /// The packet.
         packet: Packet,
     },
-    /// The planner is done.
+    /// A planning job is done.
     Planned(PlanningJob),
     /// The planner is lost; broadcasts keep their present plans.
     PlannerLost,
@@ -32,7 +32,7 @@ pub enum CoordinatorEvent {
 
 impl CoordinatorEvent {
     /// Whether handling the event may take milliseconds: to infer the places from the last round
-    /// trips, or to plan with the notes of the sites' leaders.
+    /// trips, or to plan with the messages of the sites' leaders.
     pub(crate) fn may_take_long(&self) -> bool {
         let Self::Packet { packet: Packet(Content::Control(control)), .. } = self else {
             return false;
@@ -89,7 +89,7 @@ pub(crate) struct Asker {
 pub(super) enum FollowUp {
     /// The places are known: continue the requests that waited for them.
     PlacesKnown,
-    /// A broadcast has begun, which the advisor must learn.
+    /// A broadcast has begun: record it for the advisor.
     BroadcastBegun(Travel),
     /// Begin the first rebalance in the queue.
     BeginRebalance,

@@ -1,16 +1,17 @@
-//! A node's host of the coordinator: it runs the coordinator, or passes packets on to its place.
+//! A node's host of the coordinator: it runs the coordinator, or forwards packets to the node that
+//! does.
 //!
 //! **Start.** The coordinator runs on the node that the job names, which all nodes know.
 //!
-//! **Steady state.** The host of that node hands it incoming packets; other hosts forward packets
-//! for the coordinator.
+//! **Steady state.** The host of that node hands incoming packets to the coordinator; other hosts
+//! forward packets for the coordinator.
 //!
-//! **Transfer.** The host that the coordinator leaves sends its state to the next host, and holds
-//! incoming packets until the next host reports that the coordinator runs there. Then all held
-//! packets go there. A host knows the term of the place to which it forwards, and replaces it only
-//! by a place of a later term, so that packets do not circle. The new coordinator announces its
-//! place to all nodes; until a node has received the announcement, it sends its packets to the old
-//! place.
+//! **Transfer.** The host that the coordinator leaves sends the coordinator's state to the next
+//! host, and holds incoming packets until that host reports that the coordinator runs there. Then
+//! it forwards all held packets. A host knows the term of the place to which it forwards, and
+//! replaces it only by a place of a later term, so that no packet is forwarded in a circle. The new
+//! coordinator announces its place to all nodes; until a node has received the announcement, it
+//! sends its packets to the old place.
 //!
 //! **Failure.** A host ends the job in place of the coordinator if the node where the coordinator
 //! runs, or to which it moves, is lost, or if anything fails during a transfer: the coordinator
@@ -34,7 +35,7 @@ type SharedStopwatch = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// A frame held until the coordinator has arrived.
 type Held = Accounted<Vec<u8>>;
 
-/// Larger frames go to another node in pieces.
+/// Size, in bytes, above which frames go to another node in pieces.
 const FRAME_BYTES_MAX: usize = 256 << 10;
 
 /// A node's host of the coordinator: the coordinator itself, or its place.
@@ -74,14 +75,15 @@ impl CoordinatorHost {
         Self { node, common, stopwatch, state, pieces, budget, lost, has_ended: false }
     }
 
-    /// Sets the stopwatch that times planning, and enables the stall watch, on hosts that run in
+    /// Sets the stopwatch that times planning, and starts the stall watch, on hosts that run in
     /// real time.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: SharedStopwatch) {
         self.stopwatch = Some(stopwatch);
         self.prepare();
     }
 
-    /// Gives the coordinator the stopwatch, if the coordinator is here.
+    /// Gives the coordinator the stopwatch and starts its stall watch, if the coordinator is here
+    /// and time is real.
     fn prepare(&mut self) {
         if let (State::Here(coordinator), Some(stopwatch)) = (&mut self.state, &self.stopwatch) {
             let stopwatch = stopwatch.clone();
@@ -234,7 +236,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Handles a frame that another host forwarded whole, or that this host held.
+    /// Handles a frame that another host forwarded in pieces, now complete, or that this host held.
     fn take_frame(&mut self, now: Time, frame: &Bytes, out: &mut Vec<CoordinatorCommand>) {
         match Packet::from_frame(frame) {
             Ok((from, COORDINATOR, packet)) if self.common.layout.may_contain(from) => {
@@ -265,7 +267,8 @@ impl CoordinatorHost {
             out.extend(coordinator.arrive(asker));
             self.let_go(out);
         }
-        // The coordinator returned before the node in between reported its arrival there.
+        // This host still held packets, because the coordinator came back before the other node
+        // reported that it had arrived there.
         if let State::Leaving(_, held) = state {
             for frame in held {
                 self.take_frame(now, &frame.into_inner().into(), out);
@@ -297,7 +300,8 @@ impl CoordinatorHost {
         }
     }
 
-    /// Notes the coordinator's place, if it is later than the known one.
+    /// Notes the coordinator's place, unless a later one is known, and forwards the held packets
+    /// there.
     fn learn(&mut self, place: CoordinatorPlace, out: &mut Vec<CoordinatorCommand>) {
         if self.common.layout.is_guest(place.node) {
             let reason = format!("the coordinator cannot run at {}", place.node);

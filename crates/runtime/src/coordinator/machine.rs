@@ -26,15 +26,16 @@ use std::time::Duration;
 /// See the [module](super).
 pub struct Coordinator {
     pub(super) common: Common,
-    /// Node where the coordinator runs, and the number of times it has moved.
+    /// Node where the coordinator runs.
     pub(super) node: NodeId,
+    /// Number of times the coordinator has moved.
     pub(super) term: u64,
-    /// Transfers that main requested, in order, each with the asker that waits for it; and the
-    /// transfer that is due.
+    /// Transfers that main requested, in order, each with the asker that waits for it.
     pub(super) transfers: VecDeque<(NodeId, Asker)>,
+    /// The transfer that begins now, with its asker.
     pub(super) departing: Option<(NodeId, Asker)>,
     pub(super) now: Time,
-    /// Difference between `now` and the clock of this node, since the coordinator moved here.
+    /// `now` minus the clock of this node, fixed when the coordinator moved here.
     pub(super) clock_ahead_ns: i128,
     /// A clock in nanoseconds since any origin, if time is real.
     pub(super) stopwatch: Option<Stopwatch>,
@@ -45,13 +46,14 @@ pub struct Coordinator {
     pub(super) pieces: Pieces,
     /// Counts the bytes of the requests that wait here.
     pub(super) budget: Budget,
-    /// Controls sent and handled that may lead to messages, for quiescence.
+    /// Number of controls sent that may lead to messages, for quiescence.
     pub(super) created: u64,
+    /// Number of such controls handled.
     pub(super) processed: u64,
     pub(super) outcome: Option<Result<(), JobError>>,
     /// Whether the outcome was sent to all nodes.
     pub(super) is_end_told: bool,
-    /// Number of times the right to number broadcasts passed to a PE.
+    /// Number of times the right to number broadcasts was granted to a PE.
     pub(super) handovers: u64,
     pub(super) collections: BTreeMap<CollectionId, CollectionState>,
     pub(super) requests: RequestOrders,
@@ -114,8 +116,8 @@ impl Coordinator {
         CoordinatorPlace { term: self.term, node: self.node }
     }
 
-    /// Sets the clock that times planning, in nanoseconds since any origin. In virtual time
-    /// planning takes no time.
+    /// Sets the clock that times planning, in nanoseconds since any origin. Without it, as in
+    /// virtual time, planning takes no time.
     pub fn set_stopwatch(&mut self, stopwatch: Stopwatch) {
         self.stopwatch = Some(stopwatch);
     }
@@ -141,18 +143,18 @@ impl Coordinator {
         self.created.wrapping_add(self.processed)
     }
 
-    /// Whether the coordinator does nothing more unless a packet arrives. It may do more if main
+    /// Whether the coordinator has only periodic work until a packet arrives. It has more if main
     /// waits for a change of a link, which may happen at any time.
     pub fn has_only_upkeep(&self) -> bool {
         self.survey.change_waits.is_empty()
     }
 
-    /// Returns the number of times the right to number broadcasts has passed to a PE.
+    /// Returns the number of times the right to number broadcasts was granted to a PE.
     pub fn handovers(&self) -> u64 {
         self.handovers
     }
 
-    /// Returns the number of times the job was found quiescent.
+    /// Returns the number of requests for quiescence that were answered.
     pub fn quiescences(&self) -> u64 {
         self.quiescence.found
     }
@@ -165,7 +167,7 @@ impl Coordinator {
         self.collections.get_mut(&collection)
     }
 
-    /// The home of a member.
+    /// Returns the home of a member, which follows the placement of its base in a bound collection.
     pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
         let info = &self.collections.get(&id.collection)?.info;
         let info = match info.base() {

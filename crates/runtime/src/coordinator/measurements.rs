@@ -28,7 +28,8 @@ impl Coordinator {
         }
     }
 
-    /// Continues the requests that waited for the places, which are known.
+    /// Begins the work that waited for the places: answers about links, plans of broadcasts, the
+    /// hierarchy for tasks, and checks of the links.
     pub(super) fn begin_with_places(&mut self) {
         for asker in std::mem::take(&mut self.survey.link_askers) {
             self.await_links(asker);
@@ -38,8 +39,8 @@ impl Coordinator {
         self.begin_watch();
     }
 
-    /// Returns the measurements without the rates of trains that met a large broadcast of the job
-    /// and were slower than the known rate for that reason.
+    /// Returns the measurements without those that were slower than the known rate while a large
+    /// broadcast of the job was in progress.
     fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
         if !self.advice.is_disturbed(since) {
             return found.to_vec();

@@ -23,8 +23,8 @@ impl Coordinator {
         guests.map(|(guest, _)| self.common.layout.leader(guest)).collect()
     }
 
-    /// Compares a node's program with that of the coordinator, because no other check would detect
-    /// that the node misreads values.
+    /// Compares a node's program with that of the coordinator, and ends the job if their
+    /// definitions differ, because no other check would detect that the node misreads values.
     pub(super) fn handle_greet(&mut self, from: PeId, definition: &Definition) {
         let layout = &self.common.layout;
         let node = layout.node_of(from);
@@ -43,7 +43,8 @@ impl Coordinator {
         self.note_greeting(node);
     }
 
-    /// Handles the opening of a pool: creates members of its collection on all guests.
+    /// Handles the opening of a pool: sends the hierarchy if that is due, and creates members of
+    /// the pool's collection on the guests.
     pub(super) fn open_pool(&mut self, collection: CollectionId) {
         self.members.pools.insert(collection);
         self.tell_hierarchy();
@@ -81,7 +82,8 @@ impl Coordinator {
         }
     }
 
-    /// Sends the hierarchy to all nodes once tasks are shared, because sharing uses it.
+    /// Sends the hierarchy to all nodes once it is known and a pool is open, because nodes share
+    /// tasks by it.
     pub(super) fn tell_hierarchy(&mut self) {
         let Members { pools, is_hierarchy_told, .. } = &mut self.members;
         let Some(places) = self.survey.places.clone() else { return };
@@ -180,8 +182,7 @@ impl Coordinator {
             Some(entry) if !entry.stage.is_gone() => entry.stage,
             _ => return,
         };
-        // A guest that has not started holds no tasks: it never got in, perhaps because of the
-        // network.
+        // A guest that is still joining holds no tasks, so its loss does not end the job.
         match self.common.tolerates_lost_guests || stage == Stage::Joining {
             true => {
                 let event = GuestEvent::Lost { guest, reason: error.to_string() };
@@ -197,7 +198,7 @@ impl Coordinator {
             return;
         }
         entry.stage = stage;
-        // Other guests may work on tasks that came through this one.
+        // Other guests may work on tasks that came through this guest.
         for leader in self.guest_leaders() {
             self.post(leader, reached(guest, stage));
         }

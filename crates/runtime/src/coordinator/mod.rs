@@ -11,7 +11,7 @@
 //! the coordinator, which watches for stalls if time is real.
 //!
 //! **Steady state.** The coordinator handles controls and its own timers. Main sends requests
-//! through its PE (`MainRequest`), and the answers return there as those of any ask. The
+//! through its PE (`MainRequest`), and the answers return there like answers to an ask. The
 //! coordinator's state refers to PEs by their numbers alone.
 //!
 //! **Failure.** The first error ends the job: all nodes are ordered to stop, and
@@ -22,7 +22,7 @@
 //! - `balance`: when to rebalance, and how. `survey`: places; `monitor`: links. `advice`: plans of
 //!   broadcasts.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
-//!   events. A part that has work for a part above it leaves a follow-up.
+//!   events. A part that has work for a part that calls it leaves a follow-up.
 //! - `membership`: nodes that join and leave. `stall`: a job that cannot continue.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.

@@ -1,13 +1,13 @@
 //! The links between groups of nodes, watched while the job runs.
 //!
-//! **Steady state.** Every node reports measurements of its connections twice a second; the
-//! coordinator combines them into one estimate for each pair of groups, and announces changes of
-//! more than a fifth. A pair of groups without recent measurements is probed. Once, if a plan of
-//! broadcasts or a listener needs it, the coordinator orders two nodes of each group to send a
-//! train of packets to another group, first each alone and then both together, to find out whether
-//! they share a path. The trains delay the job's own messages.
+//! **Steady state.** Every node that has sent something reports measurements of its connections
+//! twice a second; the coordinator combines them into one estimate for each pair of groups, and
+//! announces changes of more than a fifth. A pair of groups without recent measurements is probed.
+//! Once, if a plan of broadcasts, a listener or main needs the result, the coordinator orders two
+//! nodes of each group to send a train of packets to another group, first each alone and then both
+//! together, to find out whether they share a path. The trains delay the job's own messages.
 //!
-//! **Failure.** Reports may be missing; estimates age.
+//! **Failure.** If reports are missing, estimates age.
 
 use super::state::survey::{CHANGES_MAX, Purpose, UplinkProbe};
 use crate::coordinator::event::Asker;
@@ -35,8 +35,8 @@ const TELL: Duration = Duration::from_secs(2);
 const CHILDREN_MAX: usize = 64;
 /// Number of nodes of a group that are tested for a shared path.
 const UPLINK_NODES: usize = 2;
-/// Number of tests of the nodes together before a path counts as shared: other traffic may have
-/// disturbed one test.
+/// Number of tests of the nodes together before a path counts as shared, because other traffic may
+/// disturb a test.
 const UPLINK_TRIES: u32 = 3;
 
 impl Coordinator {
@@ -66,7 +66,7 @@ impl Coordinator {
         Some(Links { at, places: Arc::new(places), estimates, uplinks })
     }
 
-    /// Reports the links to the job's listeners, if one has changed or a report is due.
+    /// Reports the links to the job's listeners, if a link has changed or a report is due.
     fn tell_links(&mut self, changes: &[LinkChange]) {
         if self.common.on_links.is_empty() {
             return;
@@ -183,8 +183,9 @@ impl Coordinator {
         self.send_orders(orders);
     }
 
-    /// Takes the round trips or the rates of probes. The round trip of a train is unusable, because
-    /// it waits behind the train itself, and so is the rate of a paced train, which is its pace.
+    /// Takes either the round trips or the rates of probes. The round trip of a train is unusable,
+    /// because its packets wait behind each other; so is the rate of a paced train, which is the
+    /// pace.
     pub(in crate::coordinator) fn note_links(
         &mut self,
         node: NodeId,
@@ -220,8 +221,9 @@ impl Coordinator {
             if nodes.len() < UPLINK_NODES || groups.len() < 2 {
                 continue;
             }
-            // Each node sends to another group, since one pair of groups may have one pipe; if
-            // there is only one other group, to different nodes of it.
+            // Each node sends to a different group, since two groups may be joined by a single
+            // pipe. If there is only one other group, the nodes send to different nodes of that
+            // group.
             let others = groups.len() - 1;
             let target = |number: usize| {
                 let other = groups[(at + 1 + number % others) % groups.len()];

@@ -99,12 +99,10 @@ impl Coordinator {
         self.spread(COORDINATOR, spread);
     }
 
-    /// Whether there are other nodes.
     pub(super) fn has_others(&self) -> bool {
         self.common.layout.node_count() > 1
     }
 
-    /// The PEs of this node.
     pub(super) fn pes_here(
         &self,
     ) -> impl DoubleEndedIterator<Item = PeId> + ExactSizeIterator + use<> {

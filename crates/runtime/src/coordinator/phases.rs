@@ -6,7 +6,7 @@
 //! numbers, all producers done, and as many items consumed as produced (the four-counter method of
 //! F. Mattern, "Algorithms for distributed termination detection", 1987; PEs need not be idle to
 //! answer, since only these counts matter). An actor may produce items while it consumes one, if it
-//! counts them before.
+//! counts the new items first.
 
 use super::event::Asker;
 use super::machine::Coordinator;

@@ -23,8 +23,9 @@ use crate::message::Control;
 use crate::pe::PlantedFault;
 use std::time::Duration;
 
-/// Pause between two rounds while messages are still in flight, as a share of the time waited so
-/// far. So quiescence is noticed late by at most that share, and long waits cost few messages.
+/// Divisor of the time waited so far that gives the pause between two rounds while messages are in
+/// flight. So quiescence is noticed late by a small share of the wait, and long waits cost few
+/// messages.
 const PAUSE_SHARE: u32 = 16;
 /// Shortest pause between two rounds.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
@@ -42,7 +43,8 @@ impl Coordinator {
         self.await_quiescence_of(Some(asker));
     }
 
-    /// Drops messages to members that do not exist, if no other messages are left.
+    /// Starts rounds that drop messages to members that do not exist, once no other messages are
+    /// left.
     pub(super) fn drop_all_stranded(&mut self) {
         self.await_quiescence_of(None);
     }
@@ -100,8 +102,8 @@ impl Coordinator {
             _ => 2,
         };
         if is_settled && (is_repeated || rounds_needed == 1) {
-            // The rounds must have begun after the request: its asker may have sent a message
-            // before.
+            // The rounds must have begun after the request, because its asker may have sent
+            // messages just before it.
             let came_before = |waiting: &mut Waiting| waiting.after + rounds_needed <= round;
             done.extend(rounds.waiting.extract_if(.., came_before));
         }
@@ -125,7 +127,7 @@ impl Coordinator {
         }
     }
 
-    /// Invalidates the answers of the PEs so far, because an operation starts that leads to
+    /// Keeps the present round from finding quiescence, because an operation starts that leads to
     /// messages.
     pub(super) fn unsettle(&mut self) {
         self.quiescence.sum.created += 1;

@@ -126,7 +126,7 @@ impl Coordinator {
     }
 
     /// Answers with the next result that the members of a group send to main, or with `None` if the
-    /// group does not exist.
+    /// group's collection does not exist.
     pub(super) fn await_reduction(&mut self, asker: Asker, group: ReductionGroup) {
         let Some(state) = self.state(group.collection()) else {
             return self.answer(asker, None::<(Op, Value)>);

@@ -9,18 +9,19 @@
 //! broadcasts of a sender that moved there with requests in flight go to the coordinator, as from
 //! any other PE.
 //!
-//! **End.** When the coordinator needs a number, it recalls the right and waits for it: for
-//! requests, insertions, and results of reductions for all members. The holder returns the right
-//! with the next number and the number of requests of each sender so far. So one PE at a time can
-//! number, and there are no gaps. A recall that overtakes its grant is remembered by its term. A PE
-//! that had to return the right soon needs more consecutive requests to get it again. A PE whose
-//! actors insert members is not granted the right: their insertions and broadcasts are in order
-//! because both go to the coordinator. Once main has inserted a member, no PE is granted it.
+//! **End.** When the coordinator needs a number (for a request, an insertion, or a result of a
+//! reduction for all members), it recalls the right and waits until the right is back. The holder
+//! returns the right with the next number and the number of requests of each sender so far. So only
+//! the coordinator or one PE can number at a time, and numbers have no gaps. A PE remembers the
+//! term of a recall that overtakes its grant. A PE that had to return the right soon needs more
+//! consecutive requests to get it again. A PE whose actors insert members does not accept the
+//! right: their insertions and broadcasts are in order because both go to the coordinator. Once
+//! main has inserted a member, no PE accepts the right.
 //!
 //! `broadcasts` describes how requests continue after the return.
 //!
-//! **Failure.** The steps are counted, so that the job is not quiescent while a request waits for
-//! the right. A holder inside a long handler returns it afterwards.
+//! **Failure.** The messages of this protocol are counted, so that the job is not quiescent while a
+//! request waits for the right. A holder inside a long handler returns the right afterwards.
 
 use super::machine::Coordinator;
 use crate::address::id::{ActorId, CollectionId};
@@ -46,7 +47,7 @@ impl Coordinator {
         self.post(to, Control::Sequencer { collection, news: SequencerNews::Grant(right) });
     }
 
-    /// Recalls the right, if a PE has it. Returns whether one has.
+    /// Recalls the right, if a PE has it. Returns whether a PE has it.
     pub(super) fn recall_right(&mut self, collection: CollectionId) -> bool {
         let Some(state) = self.state(collection) else { return false };
         let is_away = state.sequencer.is_away();

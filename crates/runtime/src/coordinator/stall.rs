@@ -4,19 +4,20 @@
 //! when no event is left.
 //!
 //! **Steady state.** When the coordinator has been idle for [`IDLE`], it asks all PEs. Each answers
-//! as soon as it is idle, with a count of its work so far and its unfinished work. Its driver adds
-//! whether all packets that its node sent before the *previous* question have arrived, and the
-//! status of main. If two rounds in a row are quiet and equal, no PE has done anything between its
-//! two answers, and everything in flight at the first had arrived by the second without any
-//! effect. As no timer is set, and main waits for nothing outside the job, nothing will happen
-//! again (compare F. Mattern, "Algorithms for distributed termination detection", 1987, section 5).
+//! as soon as it is idle, with the count of its work so far, and with its unfinished work. Its
+//! driver adds whether all packets that its node sent before the *previous* question have arrived,
+//! and the status of main. If two rounds in a row are quiet and equal, no PE has done anything
+//! between its two answers, and everything in flight at the first had arrived by the second without
+//! any effect. As no timer is set, and main waits for nothing outside the job, nothing will ever
+//! happen (compare F. Mattern, "Algorithms for distributed termination detection", 1987, section
+//! 5).
 //!
 //! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
 //! actor and the time since the handler began, and the coordinator issues a warning if no other PE
 //! has work to do.
 //!
-//! **Failure.** A question that is lost with a connection is repeated by the next one. No stall is
-//! reported before all PEs have answered, except at the time limit.
+//! **Failure.** No stall is reported before all PEs have answered. At the time limit the job ends
+//! soon after, even if answers are missing.
 
 use super::machine::Coordinator;
 use super::state::stall::Round;
@@ -29,10 +30,11 @@ use std::time::Duration;
 
 /// Time for which the coordinator is idle before it asks.
 const IDLE: Duration = Duration::from_secs(3);
-/// Pause between two rounds with equal answers. Packets in flight arrive within it, or are known
-/// to be in flight.
+/// Shortest pause between two checks, used while answers are equal. Packets in flight arrive within
+/// it, or are known to be in flight.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Longest pause, while PEs are busy: each round costs a few packets per PE.
+/// Longest pause between two checks, reached while PEs are busy: each round costs a few packets per
+/// PE.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Time that a PE spends in one handler before a warning: a computation of half a minute without a
 /// message is rare.
@@ -41,8 +43,8 @@ const HANDLER_LONG: Duration = Duration::from_secs(30);
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Coordinator {
-    /// Starts watching for stalls and the time limit, if time is real. In virtual time a job stalls
-    /// when no event is left.
+    /// Starts watching for stalls, if the job warns of them or ends by them, and for the time
+    /// limit. Called only if time is real: in virtual time a job stalls when no event is left.
     pub fn watch(&mut self) {
         let now = self.now;
         let is_wanted = !self.common.watch.on_warning.is_empty() || self.common.watch.fails;
@@ -74,7 +76,7 @@ impl Coordinator {
         let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
         let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
         if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
-            // PEs that answered were not quiet; the missing ones are inside handlers and do not
+            // A PE that answered was not quiet, and the missing PEs are inside handlers and do not
             // answer.
             self.ask_all();
         } else if is_asking {
@@ -85,7 +87,7 @@ impl Coordinator {
         self.run_after(pause, Timer::CheckStall);
     }
 
-    /// Begins a round.
+    /// Begins a round of questions to all PEs.
     fn ask_all(&mut self) {
         let pes: Vec<PeId> = self.common.layout.pes().collect();
         let stall = &mut self.stall;
@@ -208,7 +210,8 @@ impl Coordinator {
         names.join("; ")
     }
 
-    /// Handles the time limit of the job: asks PEs for their unfinished work, and ends the job.
+    /// Handles the time limit of the job: asks PEs for their unfinished work, and schedules the end
+    /// of the job.
     pub(super) fn time_is_up(&mut self) {
         self.stall.is_over_time = true;
         self.ask_all();
@@ -220,7 +223,7 @@ impl Coordinator {
         let is_incomplete = !self.stall.missing.is_empty();
         let mut pending = self.stall.sum.pending.clone();
         if is_incomplete {
-            // The last answer would have added it.
+            // The last answer would have added the coordinator's work.
             pending += self.pending_work();
         }
         let mut waits = match self.stall.main {
@@ -234,7 +237,8 @@ impl Coordinator {
     }
 }
 
-/// Whether nothing has happened between two rounds. The texts about what main waits for may differ.
+/// Whether the previous round was quiet and nothing has happened since. The texts about what main
+/// waits for may differ.
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
         let pending = round.pending.clone();

@@ -1,9 +1,10 @@
 //! Survey: measures the job's places and infers their hierarchy.
 //!
-//! **Start.** Once every node has greeted the coordinator, or when main asks, it orders the nodes
-//! to measure round trips: of each pair once in small jobs, in rounds of samples in large ones.
-//! From these it infers the hierarchy. The sites that the user named are kept; if the measurements
-//! contradict them, there is a warning. Only the askers wait for the result.
+//! **Start.** Once every node has greeted the coordinator, or when places are requested in a job
+//! without greetings, the coordinator orders the nodes to measure round trips: of each pair once in
+//! small jobs, in rounds of samples in large ones. It infers the hierarchy from the round trips.
+//! The sites that the user named are kept; if the measurements contradict them, there is a warning.
+//! Only the askers wait for the result.
 //!
 //! **Steady state.** See `monitor`.
 //!
@@ -43,7 +44,8 @@ impl Coordinator {
 
     /// Ensures that the places are measured.
     pub(in crate::coordinator) fn want_places(&mut self) {
-        // If nodes greet, a node that has not greeted yet cannot answer.
+        // If nodes greet, the survey begins with the last greeting, because a node cannot answer
+        // before its own.
         if self.survey.greeted.is_empty() {
             self.begin_survey();
         }
@@ -92,7 +94,7 @@ impl Coordinator {
         self.send_orders(orders);
     }
 
-    /// Publishes the places, which are known.
+    /// Records the places and answers the requests for them.
     fn settle(&mut self, places: Locality, distances: Distances) {
         // Listeners to links receive the contradictions with them.
         if self.common.on_links.is_empty() {
@@ -122,7 +124,8 @@ impl Coordinator {
     }
 }
 
-/// Returns the sites that the user named. A job at one site says nothing about places.
+/// Returns the sites that the user named. Returns none if there is one site only, which says
+/// nothing about places.
 fn site_names(layout: &Layout) -> SiteNames {
     if layout.site_count() < 2 {
         return SiteNames::new();
@@ -131,8 +134,7 @@ fn site_names(layout: &Layout) -> SiteNames {
     layout.nodes().map(|node| (node, name(node))).collect()
 }
 
-/// Whether `node` is the one of the two that measures, so that all nodes measure about equally
-/// many pairs.
+/// Whether `node`, and not `other`, measures the pair. All nodes measure about equally many pairs.
 fn measures(node: NodeId, other: NodeId) -> bool {
     node != other && ((node.0 + other.0).is_multiple_of(2) == (node < other))
 }
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pair_is_measured_once_and_all_nodes_measure_about_as_many() {
+    fn each_pair_is_measured_once_and_nodes_measure_about_equally_many() {
         let nodes = || (0..33).map(NodeId);
         for a in nodes() {
             let measured = nodes().filter(|&b| measures(a, b)).count();

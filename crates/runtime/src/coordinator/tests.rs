@@ -1,4 +1,4 @@
-//! The coordinator without a PE: its answers to packets, and its moves.
+//! Tests of the coordinator without PEs: its answers to packets, and its moves between nodes.
 
 use super::event::{CoordinatorCommand, CoordinatorEvent};
 use super::host::CoordinatorHost;
@@ -23,7 +23,6 @@ use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 use serde::Deserialize;
 use serde::Serialize;
 
-/// An actor that does nothing.
 #[derive(Serialize, Deserialize)]
 struct Idle;
 
@@ -167,7 +166,7 @@ fn requests_that_overtake_each_other_get_numbers_in_the_order_in_which_they_were
     let collection = create(&mut coordinator);
 
     let second = request(collection, 2);
-    assert!(tell(&mut coordinator, PeId(1), second).is_empty(), "the first has not come");
+    assert!(tell(&mut coordinator, PeId(1), second).is_empty(), "request 1 has not arrived");
     let first = request(collection, 1);
     let told = tell(&mut coordinator, PeId(0), first);
 
@@ -176,7 +175,7 @@ fn requests_that_overtake_each_other_get_numbers_in_the_order_in_which_they_were
 }
 
 #[test]
-fn a_broadcast_waits_for_an_insertion_that_is_under_way() {
+fn a_broadcast_waits_for_an_insertion_in_progress() {
     let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
     let collection = create(&mut coordinator);
     let id = ActorId { collection, key: Ix1(5).key() };
@@ -193,7 +192,7 @@ fn a_broadcast_waits_for_an_insertion_that_is_under_way() {
 }
 
 #[test]
-fn quiescence_takes_two_rounds_that_say_the_same_with_all_made_handled() {
+fn quiescence_takes_two_equal_rounds_in_which_all_messages_are_handled() {
     let mut coordinator = program(&[2]).coordinator_host(NodeId(0));
     let ask = Control::MainRequest { slot: 3, request: MainRequest::Quiescence };
     let asked = tell(&mut coordinator, MAIN_PE, ask);
@@ -217,7 +216,7 @@ fn quiescence_takes_two_rounds_that_say_the_same_with_all_made_handled() {
 }
 
 #[test]
-fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
+fn the_first_error_stops_all_nodes_and_later_errors_are_ignored() {
     let mut coordinator = program(&[2, 3]).coordinator_host(NodeId(0));
     let error = JobError::Failed("enough".to_owned());
 
@@ -233,7 +232,7 @@ fn the_first_error_stops_the_first_pe_of_each_node_and_nothing_follows() {
 }
 
 #[test]
-fn a_guest_that_asks_for_more_than_to_join_is_not_heard() {
+fn requests_of_a_guest_for_more_than_membership_are_ignored() {
     let program = program(&[1, 1]);
     let guest = program.layout().leader(program.layout().guest(SiteId(0), 0).unwrap());
     let mut coordinator = program.coordinator_host(NodeId(0));
@@ -246,7 +245,7 @@ fn a_guest_that_asks_for_more_than_to_join_is_not_heard() {
 }
 
 #[test]
-fn what_is_for_a_pe_and_what_names_no_collection_end_the_job_with_an_error() {
+fn invalid_controls_end_the_job_with_an_error() {
     for control in [
         Control::SettleSyncs { collection: CollectionId(0), syncs: 1 },
         Control::InsertRequest {
@@ -342,7 +341,7 @@ fn balanced() -> Hosts {
     let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
     let mut hosts = Hosts::new(2);
     hosts.hosts = [0, 1].map(|node| program.coordinator_host(NodeId(node))).into();
-    // Keeps places from being measured: not all nodes have greeted.
+    // Not all nodes have greeted, so the places are not measured.
     let definition = hosts.hosts[0].coordinator().unwrap().common.definition.clone();
     let definition = Box::new(Definition::clone(&definition));
     hosts.tell(0, PeId(0), Packet::control(Control::Greet { definition }));
@@ -364,7 +363,7 @@ fn no_loads(rebalance: u64) -> Control {
 }
 
 #[test]
-fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follows() {
+fn a_coordinator_moves_with_its_waiting_requests_and_later_packets_follow() {
     for is_newest_first in [false, true] {
         let mut hosts = Hosts::new(3);
         let collection = create(&mut hosts.hosts[0]);
@@ -372,19 +371,21 @@ fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follo
         let id = ActorId { collection, key: Ix1(5).key() };
         let insert = Control::InsertRequest { id, init: Payload::new(()), at };
         hosts.tell(0, PeId(0), Packet::control(insert));
-        // The first request waits for the insertion, and this one for the first.
+        // Request 1, which is not sent yet, will wait for the insertion, and request 2 waits for
+        // request 1.
         hosts.tell(0, PeId(2), Packet::control(request(collection, 2)));
         hosts.told.clear();
 
         hosts.move_to(1, 1);
-        assert_eq!((hosts.places(), hosts.answers()), (vec![], vec![]), "it is on its way");
+        assert_eq!((hosts.places(), hosts.answers()), (vec![], vec![]), "it is moving");
         hosts.tell(0, PeId(1), Packet::control(request(collection, 1)));
         hosts.tell(2, PeId(2), Packet::control(Control::Inserted { id }));
         hosts.settle(is_newest_first);
 
         assert_eq!(hosts.places(), [1]);
         let told = std::mem::take(&mut hosts.told);
-        // Sent to the PE of its own node; a relay takes them to the others.
+        // The coordinator sends the broadcasts to the PE of its node, and a relay sends them to the
+        // others.
         assert_eq!(numbers(&told), [(PeId(1), 0, 1), (PeId(1), 1, 2)]);
         let places = told.iter().filter(|(_, control)| {
             let place = CoordinatorPlace { term: 1, node: NodeId(1) };
@@ -397,14 +398,14 @@ fn a_coordinator_that_moves_takes_along_what_waits_and_what_came_meanwhile_follo
 }
 
 #[test]
-fn moves_follow_each_other_and_stale_packets_find_their_way() {
+fn all_requests_are_answered_when_the_coordinator_moves_several_times() {
     for is_newest_first in [false, true] {
         let mut hosts = Hosts::new(4);
         create(&mut hosts.hosts[0]);
         for (slot, to) in (10..).zip([1, 1, 2, 0, 3]) {
             hosts.move_to(slot, to);
         }
-        // Two nodes that have not learned of any move.
+        // Requests through two nodes that have not learned of any move.
         hosts.ask(1, 20, MainRequest::Rebalance);
         hosts.ask(3, 21, MainRequest::Rebalance);
         hosts.settle(is_newest_first);
@@ -427,7 +428,7 @@ fn a_coordinator_leaves_only_once_a_rebalance_is_over() {
     for pe in [0, 1] {
         hosts.tell(0, PeId(pe), Packet::control(no_loads(1)));
     }
-    assert_eq!(hosts.places(), [0], "it has not decided");
+    assert_eq!(hosts.places(), [0], "the coordinator has not decided");
     hosts.answers();
     let commands = hosts.hosts[0].wake(Time::ZERO);
     hosts.obey(commands);
@@ -437,7 +438,7 @@ fn a_coordinator_leaves_only_once_a_rebalance_is_over() {
 }
 
 #[test]
-fn a_host_ends_the_job_if_the_node_is_lost_that_the_coordinator_is_on_or_goes_to() {
+fn a_host_ends_the_job_if_the_coordinators_present_or_next_node_is_lost() {
     for has_arrived in [false, true] {
         let mut hosts = Hosts::new(3);
         create(&mut hosts.hosts[0]);
@@ -451,7 +452,7 @@ fn a_host_ends_the_job_if_the_node_is_lost_that_the_coordinator_is_on_or_goes_to
         let event = |node| CoordinatorEvent::NodeLost(NodeId(node), lost.clone());
 
         let commands = hosts.hosts[0].handle(Time::ZERO, event(2));
-        assert!(commands.is_empty(), "the coordinator hears of others");
+        assert!(commands.is_empty(), "the coordinator is not on node 2");
         let commands = hosts.hosts[0].handle(Time::ZERO, event(1));
         hosts.obey(commands);
 
@@ -464,7 +465,7 @@ fn a_host_ends_the_job_if_the_node_is_lost_that_the_coordinator_is_on_or_goes_to
 }
 
 #[test]
-fn what_fails_while_the_coordinator_is_on_its_way_ends_the_job() {
+fn an_error_while_the_coordinator_moves_ends_the_job() {
     let mut hosts = Hosts::new(3);
     create(&mut hosts.hosts[0]);
     hosts.move_to(1, 1);
@@ -477,7 +478,7 @@ fn what_fails_while_the_coordinator_is_on_its_way_ends_the_job() {
 }
 
 #[test]
-fn what_is_too_large_for_one_frame_is_passed_on_in_pieces() {
+fn a_large_packet_is_forwarded_in_pieces() {
     let mut hosts = Hosts::new(2);
     let collection = create(&mut hosts.hosts[0]);
     hosts.move_to(1, 1);
@@ -494,7 +495,7 @@ fn what_is_too_large_for_one_frame_is_passed_on_in_pieces() {
 }
 
 #[test]
-fn rebalances_that_follow_each_other_do_not_keep_a_coordinator_from_moving() {
+fn consecutive_rebalances_do_not_prevent_a_move_of_the_coordinator() {
     let mut hosts = balanced();
     hosts.ask(0, 1, MainRequest::Rebalance);
     hosts.ask(0, 2, MainRequest::Rebalance);
@@ -550,7 +551,7 @@ fn a_state_that_does_not_decode_or_has_the_wrong_address_ends_the_job() {
 }
 
 #[test]
-fn a_place_that_the_job_does_not_have_ends_the_job() {
+fn an_announced_place_outside_the_job_ends_the_job() {
     let place = CoordinatorPlace { term: 1, node: NodeId(9) };
     let mut hosts = Hosts::new(3);
     hosts.move_to(1, 1);

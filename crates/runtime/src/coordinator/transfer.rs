@@ -1,20 +1,20 @@
 //! Moving the coordinator to another node.
 //!
 //! **Start.** Main names the node. Operations in progress between the coordinator and machines that
-//! do not move with it finish first: a rebalance, the measurement of places, a planning job, the
-//! confirmation of plans by all nodes. The job continues meanwhile.
+//! do not move with it finish first: a rebalance, the measurement of places and uplinks, a planning
+//! job, the confirmation of plans by all nodes. The job continues meanwhile.
 //!
 //! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of
 //! its node sends to the other node's host. There the coordinator is rebuilt from it, with all
-//! counts, collections, collective operations and pending requests. Its clock continues from where
-//! it stood. It then announces its place to all nodes. The old node forwards packets to the new
-//! one, so that none is lost; no protocol relies on the order in which packets of several kinds
-//! arrive.
+//! counts, collections, collective operations and pending requests. The coordinator's clock
+//! continues from where it stood. Then the coordinator announces its place to all nodes. The old
+//! node forwards packets to the new one, so that none is lost; no protocol relies on the order in
+//! which packets of several kinds arrive.
 //!
-//! **State that stays behind.** The strategy and the gate, which have learned from rebalances, and
-//! the advisor for broadcasts, because its plans start at the node that it was made for. If the
-//! gate still judges a rebalance, it reports to listeners that it gave up, and the rebalance is not
-//! undone.
+//! **State that stays behind.** The strategy and the gate stay behind, with their knowledge from
+//! rebalances. So does the advisor for broadcasts, because its plans start at the node for which it
+//! was made. A rebalance that the gate still judges is reported to listeners with an unknown
+//! effect, and is not undone.
 
 use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
@@ -43,10 +43,11 @@ use std::sync::Arc;
 #[derive(Serialize, Deserialize)]
 pub(super) struct CoordinatorState {
     pub(super) place: CoordinatorPlace,
-    /// The node that it leaves.
+    /// The node that the coordinator leaves.
     pub(super) before: NodeId,
-    /// The asker that waits for the transfer, and the transfers after it.
+    /// The asker that waits for the transfer.
     asker: Asker,
+    /// The transfers after this one.
     transfers: VecDeque<(NodeId, Asker)>,
     now: Time,
     timers: Timers,
@@ -70,7 +71,8 @@ pub(super) struct CoordinatorState {
 }
 
 impl Coordinator {
-    /// Queues main's request to move the coordinator to this node, answered once it runs there.
+    /// Queues main's request to move the coordinator to this node. The request is answered once the
+    /// coordinator runs there.
     pub(super) fn transfer(&mut self, asker: Asker, to: NodeId) {
         self.transfers.push_back((to, asker));
     }
@@ -87,7 +89,8 @@ impl Coordinator {
                     self.conclude_balances();
                 }
                 None => {
-                    // Put off for a transfer to this node, where the coordinator already was.
+                    // A rebalance was postponed for a transfer to this node, where the coordinator
+                    // already is.
                     if std::mem::take(&mut self.balances.is_put_off) {
                         self.follow_ups.push_back(FollowUp::BeginRebalance);
                     }
@@ -97,8 +100,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether the coordinator moves as soon as possible, so that no operation that prevents it may
-    /// begin.
+    /// Whether a transfer waits, so that no operation that would delay the transfer may begin.
     pub(super) fn is_to_move(&self) -> bool {
         !self.transfers.is_empty()
     }
@@ -108,8 +110,8 @@ impl Coordinator {
         self.balances.is_settled() && self.survey.is_settled() && self.advice.is_settled()
     }
 
-    /// Makes all relays forget the plans for tree broadcasts from here, once those in progress are
-    /// complete.
+    /// Makes all relays forget the plans for tree broadcasts from here, once the broadcasts in
+    /// progress are complete.
     fn retire_plans(&mut self) {
         let retired: Vec<PlanId> = std::mem::take(&mut self.advice.published).into_iter().collect();
         if !retired.is_empty() {
@@ -201,8 +203,8 @@ impl Coordinator {
         }
     }
 
-    /// Announces the coordinator's place to all nodes, from here to each, so that each pair has a
-    /// connection over which the two watch each other, and answers main.
+    /// Announces the coordinator's place from here to each node, and answers main. So this node has
+    /// a connection to each other node, over which the two nodes detect each other's loss.
     pub(super) fn tell_place(&mut self, asker: Asker) {
         let (place, layout) = (self.place(), self.common.layout.clone());
         let founders = layout.nodes().map(|node| layout.leader(node));

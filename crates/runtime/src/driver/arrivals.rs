@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 pub(super) struct Arrivals(BTreeMap<NodeId, u64>);
 
 impl Arrivals {
-    /// Returns whether every other node has acknowledged all bytes that had been sent to it at the
-    /// last look, and has an open connection if more bytes are unacknowledged. The first look
-    /// returns false.
+    /// Returns whether every other node is not lost, has acknowledged all bytes that had been sent
+    /// to it at the last look, and has an open connection if more bytes are unacknowledged. Notes
+    /// the bytes sent until now for the next look. The first look returns false if there are other
+    /// nodes.
     pub(super) fn look(&mut self, transport: &Transport) -> bool {
         let mut is_all = true;
         for node in transport.others() {

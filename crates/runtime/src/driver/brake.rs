@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Shortest sleep that systems carry out reasonably precisely; shorter waits are added up.
 const SLEEP_MIN: Duration = Duration::from_micros(100);
 
-/// Emulated speed of the processors of `node`, relative to this machine, which is as fast as the
+/// Emulated speed of the processors of `node`, relative to this machine, which stands for the
 /// fastest processors of the grid.
 pub(crate) fn emulated_speed(spec: &GridSpec, node: NodeId) -> Speed {
     let fastest = spec.layout().nodes().map(|node| spec.speed(node)).max().unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) struct Brake {
     speed: Speed,
     /// Processor time of the thread when the turn began.
     begin: Duration,
-    /// Time by which the turns so far were too short.
+    /// Time still to sleep for the turns so far.
     debt: Duration,
 }
 
@@ -35,7 +35,8 @@ impl Brake {
         }
     }
 
-    /// Ends a turn: sleeps for the time by which the emulated processor would have taken longer.
+    /// Ends a turn: adds the time by which the emulated processor would have taken longer, and
+    /// sleeps once the sum reaches [`SLEEP_MIN`].
     pub(super) fn end(&mut self) {
         if self.speed < Speed::ORDINARY {
             let computed = processor_time().saturating_sub(self.begin);
@@ -62,7 +63,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn the_fastest_of_a_grid_is_as_fast_as_this_machine() {
+    fn the_fastest_node_of_a_grid_is_not_slowed() {
         let spec = GridSpec::from_emulate("2x2,speed=4:1:2").unwrap();
 
         let speeds: Vec<f64> =
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_takes_as_many_times_longer_as_the_processor_is_slower() {
+    fn a_quarter_of_the_speed_makes_a_turn_take_four_times_as_long() {
         let mut brake = Brake::new(Speed::new(0.25).unwrap());
         brake.begin();
         let (begin, computed) = (Instant::now(), processor_time());

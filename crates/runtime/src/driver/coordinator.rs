@@ -4,8 +4,8 @@
 //! The thread that delivers a packet for the coordinator also handles it, so that no thread has to
 //! be woken. If another thread is running the coordinator, that thread handles the packet before it
 //! returns. Timers, planning of rebalances, and packets that may take long run on the coordinator's
-//! own thread only; meanwhile packets for the coordinator wait, but PEs and the network do not.
-//! That thread exists while the coordinator is on this node.
+//! own thread; meanwhile packets for the coordinator wait, but PEs and the network do not. This
+//! thread exists while the coordinator is on this node.
 
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::{JobError, StartError, panic_message};
@@ -48,8 +48,9 @@ pub(super) struct CoordinatorDriver {
     has_events: AtomicBool,
     /// Whether `events` contains one that the coordinator's own thread, if any, has to handle.
     has_long: AtomicBool,
-    /// Bytes that `events` holds, and their limit.
+    /// Bytes that `events` holds.
     bytes: AtomicUsize,
+    /// Limit of `bytes`.
     bytes_max: usize,
     machine: Mutex<Machine>,
     /// Time of the next timer of the coordinator, in nanoseconds since `begin`.
@@ -75,8 +76,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Queues an event for [`run`](Self::run). An event that exceeds the limit is dropped, which
-    /// ends the job.
+    /// Queues an event for [`run`](Self::run). A packet above the limit is dropped, and the job
+    /// ends.
     pub(super) fn push(&self, event: CoordinatorEvent) {
         let held = event.bytes();
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +104,7 @@ impl CoordinatorDriver {
         let mut machine = self.lock();
         self.note_due(&mut machine, surroundings);
         drop(machine);
-        // The same fence as in `run`, which is called next.
+        // As in `run`, a fence follows the release of the machine.
         fence(Ordering::SeqCst);
         self.run(surroundings);
     }
@@ -113,15 +114,16 @@ impl CoordinatorDriver {
     }
 
     /// Makes the coordinator handle the waiting events, unless another thread is running it; that
-    /// thread then handles them.
+    /// thread then handles them. Leaves events that may take long, and all events after
+    /// [`ROUNDS_MAX`] rounds, to the coordinator's own thread.
     pub(super) fn run(&self, surroundings: &dyn Surroundings) {
-        // The thread that holds the machine looks again after it has released it, so no event stays
-        // behind.
+        // The thread that holds the machine looks for events again after the release, so no event
+        // stays behind.
         for round in 0.. {
             if !self.has_events.load(Ordering::SeqCst) {
                 return;
             }
-            // This thread has other work, and the coordinator has its own thread.
+            // This thread has other work; the coordinator's own thread has not.
             let is_much = round == ROUNDS_MAX || self.has_long.load(Ordering::SeqCst);
             if is_much && self.wake() {
                 return;
@@ -156,7 +158,7 @@ impl CoordinatorDriver {
                 }
                 !machine.is_served
             };
-            // The same fence as in `run`, which is called next.
+            // As in `run`, a fence follows the release of the machine.
             fence(Ordering::SeqCst);
             self.run(surroundings);
             if is_over {
@@ -175,8 +177,8 @@ impl CoordinatorDriver {
         thread.as_ref().map(Thread::unpark).is_some()
     }
 
-    /// Makes the machine handle the events that wait now. Events that arrive meanwhile are handled
-    /// after the timers that are due.
+    /// Makes the machine handle the events that wait now. Events that arrive meanwhile wait for the
+    /// next call.
     fn take_all(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
         let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let mut events = std::mem::take(&mut *waiting);
@@ -189,8 +191,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Calls `act` on the machine and carries out the resulting commands. A panic, such as one of a
-    /// strategy or of an operator of the job, ends the job.
+    /// Calls `act` on the machine and carries out the resulting commands. A panic, such as one in a
+    /// strategy or in a reducer of the job, ends the job.
     fn guard(
         &self,
         machine: &mut Machine,
@@ -210,8 +212,8 @@ impl CoordinatorDriver {
         surroundings.obey(commands);
     }
 
-    /// Notes the time of the next timer, and wakes the coordinator's own thread if that is earlier
-    /// than before. Starts the thread if the coordinator is on this node and has none.
+    /// Notes the time of the next timer, and wakes the coordinator's own thread if that time is
+    /// earlier than before. Starts the thread if the coordinator is on this node and has none.
     fn note_due(&self, machine: &mut Machine, surroundings: &dyn Surroundings) {
         if machine.host.coordinator().is_some() && !machine.is_served {
             machine.is_served = true;
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_ends_when_more_waits_for_the_coordinator_than_may() {
+    fn waiting_bytes_above_the_limit_end_the_job() {
         let (driver, noted) = (driver(1000), Noted::default());
         let request = |bytes: usize| {
             let collection = CollectionId(0);
@@ -314,7 +316,7 @@ mod tests {
         for _ in 0..4 {
             driver.push(packet(request(600)));
         }
-        assert_eq!(driver.events.lock().unwrap().len(), 2, "others are dropped");
+        assert_eq!(driver.events.lock().unwrap().len(), 2, "the other two are dropped");
 
         // The first request names a collection that does not exist, which would be another error.
         let first = driver.events.lock().unwrap().pop_front();
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_take_long_and_all_behind_it_is_done_by_the_coordinators_own_thread() {
+    fn the_coordinators_own_thread_handles_long_events_and_those_behind() {
         let (driver, noted) = (driver(1 << 20), Noted::default());
         let ask = |slot| Control::MainRequest { slot, request: MainRequest::Rebalance };
         thread::scope(|scope| {

@@ -31,8 +31,9 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
     })
 }
 
-/// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback. The
-/// links between sites are emulated below QUIC. Main runs on the calling thread.
+/// Runs a job over the nodes of `spec`, all in this process, connected by QUIC over loopback. Links
+/// between sites are emulated below QUIC, and so are slower processors of `spec`. Main runs on the
+/// calling thread.
 #[cfg(feature = "net")]
 pub fn run_emulated(job: Job, spec: &gridspan_topology::GridSpec) -> Result<(), JobError> {
     run_emulated_with(job, spec, |_| {})

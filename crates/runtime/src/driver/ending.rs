@@ -1,4 +1,4 @@
-//! Notifies the thread of main that the job is over, whatever it waits for.
+//! Notifies the thread of main that the job is over, whatever main waits for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -25,7 +25,7 @@ impl NodeHandle {
         }
         let fail = |core: &mut crate::pe::Core| core.fail(JobError::Cancelled);
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
-        // All other PEs end even if that one is inside a handler.
+        // All other PEs end even if main's PE is inside a handler.
         switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
     }
 

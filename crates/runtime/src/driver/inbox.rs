@@ -28,7 +28,8 @@ struct Contents {
     closed: bool,
 }
 
-/// Contents that a PE takes out of its inbox. Kept from turn to turn for the allocations.
+/// Contents that a PE takes out of its inbox. The PE keeps them from turn to turn to reuse the
+/// allocations.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Actions that main and the network request of the PE.
@@ -72,7 +73,7 @@ impl Inbox {
         self.announce();
     }
 
-    /// Adds an action, and wakes the PE if it sleeps. Dropped if the inbox is closed.
+    /// Adds an action, and wakes the PE if it sleeps. An action for a closed inbox is dropped.
     pub(super) fn push_action(&self, action: Action) {
         {
             let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +85,7 @@ impl Inbox {
         self.announce();
     }
 
-    /// Adds the reaction to the loss of a node, which follows all packets from that node.
+    /// Adds the reaction to the loss of a node. The PE runs it after all packets from that node.
     #[cfg(feature = "net")]
     pub(super) fn push_loss(&self, action: Action) {
         {
@@ -120,7 +121,7 @@ impl Inbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the at most `most` types of actors for which the most bytes wait, with these bytes.
+    /// Returns up to `most` types of actors, those for which the most bytes wait, with these bytes.
     pub(super) fn fullest(&self, most: usize) -> Vec<(KindId, usize)> {
         let mut all: BTreeMap<KindId, usize> = BTreeMap::new();
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,11 +136,11 @@ impl Inbox {
         all
     }
 
-    /// Moves the contents to `taken`, which must be empty; without messages unless there is `room`
-    /// for them.
+    /// Moves the contents to `taken`, which must be empty. Messages are left behind unless there is
+    /// `room` for them.
     #[inline]
     pub(super) fn take(&self, taken: &mut Taken, room: bool) {
-        // While messages are left behind, `ready` stays false and their bytes count as waiting.
+        // Messages that were left behind do not set `ready`. Their bytes count as waiting.
         if !self.is_ready() && (!room || !self.left_behind.load(Ordering::Relaxed)) {
             return;
         }

@@ -9,7 +9,7 @@ use crate::net::LossReason;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeSet;
 
-/// Largest number of nodes that one error names; a terminal shows these in a few lines.
+/// Largest number of other lost nodes that one error names; a terminal shows these in a few lines.
 const NAMED_MAX: usize = 64;
 
 /// Returns the error for a lost node.
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn a_site_of_which_one_lives_is_not_lost() {
+    fn a_site_with_a_surviving_node_is_not_called_lost() {
         let text = error(&layout(), NodeId(1), &silent(&[3, 4])).to_string();
         assert!(text.ends_with("so were node3 at b, node4 at b"), "{text}");
     }
 
     #[test]
-    fn only_what_cannot_be_a_farewell_is_told_at_once() {
+    fn the_loss_of_a_node_that_closed_its_connections_is_not_fatal() {
         let layout = layout();
         let closed = LossReason::Closed("the job is over".to_owned());
         assert!(is_fatal(&layout, NodeId(2), &silent(&[])));

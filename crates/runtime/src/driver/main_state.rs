@@ -3,7 +3,7 @@
 use crate::message::MainStatus;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// State of main, for the search of a reason that the job does not proceed.
+/// State of main, for the detection of stalls.
 #[derive(Default)]
 pub(super) struct MainState {
     status: AtomicU8,

@@ -36,8 +36,8 @@ pub(super) fn run(program: Program, switch: &Arc<Switch>) {
 /// [`Awaited`].
 const OWN_HOLDERS: usize = 3;
 
-/// Time after which a thread that has woken main has released its waker, however busy the machine
-/// is.
+/// Time after which a thread that has woken main is expected to have released main's waker, even on
+/// a busy machine.
 const SETTLING: Duration = Duration::from_millis(100);
 
 fn block_on(
@@ -67,7 +67,7 @@ fn block_on(
                     thread::park();
                     has_settled = false;
                 } else {
-                    // The thread that has woken main may still hold its waker.
+                    // The thread that has woken main may still hold main's waker.
                     let begin = Instant::now();
                     thread::park_timeout(SETTLING);
                     has_settled = begin.elapsed() >= SETTLING;

@@ -246,8 +246,9 @@ impl NetDriver {
         switch.is_held_back() && Duration::from_nanos(since) < STUCK
     }
 
-    /// Hands frames to the transport. Frames to nodes that have too many bytes under way stay, in
-    /// order, until acknowledgements arrive.
+    /// Hands probe orders, addresses of guests, and frames to the transport, and answers the queued
+    /// looks. Frames to nodes that have too many bytes under way stay, in order, until
+    /// acknowledgements arrive.
     fn hand_over(&self, net: &mut NetLoop, switch: &Switch) {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
@@ -275,7 +276,7 @@ impl NetDriver {
                     stalled.insert(to);
                     left.push_back((to, is_bulk, frame));
                 }
-                // Frames to a lost node are dropped; its loss ends the job.
+                // Frames to a lost node are dropped.
                 Err(SendError::Lost(_)) => {}
                 // A guest that the transport does not know yet, or has forgotten.
                 Err(SendError::NoSuchPeer(_)) if switch.layout.is_guest(to) => {}
@@ -353,7 +354,8 @@ impl NetDriver {
         }
     }
 
-    /// Waits until others have acknowledged all frames, for as long as they acknowledge any.
+    /// Waits until others have acknowledged all frames. Stops when they acknowledge none for
+    /// [`FLUSH`].
     fn flush(&self, net: &mut NetLoop, switch: &Switch) -> io::Result<()> {
         let unacknowledged = |net: &mut NetLoop| -> u64 {
             let others = switch.layout.nodes().filter(|&node| node != switch.node);

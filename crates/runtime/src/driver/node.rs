@@ -17,7 +17,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
 use std::time::Instant;
 
-/// PEs in one process. Each is a thread, and systems refuse them beyond some thousands.
+/// Largest number of PEs in one process. Each is a thread, and systems refuse more than some
+/// thousands of threads.
 const PES_PER_PROCESS_MAX: u32 = 4096;
 
 /// Checks that one process can run `pes` PEs.
@@ -57,7 +58,8 @@ fn introduce(machine: &mut Pe, _: &NetDriver, _: bool) {
     machine.greet();
 }
 
-/// Ends the job on the other PEs of this node, since `dead` does not run; they notify other nodes.
+/// Ends the job on the other PEs of this node, since `dead` does not run, and reports the failure
+/// to the coordinator.
 fn abandon(switch: &Switch, dead: PeId, error: &JobError) {
     for pe in switch.layout.place(switch.node).pes.clone().map(PeId).filter(|&pe| pe != dead) {
         let error = error.clone();
@@ -90,7 +92,7 @@ pub(super) struct Node<'scope> {
     watchdog: std::io::Result<ScopedJoinHandle<'scope, ()>>,
 }
 
-/// Wakes a PE's thread, wherever it sleeps.
+/// Returns a function that wakes a PE's thread where it sleeps: in the socket, or parked.
 fn wake(
     thread: Arc<OnceLock<Thread>>,
     _net_driver: Option<&Arc<NetDriver>>,
@@ -221,7 +223,7 @@ impl<'scope> Node<'scope> {
         None
     }
 
-    /// Waits until the job is over on this node. Returns the outcome.
+    /// Waits until the job is over on this node. Returns the outcome of the first PE.
     pub(super) fn join(self) -> Result<(), JobError> {
         let Self { switch, pes, net_driver: _net_driver, watch, watchdog } = self;
         let mut outcome = Err(StartError::NoPes.into());
@@ -243,12 +245,12 @@ impl<'scope> Node<'scope> {
         // A job runs without a watchdog if its thread could not be started.
         if let Ok(watchdog) = watchdog {
             watchdog.thread().unpark();
-            // It ends by itself and returns nothing.
+            // The thread ends by itself and returns nothing.
             let _ = watchdog.join();
         }
         switch.join_threads();
         if let Some(watch) = watch {
-            // It ends by itself and returns nothing.
+            // The thread ends by itself and returns nothing.
             let _ = watch.join();
         }
         outcome

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Time of one run on an ordinary processor. Only ratios matter.
 const ORDINARY: Duration = Duration::from_micros(100);
-/// Limits of the number of runs and of their total time.
+/// Largest number of runs.
 const RUNS_MAX: u32 = 20;
+/// Time after which no further run begins.
 const TIME_MAX: Duration = Duration::from_millis(10);
 /// Numbers that one run updates: they fit into any first-level cache.
 const NUMBERS: usize = 1024;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Period of reading the counts, which takes 2 µs each time.
 const EVERY: Duration = Duration::from_millis(100);
-/// Room for two numbers of 20 digits and a third.
+/// Bytes of a line: room for two numbers of 20 digits and a third.
 const LINE_BYTES_MAX: usize = 80;
 
 /// The counts of one thread.
@@ -30,7 +30,7 @@ impl Share {
     }
 
     /// Returns the times since the last reading, at most ten times a second; `None` in between or
-    /// where the system does not count.
+    /// where the system does not count them.
     pub(super) fn look(&mut self, now: Instant) -> Option<Spent> {
         if now.duration_since(self.read) < EVERY {
             return None;
@@ -42,7 +42,7 @@ impl Share {
     }
 
     /// Spins until something arrives in the inbox or [`TRIAL`] is over. Returns the times of the
-    /// spin, if the system counts.
+    /// spin, if the system counts them.
     pub(super) fn try_out(&mut self, inbox: &Inbox) -> Option<Spent> {
         self.last = self.counts();
         self.read = Instant::now();
@@ -80,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_two_numbers_count() {
+    fn the_first_two_numbers_of_a_line_are_read() {
         assert_eq!(counts(b"1200 34 5\n"), Some((1200, 34)));
         assert_eq!(counts(b"nonsense"), None);
     }
 
     #[test]
-    fn running_shows_where_the_system_counts() {
+    fn running_time_is_measured_where_the_system_counts_it() {
         let mut share = Share::new();
         if share.last.is_none() {
             println!("skipped: this system does not count");

@@ -35,7 +35,7 @@ pub(crate) trait Network: Send + Sync {
     fn look_again(&self);
     /// Notifies the network that the relay has to run now; the first PE of this node may be busy.
     fn hurry(&self);
-    /// Bytes that wait because too many bytes are under way already.
+    /// Bytes of frames that the transport has not accepted yet.
     fn backlog_bytes(&self) -> usize;
 }
 
@@ -70,12 +70,14 @@ pub(super) struct Switch {
     /// Whether the relay has to run at once.
     #[cfg(feature = "net")]
     is_nudged: Arc<AtomicBool>,
-    /// Bytes of tree broadcasts that have not arrived completely.
+    /// Bytes that wait in the relay: of incomplete tree broadcasts and multicasts, and of messages
+    /// of agents.
     carried_bytes: AtomicUsize,
     /// Threads of the coordinator, and of planners, that may still run.
     threads: Mutex<Vec<JoinHandle<()>>>,
     begin: Instant,
-    /// Bytes in an inbox at which reading from the network pauses, and at which the job ends.
+    /// Byte budgets: an inbox above the soft limit pauses reading from the network, one above the
+    /// hard limit ends the job.
     limits: Limits,
     /// The end of the job, for the thread of main if it is in this process.
     pub(super) ending: Ending,
@@ -181,7 +183,7 @@ impl Switch {
         }
     }
 
-    /// Bytes of tree broadcasts that wait for other parts of the same broadcast.
+    /// Returns the bytes that wait in the relay.
     pub(super) fn carried_bytes(&self) -> usize {
         self.carried_bytes.load(Ordering::Relaxed)
     }
@@ -249,8 +251,7 @@ impl Switch {
         self.inbox(to).push([(from, packet)]);
     }
 
-    /// Calls `act` on the relay and carries out the resulting commands, those for other nodes
-    /// first.
+    /// Calls `act` on the relay and carries out the resulting commands in their order.
     fn carry<R>(&self, act: impl FnOnce(&mut Relay, Time, &mut Vec<RelayCommand>) -> R) -> R {
         let mut out = Vec::new();
         let mut relay = self.relay.lock().unwrap_or_else(PoisonError::into_inner);
@@ -285,7 +286,8 @@ impl Switch {
         Time(self.begin.elapsed().as_nanos() as u64)
     }
 
-    /// Returns the time until [`Switch::wake_relay`] has something to do.
+    /// Returns the time until [`Switch::wake_relay`] has something to do; `None` if no timer is
+    /// set.
     #[cfg(feature = "net")]
     pub(super) fn until_due(&self) -> Option<Duration> {
         if self.is_nudged.load(Ordering::SeqCst) {
@@ -367,7 +369,7 @@ impl Switch {
 
     #[cfg(feature = "net")]
     /// Delivers a frame from another node. Fails if the frame does not decode, or if its sender or
-    /// receiver cannot be right.
+    /// receiver is invalid.
     pub(super) fn receive(
         &self,
         from: NodeId,

@@ -1,9 +1,9 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! One thread per node checks every second which handlers the node's PEs are inside. It reports a
-//! handler that lasts to the coordinator, which uses the report if that PE does not answer. For
-//! main's PE it also notifies the job's listeners, both of a long handler and if that PE does not
-//! end the job at its time limit.
+//! long handler to the coordinator, which uses the report if that PE does not answer. For main's PE
+//! it also notifies the job's listeners: of a long handler, and if main's PE does not end the job
+//! at its time limit.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Period of the checks: a wake-up a second costs nothing.
+/// Period of the checks: a wake-up a second costs little.
 const LOOK: Duration = Duration::from_secs(1);
 /// Duration after which a handler is reported to the coordinator. Most end long before.
 const NOTED: Duration = Duration::from_secs(2);
@@ -110,7 +110,7 @@ impl Watchdog {
     }
 
     /// Notifies the listeners if main's PE is inside a handler for long, since main's requests wait
-    /// meanwhile, or if it does not end the job at the time limit.
+    /// meanwhile, or if main's PE does not end the job at the time limit.
     fn look_at_mains_pe(&mut self, now: Time, switch: &Switch) {
         let Some(at) = self.views.iter().position(|view| view.pe == MAIN_PE) else { return };
         let inside = self.seen[at].lasted(now).zip(self.views[at].look());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_lasts_is_told_once_and_so_is_its_end() {
+    fn a_long_handler_and_its_end_are_each_reported_once() {
         let mut seen = Seen::default();
         assert_eq!(seen.look(Some(7), at(1)), None);
         assert_eq!(seen.look(Some(7), at(2)), None);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn many_short_handlers_are_no_long_one() {
+    fn a_series_of_short_handlers_is_not_reported() {
         let mut seen = Seen::default();
         for second in 1..100 {
             assert_eq!(seen.look(Some(second), at(second)), None);

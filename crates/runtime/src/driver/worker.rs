@@ -15,11 +15,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Messages handled before the inbox is checked and the outbox is sent: enough for batches, few
-/// enough to keep other PEs from waiting.
+/// Largest number of messages handled before the inbox is checked and the outbox is sent: enough
+/// for batches, few enough to keep other PEs from waiting.
 const TURN_MESSAGES: u32 = 256;
-/// Longest duration of a turn; with slow handlers a turn has fewer messages. Short against a
-/// wide-area latency, long against the cost of a turn.
+/// Time after which a turn begins no further chunk of messages. Short against a wide-area latency,
+/// long against the cost of a turn.
 const TURN: Duration = Duration::from_micros(200);
 /// Messages handled before the clock is first read in a turn.
 const CHUNK_MESSAGES: u32 = 16;
@@ -30,8 +30,8 @@ const RECHECK: Duration = Duration::from_millis(1);
 /// Longest time that an idle PE spins for packets before it sleeps: about the cost of waking a
 /// thread.
 const SPIN: Duration = Duration::from_micros(20);
-/// Shortest such time, reached after spins without success: about the time of an answer from a
-/// core that is awake.
+/// Shortest time that such a PE spins, reached after spins without success: about the time of an
+/// answer from a core that is awake.
 const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// The wait of a PE's thread while it has nothing to do.
@@ -44,8 +44,9 @@ pub(super) trait Idle {
 
 /// Parks the thread until another thread wakes it.
 pub(super) struct Park {
-    /// Time to spin for packets before parking; longer if the last spin succeeded. Where other
-    /// programs use the cores, spinning would only keep the awaited PE from running.
+    /// Time to spin for packets before parking; doubled after a spin that succeeded, halved after
+    /// one that did not. Where other programs use the cores, spinning would only keep the awaited
+    /// PE from running.
     spin: Duration,
 }
 
@@ -111,7 +112,7 @@ pub(super) fn run(
         #[cfg(feature = "net")]
         brake.end();
         if guard(&mut pe, |pe| turn.send(pe, switch)) != Some(true) {
-            // Packets that could not be sent are dropped; the error leaves.
+            // Packets that could not be sent are dropped; this sends the error.
             guard(&mut pe, |pe| turn.send(pe, switch));
         }
         if let Some(outcome) = pe.outcome() {
@@ -153,7 +154,7 @@ fn guard<R>(pe: &mut Pe, step: impl FnOnce(&mut Pe) -> R) -> Option<R> {
     None
 }
 
-/// The packets of a turn; kept from turn to turn for their allocations.
+/// The packets of a turn; kept from turn to turn to reuse the allocations.
 #[derive(Default)]
 struct Turn {
     own: Vec<(PeId, Packet)>,

@@ -19,7 +19,7 @@ pub enum StartError {
     /// The job's definition has one name twice.
     #[error("the job has two definitions of the {what} `{name}`; give each its own name")]
     DefinedTwice {
-        /// What bears the name.
+        /// What was defined: a placement map or a reducer.
         what: String,
         /// The name.
         name: String,
@@ -27,7 +27,7 @@ pub enum StartError {
     /// A node of the job has no PEs.
     #[error("a node of the job has no PEs; give each node at least one")]
     NoPes,
-    /// One process cannot run so many PEs.
+    /// The PEs of a node are too many for one process.
     #[error("{pes} PEs are more than the {limit} of one process; use more nodes, or simulate them")]
     TooManyPes {
         /// Number of PEs.
@@ -43,7 +43,7 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
-    /// No ports, keys or certificates could be had for the nodes of this process.
+    /// Ports, keys or certificates for the nodes of this process could not be made.
     #[error("cannot start: {reason}")]
     Network {
         /// The error of the system, or of the certificate.
@@ -75,7 +75,7 @@ pub enum StartError {
         /// The problem.
         reason: String,
     },
-    /// The program was built without what the job needs.
+    /// The program was built without a feature that the job needs.
     #[error("{what} needs the feature `{feature}` of `gridspan`")]
     Feature {
         /// What the job needs.

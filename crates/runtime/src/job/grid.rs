@@ -33,7 +33,8 @@ use std::time::Duration;
 /// Accepts actions for PE 0. The driver that created it runs each on that PE, in order.
 pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
 
-/// The grid as seen by main. All operations fail with [`GridError::Ending`] once the job is ending.
+/// The grid as seen by main. Operations that main awaits fail with [`GridError::Ending`] once the
+/// job is ending.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};
@@ -216,32 +217,33 @@ impl Grid {
     /// }
     /// ```
     ///
-    /// - Several collections can be bound to one. A collection that is bound to a bound one is
-    ///   bound to the base of that.
-    /// - Partners move together, in one step, by balancing as by
-    ///   [`migrate_to`](crate::Context::migrate_to) of any of them: no handler runs on a PE where
-    ///   its partners are not. So messages between them never leave the PE.
-    /// - The balancer sees them as one actor of the base collection, with the sum of their loads
-    ///   and sizes, and their messages to others.
-    /// - They need not be at a sync point to move, and each collection counts its own sync points.
+    /// - Several collections can be bound to one. A collection that is bound to a bound collection
+    ///   has the base of that collection.
+    /// - Partners move together, in one step, whether by balancing or by
+    ///   [`migrate_to`](crate::Context::migrate_to) of any of them. Every handler runs on the PE of
+    ///   all partners, so messages between them never leave the PE.
+    /// - The balancer treats partners as one actor of the base collection, with the sum of their
+    ///   loads and sizes, and their messages to others.
+    /// - Partners need not be at a sync point to move, and each collection counts its own sync
+    ///   points.
     /// - `indices` may be some of those of `base`. A member inserted into `base` later has no
     ///   partner until one is inserted too. A member inserted into a bound collection lives with
-    ///   its partner, whatever PE is named, and waits for the insertion of the partner, after a
-    ///   minute in vain with an error.
+    ///   its partner, whatever PE is named. It waits for the insertion of the partner; after a
+    ///   minute, the job ends with an error.
     /// - When a member of `base` is destroyed, its partners end with it, without a call, and the
-    ///   messages in their mailboxes are dropped. The destruction of another affects no partner.
+    ///   messages in their mailboxes are dropped. The destruction of a bound member affects no
+    ///   partner.
     ///
-    /// Unordered broadcasts to a bound collection before this resolves may miss some of its
+    /// Unordered broadcasts to a bound collection before the future resolves may miss some of its
     /// members.
     ///
     /// # Errors
     ///
-    /// [`GridError::NoPartner`] if `base` has no member of an index; members of other indices may
-    /// exist by then, and remain. [`GridError::BoundToGroup`] if `base` is a group, and
-    /// [`GridError::BoundReplicas`] if actors of one of the two types may have replicas.
-    /// [`GridError::BoundOnDemand`] if messages [create](crate::Job::on_demand) members of `B`.
-    /// [`GridError::NotRegistered`] and [`GridError::DuplicateIndex`] as for
-    /// [`create`](Self::create).
+    /// The errors of [`create`](Self::create). [`GridError::NoPartner`] if `base` has no member of
+    /// an index; members of other indices may exist by then, and remain.
+    /// [`GridError::BoundToGroup`] if `base` is a group, and [`GridError::BoundReplicas`] if actors
+    /// of one of the two types may have replicas. [`GridError::BoundOnDemand`] if messages
+    /// [create](crate::Job::on_demand) members of `B`.
     pub async fn create_bound<B: Actor>(
         &self,
         base: &Collection<impl Actor<Index = B::Index>>,
@@ -309,7 +311,7 @@ impl Grid {
         Ok(Collection { grid: self.clone(), reference: CollectionRef::new(id) })
     }
 
-    /// Distributes read-only data to every node, once over each link between sites. Fails for a
+    /// Distributes read-only data to every node, along the trees of a broadcast plan. Fails for a
     /// value of more than 60 MiB.
     pub async fn publish<T: Serialize>(&self, value: &T) -> Result<Published<T>, GridError> {
         let bytes: Bytes = codec::encode(value).into();
@@ -325,10 +327,10 @@ impl Grid {
         self.ask_coordinator(MainRequest::Rebalance).await
     }
 
-    /// Resolves once no message is in transit, queued, or being handled anywhere. This held at one
-    /// moment since the call. If the job balances by itself, a rebalance may begin before main
-    /// continues, and members that it moves may send messages in
-    /// [`Actor::arrived`](crate::Actor::arrived). Fails only if the job is ending.
+    /// Resolves once no message was in transit, queued, or being handled anywhere, at one moment
+    /// since the call. If the job balances by itself, a rebalance may begin before main continues,
+    /// and members that it moves may send messages in [`Actor::arrived`](crate::Actor::arrived).
+    /// Fails only if the job is ending.
     pub async fn quiescence(&self) -> Result<(), GridError> {
         self.ask_coordinator(MainRequest::Quiescence).await
     }
@@ -381,8 +383,9 @@ impl Grid {
     /// # Errors
     ///
     /// [`GridError::Phase`] if more items were consumed than produced, or more producers were done
-    /// than the phase has. If there are fewer, the job stalls, and its error states that. The
-    /// counts of a phase stay on the PEs until its completion is awaited.
+    /// than the phase has. If fewer items are consumed, or fewer producers are done, the job
+    /// stalls, and its error states that. The counts of a phase stay on the PEs until its
+    /// completion is awaited.
     pub async fn completion(&self, phase: Phase) -> Result<(), GridError> {
         let counts: PhaseCounts = self.ask_coordinator(MainRequest::Completion { phase }).await?;
         let PhaseCounts { produced, consumed, done } = counts;
@@ -456,7 +459,7 @@ fn check_indices<A: Actor>(inits: &[(Key, A::Init)]) -> Result<(), GridError> {
     }
 }
 
-/// Awaits a promise; a driver that has ended has dropped it.
+/// Awaits a promise, which a driver that has ended has dropped.
 async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
     promised.await.unwrap_or(Err(GridError::Ending))
 }
@@ -557,9 +560,9 @@ impl<A: Actor> Collection<A> {
     }
 
     /// Resolves to the result of the next reduction whose members contribute with `op` to
-    /// [`To::main`](crate::To::main). Results are awaited in the order of the contributions. Fails
-    /// with [`GridError::Reduction`] if the members have contributed another type, or with another
-    /// operation.
+    /// [`To::main`](crate::To::main). Successive calls resolve to the results of successive
+    /// reductions. Fails with [`GridError::Reduction`] if the members have contributed another
+    /// type, or with another operation.
     pub async fn reduction<T: Reducible>(&self, op: impl Into<Op>) -> Result<T, GridError> {
         self.reduced(ReductionGroup::Collection(self.reference.id), op.into()).await
     }
@@ -592,7 +595,7 @@ impl<A: Actor> Collection<A> {
     }
 
     /// Adds a member on a PE of choice or, in a [bound](Grid::create_bound) collection, on the PE of
-    /// its partner. It takes part in reductions and broadcasts that begin later.
+    /// its partner. The member takes part in reductions and broadcasts that begin later.
     ///
     /// The job ends with an error if there is no such PE, if the collection has a member of this
     /// index, or if messages [create](crate::Job::on_demand) its members.

@@ -103,11 +103,10 @@ impl Job {
     /// whatever their priorities. The messages must not depend on how those of different senders,
     /// priorities or steps interleave, even in ways that cannot occur while the actor is in one
     /// place, nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast,
-    /// contribute, count items of phases, answer, and request a migration; their effects outside
-    /// the actor happen twice.
-    /// An actor that asks, sets timers, waits for quiescence or at a sync point, inserts members,
-    /// or destroys itself ends the job with an error, and so does a replica that at its end has not
-    /// sent as much as the first.
+    /// contribute, count items of phases, answer, and request a migration; other effects of
+    /// handlers outside the actor happen twice. An actor that asks, sets timers, waits for
+    /// quiescence or at a sync point, inserts members, or destroys itself ends the job with an
+    /// error, and so does a replica that at its end has not sent as much as the first.
     pub fn deterministic<A: Actor>(mut self) -> Self {
         self.registry.add_deterministic::<A>();
         self
@@ -212,9 +211,10 @@ impl Job {
     /// [`Strategy`](gridspan_balance::Strategy) and can be cloned, or a
     /// [`StrategyName`](gridspan_balance::StrategyName) that a user has given. Default
     /// [`NoMoves`](gridspan_balance::NoMoves). It runs at sync points, on
-    /// [request](Grid::rebalance), [periodically](Self::balance_every), and, unless it moves actors
-    /// for the sake of moving, when a link or other programs' use of a processor has changed.
-    /// All actors continue meanwhile, except at sync points. The job seeds its dice.
+    /// [request](Grid::rebalance), [periodically](Self::balance_every), and, if its
+    /// [`predicts`](gridspan_balance::Strategy::predicts) returns true, when a link or other
+    /// programs' use of a processor has changed. All actors continue meanwhile, except at sync
+    /// points. The job seeds the strategy's dice.
     ///
     /// ```
     /// use gridspan_balance::{GridCut, StrategyName};
@@ -237,7 +237,8 @@ impl Job {
     }
 
     /// Sets whether plans must be worth their cost, and are undone if they were not; see
-    /// [`Gate`](gridspan_balance::Gate). Default yes. Does not apply to `rotate` and `random`.
+    /// [`Gate`](gridspan_balance::Gate). Default yes. Does not apply to strategies that do not
+    /// [predict](gridspan_balance::Strategy::predicts), such as `rotate` and `random`.
     pub fn balance_gate(mut self, is_gated: bool) -> Self {
         self.balancing.is_gated = is_gated;
         self
@@ -314,17 +315,18 @@ impl Job {
     }
 
     /// Adds a listener for a failure of the job while PEs may be inside handlers and unable to end
-    /// it: this node has declared a founder lost, or PE 0 does not heed the time limit. Runs on a
-    /// thread that is not a PE; it must not block.
+    /// it: this node has declared a founder lost, or PE 0 does not end the job at its time limit.
+    /// Runs on a thread that is not a PE; it must not block.
     pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
         self.on_failure.push(Arc::new(tell));
         self
     }
 
     /// Adds a listener for warnings: that the job can never continue, with the reason; that it has
-    /// waited for one handler for long; or that a node runs another build. Runs on node 0, once for
-    /// each; it must not block. Stalls are detected only if there is a listener or the job
-    /// [fails on them](Self::fail_on_stall); in virtual time a job that stalls has failed.
+    /// waited for one handler for long; or that a node runs another build. Runs in the coordinator
+    /// or, for a long handler on PE 0, on a thread of node 0; it must not block. Stalls are
+    /// detected only if there is a listener or the job [fails on them](Self::fail_on_stall); in
+    /// virtual time a job that stalls has failed.
     pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.watch.on_warning.push(Arc::new(tell));
         self
@@ -386,8 +388,8 @@ impl Job {
         Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
     }
 
-    /// Returns a hash of the definition: equal for equal actor types, maps and reducers in equal
-    /// order, if messages, initial values and states have the same structure on the wire.
+    /// Returns a hash of the definition: equal for equal names, actor types, maps and reducers in
+    /// equal order, if messages, initial values and states have the same structure on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
         let maps = self.maps.iter().map(|(name, _)| name.as_str());

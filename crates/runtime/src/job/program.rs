@@ -28,8 +28,8 @@ impl Program {
         Ok(Self { layout, common, job })
     }
 
-    /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout is that of the founders and
-    /// itself.
+    /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout has the founders and this
+    /// guest.
     pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, StartError> {
         Self::new(job, founders.for_guest(guest, pes))
     }
@@ -97,7 +97,7 @@ impl Program {
         main.begin(Grid::new(port, self.layout, registry, maps, awaited))
     }
 
-    /// Returns the settings for a job that does not end.
+    /// Returns the measures against a job that does not end.
     pub(crate) fn watch(&self) -> &Watch {
         &self.common.watch
     }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Counts the promises that main waits for. Main waits for nothing else if they are the only
-/// holders of its waker.
+/// Counts the promises that main waits for. If they are the only holders of main's waker, main
+/// waits for promises only.
 #[derive(Default)]
 pub struct Awaited {
     main: OnceLock<Waker>,
@@ -17,9 +17,8 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Sets main's waker, which is kept.
+    /// Sets main's waker. Further calls change nothing.
     pub fn is_woken_by(&self, main: &Waker) {
-        // Set once, when main begins.
         let _ = self.main.set(main.clone());
     }
 
@@ -109,7 +108,8 @@ impl<T> Future for Promise<T> {
             return Poll::Ready(None);
         }
         let held = Held::new(cx.waker(), &state.awaited);
-        // The previous one is dropped afterwards, so that at every moment at least one is counted.
+        // The previous `Held` is dropped afterwards, so that at every moment at least one is
+        // counted.
         state.waker = Some(held);
         Poll::Pending
     }
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn who_else_holds_mains_waker_is_noticed() {
+    fn main_waits_for_promises_only_if_no_other_future_holds_its_waker() {
         let flag = Arc::new(Flag(false.into()));
         let waker = Waker::from(flag.clone());
         let awaited = Arc::<Awaited>::default();
         awaited.is_woken_by(&waker);
         // Held by this test, by `waker` and by `awaited`.
         let holders = || Arc::strong_count(&flag) - 3;
-        assert!(awaited.is_all(holders()), "nobody holds it");
+        assert!(awaited.is_all(holders()), "no promise holds it");
 
         let (resolve, mut one) = promise::<u8>(&awaited);
         let (_other, mut two) = promise::<u8>(&awaited);
@@ -170,11 +170,11 @@ mod tests {
         let (_third, mut wrapped) = promise::<u8>(&awaited);
         let polled = Pin::new(&mut wrapped).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
-        assert!(!awaited.is_all(holders()), "one that is awaited by another way hides others");
+        assert!(!awaited.is_all(holders()), "its waker is unknown");
     }
 
     #[test]
-    fn a_promise_that_nobody_can_keep_resolves_to_nothing() {
+    fn a_promise_whose_resolver_is_dropped_resolves_to_none() {
         let (resolve, mut promised) = promise::<u8>(&Arc::default());
         drop(resolve);
         let value = Pin::new(&mut promised).poll(&mut Context::from_waker(Waker::noop()));

@@ -13,7 +13,7 @@ pub(crate) struct Assembly {
     total: u64,
     have: u64,
     parts: BTreeMap<u64, Bytes>,
-    /// Arrival times and bytes, by the plan's trees.
+    /// Arrival times and bytes, by index of the plan's tree.
     seen: BTreeMap<u32, Seen>,
 }
 
@@ -22,7 +22,7 @@ struct Seen {
     from: NodeId,
     first: Time,
     last: Time,
-    /// Number of bytes received after the first segment.
+    /// Number of bytes of frames received after the first segment.
     bytes: u64,
 }
 
@@ -31,7 +31,8 @@ impl Assembly {
         Self { total, have: 0, parts: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Adds a part. Refuses a part that overlaps another, or states another total length.
+    /// Adds a part. Refuses a part that is empty, overlaps another, exceeds the total length, or
+    /// states another total length. `offset` and `total` are in bytes.
     pub(crate) fn add(
         &mut self,
         offset: u64,
@@ -63,7 +64,7 @@ impl Assembly {
             .or_insert(Seen { from, first: now, last: now, bytes: 0 });
     }
 
-    /// Returns the observations of the edges to this node.
+    /// Returns the observations of the edges to this node over which several parts arrived.
     pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         let arrival = |(&stripe, seen): (&u32, &Seen)| {
             let flowing_s = seen.last.since(seen.first).as_secs_f64();
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_in_any_order() {
+    fn parts_may_arrive_in_any_order() {
         let mut assembly = Assembly::new(10);
         for (offset, text) in [(7, "hij"), (0, "abc"), (3, "defg")] {
             assert!(!assembly.is_complete());

@@ -50,7 +50,7 @@ pub(crate) struct SequencerRight {
     pub(crate) come: BTreeMap<ActorId, u64>,
 }
 
-/// Messages that pass the right.
+/// Messages about the right to number the broadcasts of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SequencerNews {
     /// From the coordinator: grants the right.
@@ -59,8 +59,8 @@ pub(crate) enum SequencerNews {
     Recall(u64),
     /// To the coordinator: returns the right.
     Return(SequencerRight),
-    /// From another PE of the node with members that insert others: the receiver must give up the
-    /// right.
+    /// From a PE that is about to request an insertion, to the other PEs of its node or, from
+    /// main's PE, to all PEs: the receiver must give up the right.
     Renounce,
 }
 

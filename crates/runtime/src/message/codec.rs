@@ -49,8 +49,8 @@ impl Flavor for Tail<'_> {
 
     #[inline]
     fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
-        // Most data are numbers of up to ten bytes, for which calling a copy function costs more
-        // than all else; a copy of known length is a move.
+        // Most data are numbers of up to ten bytes, for which the call of a copy function would
+        // cost more than all other work; a copy of known length needs no call.
         match data.len() {
             2 => extend_by::<2>(self.0, data),
             3 => extend_by::<3>(self.0, data),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trailing_bytes_are_an_error_not_ignored() {
+    fn trailing_bytes_are_an_error() {
         let mut bytes = encode(&7u32);
         bytes.push(0);
         assert_eq!(
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_beyond_the_end_allocates_nothing_and_fails() {
+    fn a_length_beyond_the_end_is_an_error() {
         let bytes = encode(&u64::MAX);
         assert!(decode::<Vec<u64>>("numbers", &bytes).is_err());
     }

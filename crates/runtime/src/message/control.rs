@@ -1,4 +1,4 @@
-//! Controls: packets of the runtime itself, other than messages to single actors.
+//! Controls: all packets between PEs and the coordinator other than messages to single actors.
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
@@ -131,9 +131,9 @@ pub(crate) struct Edge {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Loads {
     pub(crate) rebalance: RebalanceId,
-    /// Loads and epochs of the actors that live there.
+    /// Loads and epochs of the actors on the PE.
     pub(crate) actors: Vec<(ActorLoad, u32)>,
-    /// Messages from actors there, by sender and receiver.
+    /// Messages from actors on the PE, by sender and receiver.
     pub(crate) edges: Vec<Edge>,
     /// Number of the rebalance of the sites' leaders, if they plan it.
     pub(crate) led: Option<u64>,
@@ -144,7 +144,7 @@ pub(crate) struct Loads {
     pub(crate) pe: PeLoad,
     /// Number of messages handled since the start of the job.
     pub(crate) handled: u64,
-    /// Actors that live there and have a replica elsewhere.
+    /// Actors on the PE that have a replica on another PE.
     pub(crate) replicas: Vec<ReplicaOrder>,
 }
 
@@ -170,7 +170,7 @@ pub(crate) enum MainRequest {
     LinkChange,
     /// Move the coordinator to this node. The answer comes once it runs there.
     MoveCoordinator { to: NodeId },
-    /// Answered with the final [`PhaseCounts`] once the phase is complete.
+    /// Answer with the final [`PhaseCounts`] once the phase is complete.
     Completion { phase: Phase },
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct Insertion {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Follower {
     pub(crate) insertion: Box<Insertion>,
-    /// The epoch of the place of the partner to which this goes.
+    /// The partner's epoch at the place to which the member is sent.
     pub(crate) epoch: u32,
     /// Whether the member is created with its collection.
     pub(crate) is_first: bool,
@@ -216,7 +216,7 @@ pub(crate) struct Accepted {
     pub(crate) epoch: u32,
     /// The number of the next broadcast that the PE expects.
     pub(crate) broadcasts: u64,
-    /// The same for each stream of unordered broadcasts, with its source and channel.
+    /// The same for each stream of unordered broadcasts: source, channel, number.
     pub(crate) streams: Vec<(ActorId, i32, u64)>,
 }
 
@@ -238,8 +238,9 @@ pub(crate) struct Arrival {
     pub(crate) from: NodeId,
     /// Index of the plan's tree.
     pub(crate) stripe: u32,
-    /// Number of bytes that arrived after the first segment, and the seconds that they took.
+    /// Number of bytes that arrived after the first segment.
     pub(crate) bytes: u64,
+    /// Seconds from the first segment to the last.
     pub(crate) flowing_s: f64,
 }
 
@@ -254,7 +255,7 @@ pub(crate) struct Piece {
     pub(crate) bytes: Bytes,
 }
 
-/// A packet of the runtime itself, other than messages to actors.
+/// Any packet other than messages to single actors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
     /// Announce a collection and create the members that live here: `inits` is a `Vec<(Key,
@@ -340,8 +341,8 @@ pub(crate) enum Control {
     Loads(Box<Loads>),
     /// To all PEs: the whole plan, which the PEs named as origin carry out.
     Plan { rebalance: RebalanceId, moves: Vec<PlanEntry> },
-    /// Between leaders of sites and the coordinator: notes on a rebalance that they plan.
-    /// `planning_ns`: nanoseconds that the sender has spent on planning.
+    /// Between leaders of sites, or a leader and the coordinator: a message about a rebalance that
+    /// the leaders plan. `planning_ns`: nanoseconds that the sender has spent on planning.
     Lead { number: u64, note: Box<Note>, planning_ns: u64 },
     /// To leaders of sites: carry out your plan if `is_passed`. `uses_steps`: also send the PEs the
     /// distances to borders.
@@ -350,14 +351,14 @@ pub(crate) enum Control {
     PlanPart { rebalance: RebalanceId, moves: Vec<PlanEntry> },
     /// Between the PEs of the two replicas of an actor.
     Replica(Box<ReplicaControl>),
-    /// Begin and end replicas of actors that live there, as a plan wants.
+    /// Begin and end replicas of actors on the receiver, as a plan requests.
     Replicas { rebalance: RebalanceId, begin: Vec<ReplicaOrder>, end: Vec<ActorId> },
     /// To the coordinator: a packet waits for the description of this collection.
     CollectionAwaited { collection: CollectionId },
     /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
-    /// Number of hops to another site for each actor that lives there once the plan that comes with
-    /// this control is carried out.
+    /// For each actor that is on the receiver once the plan sent with this control is carried out:
+    /// number of hops to another site.
     Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are complete.
     PlanDone { rebalance: RebalanceId, moves: Moves },
@@ -406,8 +407,8 @@ pub(crate) enum Control {
     Membership(MembershipMessage),
     /// From main's PE to the coordinator: members of a collection share tasks with other nodes.
     PoolOpened { collection: CollectionId },
-    /// From main's PE to the coordinator: they no longer share tasks. The `farewell` is a worker
-    /// message for the collection's members on guests.
+    /// From main's PE to the coordinator: the members no longer share tasks. The `farewell` is a
+    /// worker message for the collection's members on guests.
     PoolClosed { collection: CollectionId, farewell: Bytes },
     /// The hierarchy of places, for nodes that share tasks.
     Hierarchy(Box<Hierarchy>),

@@ -43,7 +43,7 @@ impl Earlier {
 
     /// Returns the number of messages to this member that come before the broadcast, counted over
     /// all that the sender has sent to it in the broadcast's channel. Zero for a member that is not
-    /// named: all messages to it came before an earlier broadcast. Takes the logarithm of the
+    /// named: all messages to it came before an earlier broadcast. Takes time logarithmic in the
     /// number of runs.
     pub(crate) fn messages(&self, key: Key) -> u64 {
         let Self(runs) = self;
@@ -62,7 +62,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_member_finds_its_own_number(
+        fn each_member_gets_its_number(
             named in prop::collection::btree_map(0..60u128, 1..3u64, 0..40)
         ) {
             let earlier = Earlier::from_sorted(named.iter().map(|(&key, &number)| (Key(key), number)));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_at_the_ends_and_runs_beyond_them_do_no_harm() {
+    fn the_smallest_and_largest_keys_do_not_overflow() {
         let ends = BTreeMap::from([(0, 1), (u128::MAX - 1, 4), (u128::MAX, 4)]);
         let earlier = Earlier::from_sorted(ends.into_iter().map(|(key, n)| (Key(key), n)));
         assert_eq!(earlier.messages(Key(u128::MAX)), 4);

@@ -1,5 +1,5 @@
-//! Messages with their routing headers, one by one and in batches. Nothing here knows an actor,
-//! only the type of its messages.
+//! Messages with their routing headers, one by one and in batches. The code here depends on the
+//! type of an actor's messages, but not on the actor.
 //!
 //! Messages of a batch often come from one actor and go to one actor, so that a header repeats
 //! except for its number. Such a *series* has one header, in memory as on the wire (`header`), and
@@ -62,7 +62,7 @@ impl<M: Clone + Serialize + Send + 'static> AnyEnvelope for Envelope<M> {
 }
 
 impl<M: DeserializeOwned> Envelope<M> {
-    /// Reads an envelope that was encoded on its own, and returns it with the rest.
+    /// Reads an envelope that was encoded outside of a batch, and returns it with the rest.
     pub(crate) fn take(bytes: &[u8]) -> Result<(Self, &[u8]), DecodeError> {
         let (header, rest) = HeaderDelta::begin().take(bytes)?;
         let (message, rest) = codec::decode_front(type_name::<M>(), rest)?;
@@ -241,12 +241,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_into_a_batch_comes_out_of_it(messages in messages()) {
+        fn a_batch_returns_the_messages_put_into_it(messages in messages()) {
             prop_assert_eq!(taken_apart(batch_of(&messages)), messages);
         }
 
         #[test]
-        fn a_batch_from_the_network_is_as_it_was_sent(messages in messages()) {
+        fn a_decoded_batch_equals_the_encoded_one(messages in messages()) {
             let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
             for (header, message) in &messages {
                 route.append(header, &mut bytes);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_with_bytes_too_many_or_too_few_is_refused() {
+    fn a_batch_of_wrong_length_is_refused() {
         let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
         route.append(&header(1, 0, 0), &mut bytes);
         codec::append(&7u16, &mut bytes);

@@ -26,7 +26,7 @@ impl Frame {
         self.len() == 0
     }
 
-    /// Returns the frame as it arrives. Copies it if it has two pieces.
+    /// Returns the two pieces joined. Copies them unless the first is empty.
     pub fn into_bytes(self) -> Bytes {
         let Self { head, body } = self;
         if head.is_empty() {

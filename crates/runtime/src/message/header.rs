@@ -219,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_come_out_as_they_went_in(headers in prop::collection::vec(header(), 0..20)) {
+        fn decoded_headers_equal_encoded_ones(headers in prop::collection::vec(header(), 0..20)) {
             let mut bytes = Vec::new();
             let mut route = HeaderDelta::begin();
             headers.iter().for_each(|header| route.append(header, &mut bytes));
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn a_header_takes_little_more_than_a_line_of_memory() {
+    fn a_header_takes_72_bytes_of_memory() {
         assert_eq!(size_of::<Header>(), 72);
     }
 
     #[test]
-    fn a_message_that_follows_its_predecessor_costs_one_byte() {
+    fn the_header_of_the_next_message_of_a_series_takes_one_byte() {
         let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
         let first = Header {
             to: actor(1 << 96),

@@ -24,7 +24,7 @@ pub struct Limits {
     pub hard_bytes: usize,
     /// Size of the largest message that crosses to another node, in bytes once encoded, up to 1
     /// GiB. Default 60 MiB: a message travels in one piece, which both nodes hold whole. Lower
-    /// values count as the default, because other packets need it.
+    /// values count as the default, which other packets need.
     pub message_bytes: usize,
 }
 
@@ -34,8 +34,8 @@ impl Default for Limits {
     }
 }
 
-/// Size of the largest message that a job may allow: a receiver holds it twice, as bytes and as a
-/// value.
+/// Size in bytes of the largest message that a job may allow: a receiver holds a message twice, as
+/// bytes and as a value.
 #[cfg(feature = "net")]
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
@@ -70,6 +70,6 @@ impl Limits {
     }
 }
 
-/// Maximum number of bytes sent in one piece: a transport takes frames of up to 64 MiB, and a frame
-/// holds more than its contents.
+/// Maximum number of bytes sent in one piece: a transport takes frames of at least 64 MiB, and a
+/// frame holds more than its contents.
 pub(crate) const PIECE_BYTES_MAX: usize = 60 << 20;

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
 /// A list of any type that serialises, for [`Op::Concat`](crate::Op::Concat): the result lists the
-/// elements of all contributions by index of their contributors. Numbers need no `List`, since
-/// `Vec<f64>` and its like are contributed as they are.
+/// elements of all contributions by index of their contributors. Numbers need no `List`, since a
+/// `Vec` of numbers is contributed as it is.
 ///
 /// ```
 /// use gridspan_runtime::{List, Reducible};

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Looked {
     /// Number of the round.
     pub(crate) round: u64,
-    /// Count of the PE's work since the start.
+    /// Number of messages created and handled by the PE since the start.
     pub(crate) activity: u64,
-    /// Whether all packets that its node sent before its last answer have arrived, and no timer is
-    /// set.
+    /// Whether nothing waits on the PE, no timer is set, and all bytes that its node had sent at
+    /// its last answer have arrived.
     pub(crate) is_quiet: bool,
     /// The PE's unfinished work.
     pub(crate) pending: PendingWork,

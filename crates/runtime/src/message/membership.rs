@@ -4,7 +4,7 @@ use crate::error::JobError;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// Stage of a member node. The nodes of the job's layout are active from the start.
+/// Stage of a node's membership. The nodes of the job's layout are active from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
     /// Some nodes do not know the member yet.
@@ -21,7 +21,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Whether the member no longer takes part, and what came through it is dropped.
+    /// Whether the member no longer takes part. Tasks that it passed on are then dropped.
     pub(crate) fn is_gone(self) -> bool {
         matches!(self, Self::Left | Self::Lost)
     }
@@ -47,8 +47,8 @@ pub(crate) enum MembershipMessage {
     Acknowledge { node: NodeId },
     /// To the coordinator: the sender's node asks to leave.
     Leave,
-    /// To the coordinator: no node waits for the sender's node any longer, or it cannot wait
-    /// longer.
+    /// To the coordinator: no node waits for the sender's node any longer, or the sender's node
+    /// cannot wait longer.
     Drained,
     /// To the coordinator: a node does not answer.
     Unreachable { node: NodeId, error: JobError },

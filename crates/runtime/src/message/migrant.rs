@@ -1,4 +1,4 @@
-//! An actor in transit: to another PE, to its tombstone, or to a replica.
+//! An actor in transit to another PE or to a replica, and the record that its tombstone keeps.
 
 use crate::address::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::address::index::Key;
@@ -49,7 +49,7 @@ pub(crate) struct MemberRecord {
     pub(crate) syncs: u64,
     /// Whether it waits at its sync point.
     pub(crate) synced: bool,
-    /// Compute time that it charged since the last sync point, in nanoseconds.
+    /// Compute time of its handlers since the last measurement, in nanoseconds.
     pub(crate) load_ns: u64,
     /// The PE where it was in the last window, and its nanoseconds per message there.
     pub(crate) pace: Option<(PeId, u64)>,

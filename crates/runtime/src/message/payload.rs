@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_opens_the_same_before_and_after_the_network() {
+    fn a_payload_gives_the_same_value_before_and_after_encoding() {
         let sent = Payload::new(vec![1u32, 2, 3]);
         let bytes = codec::encode(&sent);
         let received: Payload = codec::decode("a payload", &bytes).unwrap();

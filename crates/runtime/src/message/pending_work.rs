@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_a_kind_is_told_in_the_singular_and_several_in_the_plural() {
+    fn counts_of_one_are_singular_and_of_two_plural() {
         let all = |number| PendingWork {
             busy: number,
             held: number,

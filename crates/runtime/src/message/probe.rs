@@ -9,7 +9,7 @@ use std::time::Duration;
 pub enum ProbeKind {
     /// The shortest of several round trips.
     RoundTrip,
-    /// The spread of a short train of packets on arrival.
+    /// The rate at which a train of packets arrives.
     Train {
         /// Time between the departures of two packets; zero if all leave at once.
         gap: Duration,
@@ -33,7 +33,7 @@ impl ProbeKind {
     }
 
     /// Returns the rate of a train of which `packets` packets arrived within `span`, from the first
-    /// to the last.
+    /// to the last; `None` if `span` is zero.
     pub fn rate(packets: u64, span: Duration) -> Option<Bandwidth> {
         let bits = (8 * Self::TRAIN_BYTES * packets.saturating_sub(1)) as f64;
         (!span.is_zero())

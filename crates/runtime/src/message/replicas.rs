@@ -6,7 +6,7 @@ use crate::address::id::{ActorId, CollectionId};
 use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
-/// Messages between the PEs of two replicas. `epoch`: the actor's epoch while it has both.
+/// Messages between the PEs of two replicas. `epoch`: the actor's epoch while it has two replicas.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ReplicaControl {
     /// Asks the receiver to hold the replica of this actor, which sends to the actors in `serves`.
@@ -46,11 +46,11 @@ pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 /// Progress of the primary when it asked the second replica to end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to the actors that the second replica serves. It ends once it has sent as
-    /// many.
+    /// The next messages to the actors that the second replica serves. That replica ends once it
+    /// has sent as many.
     pub(crate) sent: Counters,
-    /// The next messages to the actor. A replica that has handled as many has sent as many, or the
-    /// actor is not deterministic.
+    /// The next messages to the actor. A replica that has handled as many must have sent as many;
+    /// otherwise the actor is not deterministic.
     pub(crate) heard: Counters,
     /// The number of the next broadcast to the actor.
     pub(crate) broadcasts: u64,

@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Minimum size of broadcasts on which nodes report: smaller ones are over before they show the
-/// capacity of a link.
+/// Minimum size in bytes of broadcasts on which nodes report: smaller ones are over before they
+/// show the capacity of a link.
 pub(crate) const REPORTED_BYTES_MIN: u64 = 30_000;
 
-/// Segment size of broadcasts and multicasts without a computed plan: several segments for each hop
-/// of a deep tree, and large enough to be bulk, so that each has its own stream and delays no
-/// messages.
+/// Segment size in bytes of broadcasts and multicasts without a computed plan: several segments for
+/// each hop of a deep tree, and large enough to be bulk, so that each has its own stream and delays
+/// no messages.
 pub(crate) const SEGMENT_BYTES: u64 = 68 << 10;
 
 /// Returns the default plan over this tree of nodes, which all relays know from the start.
@@ -148,7 +148,7 @@ impl OutgoingControl {
         Self { front: codec::encode(&head), payload, is_internal }
     }
 
-    /// Whether the packet belongs to the runtime itself.
+    /// Whether the packet contains no data of the application.
     pub(crate) fn is_internal(&self) -> bool {
         self.is_internal
     }

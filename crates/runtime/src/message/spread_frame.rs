@@ -22,8 +22,9 @@ pub(crate) struct SegmentHead {
     pub(crate) stripe: u32,
     /// Number of the broadcast.
     pub(crate) flow: u64,
-    /// Offset of the part in the whole, and length of the whole, in bytes.
+    /// Offset of the part in the whole, in bytes.
     pub(crate) offset: u64,
+    /// Length of the whole, in bytes.
     pub(crate) total: u64,
 }
 
@@ -34,8 +35,9 @@ pub(crate) struct MulticastSegment {
     pub(crate) flow: u64,
     /// Index of the tree.
     pub(crate) stripe: u32,
-    /// Offset of the part in the whole, and length of the whole, in bytes.
+    /// Offset of the part in the whole, in bytes.
     pub(crate) offset: u64,
+    /// Length of the whole, in bytes.
     pub(crate) total: u64,
     /// The tree that it uses.
     pub(crate) tree: Tree,
@@ -79,7 +81,8 @@ pub(crate) enum SpreadFrame {
     Carried(CarriedHead),
 }
 
-/// Tags in a frame's ninth byte. Tags of packets between two PEs have lower values.
+/// Tag in a frame's ninth byte: this one and the five below. Tags of packets between two PEs have
+/// lower values.
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;

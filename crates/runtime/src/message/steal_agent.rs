@@ -2,7 +2,7 @@
 //! workers.
 //!
 //! The agent of a pool on a node is part of the node's relay, so that it answers other nodes at
-//! once, however long the tasks on the node's PEs take.
+//! once, even while long tasks run on the node's PEs.
 
 use crate::message::codec::DecodeError;
 use crate::message::{MembershipEvent, Stage};

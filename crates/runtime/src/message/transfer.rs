@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum TransferMessage {
     /// To the coordinator's next node: its state, encoded.
     State(Bytes),
-    /// To the coordinator's previous node: it now runs at this place.
+    /// To the coordinator's previous node: the coordinator now runs at this place.
     Done(CoordinatorPlace),
     /// To the last known place of the coordinator: a frame for it that is too large to be forwarded
     /// in one piece.

@@ -15,8 +15,9 @@
 //!
 //! The pipe stays open and silent, except that a guest, a node that joins the running job, leaves
 //! when it receives the line [`LEAVE`]. The launcher of a guest is `gridctl join`, which knows the
-//! addresses already and sends both lines at once. The launcher passes on the output of the program
-//! unchanged; only the line of step 2 begins with a character that programs do not print.
+//! addresses already and sends the lines of steps 1 and 3 at once. The launcher passes on the
+//! output of the program unchanged; only the line of step 2 begins with a character that programs
+//! do not print.
 //!
 //! # Failure
 //!
@@ -49,11 +50,11 @@ pub const LEAVE: &str = "leave\n";
 
 /// The version of the bundle; launcher and node must agree.
 const BUNDLE_VERSION: u32 = 1;
-/// Longest line of the launcher: the grid file of the largest job takes a tenth of it.
+/// Longest line of the launcher in bytes: the grid file of the largest job takes a tenth of it.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Bounds of a first congestion window: a few packets, and a size at which the initial bursts of a
-/// node to all others at once are acceptable.
+/// Bounds of a first congestion window in bytes: a few packets, and a size at which the initial
+/// bursts of a node to all others at once are acceptable.
 const WINDOW_BOUNDS: (u64, u64) = (32 << 10, 4 << 20);
 
 /// A node could not join its job.
@@ -106,7 +107,7 @@ pub struct NodeBundle {
     pub spec: GridSpec,
     /// Seed of all randomness in the transport except cryptography.
     pub seed: [u8; 32],
-    /// Whether the links between sites are emulated.
+    /// Whether links between sites, and slower processors, are emulated.
     pub emulate: bool,
     /// Address on which to receive packets; by default a free port of the loopback interface.
     pub listen: Option<SocketAddr>,
@@ -225,8 +226,9 @@ impl Joined {
     }
 }
 
-/// Returns first congestion windows for the nodes of other sites, 1.25 times the bandwidth-delay
-/// product of the emulated link: QUIC need not discover values that the grid file gives.
+/// Returns first congestion windows in bytes for the nodes of other sites, 1.25 times the
+/// bandwidth-delay product of the emulated link: QUIC need not discover values that the grid file
+/// gives.
 fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     let others = spec.layout().nodes().filter(|&other| spec.is_wide_area(node, other));
     let window = |other| {
@@ -238,8 +240,8 @@ fn windows(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, u64> {
     others.map(window).collect()
 }
 
-/// Runs the side of the process: reads the bundle, opens the socket, prints its address, and reads
-/// the addresses.
+/// Runs the node's side of the start: reads the bundle, opens the socket, prints its address, and
+/// reads the addresses of all nodes.
 pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, BootstrapError> {
     let bundle: NodeBundle = read_line(from, "the bundle")?;
     bundle.check()?;
@@ -253,8 +255,8 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     Ok(Joined { bundle, port, addresses })
 }
 
-/// Calls `on_end` from a new thread when the launcher has ended, and before that `on_leave` when it
-/// writes [`LEAVE`]. Other input is ignored.
+/// Starts a thread that calls `on_leave` when the launcher writes [`LEAVE`], and `on_end` when the
+/// launcher has ended. Other input is ignored.
 pub fn watch_launcher(
     mut from: impl Read + Send + 'static,
     mut on_leave: impl FnMut() + Send + 'static,
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_joins_with_two_lines_in_and_one_out() {
+    fn a_node_reads_two_lines_and_writes_one_to_join() {
         let bundle = bundles().remove(1);
         let addresses: Vec<SocketAddr> =
             vec![([127, 0, 0, 1], 4).into(), ([127, 0, 0, 1], 5).into()];
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_and_a_foreign_node_are_refused() {
+    fn a_bundle_of_another_version_or_a_foreign_node_is_refused() {
         let mut bundle = bundles().remove(0);
         bundle.version = 2;
         let line = bundle.to_line().unwrap();
@@ -366,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_shown_and_nodes_differ() {
+    fn debug_output_omits_keys_and_nodes_have_different_keys_and_seeds() {
         let bundles = bundles();
         assert!(!format!("{:?}", bundles[0]).contains("PRIVATE"));
         assert_ne!(bundles[0].seed, bundles[1].seed);
@@ -374,14 +376,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_standard_input_is_noticed() {
+    fn the_end_of_the_launchers_pipe_is_detected() {
         let (send, receive) = std::sync::mpsc::channel();
         watch_launcher(Cursor::new(b"whatever"), || (), move || send.send(()).unwrap()).unwrap();
         receive.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
     }
 
     #[test]
-    fn a_guest_is_told_to_leave_by_a_line_of_its_own() {
+    fn only_a_whole_leave_line_makes_a_guest_leave() {
         let (send, receive) = std::sync::mpsc::channel();
         let (told, lines) = (send.clone(), Cursor::new(b"leaves\nleave\nnow leave\nleave"));
         watch_launcher(

@@ -112,7 +112,7 @@ pub struct TransportLimits {
     pub connect_patience: Duration,
 }
 
-/// Bytes of a frame besides the largest message: headers, and other messages that share them.
+/// Bytes of a frame besides the largest message: headers, and other messages that share the frame.
 const FRAME_OVERHEAD: u64 = 4 << 20;
 
 impl TransportLimits {
@@ -150,14 +150,15 @@ const ACK_THRESHOLD: u32 = 10;
 /// Longest delay of an acknowledgement: short against a wide-area round trip, so that it does not
 /// distort the measurement. Not reached where more than a few thousand packets a second flow.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// Largest packet on paths of unknown kind: Ethernet less IP and UDP headers.
+/// Largest packet in bytes on all paths but [`PathKind::Loopback`]: Ethernet less IP and UDP
+/// headers.
 const MTU_ROUTED: u16 = 1452;
-/// Largest packet within a machine: ten of them fit the 64 KiB of one segmented send. With larger
-/// ones, the whole batch would be lost.
+/// Largest packet in bytes within a machine: ten of them fit the 64 KiB of one segmented send. With
+/// larger ones, the whole batch would be lost.
 const MTU_LOOPBACK: u16 = 6500;
-/// Largest UDP payload accepted, larger than that of any path.
+/// Largest UDP payload accepted, in bytes; no path carries a larger one.
 const UDP_PAYLOAD_MAX: u16 = 65_000;
-/// First congestion window within a machine and between emulated sites.
+/// First congestion window in bytes within a machine and between emulated sites.
 const WINDOW_LOOPBACK: u64 = 2 << 20;
 /// First congestion window inside a site: 1 MB, since its network is provisioned for the job.
 const WINDOW_SITE: u64 = 1 << 20;
@@ -167,12 +168,14 @@ const WINDOW_WIDE: u64 = 256 << 10;
 /// Time, in probe timeouts, for which all packets must be lost to count as persistent congestion.
 /// quinn's default of 3 is shorter than a brief outage of a link.
 const PERSISTENT_CONGESTION: u32 = 8;
-/// Size of the datagram buffers. Each datagram holds one sign of life; the newest is enough.
+/// Size of the datagram buffers in bytes. Each datagram holds one sign of life; the newest is
+/// enough.
 pub(super) const DATAGRAM_BYTES: usize = 16 << 10;
 /// Buffer for handshake bytes out of order: two certificates and some room.
 const CRYPTO_BYTES: usize = 16 << 10;
-/// Bytes of early packets kept per handshake, and of all handshakes.
+/// Bytes of early packets kept per handshake.
 const INCOMING_BYTES: u64 = 16 << 10;
+/// Bytes of early packets kept for all handshakes together.
 const INCOMING_BYTES_TOTAL: u64 = 1 << 20;
 
 /// The kind of a path, which decides packet size, first window and congestion control.
@@ -189,7 +192,8 @@ pub(super) enum PathKind {
 }
 
 impl PathKind {
-    /// Returns the kind of the path to `node` at `address`; an unknown node counts as remote.
+    /// Returns the kind of the path to `node` at `address`; an unknown node counts as one of
+    /// another site.
     pub(super) fn of(config: &TransportConfig, node: Option<NodeId>, address: SocketAddr) -> Self {
         let home = config.layout.site_of_node(config.identity.node);
         let same_site = node.is_some_and(|node| config.layout.site_of_node(node) == home);

@@ -14,8 +14,8 @@
 //! # Steady state
 //!
 //! The window grows by Cubic's curve (RFC 9438), faster while there is no queue, and not at all
-//! while packets are queued for longer than the shortest round trip. A loss counts as random, and
-//! changes nothing, if both conditions hold:
+//! while packets are queued for longer than both the shortest round trip and [`WAIT_MIN`]. A loss
+//! counts as random, and changes nothing, if both conditions hold:
 //!
 //! - **No queue.** The smallest round trip of the last round is within [`QUEUE_SHARE`] of the
 //!   smallest of the last [`BASE_AGE`] (at least [`QUEUE_MIN`]): packets are not queued, so no
@@ -65,8 +65,9 @@ const SPAN_MIN: Duration = Duration::from_millis(5);
 const GROWTH_SHARE: f64 = 1.0 / 32.0;
 /// Share of a round that must be lost for the window to be halved.
 const FLOOD_SHARE: f64 = 0.25;
-/// Cubic's factor after a loss, and its growth constant (RFC 9438, section 4).
+/// Cubic's factor after a loss (RFC 9438, section 4).
 const BETA: f64 = 0.7;
+/// Cubic's growth constant (RFC 9438, section 4).
 const C: f64 = 0.4;
 
 /// Creates [`LossTolerant`] controllers.
@@ -92,8 +93,9 @@ pub(super) struct LossTolerant {
     mtu: u64,
     window: u64,
     slow_start: bool,
-    /// Start of the current curve, and the window at which it flattens.
+    /// Start of the current curve.
     epoch: Option<Instant>,
+    /// Window at which the current curve flattens, in bytes.
     plateau: f64,
     /// Losses of packets sent before this belong to a congestion that was already answered.
     recovery: Option<Instant>,
@@ -107,8 +109,9 @@ pub(super) struct LossTolerant {
     meter: Meter,
     /// Moving share of lost packets.
     loss_share: f64,
-    /// Bytes acknowledged and lost in this round and the previous one.
+    /// Bytes acknowledged in this round, and in the previous one.
     acknowledged: (u64, u64),
+    /// Bytes lost in this round, and in the previous one.
     lost: (u64, u64),
 }
 

@@ -7,8 +7,8 @@
 //! emulated. QUIC observes the delay, rate, jitter and loss of the link as on a real network. How
 //! late packets leave depends on how often the caller polls; a busy machine adds its own delay.
 //!
-//! The kernel's emulator (netem) is not used because it needs root, and because the simulator
-//! decides by the same code.
+//! The kernel's emulator (netem) is not used because it needs root, and because the simulator needs
+//! this code anyway.
 
 use bytes::Bytes;
 use gridspan_topology::dice::GOLDEN_GAMMA;
@@ -26,7 +26,7 @@ const HELD_BYTES_MAX: u64 = 256 << 20;
 /// Largest number of bytes of due packets that share one send.
 const BATCH_BYTES_MAX: usize = 65_000;
 
-/// The emulated links from one node to the other sites.
+/// The emulated links from one node to other sites and clusters.
 pub struct Emulator {
     spec: GridSpec,
     node: NodeId,
@@ -78,7 +78,8 @@ impl Ord for Held {
     }
 }
 
-/// Due packets of equal size to one address; their bytes are in the caller's buffer.
+/// Due packets to one address, of equal size except for the last, which may be smaller. Their bytes
+/// are in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueBatch {
     /// The address to send to.
@@ -110,7 +111,7 @@ impl Emulator {
         self.spec.is_emulated(self.node, node)
     }
 
-    /// Sends packets of `segment_size` bytes to `to`.
+    /// Sends `contents` to `to`, as packets of `segment_size` bytes; the last may be shorter.
     pub fn send(
         &mut self,
         now: Instant,
@@ -144,7 +145,7 @@ impl Emulator {
         }
     }
 
-    /// Appends due packets, at most `segments`, to the empty `buffer`.
+    /// Appends due packets to one address, at most `segments`, to the empty `buffer`.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_another_size_do_not_share_a_send() {
+    fn only_the_last_packet_of_a_send_may_be_smaller() {
         let now = Instant::now();
         let mut emulator = emulator(Link::perfect(), now);
         for bytes in [500, 1_000, 1_000, 400, 1_000] {

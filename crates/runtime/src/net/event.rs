@@ -36,7 +36,8 @@ pub enum TransportEvent {
     },
     /// The measurements of an order are done.
     Probed(ProbeReport),
-    /// Samples of the links from open connections; twice a second, if anything was sent.
+    /// Samples of the links from open connections, at most twice a second; quiet connections are
+    /// sampled less often.
     Sampled(Vec<(NodeId, LinkSample)>),
     /// A connection was refused, by this node or by the other side. Nothing changed. Refusals of
     /// unknown peers are combined into one report a second.
@@ -76,7 +77,7 @@ pub enum LossReason {
     /// It never answered.
     #[error("it could not be reached in {0:?}: check its address and its log")]
     Unreachable(Duration),
-    /// It and this node do not belong together.
+    /// It refused this node.
     #[error(transparent)]
     Refused(#[from] HelloRefusal),
 }
@@ -113,7 +114,7 @@ pub enum FrameClass {
     Auto,
     /// In order with other small frames.
     Small,
-    /// On its own: it may be overtaken by small frames and by other bulk frames.
+    /// On a separate stream: it may be overtaken by small frames and by other bulk frames.
     Bulk,
 }
 

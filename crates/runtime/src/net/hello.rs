@@ -79,15 +79,15 @@ pub enum HelloRefusal {
     Certificate {
         /// The node that it claims to be.
         claimed: NodeId,
-        /// The incarnation that it claims to be.
+        /// The incarnation that it claims.
         incarnation: u64,
     },
     /// A later life of the node is known.
     #[error("incarnation {theirs} of the node has ended, {known} is known: end the old process")]
     Incarnation {
-        /// The life that it claims to be.
+        /// The incarnation that it claims.
         theirs: u64,
-        /// The latest life known.
+        /// The latest incarnation known.
         known: u64,
     },
     /// The node was declared lost in this incarnation.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_survives_the_wire_in_any_pieces() {
+    fn a_hello_decodes_once_all_bytes_have_arrived() {
         let bytes = hello().write().unwrap();
         for end in 0..bytes.len() {
             assert_eq!(Hello::read(&bytes[..end]), Ok(None), "{end}");

@@ -129,7 +129,7 @@ impl fmt::Debug for Authority {
 }
 
 /// All data that one life of a node needs to prove its identity. Contains a private key: it may
-/// only travel over a channel that no one else can read, and `Debug` omits the key.
+/// only travel over a channel that others cannot read, and `Debug` omits the key.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The job's name.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn all_certificates_of_one_life_take_as_many_bytes() {
+    fn all_certificates_of_one_life_have_equal_length() {
         let authority = Authority::new("heat").unwrap();
         let length = |_| authority.issue(NodeId(3), 2).unwrap().chain().unwrap()[0].len();
         let lengths: std::collections::BTreeSet<usize> = (0..2000).map(length).collect();

@@ -306,7 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn memory_grows_with_what_arrives_and_not_with_what_is_announced() {
+    fn memory_grows_with_arrived_bytes_not_with_the_stated_length() {
         let mut reader = FrameReader::default();
         let mut head = BytesMut::new();
         Header { number: 0, bytes: 60 << 20 }.write(&mut head);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_always_finds_room() {
+    fn the_first_frame_always_fits_the_budget() {
         let mut assembly = Assembly::new(100);
         assert!(assembly.reserve(1000));
         assert!(!assembly.reserve(1));
@@ -327,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_survive_any_cuts(
+        fn a_stream_cut_anywhere_gives_the_same_frames(
             lengths in prop::collection::vec(0usize..300, 1..20),
             cuts in prop::collection::vec(1usize..200, 1..100),
         ) {

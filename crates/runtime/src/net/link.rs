@@ -47,7 +47,7 @@ pub(super) enum Stage {
 pub(super) enum LinkEvent {
     /// The handshake is complete, and this side has to send its hello.
     HelloDue,
-    /// The other side sent its hello, or something else.
+    /// The other side sent its hello, or other bytes in its place.
     Hello(Result<Hello, HelloRefusal>),
     /// The other side sent a sign of life, and has received these frames.
     Beat(Received),
@@ -151,7 +151,7 @@ impl Link {
         let _ = stream.finish();
     }
 
-    /// Sends a sign of life. If there is no room for it, it is dropped or replaces an older one.
+    /// Sends a sign of life. Without room in the buffer, it is dropped or replaces an older one.
     pub(super) fn send_beat(&mut self, beat: Bytes) {
         if let Err(error) = self.connection.datagrams().send(beat, true) {
             tracing::debug!(%error, "a sign of life was not sent");

@@ -161,7 +161,7 @@ impl Links {
         }
     }
 
-    /// Makes a new connection prove that its address is its own.
+    /// Makes the other side of a new connection prove that it receives packets at its address.
     pub(super) fn retry(&mut self, incoming: Incoming) {
         self.scratch.clear();
         match self.endpoint.retry(incoming, &mut self.scratch) {

@@ -1,10 +1,9 @@
 //! The loop around a transport with its socket and clock, which runs on its own thread or inline in
 //! another loop.
 //!
-//! One [`turn`](NetLoop::turn) sends due packets, receives, waits if nothing has arrived, and
-//! reports events. It waits only if there is nothing else to do. Answers that the caller sends in
-//! response leave at the start of the next turn, in one packet with the acknowledgement of the
-//! frames that they answer.
+//! One [`turn`](NetLoop::turn) sends due packets, receives, waits if there is nothing to do, and
+//! reports events. Answers that the caller sends in response leave at the start of the next turn,
+//! in one packet with the acknowledgement of the frames that they answer.
 //!
 //! A node is silent while no caller turns its loop. A caller whose own work can take longer than a
 //! second between two turns must run the loop on a separate thread, or other nodes suspect this
@@ -275,7 +274,7 @@ impl NetLoop {
         self.send(what)
     }
 
-    /// Sends the buffer, or keeps it for later.
+    /// Sends the buffer, or keeps it for later. Returns whether it was sent.
     fn send(&mut self, what: Stuck) -> io::Result<bool> {
         let sent = self.port.send(Outbound {
             destination: what.destination,
@@ -289,7 +288,7 @@ impl NetLoop {
         Ok(sent)
     }
 
-    /// Handles arrived packets, and sets `now` if there are any.
+    /// Handles arrived packets, and sets `now` if there are any. Returns their number.
     fn receive(&mut self, now: &mut Instant) -> io::Result<usize> {
         let (transport, prober) = (&mut self.transport, &mut self.prober);
         let mut is_first = true;

@@ -4,15 +4,15 @@
 //! its unacknowledged pieces for every packet: many small pieces cost more than the network. A
 //! chunk is created when the connection is about to transmit, so that the frames of one turn share
 //! packets, and no frame waits for a chunk to fill. Frames that quinn does not accept (its window
-//! is full) stay in the session; thus a slow link costs references, not copies.
+//! is full) stay in the session; so a slow link costs references, not copies.
 
 use super::wire::{HEADER_BYTES_MAX, Header, STREAM_BULK, STREAM_SMALL};
 use crate::session::{Class, Sender};
 use bytes::{BufMut, Bytes, BytesMut};
 use quinn_proto::{Connection, Dir, FinishError, StreamId, WriteError};
 
-/// Size at which a chunk is complete: large enough that a window holds few of them, small enough
-/// that the frames behind it can still overtake bulk.
+/// Size in bytes at which a chunk is complete: large enough that a window holds few of them, small
+/// enough that the frames behind it can still overtake bulk.
 const CHUNK_BYTES: usize = 32 << 10;
 /// Bulk frames that are written at once: one would be enough; a second fills the window while the
 /// first ends.
@@ -24,15 +24,17 @@ const PRIORITY_SMALL: i32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     small: Option<StreamId>,
-    /// Unwritten rest of the first byte of that stream, which gives its kind, and of the current
-    /// chunk. Bulk may have filled the window when the stream is opened.
+    /// First byte of the stream `small`, which gives its kind, while it is not written: bulk may
+    /// have filled the window when the stream is opened.
     kind: Bytes,
+    /// Unwritten rest of the current chunk.
     chunk: Bytes,
     /// Memory for the next chunks.
     buffer: BytesMut,
     bulk: Vec<BulkWrite>,
-    /// Whether quinn accepts no more until [`unblock`](Self::unblock).
+    /// Whether quinn accepts no more small frames until [`unblock`](Self::unblock).
     small_blocked: bool,
+    /// Whether quinn opens no more bulk streams until [`unblock`](Self::unblock).
     bulk_blocked: bool,
 }
 

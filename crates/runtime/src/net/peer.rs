@@ -9,8 +9,8 @@
 //!   own for the other's. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one
 //!   direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
-//!   It has done so if it dialled the old one itself, or if its hello counts the old one as past.
-//!   Otherwise the hello is older than the open connection, and is refused.
+//!   It has done so if it dialled the old one itself, or if its hello counts the old one as an
+//!   earlier connection. Otherwise the hello is older than the open connection, and is refused.
 //!
 //! # Failure
 //!
@@ -66,8 +66,9 @@ pub(super) struct Peer {
     /// Whether this node dialled the latest connection.
     pub(super) dialled_latest: bool,
     pub(super) detector: Option<Detector>,
-    /// Dials since the last success, and the time at which the first of them began.
+    /// Failures since a connection was last opened.
     attempts: u32,
+    /// Time of the first dial since a connection was last opened.
     pub(super) trying_since: Option<Time>,
     /// Whether a refusal was reported since the last success.
     pub(super) is_refusal_reported: bool,
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_dials_at_once_the_lower_nodes_stays_on_both_sides() {
+    fn the_lower_nodes_dial_wins_if_both_nodes_dial_at_once() {
         let dialling = peer(Phase::Dialling { handle: ConnectionHandle(0), since: Time::ZERO });
         let now = Time(1_000_000);
         assert!(!dialling.admits(LOW, HIGH, 5, now), "the lower refuses");

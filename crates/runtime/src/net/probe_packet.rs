@@ -12,13 +12,13 @@ use ring::hmac;
 
 /// The first byte of a probe.
 const MAGIC: u8 = 0x1f;
-/// Size of the fields before the padding.
+/// Size of the fields before the padding, in bytes.
 const HEADER_BYTES: usize = 46;
-/// Size of the keyed hash, truncated to 128 bits.
+/// Size in bytes of the keyed hash, which is truncated to 128 bits.
 pub(super) const TAG_BYTES: usize = 16;
-/// Size of the packets that measure a round trip.
+/// Size in bytes of the packets that measure a round trip.
 pub(super) const PING_BYTES: usize = HEADER_BYTES + TAG_BYTES;
-/// Size of the packets of a train.
+/// Size in bytes of the packets of a train.
 pub(super) const TRAIN_BYTES: usize = ProbeKind::TRAIN_BYTES as usize;
 
 /// Kind of a packet.
@@ -43,10 +43,12 @@ pub(super) struct ProbePacket {
     pub(super) to: NodeId,
     /// The order to which it belongs.
     pub(super) order: u64,
-    /// Position in a train, from zero, and number of packets of the train.
+    /// Position in a train, from zero, or round of a ping, from one.
     pub(super) index: u16,
+    /// Number of packets of a train; 1 for a ping.
     pub(super) count: u16,
-    /// Time at which a ping was sent, in nanoseconds of its sender's clock; returned in the pong.
+    /// Time at which a ping or a train's packet was sent, in nanoseconds of its sender's clock; the
+    /// answer returns it.
     pub(super) stamp: u64,
     /// Time from the first to the last arrival of a train, in nanoseconds of the receiver's clock.
     pub(super) span: u64,
@@ -60,7 +62,7 @@ pub(super) fn is_probe(data: &[u8]) -> bool {
 }
 
 impl ProbePacket {
-    /// Encodes the packet in `len` bytes.
+    /// Encodes the packet in `len` bytes, at least [`PING_BYTES`].
     pub(super) fn encode(&self, len: usize, key: &hmac::Key) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len);
         bytes.push(MAGIC);
@@ -136,17 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_comes_out_as_it_went_in() {
+    fn a_decoded_packet_equals_the_encoded_one() {
         for len in [0, PING_BYTES, TRAIN_BYTES] {
             let bytes = packet().encode(len, &key(1));
             assert_eq!(bytes.len(), len.max(PING_BYTES));
-            assert!(is_probe(&bytes) && bytes[0] & 0xc0 == 0, "QUIC would take it");
+            assert!(is_probe(&bytes) && bytes[0] & 0xc0 == 0, "it looks like a QUIC packet");
             assert_eq!(ProbePacket::decode(&bytes, &key(1)), Some(packet()));
         }
     }
 
     #[test]
-    fn another_key_and_every_changed_byte_are_refused() {
+    fn a_packet_with_another_key_or_a_changed_byte_is_refused() {
         let bytes = packet().encode(PING_BYTES, &key(1));
         assert_eq!(ProbePacket::decode(&bytes, &key(2)), None);
         for at in 0..bytes.len() {

@@ -4,11 +4,11 @@
 //! # Steady state
 //!
 //! One order is processed at a time. For round trips, each target receives pings in rounds, until
-//! [`PINGS`] rounds have not improved any round trip. The shortest one counts, so that one quiet
-//! moment is enough. A target that is [`PINGS`] answers behind is skipped, so that many nodes that
-//! probe a slow one do not flood it with pings. For trains, each target receives a train of
-//! packets, one target after the other, and reports the time between the arrivals of the first and
-//! the last packet.
+//! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest one
+//! counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind is
+//! skipped, so that many nodes that probe a slow one do not flood it with pings. For trains, each
+//! target receives a train of packets, one target after the other, and reports the time between the
+//! arrivals of the first and the last packet.
 //!
 //! # Failure
 //!
@@ -30,9 +30,9 @@ const PINGS: u32 = 8;
 const PINGS_MAX: u32 = 64;
 /// Share by which a round trip must be shorter to count as better.
 const BETTER: f64 = 0.05;
-/// Time between two packets of this node: 5,000 packets a second do not load any network.
+/// Time between two pings of this node: 5,000 packets a second do not load any network.
 const PACE: Duration = Duration::from_micros(200);
-/// Least time between two pings to one target, so that they do not meet the same busy moment.
+/// Least time between two pings to one target, so that both do not meet the same busy moment.
 const ROUND: Duration = Duration::from_millis(10);
 /// Time between trains to different targets.
 const TRAIN_PAUSE: Duration = Duration::from_millis(50);
@@ -66,8 +66,9 @@ struct Running {
     answered: Vec<u32>,
     /// Targets that still have to receive packets, as positions in `found`.
     queue: VecDeque<usize>,
-    /// Number of packets sent of the train to the first of them, and the time at which it began.
+    /// Number of packets sent of the train to the first target in `queue`.
     train: u16,
+    /// Time at which that train began.
     train_at: Instant,
     next_at: Instant,
     /// Time at which the last round began.
@@ -170,7 +171,7 @@ impl Prober {
         None
     }
 
-    /// Handles a packet that [`is_probe`](super::probe_packet::is_probe).
+    /// Handles a packet that starts like a probe ([`is_probe`](super::probe_packet::is_probe)).
     pub(super) fn handle(&mut self, now: Instant, data: &[u8]) {
         let Some(packet) = ProbePacket::decode(data, &self.key) else { return };
         if packet.to != self.me || packet.from == self.me {
@@ -292,7 +293,7 @@ impl Running {
             && (0..self.found.len()).any(|at| self.keeps_up(at))
     }
 
-    /// Whether a target has answered one of the latest pings.
+    /// Whether a target has answered a ping of the last [`PINGS`] rounds.
     fn keeps_up(&self, at: usize) -> bool {
         self.rounds - self.answered[at] < PINGS
     }

@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Bytes per period below which a connection is quiet: beats and acknowledgements alone are less.
 const QUIET_BYTES: u64 = 4 << 10;
-/// Number of periods between two reports of a quiet connection.
+/// Number of periods from one sample of a quiet connection to the next.
 const QUIET_LOOKS: u32 = 8;
 
 /// Statistics of each connection at the last sample.
@@ -30,8 +30,9 @@ impl Sampler {
         self.looked + EVERY
     }
 
-    /// Returns a sample of each connection since the last call, including its least round trip;
-    /// quiet connections take turns.
+    /// Returns a sample of each connection since the last call. A quiet connection is sampled in
+    /// one of [`QUIET_LOOKS`] calls only. `stats` gives the least round trip of each connection,
+    /// too.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -106,18 +107,18 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_shows_what_arrived_since_the_last_look_and_whether_more_waited() {
+    fn a_sample_has_the_rate_since_the_last_one_and_whether_frames_waited() {
         let mut sampler = Sampler::new(Instant::now());
         assert_eq!(look(&mut sampler, 1, stats(0, 0, 0)), None);
         let sample = look(&mut sampler, 2, stats(500_000, 125_000, 0)).unwrap();
         assert_eq!(sample.rate, Some(Bandwidth::from_bits_per_second(2_000_000)));
         assert!(sample.is_full);
         let sample = look(&mut sampler, 3, stats(600_000, 125_000, 1)).unwrap();
-        assert!(!sample.is_full, "the receiver was in the way");
+        assert!(!sample.is_full, "flow control of the receiver limited the rate");
     }
 
     #[test]
-    fn a_quiet_connection_is_reported_now_and_then() {
+    fn a_quiet_connection_is_sampled_in_every_eighth_period() {
         let mut sampler = Sampler::new(Instant::now());
         let reports = (1..18).filter(|&half| look(&mut sampler, half, stats(1, 1, 0)).is_some());
         assert_eq!(reports.count(), 2);

@@ -5,7 +5,7 @@ use gridspan_topology::dice::Dice;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, TimeSource};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Length of an identifier, equal to that of quinn's own.
+/// Length of an identifier in bytes, equal to quinn's default.
 const IDENTIFIER_BYTES: usize = 8;
 
 /// Identifiers of connections, derived from the seed of a transport. The assignment of packets to
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_identifiers_and_another_has_others() {
+    fn equal_seeds_give_equal_identifiers_and_others_do_not() {
         let identifiers = |seed| {
             let mut identifiers = SeededIdentifiers::new([seed; 32]);
             [identifiers.generate_cid(), identifiers.generate_cid()]

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_count_and_an_outlier_does_not() {
+    fn the_median_ignores_old_datagrams_and_outliers() {
         let micros = Duration::from_micros;
         let mut costs = SendCosts::default();
         assert_eq!(costs.median(), None);

@@ -1,8 +1,8 @@
-//! Measures the least recent round trip of a connection from its acknowledgements.
+//! Measures the shortest of the recent round trips of a connection from its acknowledgements.
 //!
 //! quinn reports a smoothed round trip, which includes the time that a receiver needs, and queues
 //! that have long drained. Its congestion controllers observe every packet; the controller here
-//! only observes, and leaves all decisions to another.
+//! only observes, and leaves all decisions to the controller that it wraps.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
@@ -21,13 +21,13 @@ impl ControllerFactory for Stopwatches {
     }
 }
 
-/// A controller that is observed. Copies share the observations.
+/// Observes the controller `inner`. Copies share the observations.
 struct Stopwatch {
     inner: Box<dyn Controller>,
     least_ns: Arc<AtomicU64>,
 }
 
-/// Returns the least round trip since the last call, if there was one.
+/// Returns the shortest round trip since the last call, if there was one.
 pub(super) fn take_least(controller: &dyn Controller) -> Option<Duration> {
     let stopwatch = controller.clone_box().into_any().downcast::<Stopwatch>().ok()?;
     let ns = stopwatch.least_ns.swap(u64::MAX, Ordering::Relaxed);
@@ -103,7 +103,7 @@ mod tests {
     use quinn_proto::congestion::CubicConfig;
 
     #[test]
-    fn what_was_seen_is_taken_once_and_the_other_decides() {
+    fn a_round_trip_is_returned_once_and_the_wrapped_controller_sets_the_window() {
         let now = Instant::now();
         let cubic = Arc::new(CubicConfig::default());
         let controller = Arc::new(Stopwatches(cubic.clone())).build(now, 1_200);

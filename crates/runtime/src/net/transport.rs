@@ -3,7 +3,7 @@
 //! # Start
 //!
 //! A [`Transport`] is created with the job's layout and the identity of its node, and receives the
-//! addresses of the others. The first frame to a node opens a connection; after both have sent
+//! addresses of the other nodes. The first frame to a node opens a connection; after both have sent
 //! their hello, frames flow.
 //!
 //! # Steady state
@@ -67,9 +67,10 @@ const ACKNOWLEDGE_BYTES: u64 = 512 << 10;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Handshakes from unknown addresses per upkeep: 1,000 a second take a fifth of a processor.
 const STRANGERS_MAX: u32 = 100;
-/// Smallest window for data passed to QUIC: enough for a chunk and its successor on any path.
+/// Smallest window for data passed to QUIC, in bytes: enough for a chunk and its successor on any
+/// path.
 const SEND_WINDOW_MIN: u64 = 1 << 20;
-/// Bounds of a congestion window that is kept for the next connection.
+/// Bounds in bytes of a congestion window that is kept for the next connection.
 const WINDOW_REMEMBERED: (u64, u64) = (64 << 10, 4 << 20);
 
 /// The transport of one node.
@@ -82,7 +83,7 @@ pub struct Transport {
     nodes_by_address: BTreeMap<SocketAddr, NodeId>,
     events: VecDeque<TransportEvent>,
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
-    /// Peers with frames and no connection.
+    /// Peers to which a connection is to be opened.
     wanted: Vec<NodeId>,
     assembly: Assembly,
     is_paused: bool,
@@ -136,8 +137,8 @@ impl Transport {
         })
     }
 
-    /// Sets the address at which `node` receives packets. Frames to it may have been sent before,
-    /// except to a guest, which is unknown before.
+    /// Sets the address at which `node` receives packets. Frames to `node` may have been sent
+    /// before, except to a guest, which is unknown before.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));
@@ -343,7 +344,7 @@ impl Transport {
         }
     }
 
-    /// Returns the least round trip to `node` since the last call, if anything was acknowledged.
+    /// Returns the shortest round trip to `node` since the last call, if anything was acknowledged.
     pub(super) fn take_round_trip(&self, node: NodeId) -> Option<Duration> {
         let handle = self.peers.get(node)?.open_link()?;
         take_least(self.links.get(handle)?.connection.congestion_state())
@@ -379,7 +380,7 @@ impl Transport {
         Time::ZERO + self.now.saturating_duration_since(self.began)
     }
 
-    /// Handles the events of the links, and dials.
+    /// Handles the events of the links, and dials the wanted peers.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         loop {

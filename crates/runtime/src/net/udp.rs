@@ -1,8 +1,8 @@
 //! A UDP socket with segmentation offload, batches and ECN, which a thread can wait for.
 //!
 //! The kernel splits one large send into packets (GSO) and joins packets into one receive (GRO),
-//! which is worth a factor of four at 1,452 bytes. A wait is one `ppoll` over the socket and a
-//! wake-up channel, with a timeout in nanoseconds.
+//! which is worth a factor of four in speed for packets of 1,452 bytes. A wait is one `ppoll` over
+//! the socket and a wake-up channel, with a timeout in nanoseconds.
 
 use bytes::BytesMut;
 use quinn_proto::EcnCodepoint;
@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Size of the kernel's buffer in each direction. The usual 208 KB overflow in the pauses of a busy
-/// receiver; the kernel may grant less.
+/// Size in bytes of the kernel's buffer in each direction. The usual 208 KB overflow while a busy
+/// receiver pauses; the kernel may grant less.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// Receives per system call, each of up to 64 KiB of joined packets.
 const BATCH: usize = 8;
-/// Batches of small messages that are read at a time while more wait: nothing is sent meanwhile.
+/// Largest number of batches that are read before anything is sent.
 const BATCHES_MAX: usize = 8;
 /// Bytes after which no further batch is read, so that bulk is acknowledged first.
 const BATCHED_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the buffer of one receive.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Largest number of senders that are remembered: any host can send, and a job has fewer nodes that
-/// send to one.
+/// Largest number of senders that are remembered: any host can send, but fewer nodes of a job do.
 const REACHED_MAX: usize = 16 << 10;
 
 /// A socket could not be opened.
@@ -117,7 +117,8 @@ impl UdpPort {
         }
     }
 
-    /// Receives waiting packets, at most some batches, without blocking. Returns their number.
+    /// Receives waiting packets without blocking; some may remain. Returns the number of received
+    /// ones.
     pub fn receive(
         &mut self,
         on_packet: &mut dyn FnMut(SocketAddr, Option<EcnCodepoint>, BytesMut),
@@ -135,7 +136,7 @@ impl UdpPort {
         Ok(packets)
     }
 
-    /// Reads waiting messages into `buffer`.
+    /// Reads waiting messages into `buffer`. Returns their number.
     fn receive_batch(&mut self, metas: &mut [RecvMeta; BATCH]) -> io::Result<usize> {
         let mut parts = self.buffer.chunks_exact_mut(RECEIVE_BYTES);
         let mut slices: [IoSliceMut<'_>; BATCH] =
@@ -147,7 +148,8 @@ impl UdpPort {
         }
     }
 
-    /// Splits the messages in `buffer` into packets, and passes them to `on_packet`.
+    /// Splits the messages in `buffer` into packets, and passes these to `on_packet`. Returns the
+    /// number of packets.
     fn hand_up(
         &mut self,
         metas: &[RecvMeta],
@@ -225,7 +227,7 @@ impl Waker {
     /// Ends the current wait, or the next one if there is none.
     pub fn wake(&self) {
         if !self.shared.is_woken.swap(true, Ordering::SeqCst) {
-            // A full channel wakes as well.
+            // The write fails only if the channel is full, which also ends the wait.
             let _ = (&self.shared.wake).write(&[1]);
         }
     }
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_arrive_whole_in_segments_and_alone() {
+    fn segmented_and_single_packets_arrive_whole() {
         let (sender, mut receiver) = (port(), port());
         let destination = receiver.local_address().unwrap();
         let contents: Vec<u8> = (0..2_500).map(|at| (at / 1_000) as u8).collect();
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_ends_a_wait_and_a_timeout_does() {
+    fn a_waker_or_a_timeout_ends_a_wait() {
         let mut port = port();
         let waker = port.waker();
         let begin = Instant::now();

@@ -2,7 +2,7 @@
 //!
 //! quinn uses instants and socket addresses. An instant is a base, the same for all nodes of a job,
 //! plus the virtual time; the base is never compared with a clock. The address of a node is its
-//! number. Everything else is the [`Transport`] that real nodes use.
+//! number. All other code is the [`Transport`] that real nodes use.
 //!
 //! The same seed gives datagrams of the same sizes at the same times, though not with the same
 //! bytes. Keys, and with them certificates and ciphertext, come from the system's random numbers,
@@ -24,9 +24,10 @@ use std::time::Instant;
 
 /// The port of all nodes.
 const PORT: u16 = 7_000;
-/// Prefix of their addresses; the node's number follows.
+/// Prefix of the nodes' addresses; the number of the node follows.
 const PREFIX: [u16; 6] = [0xfd00, 0, 0, 0, 0, 0];
-/// Datagrams of equal size that are created at once, as for a system's segmented send.
+/// Largest number of datagrams of equal size that are created at once, as for a system's segmented
+/// send.
 const SEGMENTS: usize = 10;
 
 /// A job whose nodes communicate in virtual time.

@@ -23,12 +23,12 @@ pub(super) const STREAM_BULK: u8 = 2;
 /// The first byte of a datagram with a sign of life.
 const DATAGRAM_BEAT: u8 = 1;
 
-/// Ten bytes hold 64 bits in groups of seven.
+/// Largest number of bytes of a number: ten bytes hold 64 bits in groups of seven.
 const LEB128_BYTES_MAX: usize = 10;
-/// Length of the longest frame header: two numbers.
+/// Length in bytes of the longest frame header: two numbers.
 pub(super) const HEADER_BYTES_MAX: usize = 2 * LEB128_BYTES_MAX;
 /// Largest number of ranges in a datagram: far more than the number of frames in transit at once,
-/// and few enough for the smallest path (12 bytes each at most, 1,200 in all).
+/// and few enough for a packet of 1,200 bytes, which every path carries, at up to 12 bytes each.
 const RANGES_MAX: usize = 64;
 
 /// The other side sent bytes that a correct node does not send: the connection must be closed.
@@ -89,8 +89,8 @@ impl Header {
     }
 }
 
-/// Encodes a sign of life. Ranges beyond [`RANGES_MAX`] are omitted, which is safe: they are not
-/// acknowledged yet, and may be in the next one.
+/// Encodes a sign of life. Ranges beyond [`RANGES_MAX`] are omitted, which is safe: a later sign of
+/// life acknowledges them.
 pub(super) fn write_beat(to: &mut BytesMut, received: &Received) {
     to.put_u8(DATAGRAM_BEAT);
     write_number(to, received.small);
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_header_of_four_gibibytes_is_refused_before_anything_is_allocated() {
+    fn a_header_that_states_four_gibibytes_is_refused() {
         let mut bytes = BytesMut::new();
         Header { number: 7, bytes: 4 << 30 }.write(&mut bytes);
         let error = Header::read(&bytes, 64 << 20).unwrap_err();
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(number: u64, bytes: u64, cut in 0usize..HEADER_BYTES_MAX) {
+        fn decoding_inverts_encoding(number: u64, bytes: u64, cut in 0usize..HEADER_BYTES_MAX) {
             let header = Header { number, bytes };
             let mut written = BytesMut::new();
             header.write(&mut written);
@@ -187,7 +187,7 @@ mod tests {
         }
 
         #[test]
-        fn signs_of_life_survive_the_wire(
+        fn decoded_signs_of_life_equal_the_encoded_ones(
             small: u64,
             steps in prop::collection::vec((1u64..9, 1u64..9), 0..9),
         ) {

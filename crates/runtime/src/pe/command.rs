@@ -17,7 +17,7 @@ pub enum PeCommand {
     },
     /// The coordinator runs at this place now.
     CoordinatorAt(CoordinatorPlace),
-    /// The coordinator looks at this PE, which is idle now. The driver answers with
+    /// The coordinator asks for the state of this PE, which is idle now. The driver answers with
     /// [`Core::looked`](super::Core).
     Look {
         /// The coordinator's round.

@@ -242,7 +242,8 @@ impl Pe {
         }
     }
 
-    /// Resumes the members that wait for sync points which the coordinator has settled.
+    /// Resumes the members that may leave their sync points, now that the coordinator has settled
+    /// `syncs` sync points.
     fn settle_syncs(&mut self, collection: CollectionId, syncs: u64) {
         if let Some((kind, slots)) = self.core.take_settled(collection, syncs) {
             for slot in slots {

@@ -59,7 +59,7 @@ use std::time::Duration;
 /// An action to run on a PE, such as a request of `main` on PE 0. Never leaves the process.
 pub type Action = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// Returns nanoseconds of any origin. Set by a driver that runs in real time.
+/// Returns nanoseconds since a fixed moment. Set by a driver that runs in real time.
 pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 
 /// Operations on actors whose type is not known here. `kind` is the number of that type.
@@ -131,8 +131,8 @@ pub(crate) trait Store: Send {
     fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32;
     /// Builds members, from a `Vec<(Key, Init)>`.
     fn create(&mut self, core: &mut Core, new: NewMembers, inits: Payload) -> Result<(), JobError>;
-    /// Divides a `Vec<(Key, Init)>` into the one for which `is_here` is true and, for each of the
-    /// others, a vector with that element alone.
+    /// Divides a `Vec<(Key, Init)>` into a vector of the elements for which `is_here` is true and,
+    /// for each other element, its key and a vector of that element alone.
     fn divide(
         &self,
         inits: Payload,
@@ -171,7 +171,7 @@ pub(crate) struct Common {
     pub(crate) balancing: Balancing,
     /// The mode that determines how broadcasts travel.
     pub(crate) broadcasts: Mode,
-    /// The name of the policy by which nodes find tasks.
+    /// Makes the policy by which nodes find tasks.
     pub(crate) stealing: Arc<dyn MakeStealingPolicy>,
     pub(crate) seed: u64,
     pub(crate) definition: Arc<Definition>,
@@ -186,7 +186,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The plan for broadcasts from this node without an advisor.
+    /// The default plan for broadcasts from a node.
     pub(crate) fn default_plan_from(&self, node: NodeId) -> BroadcastPlan {
         default_plan(&self.broadcasts.tree(&self.layout, node))
     }
@@ -222,7 +222,7 @@ impl Common {
     }
 }
 
-/// All state of one PE. Handlers reach it through [`Context`](crate::Context).
+/// All state of one PE except its actors. Handlers reach it through [`Context`](crate::Context).
 pub struct Core {
     pub(crate) me: PeId,
     pub(crate) common: Common,
@@ -240,7 +240,7 @@ pub struct Core {
     /// Collections whose members have not all arrived.
     pub(super) parts: BTreeMap<CollectionId, Incomplete>,
     pub(crate) membership: Membership<Self>,
-    /// The measured hierarchy of places, on the first PEs of nodes while tasks are shared.
+    /// The measured hierarchy of places, on the first PEs of nodes, once tasks are shared.
     pub(crate) hierarchy: Option<Arc<Hierarchy>>,
     pub(super) replicas: Replicas,
     pub(super) departing: BTreeMap<ActorId, Departing>,
@@ -290,14 +290,14 @@ pub struct Core {
     pub(crate) charged: Duration,
     /// Emulated computing speed of the PE.
     pub(super) pace: Speed,
-    /// Times handlers while loads are measured, in nanoseconds of any origin.
+    /// Times handlers if actors are balanced. Not set in virtual time.
     pub(super) stopwatch: Option<Stopwatch>,
-    /// Measures time within a handler, during which virtual time does not advance.
+    /// Measures time within a handler. Not set in virtual time, which does not advance there.
     pub(super) clock: Option<Stopwatch>,
     /// Set by a handler that did one part of long work: outgoing and newly arrived messages go
     /// first.
     pub(crate) turn_is_over: bool,
-    /// Other measurements, if any are taken.
+    /// Measurements for balancing besides those of members, if actors are balanced.
     pub(super) measures: Option<Box<Measures>>,
     pub(super) steps: Steps,
     pub(super) running: Option<KindId>,
@@ -379,7 +379,7 @@ impl Core {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Like [`member`](Self::member), but shared.
+    /// The member in a slot, as a shared reference.
     #[inline]
     pub(super) fn member_in(&self, slot: Slot) -> Option<&Member> {
         self.members.get(slot.kind.index())?.get(slot.index as usize)?.as_ref()
@@ -445,7 +445,7 @@ impl Core {
         self.sending(sender).map_or(ActorId::system(self.me), |member| member.id)
     }
 
-    /// Nanoseconds of any origin.
+    /// Nanoseconds of the clock, or zero without one.
     pub(crate) fn clock_ns(&self) -> u64 {
         self.clock.as_ref().map_or(0, |clock| clock())
     }

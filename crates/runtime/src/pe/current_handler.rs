@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 
 /// The handler that a PE is running. Written by that PE alone.
 pub(crate) struct CurrentHandler {
-    /// Incremented by each handler.
+    /// Number of handlers that have begun.
     number: AtomicU64,
     kind: AtomicU32,
     collection: AtomicU32,

@@ -24,7 +24,8 @@ pub enum PlantedFault {
     OnePhaseRound,
     /// Packets for the coordinator that arrive during its transfer to another node are dropped.
     TransferDropsHeld,
-    /// A member's home asks for its creation again when another message arrives for it meanwhile.
+    /// The home of a missing member requests its creation again when another message for it
+    /// arrives.
     DemandedAgain,
     /// An actor moves without the members that are bound to it.
     PartnersLeftBehind,

@@ -29,17 +29,17 @@ pub enum GuestEvent {
         /// Number of its PEs.
         pes: u32,
     },
-    /// It takes no more tasks and hands back the ones that it has.
+    /// The guest takes no more tasks and hands back those that it has not begun.
     Leaving {
         /// The guest.
         guest: NodeId,
     },
-    /// It has left.
+    /// The guest has left.
     Left {
         /// The guest.
         guest: NodeId,
     },
-    /// It does not answer. The tasks that it owed are done again.
+    /// The guest does not answer, or has sent invalid data. The tasks that it owed are done again.
     Lost {
         /// The guest.
         guest: NodeId,

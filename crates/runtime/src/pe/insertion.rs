@@ -1,4 +1,4 @@
-//! Creation of the members of a collection on this PE, at its beginning and later.
+//! Creation of the members of a collection on this PE: the first ones, and those inserted later.
 
 use super::core::{Core, Store};
 use super::migrate;
@@ -8,7 +8,7 @@ use crate::message::payload::Payload;
 use crate::message::{Insertion, MemberRecord};
 use crate::pe::members::member::NewMembers;
 
-/// Creates members from an encoded `Vec<(Key, Init)>`.
+/// Creates members from a `Vec<(Key, Init)>`.
 pub(super) fn create_members(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
@@ -25,8 +25,8 @@ pub(super) fn create_members(
     }
 }
 
-/// Creates a member that was inserted, with the channels of an earlier member of its index. Returns
-/// false if that is impossible.
+/// Creates an inserted member, with the channels of an earlier member of its index. Returns false
+/// if its collection is not known or the channels do not decode.
 pub(super) fn create_inserted(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],

@@ -5,8 +5,8 @@
 //! awaits nothing, so that the same code runs under threads, over the network, and in virtual time.
 //!
 //! - `actor`: the interface for the user's code.
-//! - `core` holds all state of a PE; the folder of each part defines its state. `store`: actors of
-//!   one type, which `core` knows as a `Kind`.
+//! - `core` holds all state of a PE except its actors; the folder of each part defines the part's
+//!   state. `store`: actors of one type, which `core` knows as a `Kind`.
 //! - `delivery`: the path of a message. `migrate`: the path of an actor. `post`: controls between
 //!   PEs, besides messages.
 //! - `replicas`: actors that live on two PEs. `partners`: actors that are bound to each other, and

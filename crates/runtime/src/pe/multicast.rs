@@ -1,7 +1,8 @@
 //! Multicasts: one message for many members. The part for other nodes goes to the relay of this
-//! node: whole, to be split up on its way, or in segments on a sub-plan if it is large. From the
-//! coordinator's node, a large multicast takes the plan for its size, if that is predicted to take
-//! no longer than going by sites. Members of different collections get separate multicasts.
+//! node: in segments on a sub-plan if the message is large and its list of members is not,
+//! otherwise whole, to be split up on its way. From the coordinator's node, a large multicast takes
+//! the plan for its size, if that is predicted to take no longer than going by sites. Members of
+//! different collections get separate multicasts.
 
 use super::core::Core;
 use crate::Actor;
@@ -16,7 +17,7 @@ use crate::pe::actor::reference::{SectionPart, SectionRef};
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// Approximate maximum size of a member's key and number.
+/// Approximate maximum size of a member's key and number, in bytes.
 const MEMBER_BYTES: usize = 32;
 
 /// Whether the members' keys and numbers take more than an eighth of the message's size. Such a

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_of_one_node_and_collection_share_until_all_are_gone() {
+    fn actors_of_one_node_and_collection_share_a_value_until_all_are_gone() {
         let node_local = NodeLocal::default();
         let at = |node| (NodeId(node), CollectionId(3));
         let first = node_local.share(at(0), || 1).unwrap();

@@ -26,7 +26,7 @@ pub struct Outbox {
     /// The PEs of this node.
     here: Range<u32>,
     packets: Vec<(PeId, Packet)>,
-    /// The packet of messages for each PE that can still be appended to.
+    /// For each PE, the position of the packet to which messages can still be appended.
     open: FxHashMap<PeId, usize>,
     /// The most recent entry of `open`.
     latest: Option<(PeId, usize)>,
@@ -111,7 +111,7 @@ impl Outbox {
         all
     }
 
-    /// The packet of messages for a PE that can still be appended to.
+    /// The packet to which messages for a PE can still be appended.
     #[inline]
     fn open_for(&mut self, to: PeId) -> Option<&mut Content> {
         let position = match self.latest {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_or_would_fill_the_memory_is_refused() {
+    fn pieces_that_do_not_fit_or_exceed_the_limit_are_refused() {
         let mut all = Pieces::default();
         let [first, second] = [0, 1].map(|at| pieces()[at].clone());
         assert!(all.take(PeId(1), first.clone(), LIMIT).is_ok());
@@ -135,11 +135,11 @@ mod tests {
         assert!(all.take(PeId(1), longer, LIMIT).is_err(), "of another length");
         let empty = Piece { total: 0, number: 9, bytes: Bytes::new(), ..first };
         assert!(all.take(PeId(1), empty, LIMIT).is_err(), "of nothing");
-        assert!(all.take(PeId(1), second, 4).is_err(), "more than the memory has room for");
+        assert!(all.take(PeId(1), second, 4).is_err(), "more bytes than the limit");
     }
 
     #[test]
-    fn a_control_in_pieces_has_none_inside() {
+    fn a_piece_inside_a_control_in_pieces_is_refused() {
         let mut all = Pieces::default();
         let nested = Control::Piece(pieces().remove(0));
         let whole: Vec<Piece> = Pieces::default().split(&nested).collect();

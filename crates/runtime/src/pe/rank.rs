@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_steps_go_first_then_the_nearest_to_a_border_then_the_unknown() {
+    fn older_steps_go_first_then_receivers_with_fewer_hops() {
         let in_step = |step, hops| Rank::new(priority_of_step(step), hops);
         let mut ranks =
             [in_step(8, 0), in_step(7, FAR), in_step(7, 2), in_step(7, 0), in_step(6, 9)];
@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn hops_do_not_order_messages_of_no_step_and_those_go_before_all_steps() {
+    fn messages_without_a_step_ignore_hops_and_go_before_all_steps() {
         assert_eq!(Rank::new(5, 0), Rank::new(5, 9));
         assert!(Rank::new(FIRST_STEP - 1, 9) < Rank::new(priority_of_step(0), 0));
     }
 
     #[test]
-    fn every_step_has_a_priority_however_many_there_are() {
+    fn priorities_of_steps_wrap_around() {
         assert_eq!(priority_of_step(STEPS - 1), i32::MAX);
         assert_eq!(priority_of_step(STEPS), FIRST_STEP);
         assert!(is_step(priority_of_step(u64::MAX)));

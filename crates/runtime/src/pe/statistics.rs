@@ -5,17 +5,18 @@
 pub struct PeStatistics {
     /// Messages handled.
     pub handled: u64,
-    /// Messages that arrived on a PE that their receiver had left.
+    /// Times that a message was forwarded, because it arrived on a PE without its receiver.
     pub forwarded: u64,
-    /// Actors that have left a PE.
+    /// Migrations, counted by the PE that the actor has left.
     pub migrations: u64,
     /// Actors that have gained a replica.
     pub replicas: u64,
-    /// Times that the right to number broadcasts passed from the coordinator to another PE.
+    /// Times that the right to number broadcasts passed from the coordinator to another PE. The
+    /// coordinator counts them: a PE reports zero.
     pub handovers: u64,
     /// Messages that arrived twice and were dropped.
     pub repeated: u64,
-    /// Messages to members that do not exist.
+    /// Messages that were dropped because their receiver did not exist.
     pub dead_letters: u64,
     /// Answers that arrived after their timeout.
     pub late_answers: u64,

@@ -45,8 +45,10 @@ impl Core {
         let header = Header::new(id, ActorId::system(self.me), 0, self.me);
         let hooks = self.membership.pools.get(&collection);
         if is_foreign && hooks.is_none() {
-            return self
-                .blame(node, "it sent a worker message to an actor that accepts none from other nodes");
+            return self.blame(
+                node,
+                "it sent a worker message to an actor that accepts none from other nodes",
+            );
         }
         let mut envelope = match kind.envelope(header, Payload::Bytes(message)) {
             Ok(envelope) => envelope,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "Parts")]
 pub struct ExactSum {
     parts: Vec<f64>,
-    /// The plain sum of infinities and NaNs; zero while all terms are finite.
+    /// The plain sum of terms that are infinite or NaN, and of overflows; zero if there were none.
     special: f64,
 }
 
@@ -31,8 +31,8 @@ struct Parts {
     special: f64,
 }
 
-/// Largest number of parts: those that do not overlap cover the 2,098 bits from the largest to the
-/// smallest `f64` with 53 bits each.
+/// Largest number of parts: parts of 53 bits that do not overlap cover the 2,098 bits from the
+/// largest to the smallest `f64`.
 const PARTS_MAX: usize = 40;
 
 impl TryFrom<Parts> for ExactSum {
@@ -116,7 +116,7 @@ impl ExactSum {
                 break;
             }
         }
-        // Exactly half-way: the remaining parts decide the direction.
+        // If the sum is exactly half-way, the remaining parts decide the direction.
         if let Some(&below) = rest.next()
             && (low > 0.0) == (below > 0.0)
             && low != 0.0
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nans_come_through() {
+    fn infinite_and_nan_terms_give_an_infinite_or_nan_total() {
         assert_eq!(sum(&[1.0, f64::INFINITY]), f64::INFINITY);
         assert!(sum(&[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
     }

@@ -1,4 +1,4 @@
-//! Lists of elements that may not contain such lists again, for types that contain themselves.
+//! Lists that may not contain further such lists, for types that contain lists of themselves.
 //!
 //! A tuple of values is a value. Bytes from the network could nest tuples deep enough to overflow
 //! the stack while they are decoded, so a tuple inside a tuple is refused.
@@ -13,7 +13,8 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads a list outside of any other such list. For `#[serde(deserialize_with)]`.
+/// Reads a list; refuses a list inside another such list, and more than [`ELEMENTS_MAX`] elements.
+/// For `#[serde(deserialize_with)]`.
 pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -53,7 +54,7 @@ mod tests {
         let deep = [variant, length].repeat(1_000_000);
 
         assert!(decode::<Value>("a value", &deep).is_err());
-        assert_eq!(decode::<Value>("a value", &encode(&flat)), Ok(flat), "and this one still is");
+        assert_eq!(decode::<Value>("a value", &encode(&flat)), Ok(flat), "a flat one is accepted");
         let nested = Op::Tuple(vec![Op::Tuple(vec![Op::Sum])]);
         assert!(decode::<Op>("an operation", &encode(&nested)).is_err());
     }

@@ -1,8 +1,8 @@
 //! Reductions: contributions of members, their combination, and the destination of the result.
 //!
-//! Contributions travel up a tree and are combined wherever they meet, in no particular order. To
-//! keep results independent of that order, sums of `f64` are exact until the end ([`ExactSum`]) and
-//! [`Concat`](Op::Concat) lists its parts by index.
+//! Contributions travel up a tree and are combined at each node of the tree, in no particular
+//! order. To keep results independent of that order, sums of `f64` are exact until the end
+//! ([`ExactSum`]) and [`Concat`](Op::Concat) lists its parts by index.
 
 mod exact;
 mod flat;

@@ -4,7 +4,8 @@ use super::flat::ELEMENTS_MAX;
 use super::value::Value;
 use serde::{Deserialize, Serialize};
 
-/// An operation that combines two contributions. All are associative and commutative.
+/// An operation that combines two contributions. All are associative and commutative, except for
+/// the rounding of products of `f64`.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};
@@ -34,18 +35,19 @@ use serde::{Deserialize, Serialize};
 pub enum Op {
     /// Adds; `f64` exactly, integers wrapping around.
     Sum,
-    /// Multiplies; integers wrapping around. Products of `f64` depend on the order in the last bit.
+    /// Multiplies; integers wrapping around. The rounding of products of `f64` depends on their
+    /// order.
     Product,
     /// Takes the smallest; for `f64` in IEEE 754 total order.
     Min,
     /// Takes the largest; for `f64` in IEEE 754 total order.
     Max,
-    /// Logical for `bool`, bitwise for `u64`.
+    /// Logical for `bool`, bitwise for integers.
     And,
-    /// Logical for `bool`, bitwise for `u64`.
+    /// Logical for `bool`, bitwise for integers.
     Or,
-    /// Lists all contributions by index of the contributor: `f64` and `Vec<f64>` give a `Vec<f64>`,
-    /// …
+    /// Lists all contributions by index of the contributor: numbers and `Vec`s of numbers give a
+    /// `Vec` of all numbers; bytes and [`List`](crate::List)s are joined.
     Concat,
     /// Applies an operation that the job defines; see `Job::reducer`.
     Custom(Custom),
@@ -54,7 +56,7 @@ pub enum Op {
     Statistics,
     /// Forms the union of sets (`BTreeSet<T>`).
     Union,
-    /// Exclusive or: logical for `bool`, bitwise for `u64`.
+    /// Exclusive or: logical for `bool`, bitwise for integers.
     Xor,
     /// Combines each element of tuples by its own operation. Made from a tuple of operations, none
     /// of which is a tuple:
@@ -131,7 +133,8 @@ pub struct Custom(pub u16);
 /// Combines two values. Must be associative and commutative.
 pub type CustomOp = fn(Value, Value) -> Value;
 
-/// Combines two values of the same kind with a built-in operation.
+/// Combines two values of the same kind with a built-in operation; `None` if the operation does not
+/// apply to them.
 pub(super) fn combine(op: &Op, left: Value, right: Value) -> Option<Value> {
     Some(match (left, right) {
         (Value::Unit, Value::Unit) => Value::Unit,

@@ -18,7 +18,7 @@ pub(crate) enum Partial {
     Sum(ExactSum),
     /// Sums of `f64`, element by element, not yet rounded.
     Sums(Vec<ExactSum>),
-    /// Parts that are sorted at the end.
+    /// Contributions with the keys of their contributors, by which they are sorted at the end.
     Parts(Vec<(Key, Value)>),
     /// Moments of numbers.
     Statistics(Moments),
@@ -52,7 +52,8 @@ impl Partial {
         }
     }
 
-    /// Combines with `other`. Returns `None` if the two have different kinds or lengths.
+    /// Combines with `other`. Returns `None` if the two have different kinds or lengths, or `op`
+    /// does not apply to them.
     pub(crate) fn combine(self, op: &Op, other: Self, custom: &[CustomOp]) -> Option<Self> {
         Some(match (self, other) {
             (Self::Plain(a), Self::Plain(b)) => Self::Plain(match op {
@@ -90,7 +91,7 @@ impl Partial {
         })
     }
 
-    /// Returns the result, or `None` if parts of different kinds were to be concatenated.
+    /// Returns the result, or `None` if parts cannot be concatenated.
     pub(crate) fn finish(self) -> Option<Value> {
         match self {
             Self::Plain(value) => Some(value),
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn minimum_and_maximum_order_floats_totally() {
+    fn min_and_max_of_floats_use_total_order() {
         let terms = [Value::F64(1.0), Value::F64(-0.0), Value::F64(0.0)];
         assert_eq!(reduce(&Op::Min, &terms), Some(Value::F64(-0.0)));
         assert_eq!(reduce(&Op::Max, &terms), Some(Value::F64(1.0)));
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn logic_works_on_truth_values_and_on_bits() {
+    fn and_or_xor_are_logical_for_bool_and_bitwise_for_u64() {
         assert_eq!(
             reduce(&Op::And, &[Value::Bool(true), Value::Bool(false)]),
             Some(Value::Bool(false))

@@ -62,7 +62,7 @@ impl Statistics {
     }
 }
 
-/// What statistics are computed from, while contributions are combined.
+/// Sums and range from which statistics are computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moments {
     count: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Those of one number.
+    /// Creates the moments of one number.
     pub(super) fn new(number: f64) -> Self {
         let (mut sum, mut squares) = (ExactSum::default(), ExactSum::default());
         sum.add(number);
@@ -81,7 +81,7 @@ impl Moments {
         Self { count: 1, sum, squares, min: number, max: number }
     }
 
-    /// Adds those of other numbers.
+    /// Adds the moments of other numbers.
     pub(super) fn merge(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sum.merge(&other.sum);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_variance_are_those_of_the_textbook() {
+    fn mean_and_variance_match_known_values() {
         let found = of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
 
         let expected = Statistics { count: 8, mean: 5.0, variance: 4.0, min: 2.0, max: 9.0 };
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_mean_costs_no_digits() {
+    fn a_large_mean_does_not_reduce_precision() {
         // As in NIST's data set NumAcc4, whose standard deviation is 0.1 around 10,000,000.2.
         let mut numbers = vec![10_000_000.2];
         (0..500).for_each(|_| numbers.extend([10_000_000.1, 10_000_000.3]));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows() {
+    fn infinite_numbers_and_overflow_give_a_nan_variance() {
         let found = of(&[1.0, f64::INFINITY]);
         assert_eq!((found.mean, found.max, found.count), (f64::INFINITY, f64::INFINITY, 2));
         assert!(found.variance.is_nan());

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrow_types_travel_as_wide_ones_and_refuse_what_does_not_fit() {
+    fn narrow_types_are_widened_and_refuse_values_that_do_not_fit() {
         assert_eq!((-7i32).into_value(), Value::I64(-7));
         assert_eq!(u32::from_value(Value::U64(7)), Some(7));
         assert_eq!(u32::from_value(Value::U64(1 << 32)), None);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_keep_their_length_and_text_its_encoding() {
+    fn arrays_of_another_length_and_invalid_text_are_refused() {
         assert_eq!([1u64, 2].into_value(), Value::U64s(vec![1, 2]));
         assert_eq!(<[f64; 2]>::from_value(Value::F64s(vec![1.0, 2.0])), Some([1.0, 2.0]));
         assert_eq!(<[f64; 2]>::from_value(Value::F64s(vec![1.0])), None);

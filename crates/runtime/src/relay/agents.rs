@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct StealAgents {
     open: BTreeMap<CollectionId, Box<dyn StealAgent>>,
-    /// Pools that were closed, so that late messages for them are dropped. Grows with the number of
-    /// collections that the coordinator remembers.
+    /// Pools that were closed, so that late messages for them are dropped. The set grows like the
+    /// coordinator's list of collections.
     closed: BTreeSet<CollectionId>,
     lines: Lines,
     pub(super) nudge: Option<Nudge>,
@@ -72,8 +72,8 @@ impl StealAgents {
     ///
     /// # Errors
     ///
-    /// Fails if the message does not decode, has arrived before, or would have to wait although too
-    /// many bytes from that node wait already.
+    /// Fails if the message does not decode, has arrived before, or would have to wait beyond the
+    /// limit of its node or of all guests together.
     pub(super) fn receive(
         &mut self,
         from: NodeId,
@@ -91,7 +91,7 @@ impl StealAgents {
         Ok(())
     }
 
-    /// Returns the time at which to wake an agent.
+    /// Returns the earliest time at which to wake an agent.
     pub(super) fn due(&self) -> Option<Time> {
         self.open.values().filter_map(|agent| agent.due()).min()
     }
@@ -117,7 +117,7 @@ impl StealAgents {
             agent.connect(nudge);
         }
         self.open.insert(pool, agent);
-        // Earlier events of workers were lost, so the agent must look at the stock now.
+        // Earlier events of workers were dropped, so the agent must look at the stock now.
         self.ask(pool, post, |agent, now, out| {
             agent.handle_event(now, StealEvent::StockChanged, out)
         });
@@ -148,7 +148,8 @@ impl StealAgents {
         result
     }
 
-    /// Calls `act` on the agent of a pool, if there is one, and carries out the resulting commands.
+    /// Calls `act` on the agent of a pool, if there is one, and passes the resulting commands on to
+    /// the driver.
     fn ask(
         &mut self,
         pool: CollectionId,

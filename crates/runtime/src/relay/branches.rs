@@ -12,9 +12,9 @@ pub(super) struct Branches {
     pub(super) here: Vec<MulticastTarget>,
 }
 
-/// Number of nodes of its own site to which a node sends directly. If there are more, it passes
-/// half of the rest to another node, as in a binomial tree: sending this many frames takes about as
-/// long as the arrival of one.
+/// Maximum number of nodes of its site that a node serves one by one. While more are left, it sends
+/// the targets of half of them to one node of that half, as in a binomial tree, because sending
+/// this many frames takes about as long as the arrival of one.
 const STAR_MAX: usize = 8;
 
 /// Divides the targets of a multicast that is at `here`: one part for each other site, sent first,
@@ -63,7 +63,7 @@ mod tests {
     }
 
     /// Follows a multicast over all nodes. Returns the frames between sites, the steps until the
-    /// last node has it, and the PEs reached.
+    /// last node has the multicast, and the PEs reached.
     fn follow(layout: &Layout, from: u32, pes: &[u32]) -> (usize, usize, BTreeSet<u32>) {
         let (mut crossings, mut rounds, mut reached) = (0, 0, BTreeSet::new());
         let mut at = vec![(NodeId(from), pes.iter().copied().map(target).collect::<Vec<_>>())];
@@ -73,7 +73,7 @@ mod tests {
                 let branches = branches(layout, node, &targets);
                 for own in branches.here {
                     assert_eq!(layout.node_of(own.pe), node);
-                    assert!(reached.insert(own.pe.0), "{} got it twice", own.pe);
+                    assert!(reached.insert(own.pe.0), "{} was reached twice", own.pe);
                 }
                 let is_other = |to: &NodeId| layout.site_of_node(*to) != layout.site_of_node(node);
                 crossings += branches.nodes.iter().filter(|(to, _)| is_other(to)).count();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn every_target_gets_it_once_and_every_other_site_one_copy() {
+    fn a_multicast_reaches_every_target_and_every_other_site_once() {
         let layout = layout(&[3, 4, 2]);
         let pes: Vec<u32> = (0..18).filter(|pe| pe % 5 != 1).collect();
 
@@ -94,11 +94,11 @@ mod tests {
 
         assert_eq!(reached, pes.iter().copied().collect());
         assert_eq!(crossings, 2);
-        assert_eq!(rounds, 2, "across, and then inside");
+        assert_eq!(rounds, 2, "one step between sites, one inside");
     }
 
     #[test]
-    fn in_a_large_site_nodes_help_each_other() {
+    fn nodes_of_a_large_site_pass_a_multicast_on() {
         let layout = layout(&[1, 256]);
         let pes: Vec<u32> = (2..514).collect();
 

@@ -13,7 +13,7 @@ pub enum RelayCommand {
         to: NodeId,
         /// The frame, for `Relay::receive` of that node.
         frame: Frame,
-        /// Whether it is part of something large and must not delay other frames.
+        /// Whether the frame is part of a large transfer, and must not delay other frames.
         is_bulk: bool,
     },
     /// Deliver a packet to a PE of this node, or to the coordinator.

@@ -2,8 +2,8 @@
 //!
 //! A grant of tasks may be large, and a large frame may be overtaken. So messages between two nodes
 //! have numbers, and a message that arrives too early waits. So does a message for a pool that is
-//! not known here yet. The waiting messages of each node are limited: only a node that exceeds its
-//! limit is refused.
+//! not known here yet. The waiting messages of each node are limited, and those of all guests
+//! together, so that guests cannot take the room of founders.
 
 use crate::address::id::CollectionId;
 use crate::message::codec::DecodeError;
@@ -11,10 +11,10 @@ use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Cost of a waiting message besides its bytes: its entry in maps, and its allocation.
+/// Cost of a waiting message, in bytes, besides its content: its entry in maps, and its allocation.
 const ENTRY_BYTES: usize = 256;
-/// Size below which a waiting message is copied, since it shares an allocation with all data of its
-/// packets.
+/// Size, in bytes, below which a waiting message is copied, since it would keep the allocation of
+/// its whole packet.
 const SHARED_BYTES_MAX: usize = 64 << 10;
 
 /// Divisor of [`Room::bytes_max`] that gives the limit of one guest: with the default limits

@@ -6,11 +6,11 @@
 //! packets to PEs.
 //!
 //! - A multicast crosses once to each other site, is passed on to the nodes there, and is delivered
-//!   to each PE that has members among the targets. Large multicasts travel in segments as well
+//!   to each PE that has members among the targets. Large multicasts travel in segments
 //!   (`multicasts`).
 //! - Steal agents share tasks between nodes (`agents`), and answer at once while PEs compute.
 //! - A tree broadcast goes to all PEs of all nodes, over the trees of a plan, in segments: each is
-//!   passed on as it arrives, as the same bytes in memory.
+//!   passed on as it arrives, without a copy.
 //!
 //! A relay does no I/O: it receives packets and frames, and returns [`RelayCommand`]s.
 
@@ -47,8 +47,9 @@ pub struct Relay {
     node: NodeId,
     layout: Arc<Layout>,
     plans: Plans,
-    /// Mode of broadcasts that name no plan, and the default plans of the roots so far.
+    /// Mode of broadcasts that name no plan.
     broadcasts: Mode,
+    /// Default plans of the roots so far.
     default_plans: BTreeMap<NodeId, Arc<BroadcastPlan>>,
     /// Latest known place of the coordinator, which may have moved on since.
     coordinator: CoordinatorPlace,
@@ -61,14 +62,15 @@ pub struct Relay {
     /// For each plan of this node, the number of tree broadcasts that had begun when it was last
     /// used.
     used: BTreeMap<PlanId, u64>,
-    /// Size of the largest tree broadcast or multicast.
+    /// Maximum size, in bytes, of a tree broadcast or multicast, and of the waiting messages of a
+    /// founder's agents.
     bytes_max: u64,
     agents: StealAgents,
     watch: Watch,
 }
 
-/// Size from which a tree broadcast is sent as bulk, so that it delays no messages, however small
-/// its segments are.
+/// Size, in bytes, from which a tree broadcast or segmented multicast is sent as bulk, so that it
+/// delays no messages, however small its segments are.
 const BULK_BYTES: u64 = 64 << 10;
 
 impl Relay {
@@ -352,7 +354,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Sends a new plan of this node, if given, to all other nodes, and makes them retire others.
+    /// Sends a new plan of this node, if given, to all other nodes, and makes all nodes retire the
+    /// plans in `retired`.
     fn publish(
         &mut self,
         origin: PeId,
@@ -398,7 +401,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes a plan on over the default tree of its root, which needs no plan.
+    /// Passes a plan on over the default tree of its root, which all nodes know.
     fn pass_plan(&mut self, root: NodeId, frame: &Frame, out: &mut Vec<RelayCommand>) {
         let default_plan = self.default_plan(root);
         for &to in default_plan.stripes()[0].tree.children(self.node) {

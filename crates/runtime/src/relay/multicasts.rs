@@ -1,7 +1,7 @@
 //! Large multicasts, and direct broadcasts (`pe/collective/direct.rs`): they travel in segments
 //! over the trees of a sub-plan, and every segment contains its tree.
 //!
-//! A multicast may start at any node and go to any others, so that no plan that all relays know
+//! A multicast may start at any node and go to any others, so no plan that all relays know
 //! describes its path. Each segment contains enough to pass it on; nodes that only pass it on keep
 //! nothing of it.
 

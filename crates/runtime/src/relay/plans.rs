@@ -6,7 +6,7 @@ use gridspan_topology::{Layout, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Largest number of known plans; no root uses that many at a time.
+/// Maximum number of known plans, those of all roots together.
 const PLANS_MAX: usize = 1024;
 
 /// Plans by identifier.
@@ -18,13 +18,13 @@ pub(super) struct Plans {
     complete: BTreeMap<NodeId, Complete>,
 }
 
-/// The complete tree broadcasts of a root: all nodes receive all of them.
+/// Numbers of the complete tree broadcasts of a root, all of which reach every node.
 #[derive(Default)]
 struct Complete {
     /// All below this number are complete.
     below: u64,
-    /// Other complete ones, as runs: the first of each, and the first behind it. There are no more
-    /// runs than tree broadcasts that are under way and were overtaken.
+    /// Other complete ones, as runs: the first number of each run, and the first number behind it.
+    /// There are no more runs than incomplete tree broadcasts that were overtaken.
     beyond: BTreeMap<u64, u64>,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_forgotten_when_all_that_may_use_it_has_come() {
+    fn a_retired_plan_is_forgotten_after_the_last_broadcast_that_may_use_it() {
         let (layout, mut plans) = (layout(), Plans::default());
         let [one, two] = [1, 2].map(|version| plan(version, &[(0, 1), (0, 2)]));
         plans.learn(&layout, Some(one.clone()), &[]).unwrap();

@@ -21,7 +21,8 @@ fn relays(sites: &[usize]) -> Vec<Relay> {
     layout.nodes().map(new).collect()
 }
 
-/// Delivers all frames, the newest first. Returns the packets that PEs received, in order.
+/// Delivers all frames, the newest first. Returns the packets that PEs and the coordinator
+/// received, in order.
 fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Vec<(u32, Packet)> {
     let mut got = Vec::new();
     let mut frames = Vec::new();
@@ -88,7 +89,7 @@ fn striped(version: u64) -> BroadcastPlan {
 }
 
 #[test]
-fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
+fn a_retired_plan_is_known_until_its_broadcasts_are_complete() {
     let mut relays = relays(&[1, 2]);
     let known = |relays: &[Relay], version| {
         let plan = PlanId { root: NodeId(0), version };
@@ -101,7 +102,7 @@ fn a_tree_broadcast_takes_the_plan_it_names_until_that_is_retired() {
         relays[0].take(Time(0), PeId(0), packet, &mut out);
         settle(relays, NodeId(0), out).len()
     };
-    assert_eq!(publish(&mut relays, 1, Vec::new()), 2, "both others confirm it");
+    assert_eq!(publish(&mut relays, 1, Vec::new()), 2, "both other nodes confirm the plan");
 
     let mut out = Vec::new();
     relays[0].take(Time(0), PeId(0), publication(40_000, 1), &mut out);
@@ -131,7 +132,7 @@ fn the_root_sends_segments_of_one_value_without_copying_it() {
 
     let sent = out.iter().map(|command| match command {
         RelayCommand::Send { frame, .. } => &frame.body,
-        RelayCommand::Deliver { .. } | RelayCommand::Act(_) => panic!("this node has it"),
+        RelayCommand::Deliver { .. } | RelayCommand::Act(_) => panic!("not a frame"),
     });
     let mut at = value.as_ptr();
     for body in sent {
@@ -142,7 +143,7 @@ fn the_root_sends_segments_of_one_value_without_copying_it() {
 }
 
 #[test]
-fn a_segment_is_passed_on_before_the_next_has_come() {
+fn a_segment_is_passed_on_before_the_next_arrives() {
     let mut relays = relays(&[1, 2]);
     let mut out = Vec::new();
     relays[0].take(Time(0), PeId(0), publication(200_000, 0), &mut out);
@@ -175,7 +176,7 @@ fn multicast() -> Multicast {
 }
 
 #[test]
-fn a_multicast_is_given_to_the_pes_of_its_targets() {
+fn a_multicast_reaches_the_pes_of_its_targets() {
     let mut relays = relays(&[2, 3]);
     let target = |pe| MulticastTarget { pe: PeId(pe), members: Vec::new() };
     let multicast = Multicast { targets: [3, 6, 7, 9].map(target).to_vec(), ..multicast() };
@@ -213,7 +214,7 @@ fn segmented(plan: &BroadcastPlan, pes: &[u32], bytes: usize) -> Packet {
 }
 
 #[test]
-fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it() {
+fn a_large_multicast_travels_in_segments_through_nodes_that_store_nothing() {
     let mut relays = relays(&[1, 2]);
     let mut out = Vec::new();
     relays[0].take(Time(0), PeId(1), segmented(&striped(1), &[5], 40_000), &mut out);
@@ -234,7 +235,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
     let Control::Carried { flow: FlowId::Multicast(8), arrivals, node, after } = &**report else {
         panic!("{report:?}")
     };
-    // Time counts frames here; the last one is the report itself.
+    // Each frame takes a millisecond here; the last frame is the report.
     assert!(*node == NodeId(2) && *after > Duration::ZERO);
     let mut from: Vec<u32> = arrivals.iter().map(|arrival| arrival.from.0).collect();
     from.sort_unstable();
@@ -247,7 +248,7 @@ fn a_large_multicast_comes_in_segments_and_through_nodes_that_keep_nothing_of_it
 }
 
 #[test]
-fn a_part_of_a_multicast_that_cannot_be_is_refused() {
+fn invalid_segments_of_multicasts_are_refused() {
     let mut receivers = relays(&[1, 2]);
     let tree = striped(1).stripes()[0].tree.clone();
     let (relays, report) = (Vec::new(), None);
@@ -269,7 +270,7 @@ fn a_part_of_a_multicast_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn frames_that_cannot_be_are_refused() {
+fn invalid_frames_are_refused() {
     let mut relays = relays(&[1, 2]);
     let mut refused = |from: u32, frame: Frame| {
         let (frame, mut out) = (frame.into_bytes(), Vec::new());

@@ -1,14 +1,14 @@
 //! Measures how long large tree broadcasts and multicasts take until all nodes have them.
 //!
-//! The relay at which one begins notes its start, and the arrival of the report of each node. PEs
-//! are not involved, since they may be inside a handler for long. The advisor, which knows the
-//! links, accounts for the time that the reports were under way.
+//! The relay at which one begins notes its start, and sends the coordinator the time until each
+//! node's report arrives. PEs are not involved, since they may be inside a handler for long. The
+//! advisor, which knows the links, accounts for the time that the reports take.
 
 use crate::message::FlowId;
 use gridspan_topology::Time;
 use std::collections::BTreeMap;
 
-/// Largest number of watched tree broadcasts and multicasts; beyond it the oldest is dropped, as in
+/// Maximum number of watched tree broadcasts and multicasts; beyond it the oldest is dropped, as in
 /// the coordinator.
 const WATCHED_MAX: usize = 256;
 

@@ -1,8 +1,8 @@
 //! The definition of a node's program, and its comparison with that of the coordinator.
 //!
-//! The wire format does not describe itself: a node with a stale program could read values as
-//! others, and the result would be wrong. So each node reports the structures of its job's values
-//! at the start.
+//! The wire format does not describe itself: a node with a stale program could read values as those
+//! of another type, and the result would be wrong. So each node reports the structures of its job's
+//! values at the start.
 
 use crate::schema::Schema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn another_structure_is_told_with_both() {
+    fn a_difference_names_both_structures() {
         let difference = defined::<u64>(1, 0).difference(&defined::<i64>(2, 0));
         let wanted = "messages of app::Cell are `u64` here, `i64` there";
         assert_eq!(difference.as_deref(), Some(wanted));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_behind_the_end_of_a_brief_text_differs() {
+    fn a_difference_beyond_the_brief_text_is_reported() {
         type Long<T> = Vec<(T, Vec<(String, String, Vec<T>)>)>;
         let (mut one, mut other) = (defined::<Long<u64>>(1, 0), defined::<Long<i64>>(2, 0));
         for part in one.parts.iter_mut().chain(&mut other.parts) {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn other_actors_and_names_are_told() {
+    fn different_actors_and_job_names_are_reported() {
         let (mut one, mut other) = (defined::<u64>(1, 0), defined::<u64>(2, 0));
         assert!(one.difference(&other).unwrap().contains("another name"));
         other.parts[0].name = "messages of app::Other".to_owned();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_differ_only_where_both_are_known() {
+    fn builds_differ_only_if_both_are_known() {
         assert!(defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 8)));
         assert!(!defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 7)));
         assert!(!defined::<u64>(1, 7).is_of_other_build(&defined::<u64>(1, 0)));

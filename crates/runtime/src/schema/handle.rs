@@ -3,8 +3,8 @@
 //! The bytes of a handle contain nothing of that type, but its structure must: a node that answers
 //! with an `i64` where another node expects a `u64` is as wrong as one that sends it in a message.
 //! So a handle deserialises as a newtype with a name that only the structure search knows. All
-//! other formats see through newtypes and read the bytes; the search offers two parts, the bytes
-//! and the value that the handle refers to.
+//! other formats ignore the name of a newtype and read the bytes; the search offers two parts, the
+//! bytes and the value that the handle refers to.
 
 use crate::schema::HANDLE;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};

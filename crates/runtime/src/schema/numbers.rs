@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_a_round_trip_bit_for_bit() {
+    fn decoded_numbers_equal_the_encoded_ones_bit_for_bit() {
         let numbers = Numbers::from(vec![1.5, -0.0, f64::INFINITY, f64::MIN_POSITIVE]);
         let bytes = postcard::to_stdvec(&numbers).unwrap();
         let back: Numbers<f64> = postcard::from_bytes(&bytes).unwrap();

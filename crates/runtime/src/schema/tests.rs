@@ -29,7 +29,7 @@ module!(wider #[derive(Serialize, Deserialize)] pub(super) struct T { a: u64, b:
 module!(signed #[derive(Serialize, Deserialize)] pub(super) struct T { a: i32, b: f64 });
 
 #[test]
-fn the_same_type_in_another_module_is_equal_and_every_change_of_it_is_not() {
+fn equal_types_of_two_modules_are_equal_and_changed_ones_differ() {
     assert_eq!(print::<plain::T>(), print::<elsewhere::T>());
     assert_eq!(Schema::of::<plain::T>(), Schema::of::<elsewhere::T>());
     let all = [
@@ -49,7 +49,7 @@ module!(swapped #[derive(Serialize, Deserialize)] pub(super) enum T { B(u8), A }
 module!(filled #[derive(Serialize, Deserialize)] pub(super) enum T { A, B { x: u8 } });
 
 #[test]
-fn variants_count_by_name_order_and_content() {
+fn enums_differ_if_variants_have_other_names_order_or_content() {
     let all =
         [print::<two::T>(), print::<inserted::T>(), print::<swapped::T>(), print::<filled::T>()];
     assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), all.len());
@@ -59,7 +59,7 @@ fn variants_count_by_name_order_and_content() {
 /// The fingerprint is part of what programs of different builds exchange. This value was computed
 /// with another program from the text that is hashed, which was written by hand.
 #[test]
-fn a_fingerprint_stays_what_it_is_in_all_builds() {
+fn a_fingerprint_is_the_same_in_all_builds() {
     assert_eq!(print::<(u8, u8)>(), Fingerprint(FNV_OF_TWO_BYTES));
 }
 
@@ -67,7 +67,7 @@ fn a_fingerprint_stays_what_it_is_in_all_builds() {
 const FNV_OF_TWO_BYTES: u64 = 0xb27e_249e_d607_57d6;
 
 #[test]
-fn what_looks_the_same_on_the_wire_is_equal() {
+fn types_that_look_equal_on_the_wire_have_equal_structures() {
     #[derive(Serialize, Deserialize)]
     struct Metres(f64);
 
@@ -81,7 +81,7 @@ fn what_looks_the_same_on_the_wire_is_equal() {
 }
 
 #[test]
-fn blocks_of_numbers_are_as_different_as_their_numbers() {
+fn blocks_of_different_types_of_numbers_differ() {
     assert_ne!(print::<Numbers<f64>>(), print::<Numbers<u64>>());
     assert_ne!(print::<Vec<Numbers<f32>>>(), print::<Vec<Numbers<u32>>>());
     assert_eq!(text::<(Numbers<f64>, u8)>(), "(Numbers<f64>, u8)");
@@ -108,7 +108,7 @@ module!(unrolled
 module!(rolled #[derive(Serialize, Deserialize)] pub(super) struct T { value: u32, next: Option<Box<T>> });
 
 #[test]
-fn recursive_types_end_and_are_equal_however_they_are_unrolled() {
+fn recursive_types_are_equal_whether_unrolled_or_not() {
     assert_eq!(text::<Tree>(), "Tree { value: u32, left: Option<Tree>, right: Option<Tree> }");
     assert_eq!(
         text::<Term>(),
@@ -136,13 +136,13 @@ enum Two {
 struct Endless(Box<Endless>, u8);
 
 #[test]
-fn enums_that_need_each_other_are_met_in_full_and_endless_ones_do_no_harm() {
+fn mutually_recursive_enums_are_complete_and_endless_types_terminate() {
     assert_eq!(text::<One>(), "One { X: Two { V: One }, Z: Two, End }");
     assert!(!text::<Endless>().is_empty());
 }
 
 #[test]
-fn all_variants_are_met_wherever_enums_are_and_however_many_there_are() {
+fn all_variants_of_nested_enums_are_found() {
     type Nested = Vec<Option<BTreeMap<u8, Result<two::T, inserted::T>>>>;
     assert_eq!(
         text::<Nested>(),
@@ -186,7 +186,7 @@ module!(around_wider #[derive(Serialize, Deserialize)] pub(super) struct T {
 });
 
 #[test]
-fn what_comes_beside_a_type_that_refuses_made_up_values_is_met_all_the_same() {
+fn parts_beside_a_type_that_refuses_made_up_values_are_found() {
     assert_eq!(text::<(NonZeroU32, u8)>(), "(u32, u8)");
     assert_eq!(text::<Picky>(), "string");
     assert_eq!(
@@ -202,7 +202,7 @@ fn what_comes_beside_a_type_that_refuses_made_up_values_is_met_all_the_same() {
 }
 
 #[test]
-fn a_type_that_does_not_say_what_it_is_is_opaque_and_one_that_panics_is_what_it_asked_for() {
+fn untagged_types_are_opaque_and_panicking_types_are_what_they_requested() {
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
     enum Any {
@@ -238,7 +238,7 @@ fn fields_and_variants_with_aliases_are_counted_once() {
 }
 
 #[test]
-fn a_difference_is_named_by_the_way_to_it() {
+fn a_difference_is_named_by_its_path() {
     let one = Schema::of::<(Vec<plain::T>, BTreeMap<String, two::T>)>();
     let other = Schema::of::<(Vec<wider::T>, BTreeMap<String, two::T>)>();
 
@@ -250,7 +250,7 @@ fn a_difference_is_named_by_the_way_to_it() {
 }
 
 #[test]
-fn a_description_comes_through_the_network_and_a_broken_one_is_refused() {
+fn a_decoded_schema_equals_the_encoded_one_and_a_broken_one_is_refused() {
     let schema = Schema::of::<Term>();
     let bytes = postcard::to_stdvec(&*schema).unwrap();
     let back: Schema = postcard::from_bytes(&bytes).unwrap();
@@ -289,7 +289,7 @@ chain!(A B C D E F G H I J K L M N O P Q R S T U V W X Y Z);
 
 /// There are 2^25 paths from the first type to the last.
 #[test]
-fn types_that_share_many_others_are_met_once() {
+fn shared_types_are_visited_once() {
     let text = text::<A>();
     assert!(text.starts_with("A { left: Option<B { left: Option<C {"), "{text}");
     assert_eq!(Schema::of::<Z>().difference(&Schema::of::<u8>()), None);
@@ -314,7 +314,7 @@ module!(asks_signed
 );
 
 #[test]
-fn what_a_handle_stands_for_is_part_of_a_structure() {
+fn the_type_that_a_handle_refers_to_is_part_of_the_structure() {
     assert_ne!(print::<asks_unsigned::T>(), print::<asks_signed::T>());
     assert_ne!(print::<Published<Vec<f32>>>(), print::<Published<Vec<u32>>>());
     let (one, other) = (Schema::of::<asks_unsigned::T>(), Schema::of::<asks_signed::T>());
@@ -326,7 +326,7 @@ fn what_a_handle_stands_for_is_part_of_a_structure() {
 }
 
 #[test]
-fn handles_of_what_contains_them_end_and_are_met_in_full() {
+fn handles_that_refer_to_the_type_that_contains_them_are_complete() {
     let text = text::<Question>();
     let wanted = "or: Option<Handle>, of: Handle { handle: u32, value: [Question] } }";
     assert!(text.contains("value: Result { Ok: u64, Err: string }"), "{text}");

@@ -37,8 +37,8 @@ pub struct DetectorSettings {
     pub phi: f64,
     /// Silence that phi tolerates in addition to the usual interval.
     pub acceptable_pause: Duration,
-    /// The least standard deviation that phi assumes, because very regular beats would make it
-    /// hasty.
+    /// The least standard deviation that phi assumes, because phi would grow too fast after very
+    /// regular beats.
     pub sigma_min: Duration,
     /// Silence after which a node is suspected, regardless of phi.
     pub suspect_after: Duration,
@@ -81,8 +81,7 @@ impl DetectorSettings {
     }
 }
 
-/// Returns the factor by which work takes longer on a machine with this many nodes per core, at
-/// least 1.
+/// Returns the factor by which times grow on a machine with this many nodes per core, at least 1.
 pub fn crowding_factor(nodes_per_core: u32) -> u32 {
     nodes_per_core.div_ceil(NODES_PER_CORE).max(1)
 }
@@ -190,7 +189,8 @@ impl Detector {
         // A logistic approximation of the normal distribution, exact to 0.014 %.
         let exponent = -y * (1.5976 + 0.070566 * y * y);
         if y > 0.0 {
-            // Below e^-700 the quotient would be zero; for small values the exponent is the answer.
+            // For small values the logarithm of the quotient is the exponent; below e^-700 the
+            // quotient would be zero.
             if exponent < -300.0 {
                 return -exponent / std::f64::consts::LN_10;
             }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_share_a_core_with_many_others_are_waited_for_longer() {
+    fn many_nodes_per_core_extend_all_times() {
         let usual = DetectorSettings::default();
         assert_eq!(DetectorSettings::crowded(0), usual);
         assert_eq!(DetectorSettings::crowded(8), usual);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn time_slept_through_is_not_blamed_on_others() {
+    fn silence_while_this_node_did_not_run_does_not_count() {
         let mut detector = regular(2_000);
         let mut local = LocalHealth::new(Duration::from_millis(200), at(2_000));
         let gap = local.poll(at(7_000));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_always_slow_still_finds_a_lost_one() {
+    fn an_always_slow_node_still_detects_a_lost_one() {
         let mut detector = regular(2_000);
         let mut local = LocalHealth::new(Duration::from_millis(200), at(2_000));
         let mut now = 2_000;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Class {
     /// In the order sent, together with the other small frames.
     Small,
-    /// On its own: it may overtake others and be overtaken.
+    /// On a separate stream: it may overtake others and be overtaken.
     Bulk,
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_grow_together_and_into_the_prefix() {
+    fn adjacent_ranges_join_each_other_and_the_prefix() {
         let mut received = Received::default();
         for number in [3, 1, 5, 4] {
             received.add_bulk(number);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_not_well_formed() {
+    fn overlapping_empty_or_distant_ranges_are_not_well_formed() {
         for ranges in [vec![(0, 1)], vec![(2, 2)], vec![(5, 6), (3, 4)], vec![(1, 1 << 40)]] {
             let received = Received { small: 0, bulk: 0, bulk_above: ranges };
             assert!(!received.is_well_formed(), "{received:?}");

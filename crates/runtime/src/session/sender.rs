@@ -145,7 +145,8 @@ impl Sender {
     }
 }
 
-/// The frames of one class, oldest first; an acknowledged one behind a missing one is `None`.
+/// The frames of one class, oldest first; an acknowledged frame behind an unacknowledged one is
+/// `None`.
 #[derive(Debug, Default)]
 struct Lane {
     /// The number of the first frame in `frames`.
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_sender_refuses_and_an_empty_one_never_does() {
+    fn a_full_sender_refuses_a_frame_and_an_empty_one_accepts_any() {
         let mut sender = Sender::new(15, PlantedFault::None);
         sender.push(Class::Small, vec![0; 100]).unwrap();
         let refused = sender.push(Class::Small, frame(1)).unwrap_err();

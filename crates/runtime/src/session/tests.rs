@@ -5,7 +5,7 @@ use crate::message::frame::Frame;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeSet;
 
-/// Frames in a connection: an ordered queue, and bulk frames, some of which have begun to arrive.
+/// Data in transit on a connection: small frames in order, bulk frames, and acknowledgements.
 #[derive(Default)]
 struct Wire {
     small: Vec<(u64, Frame)>,

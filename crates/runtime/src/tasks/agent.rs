@@ -2,9 +2,9 @@
 //!
 //! The agent runs in the node's relay and takes the tasks that the node's PEs offer, so other nodes
 //! get an answer before a PE finishes the task that it runs. Tasks from other nodes are queued
-//! beside them. PEs themselves act in two cases only: to give tasks that they keep, when nothing is
-//! offered because tasks are short, and to lend to guests, since their loans are in a PE's
-//! [`Ledger`](super::ledger::Ledger).
+//! beside the offered ones. PEs themselves act in two cases only: to give tasks that they keep,
+//! when nothing is offered because tasks are short, and to lend to guests, since loans to guests
+//! are in a PE's [`Ledger`](super::ledger::Ledger).
 
 use super::bound_spread::BoundSpread;
 use super::deques::{Arrival, Deques};
@@ -24,7 +24,8 @@ use gridspan_topology::{Hierarchy, Layout, NodeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Divisor of a PE's memory limit that bounds the loans of one guest before a PE takes them.
+/// Divisor of a PE's memory limit that gives the maximum bytes of one guest's loans that no PE has
+/// taken yet.
 const GUEST_SHARE: usize = 16;
 
 /// The agent of a node for the tasks of one pool.
@@ -37,10 +38,10 @@ pub(super) struct PoolAgent<W: Work> {
     budget: Budget,
     /// Maximum bytes of one guest's loans that no PE has taken yet.
     guest_bytes_max: usize,
-    /// Whether it may ask for tasks: all nodes know this node, and it does not leave.
+    /// Whether the agent may ask for tasks: all nodes know this node, which is not leaving.
     may_ask: bool,
-    /// Whether it sends nothing more to other agents, because it is on a guest that leaves or the
-    /// job ends.
+    /// Whether the agent no longer carries out the policy or begins backups, because it is on a
+    /// guest that leaves or a task has panicked.
     is_silent: bool,
     spread: BoundSpread,
     due: Option<Time>,
@@ -50,8 +51,7 @@ pub(super) struct PoolAgent<W: Work> {
 
 impl<W: Work> PoolAgent<W> {
     /// Makes the agent of the node of the worker in `cx`, for the tasks in `node`. Returns `None`
-    /// if there is no other node yet, if the worker is not on the node's first PE, or if the policy
-    /// is unknown.
+    /// if there is no other node yet, or if the worker is not on the node's first PE.
     pub(super) fn new(
         node: &Arc<Deques<W::Item>>,
         cx: &Context<'_, impl WorkerActor>,
@@ -85,7 +85,7 @@ impl<W: Work> PoolAgent<W> {
         for guest in own.into_iter().chain(membership.present.iter().copied()) {
             if let Some(near) = near(&agent.layout, guest) {
                 agent.stealing.handle_joined(cx.now(), guest, near);
-                // It receives the bound with all others, once there is a value.
+                // The guest receives the bound with all others, once there is a value.
                 agent.spread.add(guest);
             }
         }
@@ -104,6 +104,7 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// Reports to the policy whether the node has work, and how many tasks could be taken away.
+    /// Schedules backups if it has no work.
     fn check_stock(&mut self, now: Time) {
         if !self.may_ask {
             return;
@@ -120,7 +121,8 @@ impl<W: Work> PoolAgent<W> {
         self.stealing.handle_stock(now, stock);
     }
 
-    /// Takes over the tasks that another node has lent.
+    /// Takes over the tasks that another node has lent. Fails if that node cannot have lent them,
+    /// or if it is a guest that exceeds its limit.
     fn take_grant(
         &mut self,
         now: Time,
@@ -153,7 +155,7 @@ impl<W: Work> PoolAgent<W> {
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));
-        // Each sleeping PE takes one.
+        // Each sleeping PE takes one task.
         let stock = (self.node.stock().saturating_add(tasks)).saturating_sub(self.node.sleepers());
         let lent = |loan: Loan| {
             let bytes = loan.bytes();
@@ -172,7 +174,7 @@ impl<W: Work> PoolAgent<W> {
         }
     }
 
-    /// A message to the worker in a slot.
+    /// Returns the command that sends a message to the worker in a slot.
     fn message_to(&self, slot: usize, message: &WorkerMessage) -> StealCommand {
         StealCommand::ToWorker { pe: self.node.pe_of(slot), message: codec::encode(message).into() }
     }
@@ -242,7 +244,7 @@ impl<W: Work> PoolAgent<W> {
             }
             (loans, left)
         };
-        // The tasks' own code serialises them, and this is the network thread.
+        // The tasks' own code serialises them and may panic, and this is the network thread.
         let (loans, left) = match catch_unwind(AssertUnwindSafe(pack)) {
             Ok(packed) => packed,
             Err(panic) => {
@@ -252,7 +254,7 @@ impl<W: Work> PoolAgent<W> {
             }
         };
         if !left.is_empty() {
-            // Each goes to the old end of the queue, so the oldest is put back last.
+            // Each goes to the old end of the queue, so the oldest task is put back last.
             let left = left.into_iter().rev();
             self.arrive(left.map(|(slot, token)| Arrival::Back(slot, token)), out);
         }
@@ -267,7 +269,8 @@ impl<W: Work> PoolAgent<W> {
         self.ship(now, (to, grant), tasks, message, out);
     }
 
-    /// Sends tasks that have left, if there are any.
+    /// Sends tasks that have left, if there are any, and reports the outcome of the grant to the
+    /// policy.
     fn ship(
         &mut self,
         now: Time,
@@ -285,7 +288,8 @@ impl<W: Work> PoolAgent<W> {
             });
             out.push(StealCommand::ToAgent { to, message });
         }
-        // If nothing could be given, report no stock, or it would be asked for again at once.
+        // If nothing could be given, this reports no stock. Otherwise the policy would request the
+        // same tasks at once.
         let stock = self.node.stock();
         self.node.note_told(stock);
         let told = if tasks > 0 { stock } else { 0 };
@@ -404,14 +408,15 @@ impl<W: Work> StealAgent for PoolAgent<W> {
     }
 }
 
-/// The places of the founders as measured, else as given by the layout.
+/// Returns the places of the founders: as measured or, until then, as given by the layout.
 pub(super) fn places(cx: &Context<'_, impl WorkerActor>) -> Arc<StealingLayout> {
     let given = || Arc::new(Hierarchy::from_layout(cx.layout()));
     let hierarchy = cx.core.hierarchy.clone().unwrap_or_else(given);
     Arc::new(StealingLayout::new(&hierarchy))
 }
 
-/// A founder in the site of a guest. There is one, or the guest would not have been admitted.
+/// Returns the first founder in the site of a guest. There is one, or the guest would not have been
+/// admitted.
 pub(super) fn near(layout: &Layout, guest: NodeId) -> Option<NodeId> {
     layout.nodes_in(layout.site_of_node(guest)).next()
 }

@@ -1,10 +1,10 @@
 //! Copies of loans to other sites, which a node that runs dry works on itself.
 //!
 //! The time that a task takes is an estimate, so a site may lend work that it could finish before
-//! the output comes back. So a node keeps a copy of each loan to another site for a round trip, in
-//! which no output can come. If it runs dry meanwhile, it runs the copies as *backup tasks* (Dean
-//! and Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works on the loan. The
-//! first output counts, and the nodes that work on the other copy drop it (`lineage`).
+//! the output comes back. Therefore a node keeps a copy of each loan to another site for a round
+//! trip, in which no output can come. If it runs dry meanwhile, it runs the copies as *backup
+//! tasks* (Dean and Ghemawat, MapReduce, OSDI 2004, section 3.6) while the other site works on the
+//! loan. The first output counts, and the nodes that work on the other copy drop it (`lineage`).
 //!
 //! Backups are not lent to other sites, which have the other copy.
 
@@ -16,9 +16,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of guests and copies for which the nodes that work through them was passed on to
-/// are remembered. Work that came through an older one runs to its end even if no frame waits for
-/// it.
+/// Maximum number of guests and copies in [`Passed`]. Passed-on work that came through an older one
+/// runs to its end even if no frame waits for it.
 const PASSED_MAX: usize = 16 << 10;
 
 /// The loans of a node to other sites. Its PEs and its agent share them.
@@ -31,8 +30,8 @@ struct Known {
     loans: u64,
     /// The loans without an output yet.
     lent: BTreeMap<u64, Lent>,
-    /// Copies of the loans of which no output can be back yet, as they would be lent to a node of
-    /// this site, by the time at which an output could be back.
+    /// Copies of the loans of which no output can be back yet, without the mark of a copy, by the
+    /// time at which an output could be back.
     young: BTreeMap<(Time, u64), Loan>,
     /// For each guest or copy, the loans without an output that have come through it.
     through: BTreeMap<Via, BTreeSet<u64>>,
@@ -48,8 +47,8 @@ struct Lent {
     lineage: Vec<Via>,
 }
 
-/// The nodes to which this node has passed on loans of others. It does not learn when these are
-/// done.
+/// The nodes to which this node has passed on loans of others, by the guests and copies that the
+/// loans have come through. This node does not learn when these loans are done.
 #[derive(Default)]
 struct Passed {
     to: BTreeMap<Via, BTreeSet<NodeId>>,
@@ -68,7 +67,7 @@ pub(super) struct Settled {
 
 impl Backups {
     /// Keeps a copy of the loan that `me` is about to make to `to`, a node of another site, until
-    /// an output could be back.
+    /// an output could be back, and marks the loan.
     pub(super) fn keep(&self, me: NodeId, to: NodeId, (now, until): (Time, Time), loan: &mut Loan) {
         let mut known = self.known();
         known.expire(now);
@@ -89,7 +88,7 @@ impl Backups {
         loan.lineage.iter().for_each(|&via| known.passed.note(via, to));
     }
 
-    /// Whether there are copies to work on.
+    /// Whether there are copies of loans of which no output can be back yet.
     pub(super) fn any(&self, now: Time) -> bool {
         self.known().young.last_key_value().is_some_and(|(&(until, _), _)| until > now)
     }
@@ -125,7 +124,7 @@ impl Backups {
         }
     }
 
-    /// Forgets the loans that have come through this, because no frame waits for them. Returns the
+    /// Forgets the loans that have come through `via`, because no frame waits for them. Returns the
     /// nodes of other sites that work on some of them for this node, or to which they were passed
     /// on.
     pub(super) fn forget(&self, via: Via) -> BTreeSet<NodeId> {
@@ -193,13 +192,13 @@ impl Loan {
     /// Marks the loan as this copy, and makes all tasks spawned from it carry the mark.
     fn mark(&mut self, lender: NodeId, copy: CopyId) {
         self.lender.copy = Some(copy);
-        // Without the mark in its lineage it cannot be dropped, and runs to its end.
+        // Without the mark in its lineage the loan cannot be dropped, and runs to its end.
         if self.lineage.len() < LINEAGE_MAX {
             self.lineage.push(Via::Copy(lender, copy));
         }
     }
 
-    /// Whether it is a backup, or a part of one.
+    /// Whether the loan is a backup, or a part of one.
     pub(super) fn is_backup(&self) -> bool {
         self.lineage.iter().any(Via::is_backup)
     }
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_twice_after_a_round_trip() {
+    fn no_backup_of_a_loan_begins_after_its_round_trip() {
         let backups = Backups::default();
         let (old, young) = (lent(&backups, 0), lent(&backups, 60));
         let begun = backups.begin(ME, Time(100));
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_through_a_copy_is_followed_to_where_it_is_worked_on() {
+    fn forgetting_a_copy_returns_the_nodes_that_work_on_its_tasks() {
         let backups = Backups::default();
         let times = (Time(0), Time(100));
         backups.keep(ME, FAR, times, &mut loan_through(VIA));
@@ -270,12 +269,12 @@ mod tests {
 
         assert_eq!(backups.forget(VIA), BTreeSet::from([FAR, NodeId(11)]));
         assert_eq!(backups.forget(VIA), BTreeSet::new());
-        // No frame waits for it on this node either.
+        // This node does not begin a backup of it either.
         assert!(backups.begin(ME, Time(0)).is_empty());
     }
 
     #[test]
-    fn nothing_is_remembered_of_what_is_done() {
+    fn settled_and_forgotten_loans_take_bounded_memory() {
         let backups = Backups::default();
         for now in 0..1000 {
             let mut loan = loan_through(VIA);

@@ -2,12 +2,12 @@
 //! search.
 //!
 //! Each node keeps the best value that it knows in one atomic word, which tasks read and improve
-//! while they run. Agents send improvements to the nodes that `bound_spread` selects. So neither
-//! waits for a task to end.
+//! while they run. Agents send improvements to the nodes that `bound_spread` selects. So no
+//! improvement waits for a task to end.
 //!
 //! In virtual time a task ends as soon as it has begun. A value that it finds after a charge
-//! becomes known to the other PEs when that time has come; the task itself does not notice values
-//! that others find meanwhile.
+//! becomes known to the other PEs when the charged time has passed; the task itself does not notice
+//! values that other tasks find meanwhile.
 
 use crate::message::steal_agent::Nudge;
 use gridspan_topology::Time;
@@ -55,7 +55,7 @@ pub enum Goal {
     Minimise,
 }
 
-/// The rank of no value. Ranks are larger for better values.
+/// The rank that stands for no value. Ranks are larger for better values.
 pub(super) const NONE: i64 = i64::MIN;
 
 impl Goal {
@@ -72,7 +72,8 @@ impl Goal {
 /// The value of a pool's bound that a node knows.
 pub(super) struct Bound {
     best: AtomicI64,
-    /// In virtual time: the values that running tasks will have found, and when.
+    /// In virtual time: the times at which running tasks will have found values, and the ranks of
+    /// these.
     ahead: Mutex<Vec<(Time, i64)>>,
     nudge: OnceLock<Nudge>,
 }
@@ -84,13 +85,13 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// The rank of the best value.
+    /// Returns the rank of the best value.
     #[inline]
     pub(super) fn best(&self) -> i64 {
         self.best.load(Ordering::Relaxed)
     }
 
-    /// Takes a value. Returns whether it is better than the best that the node knew.
+    /// Records a value by its rank. Returns whether it is better than the best that the node knew.
     pub(super) fn learn(&self, rank: i64) -> bool {
         self.best.fetch_max(rank, Ordering::SeqCst) < rank
     }
@@ -108,12 +109,12 @@ impl Bound {
         }
     }
 
-    /// Next time at which a running task will have found a value, in virtual time.
+    /// Returns the next time at which a running task will have found a value, in virtual time.
     pub(super) fn next_found(&self) -> Option<Time> {
         self.ahead().iter().map(|&(at, _)| at).min()
     }
 
-    /// Takes the values that have been found by now.
+    /// Records the values that have been found by now.
     pub(super) fn advance(&self, now: Time) {
         self.ahead().retain(|&(at, rank)| {
             let is_ahead = at > now;
@@ -159,8 +160,8 @@ impl LocalBound {
         (best != NONE).then(|| self.goal.rank(best))
     }
 
-    /// Takes a value that a task has found at a time. Returns whether it is better than the best
-    /// known here.
+    /// Records a value that a task has found at time `at`. Returns whether it is better than the
+    /// best known here.
     pub(super) fn improve(&mut self, value: i64, at: Time) -> bool {
         let rank = self.goal.rank(value);
         if rank <= self.own.max(self.shared.best()) {
@@ -169,8 +170,8 @@ impl LocalBound {
         self.own = rank;
         if self.is_deferred {
             let mut ahead = self.shared.ahead();
-            // Keep one entry for each time: a task that charges nothing finds all its values at
-            // once.
+            // The value replaces those that are neither found earlier nor better: a task that
+            // charges nothing finds all its values at once.
             ahead.retain(|&(then, found)| then < at || found > rank);
             ahead.push((at, rank));
         } else if self.shared.learn(rank) {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_value_of_all_is_none() {
+    fn the_worst_value_is_not_recorded() {
         for (goal, worst) in [(Goal::Maximise, i64::MIN), (Goal::Minimise, i64::MAX)] {
             let node = Arc::new(Bound::default());
             let mut pe = pe(&node, goal);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn in_virtual_time_others_know_of_a_value_when_it_has_been_found() {
+    fn in_virtual_time_other_pes_know_a_value_once_it_has_been_found() {
         let node = Arc::new(Bound::default());
         let (mut first, second) = (pe(&node, Goal::Maximise), pe(&node, Goal::Maximise));
         first.is_deferred = true;
@@ -225,7 +226,7 @@ mod tests {
             (first.value(), second.value(), node.next_found()),
             (Some(8), None, Some(Time(100)))
         );
-        assert_eq!(first.shared_value(), None, "only the finder may know");
+        assert_eq!(first.shared_value(), None, "only the PE of the task knows");
         node.advance(Time(200));
         assert_eq!((second.value(), node.next_found()), (Some(5), Some(Time(300))));
         node.advance(Time(300));
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_of_the_network_hears_of_improvements_only() {
+    fn the_network_thread_is_notified_of_improvements_only() {
         let node = Arc::new(Bound::default());
         let heard = Arc::new(AtomicI64::new(0));
         let count = heard.clone();

@@ -3,8 +3,8 @@
 //! The node on which a task has found an improvement sends it to the nodes of its site and to the
 //! first founder of each other site, which sends it to the nodes of that site: each link between
 //! sites is crossed once. A guest knows founders only, and sends to the first one of its site,
-//! which passes the value on as if it had found it. A value that is not better than the value that
-//! a node knows goes no further, so each improvement comes to an end.
+//! which passes the value on as if it had found it. A node passes on only values that are better
+//! than all that it has sent or received, so each improvement comes to an end.
 
 use super::bound::{Bound, NONE};
 use gridspan_topology::{Layout, NodeId, Time};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time after a message within which improvements are collected and sent together: well below the
-/// two milliseconds within which other nodes are to learn of an improvement, and at most 2,000
-/// messages a second to each node.
+/// two milliseconds within which other nodes are to learn of an improvement. So a node sends the
+/// improvements found on it to each other node in at most 2,000 messages a second.
 const SPREAD_EVERY: Duration = Duration::from_micros(500);
 
 /// The agent's part in spreading the bound of its pool.
@@ -22,7 +22,7 @@ pub(super) struct BoundSpread {
     bound: Arc<Bound>,
     me: NodeId,
     layout: Arc<Layout>,
-    /// The guests of this site, as founders know them.
+    /// The guests of this site; empty on a guest.
     guests: BTreeSet<NodeId>,
     /// The best value that was sent to other nodes or received from them.
     told: i64,
@@ -36,14 +36,15 @@ impl BoundSpread {
         Self { bound, me, layout, guests, told, not_before }
     }
 
-    /// Time at which there is a value to send.
+    /// Returns the time at which there is a value to send.
     pub(super) fn due(&self) -> Option<Time> {
         let known = (self.bound.best() > self.told).then_some(Time::ZERO);
         let next = known.into_iter().chain(self.bound.next_found()).min();
         next.map(|next| next.max(self.not_before))
     }
 
-    /// Takes the best value found here that was not sent yet, and the nodes to send it to.
+    /// Returns the best value found here and the nodes to send it to, if it was not sent yet and
+    /// may be sent now.
     pub(super) fn take_found(&mut self, now: Time) -> Option<(i64, Vec<NodeId>)> {
         self.bound.advance(now);
         let best = self.bound.best();
@@ -87,7 +88,8 @@ impl BoundSpread {
         self.layout.nodes_in(self.site(node)).next()
     }
 
-    /// The nodes to send a value to that was found here, or that has come from a node.
+    /// Returns the nodes to which to send a value that has come from node `from`, or was found
+    /// here.
     fn audience(&self, from: Option<NodeId>) -> Vec<NodeId> {
         let layout = &self.layout;
         if layout.is_guest(self.me) {
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_is_told_once_and_each_other_site_by_one_crossing_whoever_finds_something() {
+    fn each_node_receives_a_value_once_over_one_crossing_to_each_other_site() {
         for node in 0..6 {
             let (told, crossings) = spread(|_| NodeId(node));
             assert_eq!((told.len(), crossings), (8, 2), "from node {node}");
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_soon_after_leaves_together_and_within_a_millisecond() {
+    fn values_found_soon_after_a_message_are_sent_together_within_a_millisecond() {
         let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![1, 1])]));
         let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);
         let begin = Time(1_000_000);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_comes_later_is_told_what_is_known() {
+    fn a_guest_that_joins_later_receives_the_known_value() {
         let layout = Arc::new(Layout::new(vec![("a".to_owned(), vec![1, 1])]));
         let guest = layout.guest(SiteId(0), 4).unwrap();
         let mut spread = BoundSpread::new(Arc::default(), NodeId(0), layout);

@@ -1,9 +1,9 @@
 //! The tasks that the PEs of a node offer each other, and which PEs sleep.
 //!
 //! The deques are those of `crossbeam-deque`, which rayon uses too. A PE that finds nothing marks
-//! itself asleep and looks once more; a PE that offers tasks wakes one that sleeps. Both are
-//! sequentially consistent, so that one of the two sees the other. The node's agent takes from the
-//! same deques, and queues tasks from other nodes beside them.
+//! itself asleep and looks once more; a PE that offers tasks wakes one that sleeps. Both steps are
+//! sequentially consistent, so that one of the two PEs sees the other. The node's agent takes from
+//! the same deques, and queues tasks from other nodes beside them.
 
 use super::backups::Backups;
 use super::bound::Bound;
@@ -31,7 +31,8 @@ pub(super) struct Deques<I> {
     arrived: AtomicU64,
     /// Whether there is an agent.
     has_agent: AtomicBool,
-    /// The logarithm of the stock that was last reported to the agent, plus one; 0 for no stock.
+    /// The binary logarithm of the stock that was last reported to the agent, plus one; 0 for no
+    /// stock.
     told: AtomicU32,
     /// The lineages of the tasks of this node.
     pub(super) lineages: Lineages,
@@ -107,15 +108,15 @@ impl<I> Arrivals<I> {
 struct Slot<I> {
     /// Set when the PE's worker is made.
     offered: OnceLock<Stealer<QueuedTask<I>>>,
-    /// Number of tasks that it last reported to keep, besides the one that it runs next.
+    /// Number of tasks that the PE last reported to keep, besides the one that it runs next.
     kept: AtomicUsize,
-    /// Number of tasks that it has run.
+    /// Number of tasks that the PE has run.
     done: AtomicU64,
     asleep: AtomicBool,
 }
 
 impl<I> Deques<I> {
-    /// Empty deques of a node with these PEs, which have their slots in this order.
+    /// Creates the empty deques of a node with these PEs, whose slots are in this order.
     pub(super) fn new(pes: Range<u32>) -> Self {
         let slot = |_| Slot {
             offered: OnceLock::new(),
@@ -144,10 +145,10 @@ impl<I> Deques<I> {
         PeId(self.first.0 + slot as u32)
     }
 
-    /// The deque of the PE in `slot`, from which it takes the newest itself.
+    /// Creates the deque of the PE in `slot`, which takes its newest tasks itself.
     pub(super) fn join(&self, slot: usize) -> Worker<QueuedTask<I>> {
         let own = Worker::new_lifo();
-        // There is no second worker of a slot; its offers would not be found.
+        // A slot has one worker only; the offers of a second one would not be found.
         let _ = self.slots[slot].offered.set(own.stealer());
         own
     }
@@ -194,7 +195,7 @@ impl<I> Deques<I> {
         self.slots.iter().map(|slot| slot.done.load(Ordering::Relaxed)).sum()
     }
 
-    /// The slot of the PE that keeps most tasks that it does not offer, if any PE keeps some.
+    /// The slot of the PE that keeps the most tasks without offering them, if any PE keeps some.
     pub(super) fn richest(&self) -> Option<usize> {
         let kept = |slot: usize| self.slots[slot].kept.load(Ordering::Relaxed);
         (0..self.slots.len()).rev().max_by_key(|&slot| kept(slot)).filter(|&slot| kept(slot) > 0)
@@ -208,26 +209,27 @@ impl<I> Deques<I> {
         (0..self.slots.len()).map(of).sum::<usize>() as u64 + arrived
     }
 
-    /// Notes the stock as reported to the agent. Returns whether that is news: only passing a power
-    /// of two is.
+    /// Notes the stock as reported to the agent. Returns whether its binary logarithm, rounded
+    /// down, differs from that of the last report.
     pub(super) fn note_told(&self, stock: u64) -> bool {
         let size = stock.checked_ilog2().map_or(0, |log| log + 1);
         self.told.load(Ordering::Relaxed) != size && self.told.swap(size, Ordering::Relaxed) != size
     }
 
-    /// Notes that there is an agent from now on, which looks at the stock when it begins: of the
-    /// agent and a PE that falls asleep, one sees the other.
+    /// Notes that there is an agent from now on. It looks at the stock when it begins, so if a PE
+    /// falls asleep meanwhile, one of the two sees the other.
     pub(super) fn expect_agent(&self) {
         self.has_agent.store(true, Ordering::SeqCst);
     }
 
-    /// Whether there is an agent. It looks at the stock itself when it begins.
+    /// Whether there is an agent.
     #[inline]
     pub(super) fn has_agent(&self) -> bool {
         self.has_agent.load(Ordering::SeqCst)
     }
 
-    /// Queues tasks for the PEs. Returns a slot that was asleep; its PE is to be notified.
+    /// Queues tasks for the PEs. Wakes a sleeping PE and returns its slot; the caller has to notify
+    /// it.
     pub(super) fn arrive(&self, new: impl IntoIterator<Item = Arrival<I>>) -> Option<usize> {
         self.with_arrivals(|arrivals| new.into_iter().for_each(|new| arrivals.push_back(new)));
         self.wake_other(usize::MAX)
@@ -285,13 +287,13 @@ impl<I> Deques<I> {
         self.with_arrivals(|arrivals| arrivals.retain(|arrival| !is_his(arrival)));
     }
 
-    /// Notes that no frame waits for tasks that have come through this. Returns the nodes of other
-    /// sites that they were lent on to, or `None` if it was known.
+    /// Notes that no frame waits for tasks that have come through `via`. Returns the nodes of other
+    /// sites to which these tasks were lent, or `None` if this was known.
     pub(super) fn note_gone(&self, via: Via) -> Option<BTreeSet<NodeId>> {
         self.lineages.note_gone(via).then(|| self.backups.forget(via))
     }
 
-    /// Drops the queued loans that have come through something that is gone.
+    /// Drops the queued loans that have come through a guest or a copy that is gone.
     pub(super) fn forget_orphans(&self) {
         let is_orphan = |arrival: &Arrival<I>| match arrival {
             Arrival::Lent(_, loan) => self.lineages.is_any_gone(&loan.lineage),
@@ -315,13 +317,13 @@ impl<I> Deques<I> {
         add(&mut self.statistics.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Marks a PE asleep that has found nothing. Returns whether the whole node sleeps now.
+    /// Marks a PE asleep that has found nothing. Returns whether it was the last PE awake.
     pub(super) fn fall_asleep(&self, slot: usize) -> bool {
         let asleep = &self.slots[slot].asleep;
         if asleep.load(Ordering::SeqCst) {
             return false;
         }
-        // Count it before other PEs can wake it, because they subtract it again.
+        // This PE is counted before other PEs can wake it, because they subtract it again.
         let is_last = self.asleep.fetch_add(1, Ordering::SeqCst) + 1 == self.slots.len();
         asleep.store(true, Ordering::SeqCst);
         is_last

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 /// The progress of a worker on a node that leaves.
 #[derive(Debug, Default)]
 pub(super) struct Draining {
-    /// Whether it has reported that no frame waits for its results.
+    /// Whether the worker has reported that no frame waits for its results.
     pub(super) is_done: bool,
-    /// On the first PE of the node: the other PEs that have reported so.
+    /// On the first PE of the node: the other PEs that have reported this.
     pub(super) done: BTreeSet<PeId>,
 }
 
@@ -23,8 +23,8 @@ pub(super) fn notify<A: WorkerActor>(core: &mut Core, collection: CollectionId, 
     core.send::<A>(Sender::Pe, id, 0, WorkerMessage::PoolEvent(event));
 }
 
-/// Whether a worker message of this kind may come from another node: only results of its PEs, and
-/// its own loans.
+/// Whether node `from` may send this worker message: results of its PEs, tasks of its loans and, if
+/// it is a founder, the close of the pool.
 pub(super) fn is_allowed(layout: &Layout, from: NodeId, envelope: &dyn AnyEnvelope) -> bool {
     let Some(envelope) = envelope.as_any().downcast_ref::<Envelope<WorkerMessage>>() else {
         return false;

@@ -43,10 +43,11 @@ pub(crate) trait Work: Sized + Send + 'static {
     /// Which of two values of the bound is better.
     const GOAL: Goal;
 
-    /// Whether items that work for the same frame can share a loan: their outputs become one.
+    /// Whether items that work for the same frame can share a loan, because their outputs become
+    /// one.
     const SHARES_LOANS: bool;
 
-    /// Runs an item that works for `frame` as its child of this number.
+    /// Runs an item that works for `frame` as child number `child`.
     fn run(engine: &mut Engine<Self>, item: Self::Item, frame: FrameId, child: u32);
 
     /// Hands an output for `items` items to the frame that waits for it. An output for a frame that
@@ -109,11 +110,11 @@ pub(crate) struct Engine<W: Work> {
     /// Whether no other PE can take offered tasks.
     alone: bool,
     /// Whether tasks take long, so that all are offered but the one that runs next: kept tasks
-    /// cannot be taken while one runs.
+    /// cannot be taken while a task runs.
     pub(super) are_long: bool,
-    /// Number of tasks that this PE has run, and the logarithm last reported to the agent, plus
-    /// one.
+    /// Number of tasks that this PE has run.
     done: u64,
+    /// Binary logarithm of the number of tasks last reported to the agent, plus one; 0 for none.
     told_done: u32,
 }
 
@@ -187,7 +188,7 @@ impl<W: Work> Engine<W> {
         self.kept.splice(..0, tokens);
     }
 
-    /// All tasks of this PE.
+    /// Removes and returns all tasks of this PE.
     pub(super) fn take_all(&mut self) -> Vec<QueuedTask<W::Item>> {
         let mut all = std::mem::take(&mut self.kept);
         all.extend(std::iter::from_fn(|| self.offered.pop()));
@@ -205,7 +206,7 @@ impl<W: Work> Engine<W> {
         true
     }
 
-    /// Runs the newest offered task. Kept out of line so that the usual token is moved once: its
+    /// Runs the newest offered task. Kept out of line so that a kept task is moved only once: its
     /// parts have just been stored, and loading them with another width stalls the processor.
     #[inline(never)]
     fn step_offered(&mut self) -> bool {
@@ -255,8 +256,8 @@ impl<W: Work> Engine<W> {
     #[cold]
     fn offer(&mut self) {
         let (tasks, slots) = (self.kept.len(), self.node.len());
-        // One task for each sleeping PE, if there are enough: kept tasks cannot be taken while one
-        // runs.
+        // If a PE sleeps, at least one task is offered for each PE of the node, if there are
+        // enough: kept tasks cannot be taken while one runs.
         let least = if self.node.has_sleepers() { slots.min(tasks - 1) } else { 0 };
         let share = if self.are_long { tasks - 1 } else { (tasks / 2).min(OFFER_MAX) };
         self.lay_out(share.max(least));
@@ -275,7 +276,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Takes older tasks of another PE of this node. Returns whether there were any.
+    /// Takes about half of the tasks that another PE of this node offers, oldest first. Returns
+    /// whether there were any.
     pub(super) fn steal(&mut self) -> bool {
         let slots = self.node.len();
         for slot in (1..slots).map(|step| (self.slot + step) % slots) {
@@ -301,7 +303,7 @@ impl<W: Work> Engine<W> {
     fn open_loans(&mut self, pe: PeId, tokens: Vec<QueuedTask<W::Item>>) {
         let mut loan: Option<(FrameId, FrameId)> = None;
         for QueuedTask { item, frame: lent_by, child, lineage } in tokens {
-            // The PE may not have learned yet that a guest is gone.
+            // The PE may not have learned yet that a guest or a copy is gone.
             let Some(held) = self.node.lineages.hold(lineage) else { continue };
             let frame = match loan {
                 Some((lender, frame)) if W::SHARES_LOANS && lender == lent_by => {
@@ -318,8 +320,8 @@ impl<W: Work> Engine<W> {
         }
     }
 
-    /// Drops the tasks that came through something that is gone, with the frames that they work
-    /// for: an output that comes for such a frame finds none.
+    /// Drops the tasks that came through a guest or a copy that is gone, with the frames that they
+    /// work for. Later outputs for these frames are dropped.
     pub(super) fn drop_orphans(&mut self) {
         let lineages = &self.node.lineages;
         let mut known = BTreeMap::new();
@@ -341,8 +343,8 @@ impl<W: Work> Engine<W> {
         self.kept = all;
     }
 
-    /// Takes the oldest task that is offered in this node, else the oldest kept here except the
-    /// newest. Returns it with the slot of the PE whose frame it works for.
+    /// Takes the oldest task that this node offers or, if there is none, the oldest one kept here,
+    /// unless only one is kept. Returns it with the slot of the PE whose frame it works for.
     pub(super) fn take_oldest(&mut self) -> Option<(usize, QueuedTask<W::Item>)> {
         if let Some(open) = self.node.steal_any() {
             return Some(open);
@@ -351,7 +353,7 @@ impl<W: Work> Engine<W> {
         Some((self.slot, self.node.steal(self.slot)?))
     }
 
-    /// Wakes a PE if tasks that were offered to be taken were not.
+    /// Wakes another PE if this PE still offers tasks.
     pub(super) fn share_rest(&mut self) {
         if !self.offered.is_empty() {
             self.wake_another();
@@ -380,7 +382,7 @@ impl<W: Work> Engine<W> {
         !self.kept.is_empty() || !self.offered.is_empty()
     }
 
-    /// Marks this PE asleep. Returns whether the whole node sleeps now.
+    /// Marks this PE asleep. Returns whether it was the last PE of the node awake.
     pub(super) fn fall_asleep(&self) -> bool {
         self.node.fall_asleep(self.slot)
     }
@@ -392,13 +394,14 @@ impl<W: Work> Engine<W> {
         was_dry
     }
 
-    /// Takes a value of the bound that the running task has found.
+    /// Records a value of the bound that the running task has found. Returns whether it is better
+    /// than the best known here.
     pub(super) fn improve(&mut self, value: i64) -> bool {
         let at = self.now + Duration::from_nanos(self.charged_ns);
         self.bound.improve(value, at)
     }
 
-    /// Ends the job.
+    /// Makes the job end with this reason, unless there is an earlier one.
     pub(super) fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }

@@ -14,12 +14,12 @@ use std::any::type_name;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// A task that may spawn others like itself and wait for their outputs. Waiting is expressed by
-/// returning [`Step::Sync`], so that the PE goes on with other work meanwhile.
+/// A task that may spawn other tasks of its type and wait for their outputs. It waits by returning
+/// [`Step::Sync`], and the PE goes on with other work meanwhile.
 ///
-/// A task may run more than once: again after its node, a guest, was lost, and at another site as
-/// well as at home, where the first output counts. Its output counts once. So a task should have no
-/// effects beside its output, or effects that may be repeated, such as an improvement of the bound.
+/// A task may run more than once: again after a guest that ran it was lost, or as a backup while
+/// another site runs it. Only its first output counts. So a task should have no effects beside its
+/// output, or effects that may be repeated, such as an improvement of the bound.
 ///
 /// ```
 /// # use gridspan_runtime::{Step, Task, TaskContext};
@@ -61,14 +61,14 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
     /// The state that it keeps while its children run. It stays on its PE.
     type Join: Send + 'static;
 
-    /// The values of the pool's shared bound that are better; see [`TaskContext::improve`].
+    /// Which values of the pool's shared bound are better; see [`TaskContext::improve`].
     const GOAL: Goal = Goal::Maximise;
 
     /// Does the work, or spawns children that do it.
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self>;
 
-    /// Takes the output of a child. Children are numbered in the order they were spawned, and
-    /// finish in any order.
+    /// Takes the output of a child. The children that a step has spawned are numbered from 0 in the
+    /// order of spawning, and finish in any order.
     fn collect(join: &mut Self::Join, child: u32, output: Self::Output);
 
     /// Called when all children's outputs have been collected. May spawn more.
@@ -107,9 +107,10 @@ pub trait Task: Serialize + DeserializeOwned + Send + 'static {
 /// ```
 #[derive(Debug)]
 pub enum Step<T: Task> {
-    /// It is done. An error if it has spawned children in this step, since they would be lost.
+    /// The task is done. This is an error if it has spawned children in this step, since they would
+    /// be lost.
     Done(T::Output),
-    /// It continues in [`Task::joined`] when the children that it spawned are done.
+    /// The task continues in [`Task::joined`] when the children that it spawned are done.
     Sync(T::Join),
 }
 
@@ -189,9 +190,8 @@ impl<T: Task> TaskContext<'_, T> {
         });
     }
 
-    /// The best value of this pool's bound that is known here, if there is any. It may be some
-    /// milliseconds and a crossing between sites old; it is never better than what a task has
-    /// found.
+    /// Returns the best value of this pool's bound that is known here, if there is any. A better
+    /// value of another node may be missing for some milliseconds plus the latency between sites.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.engine.bound.value()
@@ -201,10 +201,11 @@ impl<T: Task> TaskContext<'_, T> {
     /// here. Returns whether it is. All tasks of the pool share the bound, whichever root they work
     /// for. Tasks on this node see the value at once, tasks on other nodes when a message has
     /// brought it, also while they run. In virtual time, a running task does not see values that
-    /// others find meanwhile.
+    /// other tasks find meanwhile.
     ///
     /// The worst value cannot be recorded, since it means that there is none: `i64::MIN` where
-    /// larger values are better, `i64::MAX` where smaller ones are. For it the result is `false`.
+    /// larger values are better, `i64::MAX` where smaller ones are. For that value the result is
+    /// `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.engine.improve(value)
     }
@@ -219,7 +220,7 @@ impl<T: Task> TaskContext<'_, T> {
         self.engine.now
     }
 
-    /// Takes this much longer in virtual time.
+    /// Makes the task take `time` longer in virtual time.
     #[inline]
     pub fn charge(&mut self, time: Duration) {
         let charged = &mut self.engine.charged_ns;
@@ -328,7 +329,7 @@ fn settle<T: Task>(
             None
         }
         (Step::Done(output), None) => pass_up(engine, up, output),
-        // It has no children to wait for and goes on at once.
+        // The task has no children to wait for and goes on at once.
         (Step::Sync(join), None) => go_on(engine, up, join),
         (Step::Done(_), Some(_)) => {
             fail_abandoned(engine, children);
@@ -376,7 +377,8 @@ fn fail_abandoned<T: Task>(engine: &mut Engine<Joining<T>>, children: u32) {
     ));
 }
 
-/// Passes an output on. Returns it if it goes to a frame of this PE.
+/// Passes an output on. Returns it, with the frame and the child number, if it goes to a frame of
+/// this PE.
 #[inline(always)]
 fn pass_up<T: Task>(
     engine: &mut Engine<Joining<T>>,

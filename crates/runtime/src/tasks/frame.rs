@@ -21,12 +21,12 @@ pub(crate) struct Lender {
     pub(super) child: u32,
     /// Number of items of the loan.
     pub(super) items: u64,
-    /// The copy of the loan that this is, if there may be two.
+    /// Which copy of the loan this is, if there may be two.
     pub(super) copy: Option<CopyId>,
 }
 
 impl Lender {
-    /// Whether a loan to this frame could be part of it.
+    /// Whether the loan works for this frame of `pe`.
     pub(super) fn works_for(&self, pe: PeId, frame: FrameId) -> bool {
         (self.pe, self.frame) == (pe, frame)
     }
@@ -41,7 +41,7 @@ pub(crate) struct Borrowed {
 
 /// The destination of a frame's own output.
 pub(crate) enum Up {
-    /// To a frame of the same PE, as its child of this number.
+    /// To a frame of the same PE, as the child of this number.
     Frame(FrameId, u32),
     /// To the PE that the work was taken from. Boxed, since most frames are not loans.
     Lender(Box<Borrowed>),
@@ -61,9 +61,9 @@ pub(crate) struct QueuedTask<I> {
 /// A frame that waits for outputs.
 pub(crate) struct Frame<S> {
     pub(super) up: Up,
-    /// Outputs to come.
+    /// Number of outputs to come.
     pub(super) pending: u64,
-    /// The lineage of the tasks that work for it.
+    /// The lineage of the tasks that work for the frame.
     pub(super) lineage: LineageId,
     pub(super) state: S,
 }
@@ -153,7 +153,7 @@ impl<S> Frames<S> {
         open.map(|(place, &(serial, _))| FrameId { place: place as u32, serial }).collect()
     }
 
-    /// Number of open frames.
+    /// Number of open frames and reserved names.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_does_not_reach_the_next_tenant_of_its_place() {
+    fn a_name_does_not_match_the_next_frame_in_its_place() {
         let mut frames = Frames::default();
         let frame =
             |state| Frame { up: Up::Root(0), pending: 1, lineage: LineageId::FOUNDERS, state };

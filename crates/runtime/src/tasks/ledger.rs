@@ -1,9 +1,9 @@
-//! Loans to guests, kept until their results have come.
+//! Loans to guests, kept until their results have arrived.
 //!
 //! The result of such a loan comes back to a separate frame on the PE that lent. When the guest is
-//! gone, that frame is closed and the tasks are queued again for another frame: a result that comes
-//! too late finds no frame, and nothing counts twice. A loan has one result, however many nodes
-//! took part in it; if the guest had lent tasks on, their results do not count either.
+//! gone, that frame is closed and the tasks are queued again for another frame: a result that
+//! arrives too late finds no frame, and nothing counts twice. A loan has one result, however many
+//! nodes took part in it; if the guest had lent tasks on, their results do not count either.
 //!
 //! A guest that leaves hands back tasks that it has not begun. From then on they work for the frame
 //! of their loan, and the loan stays in the ledger until the guest has reported the rest: if the
@@ -17,8 +17,8 @@ use bytes::Bytes;
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// The loans that guests owe to this node. It holds the encoded tasks of each: at most as many as
-/// one grant has.
+/// The loans that guests owe to this node. It holds the encoded tasks of each loan: at most as many
+/// as one grant has.
 #[derive(Default)]
 pub(super) struct Ledger(BTreeMap<FrameId, Entry>);
 
@@ -36,7 +36,8 @@ impl Ledger {
         engine: &mut Engine<W>,
     ) {
         let Lender { items, .. } = loan.lender;
-        // A guest that it has come through has just gone, so no frame waits for the result.
+        // A guest or a copy that the loan has come through is gone, so no frame waits for the
+        // result.
         let Some(lineage) = engine.node.lineages.enter(loan.lineage.iter().copied()) else {
             return;
         };
@@ -50,8 +51,8 @@ impl Ledger {
         self.0.get(&frame).is_some_and(|entry| entry.guest == guest)
     }
 
-    /// Removes the loan of a frame if this result is the guest's. Other nodes, which work on tasks
-    /// that were handed back, may report to the same frame.
+    /// Removes the loan of a frame if `by`, which has sent a result, is the guest that owes it.
+    /// Other nodes, which work on tasks that were handed back, may report to the same frame.
     pub(super) fn settle(&mut self, frame: FrameId, by: NodeId) {
         if self.0.get(&frame).is_some_and(|entry| entry.guest == by) {
             self.0.remove(&frame);

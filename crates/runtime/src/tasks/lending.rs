@@ -10,15 +10,16 @@ use crate::message::limits::PIECE_BYTES_MAX;
 use crate::pe::Budget;
 use gridspan_topology::{NodeId, PeId};
 
-/// Maximum bytes of tasks in one packet, unless a single task is larger. They leave at once, and a
-/// packet of this size takes 40 ms at 100 Mbit/s.
+/// Maximum bytes of tasks in one packet, unless a single task is larger. The packet leaves as a
+/// whole, and takes 40 ms at 100 Mbit/s if it has this size.
 pub(super) const GRANT_BYTES: usize = 512 << 10;
 
-/// Approximate maximum of loans in a grant to another site: a loan with a copy is passed on whole
-/// or not, and its output comes when all of it is done.
+/// Approximate number of loans into which a grant to another site is divided if its tasks can share
+/// loans: a loan with a copy is passed on whole or not at all, and its output comes when all of it
+/// is done.
 const FAR_LOANS: u64 = 64;
 
-/// Maximum number of tasks that may not leave and are set aside for those behind them.
+/// Maximum number of tasks that may not leave and are set aside to reach the tasks behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
 /// Maximum bytes of the name of a task's frame, which is sent beside the task.
@@ -29,10 +30,10 @@ pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 /// A task with the slot of the PE whose frame it works for.
 pub(super) type Owned<W> = (usize, QueuedTask<<W as Work>::Item>);
 
-/// Takes the oldest tasks of a node through `take`, up to `limit`, to be lent. Returns them, and
-/// the tasks that stay after all: those too large for the network and, for another site, backups,
-/// in place of which others go; and the first that does not fit into this packet. Orphans are
-/// dropped: the PE of the frame that they work for closes it.
+/// Takes the oldest tasks of a node through `take` and packs up to `limit` of them into loans.
+/// Returns the loans, and the tasks that stay after all: those too large for the network and, for
+/// another site, backups, in place of which later tasks go; and the first task that does not fit
+/// into this packet. Orphans are dropped, because the PE of their frame closes the frame.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
@@ -89,9 +90,9 @@ pub(super) fn lend<W: Work>(
     (loans.into_iter().map(encode).collect(), left)
 }
 
-/// Takes up to `limit` tasks that other nodes have lent to a node with busy PEs, to be lent to
-/// another node, which then works for their lender. Only founders pass on, and only loans of
-/// founders; backups stay in their site.
+/// Takes up to `limit` tasks of loans that no PE of this node has taken yet, to be lent to another
+/// node, which then works for their lender. Only founders pass on, and only loans of founders;
+/// backups stay in their site.
 pub(super) fn pass_on<W: Work>(
     limit: u64,
     node: &Deques<W::Item>,
@@ -198,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_the_network_does_not_take_stays_and_those_behind_it_go() {
+    fn a_task_too_large_for_the_network_stays_and_later_tasks_go() {
         assert_eq!(lent(&[61 << 20, 5, 6, 7], 2), (vec![5, 6], 1));
         assert_eq!(lent(&[61 << 20, 5], 1), (vec![], 1));
     }
 
     #[test]
-    fn backups_stay_in_their_site_and_those_behind_them_go() {
+    fn backups_stay_in_their_site_and_other_tasks_go() {
         let node = Arc::new(Deques::new(0..1));
         let mut engine = Engine::<Joining<Text>>::new(PeId(0), 0, node.clone(), false);
         engine.submit([(Text("own".into()), 0)]);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_has_half_a_megabyte_or_one_task() {
+    fn a_packet_has_at_most_half_a_mebibyte_or_one_task() {
         let kib = 1 << 10;
         assert_eq!(lent(&[300 * kib, 200 * kib, 100 * kib, 1], 3).0, [300 * kib, 200 * kib]);
         assert_eq!(lent(&[2000 * kib, 1, 1, 1], 3).0, [2000 * kib]);

@@ -2,10 +2,10 @@
 //! waits for it any more.
 //!
 //! The output of a task goes back the way the task came. If it came through a guest that is gone,
-//! no frame waits for it: the founder that lent to that guest runs its task again. The same holds
-//! for a loan of which another copy was done first (`backups`). Such an orphan may be on any node,
-//! since guests, founders and PEs pass loans on. So each task carries its *lineage*, the set of
-//! guests and copies on its way, and the news that one of them is gone suffices to find its
+//! no frame waits for it: the founder that lent to that guest runs the lent tasks again. The same
+//! holds for a loan of which another copy was done first (`backups`). Such an orphan may be on any
+//! node, since guests, founders and PEs pass loans on. So each task carries its *lineage*, the set
+//! of guests and copies on its way, and the news that one of them is gone suffices to find its
 //! orphans: no node has to ask which nodes borrowed from it, however often loans were passed on.
 //!
 //! A lineage saves work but decides no result: an orphan that is not recognised finds no frame in
@@ -28,7 +28,7 @@ pub(crate) enum Via {
 }
 
 impl Via {
-    /// Whether it is the backup of a loan.
+    /// Whether this is the backup of a loan.
     pub(super) fn is_backup(&self) -> bool {
         matches!(self, Self::Copy(_, copy) if copy.is_backup)
     }
@@ -54,7 +54,7 @@ impl LineageId {
     /// The lineage of tasks that have come through no guest or copy.
     pub(super) const FOUNDERS: Self = Self(0);
 
-    /// The place of its lineage, if there is one.
+    /// Returns the index of the lineage in `places`; `None` for [`LineageId::FOUNDERS`].
     fn place(self) -> Option<usize> {
         (self.0 as usize).checked_sub(1)
     }
@@ -67,7 +67,7 @@ pub(super) struct Lineages(Arc<Mutex<Known>>);
 /// Keeps the name of a lineage from being used for another one.
 pub(crate) struct Held {
     id: LineageId,
-    /// The place where it is counted; `None` for [`LineageId::FOUNDERS`].
+    /// The state in which holders are counted; `None` for [`LineageId::FOUNDERS`].
     known: Option<Arc<Mutex<Known>>>,
 }
 
@@ -106,8 +106,8 @@ struct Lineage {
 }
 
 impl Lineages {
-    /// Returns the lineage of tasks that have come through all of this; `None` if any of it is
-    /// gone.
+    /// Returns the lineage of tasks that have come through all of `vias`, of which at most
+    /// [`LINEAGE_MAX`] count; `None` if any of these is gone.
     pub(super) fn enter(&self, vias: impl IntoIterator<Item = Via>) -> Option<Held> {
         let set: BTreeSet<Via> = vias.into_iter().take(LINEAGE_MAX).collect();
         let mut known = lock(&self.0);
@@ -136,7 +136,7 @@ impl Lineages {
         Held { id, known: (id != LineageId::FOUNDERS).then(|| self.0.clone()) }
     }
 
-    /// The guests and copies that tasks of a lineage have come through.
+    /// Returns the guests and copies that tasks of a lineage have come through.
     pub(super) fn vias(&self, id: LineageId) -> Vec<Via> {
         if id == LineageId::FOUNDERS {
             return Vec::new();
@@ -154,19 +154,22 @@ impl Lineages {
         id != LineageId::FOUNDERS && lock(&self.0).is_orphaned(id)
     }
 
-    /// Whether no frame waits for tasks that have come through all of this.
+    /// Whether no frame waits for tasks that have come through all of `vias`, because one of these
+    /// is gone.
     pub(super) fn is_any_gone(&self, vias: &[Via]) -> bool {
         !vias.is_empty() && lock(&self.0).is_any_gone(vias)
     }
 
-    /// Notes that no frame waits for tasks that have come through this. Returns whether it is news.
+    /// Notes that no frame waits for tasks that have come through `via`. Returns whether this is
+    /// news.
     pub(super) fn note_gone(&self, via: Via) -> bool {
         lock(&self.0).note_gone(via)
     }
 }
 
 impl Known {
-    /// Returns the name of a lineage and holds it once more.
+    /// Returns the name of a lineage and holds it once more, or [`LineageId::FOUNDERS`] if there
+    /// are too many lineages.
     fn enter(&mut self, vias: &[Via]) -> LineageId {
         if let Some(&id) = self.numbers.get(vias) {
             if let Some(lineage) = self.lineage(id) {
@@ -249,7 +252,7 @@ mod tests {
     const C: Via = Via::Copy(NodeId(8), CopyId { loan: 1, is_backup: true });
 
     #[test]
-    fn all_lineages_with_something_that_is_gone_are_orphaned_and_no_other_is() {
+    fn exactly_the_lineages_with_a_gone_guest_are_orphaned() {
         let lineages = Lineages::default();
         let held = [&[A][..], &[B], &[A, B], &[B, A]]
             .map(|vias| lineages.enter(vias.iter().copied()).unwrap());
@@ -265,10 +268,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lineage_is_forgotten_with_the_last_loan_of_it() {
+    fn a_lineage_is_forgotten_with_its_last_loan() {
         let lineages = Lineages::default();
         let copy = |loan| Via::Copy(NodeId(1), CopyId { loan, is_backup: false });
-        // Longer in sum than all that is distinguished at a time.
+        // The sum of their lengths exceeds the limit for one time.
         for first in 0..(3 * VIAS_MAX / LINEAGE_MAX) as u64 {
             let set: Vec<Via> = (0..LINEAGE_MAX as u64).map(|next| copy(first + next)).collect();
             let held = lineages.enter(set.clone()).unwrap();
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_numbers_of_lineages_and_gone_copies_are_limited() {
         let lineages = Lineages::default();
         let guest = |number| Via::Guest(NodeId(number));
         let many = lineages.enter((0..1000).map(guest)).unwrap();

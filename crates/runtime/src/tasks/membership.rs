@@ -1,4 +1,5 @@
-//! The workers' part in membership: on founders when guests come and go, on guests when they leave.
+//! The workers' part in membership: on founders when guests join and leave, on guests when they
+//! leave.
 //!
 //! A guest that leaves hands back the nodes of searches that it has not visited: the PEs of the
 //! frames that they work for take them over, so that only the part of the total found so far
@@ -65,6 +66,7 @@ impl<W: Work> Worker<W> {
     }
 
     /// Takes back tasks that another PE has not begun, as tasks of the frame that they work for.
+    /// Sends that PE the neutral output for them.
     pub(super) fn take_back(&mut self, to: &Lender, loan: &Loan, cx: &mut Context<'_, Self>) {
         if !self.may_answer(to.frame, loan.lender.pe, cx) {
             return;
@@ -136,7 +138,7 @@ impl<W: Work> Worker<W> {
         for (child, item) in items {
             let encoded = codec::encode(std::slice::from_ref(&item));
             if encoded.len() + LENDER_BYTES > PIECE_BYTES_MAX {
-                // It is too large to leave, and runs here.
+                // The task is too large to leave, and runs here.
                 self.engine.kept.push(QueuedTask { item, frame, child, lineage });
                 continue;
             }
@@ -174,7 +176,7 @@ impl<W: Work> Worker<W> {
     }
 }
 
-/// Divides items into lists of about as many bytes as a grant has.
+/// Divides items into lists of at most as many bytes as a grant has, or of one item.
 fn payloads<I: serde::Serialize>(items: Vec<I>) -> Vec<Vec<I>> {
     let (mut payloads, mut payload, mut bytes) = (Vec::new(), Vec::new(), 0);
     for item in items {

@@ -35,7 +35,7 @@ pub(crate) enum WorkerMessage {
     /// A task of another pool, for which a task of this one waits, is done; `None` if that pool is
     /// closed.
     Called { call: u64, output: Option<Bytes> },
-    /// Run tasks for a while; a worker sends it to itself.
+    /// Run tasks for a while; a worker sends this message to itself.
     Run,
     /// There is something to take on this node.
     Wake,
@@ -50,8 +50,7 @@ pub(crate) enum WorkerMessage {
     Return { to: Lender, loan: Loan },
     /// This node drains: hand back tasks that have not begun.
     Drain,
-    /// No frame waits for results of that PE any more; sent to the first PE of its node, which
-    /// leaves.
+    /// No frame waits for results of that PE any more; sent to the first PE of a node that leaves.
     Empty { pe: PeId },
     /// A guest or a copy is gone: no frame waits for tasks that have come through it.
     DropOrphans,
@@ -62,7 +61,7 @@ pub(crate) enum WorkerMessage {
 }
 
 impl WorkerMessage {
-    /// Bytes that it owns on the heap.
+    /// Number of bytes that the message owns on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Self::Begin { item: bytes, .. }
@@ -80,16 +79,17 @@ impl WorkerMessage {
     }
 }
 
-/// A message of one agent to that of another node.
+/// A message from an agent to the agent of another node.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) enum AgentMessage {
     /// A message between policies.
     Steal(StealMessage),
     /// The rank of a better value of the pool's bound.
     Bound(i64),
-    /// Tasks.
+    /// Lent tasks.
     Grant { grant: Grant, loans: Vec<Loan> },
-    /// The other copy of a loan is done: no frame waits for tasks that have come through this one.
+    /// No frame waits for tasks that have come through this copy of a loan, because the other copy
+    /// is done.
     Superseded(NodeId, CopyId),
 }
 
@@ -109,13 +109,13 @@ impl Loan {
         size_of::<Self>() + self.lineage.len() * size_of::<Via>() + self.items.len()
     }
 
-    /// Whether its result goes to a PE of this node.
+    /// Whether its result goes to a PE of `node`.
     pub(super) fn is_of(&self, layout: &Layout, node: NodeId) -> bool {
         is_of(layout, self.lender.pe, node)
     }
 
-    /// Whether this node may have sent it: its result goes to a PE of the node, or of a founder
-    /// from which a founder passes it on.
+    /// Whether `node` may have sent the loan: its result goes to a PE of the node, or a founder
+    /// passes on a loan of a founder.
     pub(super) fn is_from(&self, layout: &Layout, node: NodeId) -> bool {
         let pe = self.lender.pe;
         let is_founder = |node| !layout.is_guest(node);
@@ -125,7 +125,7 @@ impl Loan {
     }
 }
 
-/// Whether a PE that another node has named belongs to this node.
+/// Whether a PE that another node has named may exist and belongs to `node`.
 pub(super) fn is_of(layout: &Layout, pe: PeId, node: NodeId) -> bool {
     layout.may_contain(pe) && layout.node_of(pe) == node
 }
@@ -151,7 +151,7 @@ pub(super) fn send_to_worker<A: WorkerActor>(
     cx.core.send_worker_message(to, workers.id, codec::encode(&message));
 }
 
-/// Sends an event to the agent of the node; it leaves before the next task runs.
+/// Sends an event to the agent of the node; the event leaves before the next task runs.
 pub(super) fn notify_agent<A: WorkerActor>(event: StealEvent, cx: &mut Context<'_, A>) {
     let (me, pool) = (cx.pe(), cx.collection().id);
     cx.core.outbox.packet(me, Packet::spread(Spread::StealEvent { pool, event }));

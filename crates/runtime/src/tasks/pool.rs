@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// - Messages of all priorities come before tasks.
 /// - Waiting tasks are not messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the
 ///   newest first, and so has about as many as the depth of the tree times the children of a task.
-///   Streams bound theirs, by number and by bytes.
+///   A stream bounds its tasks, by number and by bytes.
 /// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
 ///   be sent to one, which ends the job.
 /// - The job is not quiescent until all roots are done.
@@ -164,15 +164,16 @@ impl<T: Task> TaskPool<T> {
         TaskStream::new(Stream::new(self.0.clone(), roots))
     }
 
-    /// A name of this pool for tasks of other pools, with which they spawn tasks here.
+    /// Returns a reference to this pool, with which tasks of other pools spawn tasks here.
     pub fn reference(&self) -> TaskPoolRef<T> {
         TaskPoolRef { id: self.0.workers.reference().id(), kind: PhantomData }
     }
 
-    /// The best value of the pool's bound that the first node knows, if there is any. Tasks set it
-    /// with [`TaskContext::improve`](crate::TaskContext::improve); values arrive at once from tasks
-    /// on that node, and a message later from others. The call works while tasks run, and waits
-    /// only for the task that the first PE is running. Fails if the pool is closed.
+    /// Returns the best value of the pool's bound that the first node knows, if there is any. Tasks
+    /// set it with [`TaskContext::improve`](crate::TaskContext::improve); values arrive at once
+    /// from tasks on that node, and a message later from tasks on other nodes. The call works while
+    /// tasks run, and waits only for the task that the first PE is running. Fails if the pool is
+    /// closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }
@@ -212,10 +213,11 @@ impl<S: Search> SearchPool<S> {
         SearchStream::new(Stream::new(self.0.clone(), roots))
     }
 
-    /// The best value of the pool's bound that the first node knows, if there is any. Visits set it
-    /// with [`SearchContext::improve`](crate::SearchContext::improve); values arrive at once from
-    /// visits on that node, and a message later from others. The call works while tasks run, and
-    /// waits only for the task that the first PE is running. Fails if the pool is closed.
+    /// Returns the best value of the pool's bound that the first node knows, if there is any.
+    /// Visits set it with [`SearchContext::improve`](crate::SearchContext::improve); values arrive
+    /// at once from visits on that node, and a message later from visits on other nodes. The call
+    /// works while tasks run, and waits only for the task that the first PE is running. Fails if
+    /// the pool is closed.
     pub async fn bound(&self) -> Result<Option<i64>, GridError> {
         self.0.bound().await
     }

@@ -1,5 +1,5 @@
-//! The roots that a worker was handed in from outside its pool, and the tasks of other pools that
-//! it waits for.
+//! The roots that a worker has received from outside its pool, and the tasks of other pools that it
+//! waits for.
 
 use super::engine::Convert;
 use super::frame::FrameId;
@@ -25,8 +25,8 @@ pub(super) enum Origin {
     Streamed(u64, u64),
 }
 
-/// The outputs of a stream that main has not received yet. Main hands in no more tasks than it has
-/// room for.
+/// The outputs of a stream that main has not received yet. The window of the stream limits their
+/// number.
 #[derive(Default)]
 pub(super) struct StreamOutputs {
     pub(super) ready: Outputs,

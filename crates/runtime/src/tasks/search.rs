@@ -85,7 +85,7 @@ pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// The total that all nodes add to.
     type Total: Merge + Serialize + DeserializeOwned + Send + 'static;
 
-    /// The values of the pool's shared bound that are better; see [`SearchContext::improve`].
+    /// Which values of the pool's shared bound are better; see [`SearchContext::improve`].
     const GOAL: Goal = Goal::Maximise;
 
     /// Visits the node: adds to the total, and spawns its children.
@@ -145,15 +145,14 @@ impl<S: Search> SearchContext<'_, S> {
         self.kept.push(QueuedTask { item: node, frame, child: 0, lineage });
     }
 
-    /// A part of the total, to add to.
+    /// Returns the part of the total to which this visit adds.
     #[inline]
     pub fn total(&mut self) -> &mut S::Total {
         self.total
     }
 
-    /// The best value of this pool's bound that is known here, if there is any. It may be some
-    /// milliseconds and a crossing between sites old; it is never better than what a visit has
-    /// found.
+    /// Returns the best value of this pool's bound that is known here, if there is any. A better
+    /// value of another node may be missing for some milliseconds plus the latency between sites.
     #[inline]
     pub fn bound(&self) -> Option<i64> {
         self.bound.value()
@@ -163,10 +162,11 @@ impl<S: Search> SearchContext<'_, S> {
     /// known here. Returns whether it is. All visits in the pool share the bound, whichever root
     /// they are below. Visits on this node of the job see the value at once, visits on other nodes
     /// when a message has brought it, also while they run. In virtual time, a visit does not see
-    /// values that others find meanwhile.
+    /// values that other visits find meanwhile.
     ///
     /// The worst value cannot be recorded, since it means that there is none: `i64::MIN` where
-    /// larger values are better, `i64::MAX` where smaller ones are. For it the result is `false`.
+    /// larger values are better, `i64::MAX` where smaller ones are. For that value the result is
+    /// `false`.
     pub fn improve(&mut self, value: i64) -> bool {
         self.bound.improve(value, self.now + Duration::from_nanos(*self.charged_ns))
     }
@@ -181,7 +181,7 @@ impl<S: Search> SearchContext<'_, S> {
         self.now
     }
 
-    /// Takes this much longer in virtual time.
+    /// Makes the visit take `time` longer in virtual time.
     #[inline]
     pub fn charge(&mut self, time: Duration) {
         *self.charged_ns = self.charged_ns.saturating_add(time.as_nanos() as u64);

@@ -32,17 +32,18 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealStatistics {
-    /// Attempts of idle nodes to get tasks, including those without success.
+    /// Number of attempts of idle nodes to get tasks, including those without success.
     pub attempts: u64,
-    /// Messages, including attempts and answers, but without packets of tasks and their results.
+    /// Number of messages, including attempts and answers, but without packets of tasks and their
+    /// results.
     pub messages: u64,
-    /// Messages to another site.
+    /// Number of these messages that went to another site.
     pub far_messages: u64,
-    /// Packets of tasks.
+    /// Number of packets of tasks.
     pub grants: u64,
-    /// Packets of tasks to another site.
+    /// Number of these packets that went to another site.
     pub far_grants: u64,
-    /// Tasks in all packets.
+    /// Number of tasks in all packets.
     pub tasks: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Streams of results: main hands in tasks from an iterator, at most as many as it has room for,
-//! and takes their results as they come.
+//! Streams of results: main hands in tasks from an iterator, as many as a window holds, and takes
+//! their results as they come.
 
 use super::engine::Work;
 use super::lending::GRANT_BYTES;
@@ -17,27 +17,28 @@ use std::sync::atomic::Ordering;
 /// Maximum number of tasks of a stream that are handed in and not yet taken by main, for each PE of
 /// the job: enough to keep a PE busy for two wide-area round trips with tasks of a millisecond.
 const WINDOW_PER_PE: u64 = 256;
-/// Least and greatest window of all PEs together: frames and queue entries of the greatest take
-/// about 100 MB.
+/// Minimum of the default window of all PEs together, in tasks.
 const WINDOW_MIN: u64 = 1 << 10;
+/// Maximum window of all PEs together, in tasks: its frames and queue entries take about 100 MB.
 const WINDOW_MAX: u64 = 1 << 20;
-/// Maximum bytes of such tasks, unless a single one is larger: as many as a PE holds of messages by
-/// default. All of them begin on the first node.
+/// Default number of bytes of such tasks from which on no more are handed in: the default of a PE's
+/// soft limit for messages. All of them begin on the first PE.
 const WINDOW_BYTES: usize = 256 << 20;
-/// Size below which a task's bytes are not counted: the number of tasks bounds them well enough.
+/// Size, in bytes, below which a task's bytes are not counted: the number of tasks bounds them well
+/// enough.
 const COUNTED_BYTES: usize = 1 << 10;
 /// Number of tasks that a stream begins with, for each PE: one runs and one waits. The size of
-/// outputs is not known before some have come.
+/// outputs is not known before some have arrived.
 const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
 /// A stream takes as many tasks from its iterator as it has room for, when [`next`](Self::next) is
-/// called. It keeps at most [`window`](Self::window) tasks and outputs, 256 for each PE if not set
-/// otherwise, and of large tasks about [`window_bytes`](Self::window_bytes). Of outputs it keeps
-/// about as many bytes; outputs still to come are estimated to be as large as the largest recent
-/// one. A stream begins with two tasks for each PE, and adds one for each output that main takes.
-/// Dropping it drops the outputs that it has not given.
+/// called. It keeps at most [`window`](Self::window) tasks and outputs, and of large tasks about
+/// [`window_bytes`](Self::window_bytes). Of outputs it keeps about as many bytes; outputs still to
+/// come are estimated to be as large as the largest recent one. A stream begins with two tasks for
+/// each PE, and each output that main takes adds room for one more, up to the window. Dropping it
+/// drops the outputs that it has not given.
 ///
 /// ```
 /// use gridspan::TaskStream;
@@ -104,8 +105,8 @@ impl<T: Task> TaskStream<T> {
         Self(stream)
     }
 
-    /// Sets the maximum number of tasks that are handed in and not yet taken. Default 256 for each
-    /// PE. At least one.
+    /// Sets the maximum number of tasks that are handed in and not yet taken, from 1 to 2^20.
+    /// Default 256 for each PE, and at least 1,024.
     pub fn window(self, tasks: u64) -> Self {
         Self(self.0.window(tasks))
     }
@@ -136,8 +137,8 @@ impl<S: Search> SearchStream<S> {
         Self(stream)
     }
 
-    /// Sets the maximum number of searches that are handed in and not yet taken. Default 256 for
-    /// each PE. At least one.
+    /// Sets the maximum number of searches that are handed in and not yet taken, from 1 to 2^20.
+    /// Default 256 for each PE, and at least 1,024.
     pub fn window(self, searches: u64) -> Self {
         Self(self.0.window(searches))
     }
@@ -175,8 +176,8 @@ impl Expected {
         self.output_bytes = bytes + (excess - excess.div_ceil(Self::LATE).min(excess));
     }
 
-    /// Number of tasks that may be open after `given` outputs, so that their outputs have at most
-    /// `bytes_max` bytes.
+    /// Number of tasks that may be open after `given` outputs, so that their outputs have an
+    /// estimated `bytes_max` bytes at most; at least one.
     fn room(&self, given: u64, bytes_max: usize) -> u64 {
         let by_bytes = bytes_max / self.output_bytes.max(1);
         self.first.saturating_add(given).min(by_bytes as u64).max(1)
@@ -193,8 +194,9 @@ pub(super) struct Stream<W: Work> {
     inputs: std::iter::Peekable<Box<dyn Iterator<Item = W::Item> + Send>>,
     window: u64,
     window_bytes: usize,
-    /// The sizes of large tasks that main has no output of yet, by number, and their sum.
+    /// The sizes, in bytes, of large tasks that main has no output of yet, by number.
     sizes: BTreeMap<u64, usize>,
+    /// The sum of `sizes`.
     open_bytes: usize,
     expected: Expected,
     /// Number of tasks handed in.
@@ -202,8 +204,8 @@ pub(super) struct Stream<W: Work> {
     /// Number of outputs that main has received.
     given: u64,
     ready: VecDeque<(u64, bytes::Bytes)>,
-    /// The answer that a call of [`Stream::next`] awaits; if that call is dropped, the next one
-    /// goes on with it.
+    /// The answer that a call of [`Stream::next`] awaits; if that call is dropped, the next call
+    /// awaits the same answer.
     pending: Option<PendingOutputs>,
     /// Whether an error has ended the stream.
     is_over: bool,
@@ -257,7 +259,8 @@ impl<W: Work> Stream<W> {
         self.begun - self.given < self.room() && self.open_bytes < self.window_bytes
     }
 
-    /// Whether there is room for a portion of tasks, since each portion takes a message.
+    /// Whether at least half of the room is free. Tasks are handed in in portions, since each
+    /// portion takes a message.
     fn has_much_room(&self) -> bool {
         self.begun - self.given <= self.room() / 2 && self.open_bytes <= self.window_bytes / 2
     }
@@ -334,7 +337,7 @@ impl<W: Work> Stream<W> {
                 self.send(WorkerMessage::Feed { stream: self.id, first, items });
             }
             if let Some(bytes) = refused {
-                // It has a number like all others, and main receives this error for it.
+                // The task has a number like all others, and main receives this error for it.
                 self.given += 1;
                 return Err(GridError::TooLarge { bytes, limit: PIECE_BYTES_MAX });
             }

@@ -1,5 +1,5 @@
 //! The workers' part in trading tasks with other nodes: they serve their agent and take the tasks
-//! that it has got.
+//! that it has received.
 
 use super::agent::PoolAgent;
 use super::deques::Arrival;
@@ -15,8 +15,8 @@ use gridspan_balance::stealing::Grant;
 use gridspan_topology::{NodeId, Time};
 
 impl<W: Work> Worker<W> {
-    /// Gives the relay of the node an agent that shares its tasks with other nodes, if there are
-    /// any.
+    /// Gives the relay of the node an agent that shares the node's tasks with other nodes, if there
+    /// are other nodes.
     pub(super) fn open_agent(&mut self, cx: &mut Context<'_, Self>) {
         if !self.opened_agent
             && let Some(agent) = PoolAgent::<W>::new(&self.engine.node, cx)
@@ -27,8 +27,8 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Gives away tasks that the agent could not take itself, or for which a guest is to be entered
-    /// in the ledger.
+    /// Gives away tasks that the agent could not take itself, or that are lent to a guest and
+    /// entered in the ledger.
     pub(super) fn give(
         &mut self,
         (to, grant): (NodeId, Grant),
@@ -75,7 +75,7 @@ impl<W: Work> Worker<W> {
             };
             let Loan { lender, lineage, items } = loan;
             let last = cx.layout().is_guest(from).then_some(Via::Guest(from));
-            // Another node may not have learned yet that a guest is gone.
+            // Another node may not have learned yet that a guest or a copy is gone.
             let Some(lineage) = self.engine.node.lineages.enter(last.into_iter().chain(lineage))
             else {
                 continue;

@@ -20,20 +20,20 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
-/// Time for which tasks run before other messages have their turn, unless one task takes longer. As
-/// long as a turn of the PE.
+/// Time for which tasks run before other messages have their turn, unless one task takes longer. It
+/// is as long as a turn of the PE.
 const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// Number of tasks run before the clock is read for the first time in a slice: a single task may
-/// take longer than the slice.
+/// Number of tasks run in a slice before the elapsed time is read for the first time: a single task
+/// may take longer than the slice.
 const CHUNK: u64 = 1;
-/// Mean time above which tasks are long: all are offered but the one that runs next. Offering a
-/// task costs some hundredths of this time.
+/// Mean time, in nanoseconds, above which tasks are long: all are offered but the one that runs
+/// next. Offering a task costs some hundredths of this time.
 const LONG_NS: u64 = 10_000;
-/// Length of a slice after which the next slice nudges the network thread first if the pool has a
-/// bound, because nodes have to learn of improvements within two milliseconds.
+/// Length of a slice, in nanoseconds, after which the next slice nudges the network thread first if
+/// the pool has a bound, because nodes have to learn of improvements within two milliseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
-/// Number of short tasks in a slice that show that tasks are short.
+/// Minimum number of tasks in a slice whose short mean time shows that tasks are short.
 const SAMPLE: u64 = 16;
 
 /// Runs tasks on one PE.
@@ -45,12 +45,12 @@ pub(crate) struct Worker<W: Work> {
     pub(super) ledger: Ledger,
     /// Set if this node is a guest that leaves.
     pub(super) draining: Option<Draining>,
-    /// Whether a [`WorkerMessage::Run`] is on its way.
+    /// Whether a [`WorkerMessage::Run`] to this worker is still to be handled.
     is_running: bool,
-    /// Whether the node was dry before its present work came, and its agent does not know of that
-    /// work.
+    /// Whether the node was dry before its present work arrived, and its agent does not know of
+    /// that work.
     is_new: bool,
-    /// Whether a task has run since that work came.
+    /// Whether a task has run since that work arrived.
     has_run: bool,
     /// Whether the last slice took so long that other nodes should not wait for the end of the next
     /// one for improvements of the bound.
@@ -178,7 +178,8 @@ impl<W: Work> Worker<W> {
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Handles all changes: tasks to run, to offer, to take or to give, and outputs.
+    /// Hands back tasks if this node leaves, continues or falls asleep, and passes on outputs,
+    /// wakes and calls.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
@@ -201,9 +202,9 @@ impl<W: Work> Worker<W> {
         cx.destroy();
     }
 
-    /// Runs tasks until other messages should have their turn, or another PE or the agent is to be
-    /// notified before. A PE rests after a slice in which there was nothing to run: the messages
-    /// that the slice before has led to have left by then.
+    /// Runs tasks until other messages should have their turn, or until another PE or the agent is
+    /// to be notified. A PE rests only after a slice in which there was nothing to run, because the
+    /// messages of the slice before have left by then.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         if self.took_long && self.engine.bound.value().is_some() {
@@ -255,15 +256,15 @@ impl<W: Work> Worker<W> {
             self.run_again(cx);
         }
         // When a root has come to a dry node, the agent is notified once its children are spawned.
-        // After a long task it is notified in the next slice: in virtual time this one is not over
-        // yet.
+        // After a long task it is notified in the next slice: in virtual time this slice is not
+        // over yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             notify_agent(StealEvent::StockChanged, cx);
         }
-        // The messages that this slice has led to leave, and those that came meanwhile are handled,
-        // before the next slice.
+        // Before the next slice, the messages of this slice leave, and messages that came meanwhile
+        // are handled.
         cx.core.turn_is_over = true;
     }
 
@@ -291,7 +292,7 @@ impl<W: Work> Worker<W> {
                 Finished::Root(root, output) => self.finish(root, &output, cx),
             }
         }
-        // Reuse its memory.
+        // Reuses the memory of the list.
         self.engine.finished = done;
         self.answer_streams(cx);
         for call in std::mem::take(&mut self.engine.calls) {
@@ -307,7 +308,7 @@ impl<W: Work> Worker<W> {
         self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal()
     }
 
-    /// Continues if there is anything to run here or to take in the node, else sleeps.
+    /// Continues if there is anything to run here or to take in the node; otherwise falls asleep.
     fn rest(&mut self, cx: &mut Context<'_, Self>) {
         let found = self.engine.has_tasks() || self.find(cx);
         if !found {
@@ -371,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_is_looked_at_some_times_a_slice_whatever_tasks_take() {
+    fn a_slice_reads_the_clock_a_few_times_whatever_the_length_of_tasks() {
         for task_ns in [0, 5, 100, 3_000, 50_000, 10_000_000] {
             let (mut done, mut looks) = (CHUNK, 1);
             while done * task_ns < SLICE_NS && looks < 100 {

@@ -1,5 +1,5 @@
 //! Handles one frame of a peer, which may hold arbitrary bytes. The fuzz target `frame` and the
-//! test of the same name share it.
+//! test `arbitrary_frames` share this code.
 
 use bytes::Bytes;
 use gridspan_runtime::coordinator::CoordinatorEvent;
@@ -33,8 +33,8 @@ impl Actor for Echo {
     }
 }
 
-/// Decodes a frame, and lets its receiver handle it: a PE, or the host of the coordinator on one of
-/// two nodes. Returns whether the frame decoded.
+/// Decodes a frame. The host of the coordinator on one of two nodes handles it if it is for the
+/// coordinator; otherwise PE 0 does, if the sender exists. Returns whether the frame decoded.
 pub(crate) fn handle(data: &[u8]) -> bool {
     let Ok((from, to, packet)) = Packet::from_frame(&Bytes::copy_from_slice(data)) else {
         return false;
@@ -43,7 +43,7 @@ pub(crate) fn handle(data: &[u8]) -> bool {
     let job = Job::new("frames").actor::<Echo>();
     let program = Program::new(job, layout).expect("the job is well defined");
     if to == COORDINATOR {
-        // Node 0 has the coordinator, node 1 passes on what is for it.
+        // Node 0 hosts the coordinator; node 1 passes on packets for it.
         let mut host = program.coordinator_host(NodeId(data.len() as u32 % 2));
         drop(host.handle(Time(1), CoordinatorEvent::Packet { from, packet }));
         drop(host.wake(Time(u64::MAX / 2)));

@@ -1,5 +1,5 @@
 //! Frames of arbitrary bytes are handled or rejected without a panic. The fuzz target `frame`
-//! searches longer, and guided by the code that runs.
+//! searches longer, guided by coverage.
 #![allow(missing_docs)]
 
 mod handle;
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-/// Frames of each kind of control, to a PE and to the coordinator.
+/// Number of frames for each start of a frame, sender and receiver.
 const FRAMES: u32 = 150;
-/// Above the number of kinds of control.
+/// More than the number of kinds of control.
 const CONTROLS: u8 = 90;
-/// Contents of a frame: a message, a control, and so on.
+/// Number of kinds of content that are tried: a message, a control, and so on.
 const CONTENTS: u8 = 8;
 const BODY_BYTES_END: u64 = 41;
 
@@ -29,7 +29,7 @@ fn take_place() -> String {
 fn random_frames_do_not_panic() {
     let mut dice = Dice::new(1);
     let (mut decoded, mut frames) = (0, BTreeMap::new());
-    // Each place once, with one frame that leads there.
+    // Keep one frame for each place of a panic.
     std::panic::set_hook(Box::new(|panic| {
         *PLACE.lock().expect("no panic holds it") = panic.to_string()
     }));
@@ -38,7 +38,7 @@ fn random_frames_do_not_panic() {
             for _ in 0..FRAMES {
                 let mut frame = [u32::to_le_bytes(from), u32::to_le_bytes(to)].concat();
                 frame.extend(start);
-                // Small numbers are names of things that exist.
+                // Small numbers identify PEs, collections and so on that exist.
                 let end = if dice.chance(0.5) { 4_u64 } else { 256 };
                 for _ in 0..dice.below(BODY_BYTES_END) {
                     frame.push(dice.below(end) as u8);

@@ -3,7 +3,6 @@
 use gridspan_runtime::{Actor, Context, Ix1, Numbers, PeId, Reply};
 use serde::{Deserialize, Serialize};
 
-/// An actor of any size.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Blob(Numbers<u8>);
 
@@ -12,7 +11,7 @@ pub(crate) enum BlobMsg {
     First(Reply<u64>),
     Where(Reply<PeId>),
     Grow(usize),
-    /// Replaces its content.
+    /// Replaces the content.
     Take(Vec<u8>),
     Move(PeId),
 }

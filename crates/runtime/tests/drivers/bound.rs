@@ -1,17 +1,17 @@
-//! Collections that are bound to another: partners live and move together.
+//! Bound collections: partners live and move together.
 
 use crate::{ASK, everywhere};
 use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, CollectionRef, Context, CreateAt, Grid, GridError, Ix1, Job, Op, PeId, Per,
-    Placement, Reply, To,
+    Actor, ActorRef, Collection, CollectionRef, Context, CreateAt, Grid, GridError, Ix1, Job, Op,
+    PeId, Per, Placement, Reply, To,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const MEMBERS: u32 = 12;
-/// Number of messages that two partners pass to and fro.
+/// Number of times that two partners pass a message on to each other.
 const PASSES: u32 = 40;
 
 /// The collections, once they exist.
@@ -25,7 +25,7 @@ struct All {
 enum Order {
     Meet(All),
     Move(PeId),
-    /// To the partners, to and fro.
+    /// Passes between two partners, this many more times.
     Pass(u32),
     Sync,
     Die,
@@ -41,7 +41,7 @@ struct Member {
 }
 
 impl Member {
-    /// Fails the job if a partner is elsewhere. Runs in every handler.
+    /// Fails the job if a partner is on another PE. Runs in every handler.
     fn check<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
         let Some(All { cells, swarms }) = self.all else { return };
         let index = cx.index();
@@ -51,7 +51,7 @@ impl Member {
         }
     }
 
-    /// Takes an order. `other` is the partner to which passes go.
+    /// Carries out an order. `other` gives the partner to which this member passes.
     fn obey<A: Actor<Index = Ix1, Message = Order>>(
         &mut self,
         order: Order,
@@ -143,7 +143,7 @@ fn job() -> Job {
     Job::new("bound").actor::<Cell>().actor::<Swarm>()
 }
 
-/// Creates cells and moves some of them, and two collections that are bound to them meanwhile.
+/// Creates cells, moves some of them, and meanwhile creates two collections bound to them.
 async fn create(grid: &Grid) -> Result<(Collection<Cell>, [Collection<Swarm>; 2]), GridError> {
     let cells = grid.create_placed::<Cell>(Placement::RoundRobin, indices(), |_| ()).await?;
     let pes = grid.layout().pe_count();
@@ -151,7 +151,7 @@ async fn create(grid: &Grid) -> Result<(Collection<Cell>, [Collection<Swarm>; 2]
         cells.member(Ix1(index as i32)).send(Order::Move(PeId((index + 1) % pes)));
     }
     let first = grid.create_bound::<Swarm>(&cells, indices(), |_| ()).await?;
-    // Bound to the base of the first, too.
+    // The base of `second` is the base of `first`: the cells.
     let second = grid.create_bound::<Swarm>(&first, indices(), |_| ()).await?;
     let swarms = [first.reference(), second.reference()];
     let all = All { cells: cells.reference(), swarms };
@@ -168,7 +168,8 @@ fn indices() -> impl gridspan_runtime::IndexSet<Index = Ix1> {
     Ix1::range(MEMBERS)
 }
 
-/// Checks that partners report one PE, and returns the number of messages they have passed.
+/// Checks that partners report the same PE. Returns the total number of passes that members have
+/// handled.
 async fn report(
     cells: &Collection<Cell>,
     swarms: &[Collection<Swarm>; 2],
@@ -187,7 +188,7 @@ async fn report(
 }
 
 #[test]
-fn partners_are_created_together_and_move_together_whichever_of_them_moves() {
+fn partners_are_created_and_move_together_whichever_of_them_moves() {
     everywhere(|| {
         job().main(async |grid| {
             let (cells, swarms) = create(&grid).await?;
@@ -244,7 +245,7 @@ fn inserted_members_join_their_partners_and_end_with_the_base() {
             let (cells, [swarm, _]) = create(&grid).await?;
             let last = PeId(grid.layout().pe_count() - 1);
             for index in (50..60).map(Ix1) {
-                // Before its partner, and after it.
+                // Insert the bound member before its partner, or after it.
                 if index.0 % 2 == 0 {
                     swarm.insert_on(index, (), PeId(0));
                 }
@@ -264,7 +265,7 @@ fn inserted_members_join_their_partners_and_end_with_the_base() {
             assert!(places.values().all(|&pe| pe == last), "{places:?}");
             assert_eq!(count(&swarm).await?, u64::from(MEMBERS) + 10);
 
-            // A bound member ends alone, and another takes its place.
+            // A bound member ends without its partners, and another takes its place.
             swarm.member(Ix1(50)).send(Order::Die);
             grid.quiescence().await?;
             assert_eq!((count(&cells).await?, count(&swarm).await?), (22, 21));
@@ -274,7 +275,7 @@ fn inserted_members_join_their_partners_and_end_with_the_base() {
             let (pe, _) = swarm.member(Ix1(50)).ask(ASK, Order::Report).await?;
             assert_eq!(pe, PeId(0));
 
-            // With the base, all end.
+            // All partners of a member of the base end with it.
             cells.member(Ix1(50)).send(Order::Die);
             cells.member(Ix1(0)).send(Order::Die);
             grid.quiescence().await?;
@@ -285,7 +286,7 @@ fn inserted_members_join_their_partners_and_end_with_the_base() {
 }
 
 #[test]
-fn what_cannot_be_bound_is_refused_with_the_reason() {
+fn collections_that_cannot_be_bound_are_refused_with_the_reason() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
@@ -298,7 +299,7 @@ fn what_cannot_be_bound_is_refused_with_the_reason() {
             let group = grid.create_group::<Cell>(Per::Pe, |_| ()).await?;
             let grouped = grid.create_bound::<Swarm>(&group, vec![Ix1(0)], |_| ()).await;
             assert_eq!(grouped.err(), Some(GridError::BoundToGroup));
-            // Some of the indices, and after a failure.
+            // Some of the indices of the base, after failures.
             let some = grid.create_bound::<Swarm>(&cells, vec![Ix1(3), Ix1(0)], |_| ()).await?;
             assert_eq!(count(&some).await?, 2);
             Ok(())
@@ -314,7 +315,7 @@ fn what_cannot_be_bound_is_refused_with_the_reason() {
 }
 
 #[test]
-fn partners_too_large_to_move_go_on_where_they_are() {
+fn partners_too_large_to_move_stay_where_they_are() {
     let job = || {
         job().actor::<Block>().main(async |grid| {
             let blocks = grid.create::<Block>(vec![Ix1(0)], |_| 10).await?;

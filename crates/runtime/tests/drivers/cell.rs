@@ -33,10 +33,11 @@ pub(crate) enum Msg {
     Data(Numbers<f64>, Reply<f64>),
     Read(Published<Vec<u64>>, Reply<u64>),
     Later(u64),
-    /// Arms two messages, and cancels the first.
+    /// Sets two timers, and cancels the first.
     Cancel,
     WhenQuiescent,
-    /// Adds one to the members of both groups on this PE and on this node.
+    /// Adds one to the member of the first group on this PE, and to that of the second on this
+    /// node.
     Local(CollectionRef<Cell>, CollectionRef<Cell>),
     Spawn(i32),
     Die,

@@ -1,4 +1,4 @@
-//! Messages to another node that are large or do not serialise.
+//! Messages to another node that are large or do not serialise, and estimates of the link to it.
 
 use crate::two_sites;
 use gridspan_runtime::driver::embedded;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const ASK: Duration = Duration::from_secs(60);
-/// More than the default limit.
+/// Bytes of a message that exceeds the default limit.
 const LARGE: usize = 70 << 20;
 
 /// A type whose serialisation fails.
@@ -77,7 +77,7 @@ fn job(
 }
 
 #[test]
-fn a_message_beyond_the_limit_says_how_to_raise_it_and_passes_then() {
+fn a_message_over_the_limit_fails_with_advice_and_passes_with_a_higher_limit() {
     let send = || {
         job(async |_grid, both| {
             let bytes = Numbers::from(vec![1; LARGE]);
@@ -97,7 +97,7 @@ fn a_message_beyond_the_limit_says_how_to_raise_it_and_passes_then() {
 }
 
 #[test]
-fn a_message_that_does_not_serialise_names_the_actor_and_the_type() {
+fn the_error_of_a_message_that_does_not_serialise_names_actor_and_type() {
     let job = job(async |grid, both| {
         both.member(Ix1(0)).send(Message::Pass(1));
         grid.quiescence().await?;
@@ -111,7 +111,7 @@ fn a_message_that_does_not_serialise_names_the_actor_and_the_type() {
 }
 
 #[test]
-fn all_listeners_of_links_hear_of_them() {
+fn all_listeners_receive_estimates_of_links() {
     let told = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
     let listen = |listener: usize| {
         let told = told.clone();

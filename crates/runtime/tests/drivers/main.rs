@@ -45,7 +45,7 @@ fn two_sites() -> gridspan_topology::GridSpec {
 }
 
 #[test]
-fn messages_broadcasts_and_reductions_reach_everyone_once() {
+fn messages_broadcasts_and_reductions_reach_all_members_once() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |ix| ix.0 as u64).await?;
@@ -60,14 +60,14 @@ fn messages_broadcasts_and_reductions_reach_everyone_once() {
             cells.broadcast(Msg::ContributeTo(MEMBERS));
             grid.quiescence().await?;
             let three: u64 = cells.member(Ix1(99)).ask(ASK, Msg::Get).await?;
-            assert!(three > total, "the last member holds the sum that all were sent");
+            assert!(three > total, "the last member holds the sum that went to all");
             Ok(())
         })
     });
 }
 
 #[test]
-fn asks_are_answered_between_actors_and_to_main_or_time_out() {
+fn questions_of_actors_and_of_main_are_answered_or_time_out() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid
@@ -111,7 +111,7 @@ fn actors_move_and_keep_their_state_and_their_messages() {
 }
 
 #[test]
-fn a_sync_point_moves_everyone_and_resumes_everyone() {
+fn all_members_resume_after_each_sync_point() {
     for strategy in ["none", "rotate", "random"] {
         everywhere(|| {
             job().strategy(strategy.parse::<StrategyName>().expect("it is a name")).main(
@@ -133,7 +133,7 @@ fn a_sync_point_moves_everyone_and_resumes_everyone() {
 }
 
 #[test]
-fn large_numbers_read_only_data_and_timers_work() {
+fn large_arrays_publications_and_timers_work() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid
@@ -158,7 +158,7 @@ fn large_numbers_read_only_data_and_timers_work() {
 }
 
 #[test]
-fn members_come_and_go_and_take_part_while_they_exist() {
+fn members_take_part_in_reductions_from_insertion_to_end() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| 1).await?;
@@ -188,7 +188,7 @@ fn outcome(job: impl Fn() -> Job) -> Vec<Result<(), JobError>> {
 }
 
 #[test]
-fn an_error_of_main_is_the_outcome() {
+fn an_error_of_main_is_the_outcome_of_the_job() {
     let failing = || Job::new("test").main(async |_grid| Err(JobError::Failed("no luck".into())));
     for outcome in outcome(failing) {
         assert_eq!(outcome, Err(JobError::Failed("no luck".into())));
@@ -229,7 +229,7 @@ fn mailboxes_over_their_budget_end_the_job_and_are_named() {
 }
 
 #[test]
-fn using_an_unregistered_actor_says_how_to_register_it() {
+fn the_error_for_an_unregistered_actor_says_how_to_register_it() {
     let job = Job::new("test").main(async |grid| {
         let _: CollectionRef<Cell> = grid.create::<Cell>(Ix1::range(1), |_| 0).await?.reference();
         Ok(())
@@ -239,7 +239,7 @@ fn using_an_unregistered_actor_says_how_to_register_it() {
 }
 
 #[test]
-fn a_failed_job_ends_also_while_main_waits_for_something_else() {
+fn a_failed_job_ends_while_main_waits_for_something_else() {
     let waiting = || {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
@@ -264,7 +264,7 @@ fn two_reducers_of_one_name_are_refused() {
 }
 
 #[test]
-fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
+fn large_collections_are_split_and_large_publications_are_refused() {
     everywhere(|| {
         job().main(async |grid| {
             let blobs = grid
@@ -276,7 +276,7 @@ fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
                 let sum = blobs.member(Ix1(index)).ask(ASK, BlobMsg::First).await?;
                 assert_eq!(sum, u64::from(index as u8) + (30 << 20));
             }
-            // On each PE a large member and a small one, whose parts overtake each other.
+            // Large and small members on each PE, whose parts overtake each other.
             let size = |ix: Ix1| if ix.0 % 2 == 0 { 9 << 20 } else { 10 };
             let mixed = grid
                 .create_placed::<Blob>(Placement::RoundRobin, Ix1::range(10), |ix| {
@@ -295,7 +295,7 @@ fn collections_and_publications_that_outgrow_a_frame_are_split_or_refused() {
 }
 
 #[test]
-fn an_actor_too_large_to_move_goes_on_where_it_is() {
+fn an_actor_too_large_to_move_stays_where_it_is() {
     everywhere(|| {
         job().main(async |grid| {
             let blobs = grid.create::<Blob>(Ix1::range(1), |_| vec![7]).await?;
@@ -328,7 +328,7 @@ fn timers_can_be_cancelled_and_actors_learn_of_quiescence() {
 }
 
 #[test]
-fn members_of_groups_are_found_where_an_actor_lives() {
+fn actors_find_the_members_of_groups_on_their_pe_and_node() {
     everywhere(|| {
         job().main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(30), |_| 0).await?;
@@ -346,7 +346,7 @@ fn members_of_groups_are_found_where_an_actor_lives() {
 }
 
 #[test]
-fn actors_are_balanced_on_request_while_messages_fly() {
+fn actors_are_balanced_on_request_while_messages_are_on_their_way() {
     everywhere(|| {
         job().strategy(Rotate).main(async |grid| {
             let cells = grid.create::<Cell>(Ix1::range(MEMBERS), |_| 0).await?;

@@ -8,8 +8,9 @@ use gridspan_runtime::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Indices to which all callers send, and the number of messages from each to each.
+/// Number of indices to which each caller sends.
 const INDICES: u64 = 24;
+/// Number of notes from each caller to each index.
 const NOTES: u64 = 20;
 
 /// Counts the notes of each sender, which have to arrive in order.
@@ -78,7 +79,7 @@ impl Actor for Tally {
     }
 }
 
-/// Sends notes to members that do not exist, from each PE at once.
+/// Lives on every PE. Sends notes to members that may not exist yet.
 #[derive(Serialize, Deserialize)]
 struct Caller {
     tallies: CollectionRef<Tally>,
@@ -86,9 +87,9 @@ struct Caller {
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Call {
-    /// Send notes to all indices.
+    /// Sends notes to all indices.
     All,
-    /// Send one note to the member with the index of this PE.
+    /// Sends one note to the member at 50 plus the number of this PE.
     Own,
 }
 
@@ -135,7 +136,7 @@ fn report(members: u64, total: u64) -> Vec<u64> {
 }
 
 #[test]
-fn members_to_which_all_pes_send_at_once_are_created_once_and_get_every_message_in_order() {
+fn members_are_created_once_and_receive_all_messages_in_order_when_all_pes_send_at_once() {
     for at in [CreateAt::Home, CreateAt::Sender] {
         everywhere(|| {
             job(at).main(async |grid| {
@@ -147,7 +148,7 @@ fn members_to_which_all_pes_send_at_once_are_created_once_and_get_every_message_
                 grid.quiescence().await?;
                 tallies.broadcast(Order::Report);
                 let found: Vec<u64> = tallies.reduction(Op::Sum).await?;
-                // The first two members are not made by the function.
+                // The first two members are not created on demand.
                 let made: u64 = (2..INDICES).map(|index| 1_000 * index).sum();
                 assert_eq!(found, report(INDICES, 2 * 7 + made + INDICES * NOTES * pes));
                 Ok(())
@@ -167,7 +168,7 @@ fn a_member_is_created_where_the_job_says() {
             grid.quiescence().await?;
             for pe in grid.layout().pes() {
                 let place = tallies.member(Ix1(50 + pe.0 as i32)).ask(ASK, Order::Where).await?;
-                assert_eq!(place, pe, "the sender's");
+                assert_eq!(place, pe, "the PE of the sender");
             }
             Ok(())
         })
@@ -215,7 +216,7 @@ fn a_member_that_has_ended_is_created_again_by_the_next_message() {
                 let last = PeId(grid.layout().pe_count() - 1);
                 for _round in 0..5 {
                     for index in (0..6).map(Ix1) {
-                        // It ends away from its home, unless that is on the last PE.
+                        // It ends away from its home, unless its home is the last PE.
                         let member = tallies.member(index);
                         member.send(Order::Move { from, number: 0, to: last });
                         member.send(Order::End);
@@ -225,7 +226,7 @@ fn a_member_that_has_ended_is_created_again_by_the_next_message() {
                     tallies.member(Ix1(5)).send(Order::Note { from, number: 0 });
                     grid.quiescence().await?;
                     let total: u64 = tallies.member(Ix1(5)).ask(ASK, Order::Total).await?;
-                    assert_eq!(total, 5_001, "the broadcast went to none");
+                    assert_eq!(total, 5_001, "the broadcast created no member");
                     tallies.member(Ix1(5)).send(Order::End);
                     grid.quiescence().await?;
                 }
@@ -236,7 +237,7 @@ fn a_member_that_has_ended_is_created_again_by_the_next_message() {
 }
 
 #[test]
-fn a_member_that_messages_would_create_cannot_be_inserted() {
+fn inserting_a_member_of_a_collection_on_demand_is_refused() {
     let inserting = || {
         job(CreateAt::Home).main(async |grid| {
             let tallies = grid.create::<Tally>(Ix1::range(1), |_| 0).await?;
@@ -253,7 +254,7 @@ fn a_member_that_messages_would_create_cannot_be_inserted() {
 }
 
 #[test]
-fn groups_have_no_other_members_than_at_first() {
+fn groups_create_no_members_on_demand() {
     everywhere(|| {
         job(CreateAt::Home).main(async |grid| {
             let group = grid.create_group::<Tally>(Per::Pe, |_| 0).await?;
@@ -269,7 +270,7 @@ fn groups_have_no_other_members_than_at_first() {
 }
 
 #[test]
-fn a_panic_while_a_member_is_made_ends_the_job_and_names_it() {
+fn a_panic_while_a_member_is_created_ends_the_job_and_is_named() {
     let panicking = || {
         let job = Job::new("on demand");
         let job = job.on_demand::<Tally>(CreateAt::Home, |index| panic!("no {index:?}"));

@@ -1,4 +1,4 @@
-//! Sections: some members of a collection addressed together.
+//! Sections: members of one collection, or of several, that are addressed together.
 
 use super::blob::{Blob, BlobMsg};
 use super::cell::{Cell, Msg};
@@ -36,7 +36,7 @@ fn sections_and_groups_are_addressed_together() {
     });
 }
 
-/// Every third member of each collection.
+/// Every third of the first 20 members of each collection.
 fn thirds(collections: &[Collection<Cell>]) -> SectionRef<Cell> {
     let indices = || (0..20).step_by(3).map(Ix1);
     SectionRef::across(3, collections.iter().flat_map(|all| indices().map(|ix| all.at(ix))))
@@ -54,7 +54,8 @@ fn a_section_across_collections_receives_and_reduces_as_one_while_its_members_mo
             let (section, pes) = (thirds(&all), grid.layout().pe_count());
             let len = section.len() as u64;
             assert_eq!(len, 3 * 7);
-            // Each round adds to all, moves some, and sums up, without waiting for the one before.
+            // Each round adds to all members, moves some, and sums up, without waiting for the
+            // round before.
             for round in 0..ROUNDS {
                 let by = &all[round as usize % 3];
                 by.multicast(&section, Msg::Add(1));
@@ -68,13 +69,14 @@ fn a_section_across_collections_receives_and_reduces_as_one_while_its_members_mo
                 let sum: u64 = all[1].section_reduction(&section, Op::Sum).await?;
                 assert_eq!(sum, (round + 1) * len);
             }
-            // A member multicasts, too. A section of one collection has its own reductions.
+            // Also multicast from a member. Reductions over a section of one collection are
+            // separate.
             all[2].member(Ix1(1)).send(Msg::Multicast(section.clone()));
             grid.quiescence().await?;
             let own = all[0].section(1, (0..20).map(Ix1));
             all[0].multicast(&own, Msg::SectionSum(own.clone()));
             let sum: u64 = all[0].section_reduction(&own, Op::Sum).await?;
-            assert_eq!(sum, 7 * (ROUNDS + 5), "the others of its members have nothing");
+            assert_eq!(sum, 7 * (ROUNDS + 5), "its other members have received nothing");
             all[0].multicast(&section, Msg::SectionSum(section.clone()));
             let sum: u64 = all[0].section_reduction(&section, Op::Sum).await?;
             assert_eq!(sum, len * (ROUNDS + 5));
@@ -84,7 +86,7 @@ fn a_section_across_collections_receives_and_reduces_as_one_while_its_members_mo
 }
 
 #[test]
-fn a_contribution_to_a_section_of_others_ends_the_job() {
+fn a_contribution_from_outside_the_section_ends_the_job() {
     let intruding = || {
         job().main(async |grid| {
             let one = grid.create::<Cell>(Ix1::range(20), |_| 0).await?;
@@ -102,7 +104,7 @@ fn a_contribution_to_a_section_of_others_ends_the_job() {
 }
 
 #[test]
-fn a_large_multicast_reaches_its_section_whole_and_nobody_else_before_what_is_sent_later() {
+fn a_large_multicast_reaches_only_its_section_and_before_later_messages() {
     const BYTES: usize = 1_000_000;
     everywhere(|| {
         job().main(async |grid| {

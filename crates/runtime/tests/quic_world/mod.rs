@@ -1,7 +1,7 @@
 //! Many transports in one process, over a network of packets in memory and in virtual time.
 //!
-//! The world is one thread and one clock that jumps from event to event. All random events are
-//! drawn from one seed, so that a seed repeats a run.
+//! The world is one thread and one clock that jumps from event to event. All random numbers are
+//! drawn from one seed, so a seed repeats the events of a run.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "only tests call it")]
 
@@ -19,10 +19,13 @@ use std::time::{Duration, Instant};
 /// The effects of the network on packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
+    /// Least time of a packet, one way.
     pub(crate) latency: Duration,
-    /// Maximum random extra delay, drawn for each packet separately, which reorders packets.
+    /// Upper limit of a random extra delay of each packet, which reorders packets.
     pub(crate) jitter: Duration,
+    /// Probability that a packet is lost.
     pub(crate) loss: f64,
+    /// Probability that a packet is sent twice.
     pub(crate) duplication: f64,
 }
 
@@ -49,7 +52,7 @@ struct Packet {
 
 pub(crate) struct Member {
     pub(crate) transport: Transport,
-    /// Time until which the process does not run.
+    /// Time until which the process does not run, if it is stopped.
     pub(crate) stopped_until: Option<Instant>,
     inbox: Vec<(SocketAddr, Vec<u8>)>,
     needs_pump: bool,
@@ -60,21 +63,24 @@ pub(crate) struct World {
     pub(crate) authority: Authority,
     pub(crate) members: Vec<Option<Member>>,
     pub(crate) weather: Weather,
+    /// Limits of the transports that start from now on.
     pub(crate) limits: TransportLimits,
     pub(crate) fault: PlantedFault,
     pub(crate) began: Instant,
     pub(crate) now: Instant,
     pub(crate) dice: Dice,
-    /// Nodes that cannot reach each other.
+    /// Pairs of sender and receiver between which all packets are dropped.
     pub(crate) parted: BTreeSet<(NodeId, NodeId)>,
     packets: BTreeMap<(Instant, u64), Packet>,
     sequence: u64,
-    /// All events with their times: the same for the same seed.
+    /// All events of transports, and crashes of nodes, with their times in nanoseconds. The same
+    /// seed gives the same log.
     pub(crate) log: Vec<String>,
     /// Frames received, in order, by receiver and sender.
     pub(crate) received: BTreeMap<(NodeId, NodeId), Vec<Bytes>>,
+    /// Events other than frames, by the node that reported them.
     pub(crate) events: Vec<(NodeId, TransportEvent)>,
-    /// UDP bytes sent, by sender's address.
+    /// Bytes of UDP payload that nodes have sent, by the sender's address.
     pub(crate) bytes_from: BTreeMap<SocketAddr, u64>,
     /// Packets sent to addresses outside the job.
     pub(crate) strays: Vec<Vec<u8>>,
@@ -85,7 +91,7 @@ pub(crate) fn address(node: NodeId) -> SocketAddr {
 }
 
 impl World {
-    /// `nodes` nodes in two sites, all alive.
+    /// Starts `nodes` nodes at two sites.
     pub(crate) fn new(nodes: u32, seed: u64) -> Self {
         Self::with_fault(nodes, seed, PlantedFault::None)
     }
@@ -133,7 +139,7 @@ impl World {
         self.enter(node, Transport::new(config, self.now).unwrap());
     }
 
-    /// Puts a transport in the place of a node.
+    /// Makes this the transport of a node. The former one, if any, is dropped.
     pub(crate) fn enter(&mut self, node: NodeId, mut transport: Transport) {
         for other in self.layout.nodes().filter(|&other| other != node) {
             transport.set_address(other, address(other));
@@ -148,7 +154,7 @@ impl World {
         self.note(node, "crash");
     }
 
-    /// Stops a node's process for a while.
+    /// Stops a node's process for `duration`; packets that arrive meanwhile are handled after that.
     pub(crate) fn stop(&mut self, node: NodeId, duration: Duration) {
         let until = self.now + duration;
         if let Some(member) = &mut self.members[node.index()] {
@@ -156,7 +162,7 @@ impl World {
         }
     }
 
-    /// Parts `nodes` from all others, both ways.
+    /// Partitions `nodes` from all others, in both directions.
     pub(crate) fn part(&mut self, nodes: &[NodeId]) {
         for &a in nodes {
             for b in self.layout.nodes().filter(|b| !nodes.contains(b)) {
@@ -184,18 +190,18 @@ impl World {
         self.dice.chance(probability)
     }
 
-    /// Puts a packet into the network as if `from` had sent it.
+    /// Delivers a packet to `to` without delay or loss, as if `from` had sent it.
     pub(crate) fn inject(&mut self, from: SocketAddr, to: NodeId, bytes: Vec<u8>) {
         self.launch(Packet { from, to: address(to), bytes }, Duration::ZERO);
     }
 
-    /// Lets time pass.
+    /// Lets this much virtual time pass.
     pub(crate) fn run_for(&mut self, duration: Duration) {
         let end = self.now + duration;
         self.run(end, |_| false);
     }
 
-    /// Lets time pass until `done` holds, at most `patience`. Returns whether it does.
+    /// Lets time pass until `done` holds, but for `patience` at most. Returns whether it holds.
     pub(crate) fn run_until(
         &mut self,
         patience: Duration,

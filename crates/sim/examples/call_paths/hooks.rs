@@ -4,7 +4,7 @@
 /// Starts to record the functions that run.
 pub(crate) fn begin() {}
 
-/// Returns the functions that have run since then, in the order in which they first ran.
+/// Returns the functions that have run since [`begin`], in the order in which they first ran.
 pub(crate) fn end() -> Vec<&'static str> {
     Vec::new()
 }

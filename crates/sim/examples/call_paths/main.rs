@@ -1,6 +1,6 @@
-//! Runs the operations whose functions, from a call to its handler, are recorded. Run it with
-//! `cargo run -p gridspan-studies --example call_paths`, which instruments all functions; here it
-//! only performs the operations.
+//! Runs operations such as a send or a broadcast, between hooks that record the functions from each
+//! call to its handler. `cargo run -p gridspan-studies --example call_paths` instruments all
+//! functions; without it, the hooks record nothing.
 
 mod hooks;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Number of members on the four PEs, two on each.
+/// Number of members, two on each of the four PEs.
 const MEMBERS: u32 = 8;
 /// Index of the last member.
 const LAST: i32 = MEMBERS as i32 - 1;
@@ -62,13 +62,13 @@ impl Actor for Cell {
             }
             Message::Heard => {
                 self.heard += 1;
-                // The last member to receive it.
+                // This member is the last to receive the broadcast.
                 if cx.index() == Ix1(LAST) {
                     print("a broadcast");
                 }
             }
             Message::Contribute => {
-                // The first member to contribute.
+                // This member is the first to contribute.
                 if cx.index() == Ix1(0) {
                     hooks::begin();
                 }
@@ -82,7 +82,7 @@ impl Actor for Cell {
     }
 }
 
-/// A long task, or the root of several.
+/// A task of 200 ms that spawns this many others.
 #[derive(Serialize, Deserialize)]
 struct Work(u32);
 

@@ -3,10 +3,12 @@
 use super::ledger::{self, Ledger};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Maximum ballast of an actor in bytes: enough for it to travel as bulk.
+/// The ballast of an actor has fewer bytes than this. An actor may be large enough to travel as
+/// bulk.
 const BALLAST_MAX: u64 = 1500;
 
-/// The ballast of an actor. Its decoding refuses an arriving actor now and then.
+/// The ballast of an actor. Its decoding fails with the probability that the ledger states, which
+/// refuses an arriving actor.
 #[derive(Serialize)]
 pub(super) struct Ballast(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! The collections that are bound to each other, in the reference model.
+//! A base collection and its bound collections, in the reference model.
 
 use gridspan_runtime::{ActorId, CollectionId};
 
@@ -16,7 +16,8 @@ impl Bonds {
         self.collections.push(collection);
     }
 
-    /// The members that are or may be bound to this one.
+    /// The other members of these collections with the index of this one, whether they exist or
+    /// not. None if the collection of `id` is not one of these.
     pub(super) fn others(&self, id: ActorId) -> impl Iterator<Item = ActorId> {
         let is_bound = self.collections.contains(&id.collection);
         let others =
@@ -35,7 +36,7 @@ mod tests {
     use gridspan_runtime::Key;
 
     #[test]
-    fn the_others_of_a_member_have_its_index_and_belong_to_bound_collections() {
+    fn partners_of_a_member_have_its_index_in_the_other_collections() {
         let member = |collection| ActorId { collection: CollectionId(collection), key: Key(7) };
         let mut bonds = Bonds::default();
         [4, 9, 6].into_iter().for_each(|collection| bonds.add(CollectionId(collection)));

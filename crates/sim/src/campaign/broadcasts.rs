@@ -1,24 +1,25 @@
-//! The model of broadcasts: one order for all members of a collection, each once.
+//! The model of broadcasts: all members of a collection handle each broadcast once, in one order.
 
 use gridspan_runtime::{ActorId, CollectionId};
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 
-/// Large broadcasts of main: one in this number.
+/// One in this number of the broadcasts of main is large.
 pub(super) const LARGE_ONE_IN: u64 = 50;
-/// Large broadcasts that members send amid messages: one in this number. Large ones go from their
-/// node to all members.
+/// One in this number of the broadcasts of members, and of unordered broadcasts, is large. Large
+/// ones go directly from their node to all others.
 pub(super) const LARGE_AMID_ONE_IN: u64 = 4;
-/// Maximum payload of a large broadcast: several segments.
+/// The payload of a large broadcast has fewer bytes than this, which may be several segments.
 const LOAD_MAX: u64 = 200_000;
 
 /// The record of a member.
 #[derive(Default)]
 struct Member {
     log: Vec<u64>,
-    /// Number of broadcasts requested before the member was created; it may not miss later ones.
+    /// Number of broadcasts to all collections that were requested before the member was created.
+    /// It must not miss later ones.
     asked_before: u64,
-    /// Whether it exists from the beginning.
+    /// Whether it was created before the first broadcast.
     founder: bool,
     gone: bool,
 }
@@ -26,8 +27,9 @@ struct Member {
 /// Broadcasts of one collection.
 #[derive(Default)]
 struct CollectionState {
-    /// Sender of each broadcast, and its place among the broadcasts of that sender.
+    /// Sender of each broadcast, and its place among the broadcasts of that sender, by number.
     asked: BTreeMap<u64, (ActorId, u64)>,
+    /// Number of broadcasts of each sender.
     by_sender: BTreeMap<ActorId, u64>,
     members: BTreeMap<ActorId, Member>,
 }
@@ -37,12 +39,12 @@ struct CollectionState {
 pub(super) struct Broadcasts {
     collections: BTreeMap<CollectionId, CollectionState>,
     asked: u64,
-    /// Payload size of each broadcast that has a payload.
+    /// Payload size in bytes of each large broadcast.
     loads: BTreeMap<u64, usize>,
 }
 
 impl Broadcasts {
-    /// Returns the number of a broadcast that is about to be requested.
+    /// Records a broadcast that is about to be requested, and returns its number.
     pub(super) fn asked(&mut self, from: ActorId, collection: CollectionId) -> u64 {
         let number = self.asked;
         self.asked += 1;
@@ -53,8 +55,8 @@ impl Broadcasts {
         number
     }
 
-    /// Returns the payload of a broadcast: for one in `large_one_in`, so large that it travels in
-    /// segments.
+    /// Records and returns the payload of a broadcast: for one in `large_one_in`, up to 200,000
+    /// bytes; otherwise none.
     pub(super) fn load(&mut self, number: u64, large_one_in: u64, dice: &mut Dice) -> Vec<u8> {
         let mut load = Vec::new();
         if dice.below(large_one_in) == 0 {
@@ -64,7 +66,7 @@ impl Broadcasts {
         load
     }
 
-    /// Checks that a broadcast arrived with its payload.
+    /// Checks that a broadcast arrived with the payload that was recorded.
     pub(super) fn check_load(&self, number: u64, load: &[u8]) -> Result<(), String> {
         let (asked, came) = (self.loads.get(&number).copied().unwrap_or(0), load.len());
         match came == asked && load.iter().all(|&byte| byte == number as u8) {
@@ -105,7 +107,8 @@ impl Broadcasts {
 
 impl CollectionState {
     fn check(&self) -> Result<(), String> {
-        // A founder that still lives has handled every broadcast, so its order is the reference.
+        // A member that was created before the first broadcast and still lives has handled all, so
+        // its order is the reference.
         let founder = self.members.values().find(|member| member.founder && !member.gone);
         let Some(Member { log: order, .. }) = founder else { return Ok(()) };
         self.check_order(order)?;
@@ -151,7 +154,9 @@ impl CollectionState {
         }
         if !gone && let Some(missed) = order[..start].iter().find(|number| *number >= asked_before)
         {
-            return Err(format!("{id:?} missed broadcast {missed}, which was requested after its creation"));
+            return Err(format!(
+                "{id:?} missed broadcast {missed}, which was requested after its creation"
+            ));
         }
         Ok(())
     }
@@ -183,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn one_order_is_fine_and_a_late_member_may_miss_the_beginning() {
+    fn one_order_is_accepted_and_a_late_member_may_miss_earlier_broadcasts() {
         assert_eq!(run([&[0, 2, 1], &[0, 2, 1], &[2, 1]]), Ok(()));
         assert_eq!(run([&[0, 1, 2], &[0, 1, 2], &[0, 1, 2]]), Ok(()));
     }
 
     #[test]
-    fn what_a_broadcast_carries_must_come_whole() {
+    fn payloads_must_arrive_complete() {
         let (mut broadcasts, mut dice) = (Broadcasts::default(), Dice::new(1));
         let loads =
             (0..1000).map(|number| (number, broadcasts.load(number, LARGE_ONE_IN, &mut dice)));
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn two_orders_gaps_and_repetitions_are_not() {
+    fn two_orders_gaps_and_repetitions_are_violations() {
         for logs in [
             [&[0, 2, 1][..], &[0, 1, 2], &[2, 1]],
             [&[1, 0, 2], &[1, 0, 2], &[2]],

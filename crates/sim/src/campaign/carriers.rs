@@ -6,9 +6,9 @@ use gridspan_runtime::{Actor, Collection, Context, Grid, Ix1, JobError, PeId, Ph
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 
-/// Largest number of items that a producer produces first.
+/// A producer first produces fewer items than this.
 const ITEMS_MAX: u64 = 3;
-/// Largest number of carriers that pass on an item.
+/// Fewer carriers than this pass on an item.
 const HOPS_MAX: u32 = 2;
 /// Probability that a carrier produces two items before it consumes one. Below a half, so that the
 /// items of a phase die out.
@@ -100,7 +100,8 @@ impl Phases {
         Ok(Self { carriers, count, dice, rounds: 0 })
     }
 
-    /// Now and then, runs a phase and checks that it is complete when main learns that.
+    /// At random, runs a phase, and checks that all its items are consumed when main receives its
+    /// completion.
     pub(super) async fn run(&mut self, grid: &Grid) -> Result<(), JobError> {
         if !self.dice.chance(BEGIN) {
             return Ok(());

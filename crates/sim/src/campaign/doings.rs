@@ -3,21 +3,22 @@
 /// Number of actions of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doings {
-    /// Messages from one member to another, multicasts counted once per receiver.
+    /// Messages of main and of members to single members. A multicast counts once for each
+    /// receiver.
     pub messages: u64,
     /// Members that arrived on another PE.
     pub migrations: u64,
     /// Migrations that were refused.
     pub refusals: u64,
-    /// Members that were inserted.
+    /// Insertions that were requested.
     pub insertions: u64,
-    /// Of those, members with the index of a destroyed one.
+    /// Of those, insertions at the index of a destroyed member.
     pub insertions_again: u64,
     /// Members that were destroyed.
     pub destructions: u64,
     /// Members that were created on demand.
     pub on_demand: u64,
-    /// Broadcasts.
+    /// Ordered broadcasts of main and of members.
     pub broadcasts: u64,
     /// Of those, large ones that members sent; from nodes other than the coordinator's, they go
     /// directly to all nodes.
@@ -28,7 +29,7 @@ pub struct Doings {
     pub reductions: u64,
     /// Of those, reductions over sections across two collections.
     pub across: u64,
-    /// Sync points that were completed.
+    /// Sync points that were started.
     pub syncs: u64,
     /// Questions asked.
     pub questions: u64,
@@ -36,15 +37,15 @@ pub struct Doings {
     pub notes: u64,
     /// Replicas of deterministic actors that were created.
     pub replicas: u64,
-    /// Tasks of pools that were counted.
+    /// Tasks that were run in pools.
     pub tasks: u64,
     /// Pools that were open at the same time as others.
     pub pools: u64,
     /// Guests that were planned to join.
     pub guests: u64,
-    /// Broadcasts that began on several nodes at once.
+    /// Number of times that all members of a collection broadcast at once.
     pub from_all_roots: u64,
-    /// Phases in which two members broadcast repeatedly at the same time.
+    /// Number of times that two members were selected to broadcast repeatedly in the same period.
     pub from_two_roots: u64,
     /// Number of times that the right to number broadcasts passed from the coordinator to another
     /// PE.
@@ -53,7 +54,7 @@ pub struct Doings {
     pub moves: u64,
     /// Phases whose completion main awaited.
     pub phases: u64,
-    /// Members of collections that are bound to each other.
+    /// Members that were created in base collections and in collections bound to them.
     pub partners: u64,
     /// Number of times that the coordinator found quiescence.
     pub quiescences: u64,

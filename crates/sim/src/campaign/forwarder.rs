@@ -1,5 +1,5 @@
-//! Forwarders: deterministic actors, which the campaign's strategy replicates on a second PE now
-//! and then. They count the notes of each member and forward them to its reader.
+//! Forwarders: deterministic actors, which the campaign's strategy replicates on a second PE at
+//! random. They count the notes of each member and forward them to its reader.
 
 use super::ballast::Ballast;
 use super::ledger;
@@ -47,7 +47,7 @@ impl Actor for Forwarder {
         let reader = self.readers.at(Ix1(writer));
         cx.send_with(options(writer, number), &reader, told);
         let pes = u64::from(cx.layout().pe_count());
-        // Its PE does not affect its messages.
+        // Migrate at random: the PE of a forwarder does not affect its messages.
         let goes = ledger::with(|ledger| ledger.dice.chance(0.03).then(|| ledger.dice.below(pes)));
         if let Some(pe) = goes {
             cx.migrate_to(PeId(pe as u32));
@@ -55,7 +55,8 @@ impl Actor for Forwarder {
     }
 }
 
-/// How a member sends notes, and forwarders send to its reader: always in one order.
+/// The options with which a member sends a note, and forwarders send it on to its reader. They keep
+/// the notes of a member in order.
 fn options(writer: i32, number: u64) -> SendOptions {
     match writer % 3 {
         0 => SendOptions::default(),
@@ -72,7 +73,7 @@ pub(super) struct Forwarders {
 }
 
 impl Forwarders {
-    /// Sends a note to one forwarder or to all.
+    /// Sends a note to a random forwarder or to all.
     pub(super) fn write<A: Actor<Index = Ix1>>(&self, cx: &mut Context<'_, A>) {
         let (writer, count) = (cx.index(), self.section.len() as i32);
         let (one, number) = ledger::with(|ledger| {

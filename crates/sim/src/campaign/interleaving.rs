@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Interleaving {
     /// Number of messages and broadcasts of each sender.
     sent: BTreeMap<ActorId, u64>,
-    /// Sender of a message, and its place among all that this sender sent.
+    /// Sender of each message, and its place among the messages and broadcasts of this sender.
     messages: BTreeMap<u64, (ActorId, u64)>,
+    /// Sender and place of each broadcast.
     broadcasts: BTreeMap<u64, (ActorId, u64)>,
     /// The places of a sender's broadcasts to a collection, with their numbers.
     casts: BTreeMap<(ActorId, CollectionId), BTreeMap<u64, u64>>,
-    /// Place of the last message that was handled, by sender and receiver.
+    /// Highest place of a message that was handled, by sender and receiver.
     handled: BTreeMap<(ActorId, ActorId), u64>,
     /// Broadcasts that each member has handled.
     taken: BTreeMap<ActorId, BTreeSet<u64>>,
@@ -87,7 +88,7 @@ mod tests {
     const FROM: ActorId = ActorId { collection: FAMILY, key: Key(1) };
     const TO: ActorId = ActorId { collection: FAMILY, key: Key(2) };
 
-    /// A model with message 0, broadcast 0, message 1, broadcast 1.
+    /// A model with message 0, broadcast 0, message 1 and broadcast 1, sent in this order.
     fn sent() -> Interleaving {
         let mut model = Interleaving::default();
         for number in [0, 1] {
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn things_in_the_order_in_which_they_were_sent_are_fine() {
+    fn messages_and_broadcasts_in_the_order_sent_are_accepted() {
         let mut model = sent();
         for number in [0, 1] {
             assert_eq!(model.message_handled(TO, number), Ok(()));
@@ -107,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_that_overtakes_a_message_is_noticed() {
+    fn a_broadcast_that_overtakes_a_message_is_a_violation() {
         let mut model = sent();
         assert_eq!(model.broadcast_handled(TO, 0), Ok(()));
         assert!(model.message_handled(TO, 0).is_err());
     }
 
     #[test]
-    fn a_message_that_overtakes_a_broadcast_is_noticed() {
+    fn a_message_that_overtakes_a_broadcast_is_a_violation() {
         let mut model = sent();
         assert_eq!(model.message_handled(TO, 0), Ok(()));
         assert_eq!(model.message_handled(TO, 1), Ok(()));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_young_for_a_broadcast_may_get_an_old_message_late() {
+    fn a_member_created_after_a_broadcast_may_receive_an_earlier_message_late() {
         let mut model = sent();
         model.joined(TO);
         assert_eq!(model.broadcast_handled(TO, 1), Ok(()));

@@ -1,6 +1,6 @@
-//! Latecomers: actors that the first message to them creates. Main and other latecomers send to
-//! random indices, at most of which no member exists yet or any longer. A section across their two
-//! collections sums up.
+//! Latecomers: actors that the first message to them creates. Main and latecomers send to random
+//! indices, many of which have no member at the time. Latecomers form two collections, and a
+//! section across both has reductions.
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
@@ -16,21 +16,23 @@ use std::time::Duration;
 
 /// Number of indices to which latecomers send.
 const INDICES: u32 = 30;
-/// Number of members of each collection from the start, which stay.
+/// Number of members that each collection has from the start. They never end.
 const FIRST: u32 = 3;
-/// Number of members of the section: in both collections, those that stay.
+/// Number of members of the section: those of both collections that never end.
 const SECTION: u64 = 2 * 7;
-/// Largest number of messages that main sends at each opportunity.
+/// Main sends fewer messages than this at each opportunity.
 const KICKS_MAX: u64 = 5;
 /// Probability that main counts the members at an opportunity.
 const COUNT: f64 = 0.25;
-/// Probability that the section sums up at an opportunity.
+/// Probability of a reduction over the section at an opportunity.
 const SUM: f64 = 0.4;
-/// Probabilities that a member migrates or ends after a message.
+/// Probability that a member migrates after its random actions.
 const MIGRATE: f64 = 0.15;
+/// Probability that a member ends after its random actions, unless it is one that never ends.
 const END: f64 = 0.2;
-/// The longest wait for an answer: of a member that stays, and of one that may end before.
+/// The longest wait for an answer of a member that never ends.
 const PATIENT: Duration = Duration::from_secs(60);
+/// The longest wait for an answer of a member that may end before it answers.
 const IMPATIENT: Duration = Duration::from_millis(300);
 
 /// Whether the member of this index never ends, once it exists.
@@ -188,7 +190,8 @@ fn act(left: u8, cx: &mut Context<'_, Latecomer>) {
     to.into_iter().for_each(|pe| cx.migrate_to(pe));
     if !stays(cx.index().0) && ledger::with(|ledger| ledger.dice.chance(END)) {
         cx.destroy();
-        // The last action: what this member sends to itself from here on would be dropped.
+        // This is the last action, because messages from this member to itself would be dropped
+        // from here on.
         let me = cx.me().id();
         ledger::with(|ledger| ledger.destroyed(me));
     }
@@ -239,7 +242,7 @@ fn broadcast_unordered(cx: &mut Context<'_, Latecomer>) {
     cx.broadcast_with(Unordered, &all, Late::Unordered { number, load });
 }
 
-/// The members of both collections that stay.
+/// The members of both collections that never end.
 fn staying(collections: &[Collection<Latecomer>; 2]) -> impl Iterator<Item = ActorRef<Latecomer>> {
     let indices = || (0..INDICES as i32).filter(|&index| stays(index)).map(Ix1);
     collections.iter().flat_map(move |all| indices().map(|index| all.at(index)))
@@ -248,7 +251,7 @@ fn staying(collections: &[Collection<Latecomer>; 2]) -> impl Iterator<Item = Act
 /// The latecomers of a job, as main sees them.
 pub(super) struct Latecomers {
     collections: [Collection<Latecomer>; 2],
-    /// The members of both collections that stay.
+    /// The members of both collections that never end.
     section: SectionRef<Latecomer>,
     dice: Dice,
 }
@@ -270,7 +273,8 @@ impl Latecomers {
         self.collections[self.dice.below(2_usize)].clone()
     }
 
-    /// Sends messages that make members act, or create them first.
+    /// Sends messages that create members if they do not exist, and make them act. May start a
+    /// reduction over the section.
     pub(super) fn kick(&mut self) {
         for _ in 0..self.dice.below(KICKS_MAX) {
             let all = self.one();
@@ -284,7 +288,7 @@ impl Latecomers {
         }
     }
 
-    /// Makes the section sum up, and so creates its members.
+    /// Starts a reduction over the section by a multicast, which creates members that do not exist.
     fn sum(&mut self) {
         let all = self.one();
         let members: Vec<_> = staying(&self.collections).map(|member| member.id()).collect();
@@ -295,12 +299,12 @@ impl Latecomers {
         all.multicast(&self.section, Late::Sum { number, round, section, to });
     }
 
-    /// Whether main wants to count the members, once the job is quiescent.
+    /// Decides at random whether main counts the members. It does so once the job is quiescent.
     pub(super) fn wants_count(&mut self) -> bool {
         self.dice.chance(COUNT)
     }
 
-    /// Counts the members of a collection by a reduction, while none is being created.
+    /// Counts the members of a random collection by a reduction, while none is being created.
     pub(super) async fn count(&mut self) -> Result<(), JobError> {
         let all = self.one();
         let (number, round, living) = ledger::with(|ledger| {

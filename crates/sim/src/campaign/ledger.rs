@@ -1,10 +1,9 @@
 //! The reference model: invariants of members and messages, checked during the run.
 //!
-//! Actors cross the network as bytes, so they cannot hold a reference to the model. It is a
-//! thread-local instead: one simulation runs on one thread from beginning to end. Every send and
-//! every handler calls the model at the moment it happens, and the model reports a violation at
-//! once. It checks that nothing is missing at the end, and whenever the coordinator finds
-//! quiescence.
+//! Actors cross the network as bytes, so they cannot hold a reference to the model. The model is a
+//! thread-local instead: one simulation runs on one thread from beginning to end. Senders and
+//! handlers call the model as they run, and the model records the first violation. Whenever the
+//! coordinator finds quiescence, the model checks that nothing is missing.
 
 use super::bonds::Bonds;
 use super::broadcasts::{Broadcasts, LARGE_AMID_ONE_IN};
@@ -42,8 +41,9 @@ enum Life {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
-    /// Whether it must be handled. A message to a destroyed member is dropped, unless another
-    /// member of the same index is created before it arrives.
+    /// Whether it must be handled. Otherwise its receiver did not exist or has been destroyed, or
+    /// was to be inserted at the index of a destroyed member: the message may be dropped, or
+    /// handled by a later member of that index.
     due: bool,
 }
 
@@ -51,14 +51,15 @@ struct Sent {
 pub(super) struct Ledger {
     pub(super) dice: Dice,
     members: BTreeMap<ActorId, Life>,
-    /// Messages that were sent and not yet handled, in order.
+    /// Messages that were sent and not yet handled, in order, by sender, receiver and priority.
     channels: BTreeMap<(ActorId, ActorId, i32), VecDeque<Sent>>,
-    /// Sender and priority of each message.
+    /// Sender and priority of each message, by number.
     messages: Vec<(ActorId, i32)>,
-    /// Open timers and questions, with the member to which each will happen. Each happens once.
+    /// Open timers and questions by token, with the member that will receive the message or the
+    /// answer once.
     open: BTreeMap<u64, ActorId>,
-    /// Open timers and questions of members that are gone. They may happen to a later member of the
-    /// same index.
+    /// Open timers and questions of members that are gone. A later member of the same index may
+    /// receive the message or the answer.
     orphaned: BTreeSet<u64>,
     tokens: u64,
     broadcasts: Broadcasts,
@@ -77,7 +78,7 @@ pub(super) struct Ledger {
     problem: Option<String>,
 }
 
-/// Installs a new model, of a job whose actors are balanced or not.
+/// Installs a new model on this thread, for a job that is balanced or not.
 pub(super) fn install(dice: Dice, is_balanced: bool) {
     let ledger = Ledger {
         dice,
@@ -102,12 +103,12 @@ pub(super) fn install(dice: Dice, is_balanced: bool) {
     LEDGER.set(Some(ledger));
 }
 
-/// Removes and returns the model. `None` if there is none.
+/// Removes and returns the model of this thread. `None` if there is none.
 pub(super) fn take() -> Option<Ledger> {
     LEDGER.take()
 }
 
-/// Calls `look` with the model.
+/// Calls `look` with the model of this thread. Panics if there is none.
 pub(super) fn with<R>(look: impl FnOnce(&mut Ledger) -> R) -> R {
     LEDGER
         .with_borrow_mut(|ledger| look(ledger.as_mut().expect("a campaign has installed a model")))
@@ -152,7 +153,7 @@ impl Ledger {
         self.bonds.others(id).filter_map(|other| Some((other, self.place(other)?))).collect()
     }
 
-    /// Whether the insertion of a partner of this member was requested.
+    /// Whether the insertion of a partner of this member was requested and has not happened.
     pub(super) fn awaits_partners(&self, id: ActorId) -> bool {
         let is_expected = |id| matches!(self.members.get(&id), Some(Life::Expected { .. }));
         self.bonds.others(id).any(is_expected)
@@ -163,8 +164,8 @@ impl Ledger {
         matches!(self.members.get(&id), None | Some(Life::Gone))
     }
 
-    /// The indices at which a base collection, or one that is bound to it, once had a member and
-    /// has none.
+    /// The indices of all members that the base has had at which it, or a collection bound to it,
+    /// has no living or expected member.
     pub(super) fn lacking(&self, base: CollectionId) -> Vec<Key> {
         let ids = self.members.keys().filter(|id| id.collection == base).copied();
         let lacks =
@@ -186,7 +187,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Number of members that live.
+    /// Number of actors that live: members, forwarders, readers and carriers.
     pub(super) fn living_count(&self) -> u64 {
         let here = self.members.values().filter(|life| matches!(life, Life::Here { .. }));
         here.count() as u64 + self.notes.clerks + self.items.carriers
@@ -226,7 +227,7 @@ impl Ledger {
         self.rounds.joined(id);
     }
 
-    /// Checks that a message to a new member is on its way.
+    /// Counts a member created on demand, and checks that a message to it is on its way.
     fn created_on_demand(&mut self, id: ActorId) {
         let mut channels = self.channels.iter();
         let is_demanded = channels.any(|((_, to, _), sent)| *to == id && !sent.is_empty());
@@ -248,7 +249,9 @@ impl Ledger {
     pub(super) fn arrived(&mut self, id: ActorId, pe: PeId, moves: u32) {
         let known = self.members.get(&id).copied();
         if !matches!(known, Some(Life::Here { moves: before, .. }) if before + 1 == moves) {
-            self.violated(format!("{id:?} arrived on {pe} with move number {moves} after {known:?}"));
+            self.violated(format!(
+                "{id:?} arrived on {pe} with move number {moves} after {known:?}"
+            ));
         }
         self.members.insert(id, Life::Here { moves, pe });
         self.doings.migrations += 1;
@@ -269,8 +272,8 @@ impl Ledger {
         self.doings.destructions += 1;
     }
 
-    /// Returns the number and the payload of a broadcast that is about to be requested. One in
-    /// `large_one_in` is large.
+    /// Records a broadcast that is about to be requested, and returns its number and payload. One
+    /// in `large_one_in` is large.
     pub(super) fn asked_broadcast(
         &mut self,
         from: ActorId,
@@ -285,7 +288,7 @@ impl Ledger {
         (number, load)
     }
 
-    /// Returns the number and the payload of an unordered broadcast that is about to be sent.
+    /// Records an unordered broadcast that is about to be sent, and returns its number and payload.
     pub(super) fn sent_unordered(&mut self, to: CollectionId) -> (u64, Vec<u8>) {
         self.doings.unordered_broadcasts += 1;
         let number = self.unordered.sent(to);
@@ -293,7 +296,8 @@ impl Ledger {
         (number, if is_large { load(number) } else { Vec::new() })
     }
 
-    /// Checks that a member handles an unordered broadcast once, and that its payload is complete.
+    /// Checks that a member handles an unordered broadcast once, and that its payload, if any, is
+    /// complete.
     pub(super) fn handled_unordered(&mut self, id: ActorId, number: u64, came: &[u8]) {
         if let Err(problem) = self.unordered.handled(id, number) {
             self.violated(problem);
@@ -303,7 +307,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the number of a message that is about to be sent to `to`.
+    /// Records a message that is about to be sent to the members `to`, and returns its number.
     pub(super) fn sent(&mut self, from: ActorId, to: &[ActorId], priority: i32) -> u64 {
         let number = self.messages.len() as u64;
         self.messages.push((from, priority));
@@ -312,7 +316,7 @@ impl Ledger {
         }
         for &to in to {
             let due = match self.members.get(&to) {
-                // It is created, if it does not exist.
+                // In a collection on demand, the message creates its receiver.
                 None | Some(Life::Gone) => self.on_demand.contains(&to.collection),
                 Some(Life::Expected { again: true }) => false,
                 Some(Life::Here { .. } | Life::Expected { again: false }) => true,
@@ -324,7 +328,7 @@ impl Ledger {
         number
     }
 
-    /// Checks that a message is handled in order.
+    /// Checks that a message is handled in order, and once.
     pub(super) fn handled(&mut self, id: ActorId, number: u64) {
         let Some(&(from, priority)) = self.messages.get(number as usize) else {
             return self.violated(format!("{id:?} handled message {number}, which was not sent"));
@@ -349,7 +353,9 @@ impl Ledger {
         self.handled(id, number);
         if came != load(number) {
             let bytes = came.len();
-            self.violated(format!("message {number} arrived with a wrong payload of {bytes} bytes"));
+            self.violated(format!(
+                "message {number} arrived with a wrong payload of {bytes} bytes"
+            ));
         }
     }
 
@@ -362,13 +368,14 @@ impl Ledger {
         }
     }
 
-    /// Returns a token for an event that will happen once, to the member `whom`.
+    /// Records a timer or a question, and returns its token. The member `whom` will receive the
+    /// message or the answer once.
     pub(super) fn begun(&mut self, whom: ActorId) -> u64 {
         self.tokens += 1;
         let is_orphaned = matches!(
             self.members.get(&whom),
-            // It does this in the handler in which it is destroyed, and another member of its index
-            // may exist already.
+            // The handler in which `whom` was destroyed still runs. Another member may have been
+            // requested at its index already.
             Some(Life::Gone | Life::Expected { again: true })
         );
         if is_orphaned {
@@ -385,7 +392,7 @@ impl Ledger {
         }
     }
 
-    /// Checks the answer to a question.
+    /// Checks the answer to a question. No answer is a violation if there `must` be one.
     pub(super) fn answered(&mut self, token: u64, value: Option<u64>, must: bool) {
         self.ended(token, "answer");
         match value {
@@ -397,18 +404,19 @@ impl Ledger {
         }
     }
 
-    /// Starts a reduction whose result goes to one receiver, or to all of a collection; returns its
-    /// round.
+    /// Starts a reduction whose result goes to one receiver, or to all members of `to_all`. Returns
+    /// its round.
     pub(super) fn round_begins(&mut self, to_all: Option<CollectionId>, kind: Kind) -> u64 {
         let round = self.rounds.next();
-        // Results to all members are in order with broadcasts, and each has a separate sender.
+        // In the model, a result to all members is a broadcast by a sender that has no other
+        // broadcasts.
         let sender = ActorId { key: Key(u128::from(round) + 1), ..MAIN };
         let broadcast = to_all.map(|collection| self.broadcasts.asked(sender, collection));
         self.rounds.begin(broadcast, kind);
         round
     }
 
-    /// Returns the contribution of a member to a reduction.
+    /// Records and returns the contribution of a member to a reduction.
     pub(super) fn contributed(&mut self, id: ActorId, round: u64) -> u64 {
         let value = (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1);
         if let Err(problem) = self.rounds.contributed(round, value) {
@@ -426,7 +434,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that nothing is on its way, after the coordinator has found quiescence.
+    /// Checks that nothing is on its way or missing, when the coordinator has found quiescence.
     pub(super) fn quiet(&mut self) {
         self.doings.quiescences += 1;
         // A message that is not due was dropped, or will never arrive.
@@ -478,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn overtaking_and_repeating_are_noticed_and_priorities_are_apart() {
+    fn overtaken_and_repeated_messages_of_one_priority_are_violations() {
         let mut ledger = ledger();
         let first = ledger.sent(member(1), &[member(2)], 0);
         let urgent = ledger.sent(member(1), &[member(2)], -1);
@@ -494,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_in_two_places_is_noticed() {
+    fn a_member_in_two_places_is_a_violation() {
         let mut ledger = ledger();
         ledger.arrived(member(1), PeId(1), 1);
         assert_eq!(ledger.problem(), None);
@@ -503,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_on_its_way_is_not_quiet_unless_its_receiver_is_gone() {
+    fn quiescence_with_a_message_on_its_way_is_a_violation_unless_its_receiver_is_gone() {
         let mut ledger = ledger();
         ledger.sent(member(1), &[member(2)], 0);
         ledger.destroyed(member(2));

@@ -12,17 +12,19 @@
 //! - no member leaves the first sync point before all have reached it, or gets more than three sync
 //!   points ahead of others;
 //! - a member is never in two places and never lost;
-//! - a member that messages create is created once, and by nothing else;
-//! - a deterministic actor that is in two places sends every message once, the same from both;
+//! - a member on demand is created once, and only by a message to it;
+//! - every message of a deterministic actor is received once and in order, wherever the actor and
+//!   its replica are;
 //! - members that are bound to each other are on one PE, in every handler of any of them;
 //! - a phase is complete only when all its items are consumed;
-//! - tasks of all pools count once;
-//! - when the coordinator finds the job quiescent, it is. By the time that main receives this, the
-//!   job may be active again: a rebalance may start by itself, and members that it moves may send.
+//! - every task of a pool counts once;
+//! - the job is quiescent when the coordinator finds it so. By the time that main receives this,
+//!   the job may be active again: a rebalance may start by itself, and members that it moves may
+//!   send.
 //!
 //! A failed run prints its seed. The same seed gives the same run, packet by packet. In every tenth
-//! seed the nodes communicate over QUIC, through the production transport in virtual time, and the
-//! times and sizes of its datagrams are reproducible too.
+//! seed the nodes communicate over QUIC, through the production transport in virtual time, and a
+//! seed repeats the times and sizes of datagrams, too.
 //!
 //! [`Planted`] bugs show that the campaign finds bugs.
 

@@ -28,7 +28,7 @@ impl Notes {
         self.numbers
     }
 
-    /// Returns the number of a note that is about to be written to some forwarders.
+    /// Records a note that is about to be written to these forwarders, and returns its number.
     pub(super) fn written(&mut self, writer: Ix1, forwarders: impl Iterator<Item = i32>) -> u64 {
         self.numbers += 1;
         for forwarder in forwarders {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_read_once_in_order_and_counted() {
+    fn notes_must_be_read_once_in_order_and_with_the_right_count() {
         let mut notes = Notes::default();
         let first = notes.written(Ix1(3), [0, 1].into_iter());
         let second = notes.written(Ix1(3), [1].into_iter());

@@ -35,14 +35,14 @@ pub(super) enum Receiver {
     AllYoung,
 }
 
-/// Payload of a large multicast, large enough that it may travel in segments.
+/// Payload of a large multicast or unordered broadcast: 20 to 220 kB, which may travel in segments.
 pub(super) fn load(number: u64) -> Vec<u8> {
     const LEAST: u64 = 20_000;
     const MORE: u64 = 200_000;
     vec![number as u8; (LEAST + number.wrapping_mul(0x9e37_79b9) % MORE) as usize]
 }
 
-/// Whether the old member of this index is in the section.
+/// Whether the member of the first collection at this index is in the section.
 pub(super) fn in_section(index: i32) -> bool {
     index % 3 != 1
 }

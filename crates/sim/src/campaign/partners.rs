@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Probability that main makes partners act at each opportunity.
 const ACT: f64 = 0.6;
-/// Probability that a member moves after a message.
+/// Probability that a member migrates whenever it acts.
 const MIGRATE: f64 = 0.2;
 /// Probability that a bound member ends when it arrives.
 const END_ON_ARRIVAL: f64 = 0.03;
@@ -145,7 +145,8 @@ impl<const ROLE: u8> Partner<ROLE> {
         }
     }
 
-    /// Sends `left` messages at most to random members, and may broadcast and move.
+    /// Sends `left` messages, but no more than two, to random members, and may broadcast and
+    /// migrate.
     fn act(&mut self, left: u32, cx: &mut Context<'_, Self>) {
         let Some(bundle) = &self.bundle else { return };
         let me = cx.me().id();
@@ -166,8 +167,8 @@ impl<const ROLE: u8> Partner<ROLE> {
         cx.charge(Duration::from_micros(ledger::with(|ledger| ledger.dice.below(200))));
     }
 
-    /// Ends this member, if nothing is under way that needs it; those that are bound to it end with
-    /// it.
+    /// Ends this member unless it must stay, a collection is being bound, or a partner is expected.
+    /// The members that are bound to it end, too.
     fn end(&self, cx: &mut Context<'_, Self>) {
         let me = cx.me().id();
         let may_end = self.bundle.as_ref().is_some_and(|bundle| cx.index().0 >= bundle.immortal);
@@ -191,7 +192,7 @@ impl Bundle {
         self.member(id).is_none_or(|bound| cx.is_here(&bound))
     }
 
-    /// A random member: most often a partner of `id`, if it has any.
+    /// A random member: with a probability of 0.6 a partner of `id`, if it has any.
     fn anyone(&self, id: ActorId) -> ActorId {
         ledger::with(|ledger| {
             let mut partners = ledger.partners(id);
@@ -206,8 +207,8 @@ impl Bundle {
         })
     }
 
-    /// Whether there is a reference to the collection of this member: that to the last collection
-    /// arrives after its members.
+    /// Whether this holds a reference to the collection of this member. The reference to the last
+    /// collection arrives after members of that collection exist.
     fn knows(&self, id: ActorId) -> bool {
         id.collection == self.base.id() || self.member(id).is_some()
     }
@@ -228,7 +229,8 @@ impl Bundle {
         }
     }
 
-    /// The bound member of this identity; `None` for one of the base.
+    /// The bound member of this identity. `None` for one of the base or of a collection that is not
+    /// known here.
     fn member(&self, id: ActorId) -> Option<ActorRef<Bound>> {
         let bound = self.bound.iter().find(|bound| bound.id() == id.collection)?;
         Some(bound.at(Ix1(id.key.0 as u32 as i32)))
@@ -297,7 +299,7 @@ impl Partners {
         }
     }
 
-    /// Tells all members of all collections.
+    /// Sends the references to all members of all collections.
     fn meet(&self) {
         let bundle = self.bundle();
         self.base.broadcast(Errand::Meet(bundle.clone()));
@@ -328,7 +330,8 @@ impl Partners {
         Ok(())
     }
 
-    /// Now and then, makes partners act, and inserts and ends some.
+    /// At random, makes partners act, inserts some, and makes some end or reach a sync point. May
+    /// bind another collection.
     pub(super) async fn run(&mut self, grid: &Grid) -> Result<(), JobError> {
         if !self.dice.chance(ACT) {
             return Ok(());
@@ -355,7 +358,7 @@ impl Partners {
         Ok(())
     }
 
-    /// Makes a member of this index act, of any collection.
+    /// Makes a member of this index act: of the base, or of the last bound collection.
     fn act(&mut self, index: Ix1, left: u32) {
         let number = |id| ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
         let key = self.base.at(index).id().key;
@@ -386,7 +389,7 @@ impl Partners {
         }
     }
 
-    /// Inserts members of one index into all collections that have none, in any order.
+    /// Inserts members of one index into all collections that have none there, in random order.
     fn insert(&mut self, grid: &Grid) {
         let gone = ledger::with(|ledger| ledger.lacking(self.base.id()));
         let index = match gone.is_empty() || self.dice.chance(0.3) {
@@ -425,7 +428,7 @@ impl Partners {
         }
     }
 
-    /// Sends the members of one collection to their sync point.
+    /// Makes the members of a random collection go to their sync point.
     fn synchronise(&mut self) {
         let which = self.dice.below(1 + self.bound.len() as u64) as usize;
         let id = if which == 0 { self.base.id() } else { self.bound[which - 1].id() };

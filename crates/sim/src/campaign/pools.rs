@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Maximum number of teeth: the largest tree has two to this power nodes.
 const TEETH_MAX: u64 = 9;
-/// Time of a node.
+/// Virtual time that each node of a tree takes.
 const COST: Duration = Duration::from_micros(200);
 
 /// A tree of `2^teeth` nodes: deep, narrow, and uneven.
@@ -62,7 +62,8 @@ impl Task for Comb {
     }
 }
 
-/// Counts two trees in pools of different kinds, which are open at the same time, from random PEs.
+/// Counts two trees, one by tasks and one by a search, in pools that are open at the same time.
+/// Each starts on a random PE.
 pub(super) async fn count_trees(grid: &Grid) -> Result<(), JobError> {
     let pes = u64::from(grid.layout().pe_count());
     let [one, other] = [(); 2].map(|()| {

@@ -1,4 +1,4 @@
-//! The actor of the campaign: it takes a few random actions with every message.
+//! The main actor of the campaign, which takes random actions in its handlers.
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
@@ -18,7 +18,7 @@ const PATIENT: Duration = Duration::from_secs(60);
 const IMPATIENT: Duration = Duration::from_millis(300);
 /// The longest time until a timer fires.
 const TIMER_MAX: Duration = Duration::from_secs(2);
-/// Large multicasts: one in this number.
+/// One in this number of multicasts is large.
 const LARGE_ONE_IN: u64 = 30;
 
 /// The references that members have to each other.
@@ -40,7 +40,7 @@ pub(super) struct World {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Msg {
     Meet(World),
-    /// Command to broadcast, amid messages to some of the receivers.
+    /// Command to broadcast, with messages to some of the receivers before and after.
     Broadcast {
         number: u64,
     },
@@ -340,7 +340,7 @@ impl World {
         cx.send_after(delay, &self.member(to), Msg::Tick { token, left: left - 1, freedom });
     }
 
-    /// Broadcasts, and sends messages to some of the receivers before and after.
+    /// Broadcasts, and sends messages to random members of the same collection before and after.
     fn broadcast_amid_messages(&self, cx: &mut Context<'_, RandomActor>) {
         let me = cx.me().id();
         let (of_old, before, after) = ledger::with(|ledger| {

@@ -24,7 +24,7 @@ struct RandomReplication {
 }
 
 impl RandomReplication {
-    /// Random actors, for a replica to serve.
+    /// Random actors, sorted, which a replica serves.
     fn some(&mut self, snapshot: &Snapshot) -> Vec<ActorKey> {
         let all = snapshot.actors.iter().map(|actor| actor.id);
         let mut some: Vec<ActorKey> = all.filter(|_| self.dice.chance(0.5)).collect();

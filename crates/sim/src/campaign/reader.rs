@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 pub(super) struct Reader;
 
-/// A note that was written to this forwarder, the `count`th of the member.
+/// A note of the member from a forwarder, which has counted `count` notes of the member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) forwarder: i32,

@@ -19,23 +19,23 @@ pub(super) enum Kind {
 struct Round {
     sum: u64,
     contributions: u64,
-    /// Number of receivers that have received the result.
+    /// Number of times that the result was received.
     results: u64,
-    /// The broadcast that carries the result, if it goes to all of a collection.
+    /// The broadcast that carries the result, if it goes to all members of a collection.
     broadcast: Option<u64>,
     kind: Kind,
 }
 
-/// Number of sync points that a member may be ahead of others.
+/// Largest number of sync points that a member may be ahead of others.
 const SYNCS_AHEAD: u64 = 3;
 
 /// The members of a collection on their way to and from a sync point.
 #[derive(Default)]
 struct Sync {
     waiting: BTreeSet<ActorId>,
-    /// Number of sync points that were started, and the number that each member has reached or was
-    /// created after.
+    /// Number of sync points that were started.
     begun: u64,
+    /// Number of sync points that each member has reached, or was created after.
     reached: BTreeMap<ActorId, u64>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Rounds {
     syncs: BTreeMap<CollectionId, Sync>,
     /// The last reduction over the section whose result has arrived.
     last_of_section: u64,
-    /// Whether the job is never balanced, so that no member waits at a sync point.
+    /// Whether the job is never balanced, so that no member waits for others at a sync point.
     is_unbalanced: bool,
 }
 
@@ -75,7 +75,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Checks the result at a receiver. Returns the broadcast that carried it.
+    /// Checks the result at a receiver. Returns the broadcast that carried it, if any.
     pub(super) fn result(&mut self, round: u64, value: u64) -> Result<Option<u64>, String> {
         let last = self.last_of_section;
         let state = self.round(round)?;
@@ -100,7 +100,7 @@ impl Rounds {
         self.rounds.get_mut(round as usize).ok_or(format!("there is no reduction {round}"))
     }
 
-    /// Number of completed reductions and of sync points.
+    /// Numbers of reductions with a result, and of sync points that were started.
     pub(super) fn completed(&self) -> (u64, u64) {
         let reductions = self.rounds.iter().filter(|round| round.results > 0).count() as u64;
         (reductions, self.syncs.values().map(|sync| sync.begun).sum())
@@ -113,7 +113,7 @@ impl Rounds {
 
     pub(super) fn joined(&mut self, id: ActorId) {
         let sync = self.syncs.entry(id.collection).or_default();
-        // An inserted member starts with the sync point after the next.
+        // An inserted member counts as if it had reached the next sync point.
         sync.reached.insert(id, sync.begun + u64::from(sync.begun > 0));
     }
 
@@ -123,8 +123,8 @@ impl Rounds {
         *sync.reached.entry(id).or_default() += 1;
     }
 
-    /// Checks a member that leaves its sync point: all others must have reached the first, and be
-    /// at most `SYNCS_AHEAD` behind.
+    /// Checks a member that leaves its sync point: in a balanced job, all others must have reached
+    /// the first, and be at most `SYNCS_AHEAD` behind.
     pub(super) fn sync_left(&mut self, id: ActorId) -> Result<(), String> {
         let sync = self.syncs.entry(id.collection).or_default();
         if !sync.waiting.remove(&id) {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_leaves_the_first_sync_point_before_all_have_reached_it_nor_gets_far_ahead() {
+    fn no_member_leaves_the_first_sync_point_before_all_reach_it_or_gets_far_ahead() {
         let member = |key| ActorId { collection: CollectionId(0), key: gridspan_runtime::Key(key) };
         let mut rounds = Rounds::new(true);
         (0..3).for_each(|key| rounds.joined(member(key)));

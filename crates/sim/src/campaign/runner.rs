@@ -18,7 +18,8 @@ pub struct Campaign {
     pub seeds: Range<u64>,
     /// Virtual time in seconds during which each job starts new actions. Default 60.
     pub virtual_seconds: u64,
-    /// Number of threads that run seeds. The result does not depend on it. Default 1.
+    /// Number of threads that run seeds. The report does not depend on it, except that later seeds
+    /// may count after a failure. Default 1.
     pub threads: usize,
     /// The bug to plant. Default none.
     pub planted: Planted,
@@ -32,7 +33,8 @@ impl Campaign {
         Self { seeds, virtual_seconds: 60, threads: 1, planted: Planted::None, only_quic: false }
     }
 
-    /// Runs all seeds, up to the first that fails.
+    /// Runs the seeds in order until one fails. With several threads, some later seeds may run,
+    /// too.
     pub fn run(&self) -> CampaignReport {
         let next = AtomicU64::new(self.seeds.start);
         let failed = AtomicU64::new(u64::MAX);
@@ -86,7 +88,8 @@ impl Campaign {
     }
 }
 
-/// Runs one scenario. Returns the report, the counts of actions, and the violation, if any.
+/// Runs one scenario, with a log of its events if `log`. Returns the report, the counts of actions,
+/// and the violation, if any.
 pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Option<String>) {
     scenario.install_model();
     let report = match scenario.simulation(log) {
@@ -148,7 +151,7 @@ fn leftovers(report: &SimReport, living: u64) -> Option<String> {
     })
 }
 
-/// The first seed that failed.
+/// The failure of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignFailure {
     /// The seed.
@@ -164,9 +167,9 @@ pub struct CampaignFailure {
 /// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CampaignReport {
-    /// Seeds that were run.
+    /// Number of seeds that were run.
     pub runs: u64,
-    /// Of these, seeds whose nodes communicated over QUIC.
+    /// Of these, the number of seeds whose nodes communicated over QUIC.
     pub quic_runs: u64,
     /// Total virtual time.
     pub virtual_time: Duration,

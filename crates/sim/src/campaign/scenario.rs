@@ -21,7 +21,7 @@ use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Latency, Link, SiteId};
 use std::time::Duration;
 
-/// Seeds over QUIC: one in this number, because such a run costs a few times as much.
+/// One in this number of seeds is over QUIC, because such a run costs a few times as much.
 const QUIC_EVERY: u64 = 10;
 /// Remainder of the seeds over QUIC.
 const QUIC_AT: u64 = 3;
@@ -32,9 +32,9 @@ const PHASES: f64 = 0.3;
 const PARTNERS: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.
 const MOVING: f64 = 0.3;
-/// Fraction of seeds with members that messages create.
+/// Fraction of seeds with members that are created on demand.
 const ON_DEMAND: f64 = 0.3;
-/// Seeds whose coordinator runs on the last node instead of beside main: one in this number.
+/// In one in this number of seeds, the coordinator is on the last node instead of beside main.
 const ELSEWHERE_EVERY: u64 = 4;
 
 /// Everything that a seed determines before the run.
@@ -44,7 +44,7 @@ pub struct Scenario {
     pub seed: u64,
     /// The bug that was planted, if any.
     pub planted: Planted,
-    /// Time during which the job starts new actions.
+    /// Virtual time during which the job starts new actions.
     pub duration: Duration,
     /// The sites, nodes, PEs and links.
     pub grid: GridSpec,
@@ -52,11 +52,11 @@ pub struct Scenario {
     pub faults: FaultPlan,
     /// The balancing strategy.
     pub strategy: &'static str,
-    /// Interval at which the job is balanced besides sync points, if any.
+    /// Interval at which the job is balanced in addition to sync points, if any.
     pub every: Option<Duration>,
-    /// Number of members that stay for the whole run.
+    /// Number of members of the first collection, which stay for the whole run.
     pub old: u32,
-    /// Initial number of members of the other collection.
+    /// Initial number of members of the second collection.
     pub young: u32,
     /// Number of deterministic actors.
     pub forwarders: u32,
@@ -68,13 +68,13 @@ pub struct Scenario {
     pub stealing: Option<&'static str>,
     /// Guests that join to work on tasks, and the ways in which they leave.
     pub guests: Vec<GuestPlan>,
-    /// Node of the coordinator; in most runs that of main.
+    /// Node on which the coordinator starts; in most runs that of main.
     pub coordinator: u32,
-    /// Whether main moves the coordinator to other nodes now and then.
+    /// Whether main moves the coordinator to other nodes at random.
     pub moves_coordinator: bool,
-    /// Whether main awaits the completion of phases now and then.
+    /// Whether main awaits the completion of phases at random.
     pub has_phases: bool,
-    /// Where messages create members, if they do.
+    /// Where members are created on demand, if there are any.
     pub on_demand: Option<CreateAt>,
     /// Whether there are collections that are bound to each other.
     pub has_partners: bool,
@@ -207,7 +207,7 @@ impl Scenario {
         Simulation::new(job, self.grid.clone(), options)
     }
 
-    /// Installs the model of this scenario.
+    /// Installs the model of this scenario on this thread.
     pub(super) fn install_model(&self) {
         ledger::install(Dice::new(!self.seed), self.strategy != "none" || self.doubles);
     }
@@ -229,7 +229,8 @@ fn grid(dice: &mut Dice, sites_min: u64) -> GridSpec {
     spec.unwrap_or_else(|_| GridSpec::single(2)).with_wan(wan)
 }
 
-/// Up to three guests that join, leave, die or are mistaken for dead at any time.
+/// Up to three guests. They join in the first quarter of `duration`, and most of them leave, are
+/// killed or are mistakenly declared lost at a random time.
 fn guests(dice: &mut Dice, grid: &GridSpec, duration: Duration) -> Vec<GuestPlan> {
     let sites: Vec<SiteId> = grid.layout().sites().collect();
     let moment = |dice: &mut Dice| Duration::from_millis(dice.below(duration.as_millis() as u64));

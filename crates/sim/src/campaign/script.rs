@@ -1,4 +1,4 @@
-//! The main function of the campaign's job: phases of random activity, with checks in between.
+//! The main function of the campaign's job: periods of random activity, with checks in between.
 
 use super::broadcasts::LARGE_ONE_IN;
 use super::carriers::Phases;
@@ -21,10 +21,10 @@ use std::time::Duration;
 const CENSUS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest pause between two broadcasts of one member: longer than a round trip.
 const ROOT_REST_MAX: Duration = Duration::from_millis(250);
-/// The longest pause between two phases.
+/// The longest pause between two periods of activity.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// Fraction of phases in which the coordinator moves, in scenarios in which it moves.
+/// Probability that the coordinator moves in a period of activity, in scenarios in which it moves.
 const MOVE: f64 = 0.3;
 
 /// Settings of the job.
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) has_tasks: bool,
     /// Dice for phases, if there are any.
     pub(super) phases: Option<Dice>,
-    /// Dice for members that messages create, if there are any.
+    /// Dice for members that are created on demand, if there are any.
     pub(super) late: Option<Dice>,
     /// Dice for collections that are bound to each other, if there are any.
     pub(super) partners: Option<Dice>,
@@ -53,8 +53,9 @@ struct Main {
     old: Collection<RandomActor>,
     young: Collection<RandomActor>,
     world: World,
-    /// Whether insertions may be under way. They never overlap with reductions, because the runtime
-    /// does not guarantee whether a new member takes part in a reduction that has begun.
+    /// Whether insertions may be under way. They never overlap with reductions of the young
+    /// collection, because the runtime does not guarantee whether a new member takes part in a
+    /// reduction that has begun.
     inserting: bool,
     /// Whether a reduction or a sync point of the young collection, into which members are
     /// inserted, may be under way.
@@ -87,7 +88,8 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         forwarders: Forwarders { all: forwarders.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
-    // Before the first broadcast, so that the model knows the order of theirs.
+    // Create them before the first broadcast: the model takes the order of broadcasts from members
+    // that existed then.
     let late = match plan.late {
         Some(dice) => Some(Latecomers::begin(&grid, dice).await?),
         None => None,
@@ -190,7 +192,7 @@ impl Main {
         check()
     }
 
-    /// Sends messages that create members, and counts these members now and then.
+    /// Sends messages that create members on demand, and counts such members at random.
     async fn act_late(&mut self) -> Result<(), JobError> {
         let Some(late) = &mut self.late else { return Ok(()) };
         late.kick();
@@ -204,7 +206,7 @@ impl Main {
         }
     }
 
-    /// Moves the coordinator now and then, while the job runs.
+    /// At random, moves the coordinator while the job runs.
     async fn move_coordinator(&mut self) -> Result<(), JobError> {
         let nodes = self.grid.layout().node_count();
         if let Some(dice) = &mut self.moves
@@ -227,7 +229,7 @@ impl Main {
         self.young.member(index).send(Msg::Act { number, left: 1, freedom });
     }
 
-    /// Sends messages to random members that make them act.
+    /// Makes random members act, and may insert a member.
     fn kick(&self, kicks: u64, freedom: Freedom) {
         for _ in 0..kicks {
             let (id, priority, left, number) = ledger::with(|ledger| {
@@ -246,7 +248,8 @@ impl Main {
         }
     }
 
-    /// Starts up to three reductions, one after the other.
+    /// Starts up to three reductions, and after some of them one over the section. Does not wait
+    /// for results.
     fn reduce(&mut self, of_young: bool) {
         let count = ledger::with(|ledger| ledger.dice.below(4_u32));
         for _ in 0..count {
@@ -280,8 +283,8 @@ impl Main {
         }
     }
 
-    /// Makes every member of the old collection broadcast at the same time, so that each node is a
-    /// root.
+    /// Makes every member of the old collection broadcast at the same time, so that many nodes are
+    /// roots.
     fn broadcast_from_all(&self) {
         let living = ledger::with(|ledger| {
             ledger.doings.from_all_roots += 1;
@@ -313,7 +316,7 @@ impl Main {
         Ok(())
     }
 
-    /// Sends members to their sync point.
+    /// Makes the members of one collection, of both or of none go to their sync point.
     fn synchronise(&self) {
         for of_old in [true, false] {
             if ledger::with(|ledger| ledger.dice.chance(0.7)) {
@@ -343,7 +346,8 @@ impl Main {
         self.young.member(fresh).send(Msg::Act { number, left: 1, freedom });
     }
 
-    /// Awaits the pending reductions and quiescence, in either order.
+    /// Awaits the pending reductions to main and then quiescence. At random, awaits quiescence
+    /// before the reductions, too.
     async fn settle(&mut self) -> Result<(), JobError> {
         if ledger::with(|ledger| ledger.dice.chance(0.5)) {
             self.quiescence().await?;
@@ -364,12 +368,15 @@ impl Main {
         let before = found();
         self.grid.quiescence().await?;
         if found() == before {
-            return Err(JobError::Failed("main received quiescence that the coordinator did not find".to_owned()));
+            return Err(JobError::Failed(
+                "main received quiescence that the coordinator did not find".to_owned(),
+            ));
         }
         check()
     }
 
-    /// Asks every member a question, and waits for the answers.
+    /// Asks every member of both collections a question, waits for each answer, and then for
+    /// quiescence.
     async fn census(&self) -> Result<(), JobError> {
         for of_old in [true, false] {
             let living = ledger::with(|ledger| ledger.living(self.collection(of_old).id()));

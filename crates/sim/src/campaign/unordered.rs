@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A member of a collection.
 #[derive(Default)]
 struct Member {
-    /// Number of broadcasts sent before the member was created; it may not miss later ones.
+    /// Number of broadcasts to all collections that were sent before the member was created. It
+    /// must not miss later ones.
     sent_before: u64,
     handled: BTreeSet<u64>,
     gone: bool,
@@ -20,7 +21,7 @@ pub(super) struct Unordered {
 }
 
 impl Unordered {
-    /// Returns the number of a broadcast that is about to be sent.
+    /// Records a broadcast that is about to be sent, and returns its number.
     pub(super) fn sent(&mut self, to: CollectionId) -> u64 {
         let number = self.count();
         self.sent.insert(number, to);
@@ -43,7 +44,8 @@ impl Unordered {
         }
     }
 
-    /// Checks that a member handles a broadcast of its collection, and for the first time.
+    /// Records that a member handles a broadcast. Checks that it is for the collection of the
+    /// member, and is handled for the first time.
     pub(super) fn handled(&mut self, id: ActorId, number: u64) -> Result<(), String> {
         let is_for_it = self.sent.get(&number) == Some(&id.collection);
         let member = self.members.get_mut(&id).filter(|_| is_for_it);
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_is_fine_but_each_comes_once_to_all_who_were_there() {
+    fn members_must_handle_all_later_broadcasts_once_in_any_order() {
         let mut model = Unordered::default();
         model.joined(member(0));
         let numbers = [model.sent(FAMILY), model.sent(CollectionId(1)), model.sent(FAMILY)];

@@ -156,8 +156,7 @@ impl Simulation {
         }
     }
 
-    /// Sends frames. Links process frames in the order in which they leave; over QUIC, all leave at
-    /// `last`.
+    /// Schedules frames to leave. Over QUIC all leave at `last`, otherwise each at its `leaves`.
     pub(super) fn leave_at(&mut self, last: Time, frames: Vec<Outgoing>) {
         if !frames.is_empty() {
             let at = if self.quic.is_some() { last } else { self.now };

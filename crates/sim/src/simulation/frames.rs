@@ -149,7 +149,7 @@ impl Simulation {
         }
     }
 
-    /// Ends the transport of a guest whose job is over.
+    /// Ends the transport of a guest whose PE has ended.
     pub(super) fn finish_transport(&mut self, pe: PeId) {
         let Some(quic) = &mut self.quic else { return };
         let node = self.layout.node_of(pe);
@@ -159,7 +159,8 @@ impl Simulation {
         }
     }
 
-    /// Starts a guest's transport. Returns its address for others.
+    /// Starts a guest's transport. Returns the address at which others reach it; empty without
+    /// QUIC.
     pub(super) fn join(&mut self, guest: NodeId) -> String {
         let Some(quic) = &mut self.quic else { return String::new() };
         let joined = quic.join(self.now, guest);
@@ -170,7 +171,7 @@ impl Simulation {
         })
     }
 
-    /// Cuts off a live guest, until all nodes have declared it lost.
+    /// Over QUIC, cuts off a live guest for long enough that all nodes declare it lost.
     pub(super) fn cut_off(&mut self, guest: NodeId) {
         if let Some(quic) = &mut self.quic {
             quic.cut_off(self.now, guest);

@@ -1,4 +1,4 @@
-//! Guests in virtual time: they join, leave, die, or are declared dead.
+//! Guests in virtual time: they join, leave, die, or are declared lost.
 
 use super::{Event, Simulation};
 use crate::guests::{Departure, GuestPlan, GuestStep};
@@ -54,7 +54,7 @@ impl Simulation {
         }
     }
 
-    /// Whether a PE is finished: it belongs to a guest that died, or it has ended.
+    /// Whether a PE of a guest is finished: the guest has died, or the PE has ended.
     pub(super) fn is_over(&self, pe: PeId) -> bool {
         let node = self.layout.node_of(pe);
         self.layout.is_guest(node)
@@ -69,7 +69,7 @@ impl Simulation {
                 self.have(leader, |core| core.join(contact));
             }
             GuestStep::Departs(Departure::Leaves) => self.have(leader, Core::leave),
-            // The transports declare it lost, if there are any.
+            // Over QUIC, the transports declare it lost.
             GuestStep::Departs(Departure::Mistaken) if self.quic.is_some() => self.cut_off(guest),
             GuestStep::Departs(Departure::Mistaken) | GuestStep::Missed => self.miss(guest),
             GuestStep::Departs(Departure::Killed) => {

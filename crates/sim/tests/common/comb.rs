@@ -15,6 +15,7 @@ thread_local! {
 pub struct Run {
     pub path: u32,
     pub pe: PeId,
+    /// Virtual time of the run in nanoseconds.
     pub ns: u64,
 }
 
@@ -23,8 +24,8 @@ pub fn take_runs() -> Vec<Run> {
     RUNS.take()
 }
 
-/// A binomial tree of `2^teeth` nodes, deep, narrow, and uneven: below the path of a node are those
-/// with one more of the lower bits.
+/// A binomial tree of `2^teeth` nodes: deep, narrow, and uneven. The path of a child is that of its
+/// parent with one more bit, below the other bits.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Comb {
     path: u32,

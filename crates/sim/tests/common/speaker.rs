@@ -14,7 +14,8 @@ pub enum Speech {
     Heard { began: Time, bytes: Vec<u8> },
 }
 
-/// Broadcasts, and reports to main the time in nanoseconds that each broadcast took to reach it.
+/// Broadcasts, and reports to main the time in nanoseconds until each broadcast reached this
+/// member.
 #[derive(Serialize, Deserialize)]
 pub struct Speaker;
 

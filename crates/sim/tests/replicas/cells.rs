@@ -46,7 +46,7 @@ pub(crate) struct Cell {
     answers: u32,
     step: u64,
     steps: u64,
-    /// Whether it moves to the next PE now and then.
+    /// Whether it moves to the next PE in every seventh step.
     wanders: bool,
 }
 

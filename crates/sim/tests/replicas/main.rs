@@ -11,11 +11,11 @@ use gridspan_sim::{FaultPlan, PauseFaults, SessionFaults, SimOptions, SimReport,
 use gridspan_topology::GridSpec;
 use std::time::Duration;
 
-/// The plan of a rebalance. Each rebalance takes the next plan of a list, and `Nothing` after its
-/// end.
+/// The plan of a rebalance. Each rebalance takes the next plan of a list, and `Nothing` after the
+/// end of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
-    /// Every deterministic actor without a replica gets one on this PE, which serves cell 1.
+    /// Every deterministic actor without a replica gets one on this PE. The replica serves cell 1.
     Begin(u32),
     End,
     /// Every deterministic actor moves to this PE.
@@ -84,7 +84,7 @@ const SLOW: Cells = Cells {
 };
 
 #[test]
-fn a_step_between_two_sites_takes_one_crossing_instead_of_two() {
+fn with_replicas_a_step_between_two_sites_takes_one_latency_instead_of_two() {
     let run = |acts| simulate(play(SLOW.job(), acts), "2x2,wan=40ms", SimOptions::default());
     let [one, two] = [run(&[]), run(&[Act::Begin(3)])];
 
@@ -109,7 +109,7 @@ const BUSY: &[Act] = &[
 ];
 
 #[test]
-fn replicas_come_and_go_and_actors_move_while_messages_fly() {
+fn results_are_right_while_replicas_begin_and_end_and_actors_move() {
     let cells = Cells { steps: 150, wanders: true, rebalances: 12, ..SLOW };
 
     let report = simulate(play(cells.job(), BUSY), "2x2,wan=15ms", SimOptions::default());
@@ -143,7 +143,7 @@ fn nothing_is_lost_or_repeated_under_faults_and_a_seed_repeats_a_run() {
 }
 
 #[test]
-fn what_a_deterministic_actor_may_not_do_ends_the_job_and_is_named() {
+fn a_deterministic_actor_that_sets_a_timer_ends_the_job_with_the_reason() {
     let job = Job::new("misuse").deterministic::<cells::Pair>().actor::<cells::Cell>().main(
         async |grid| {
             let cells = grid.create::<cells::Cell>(Ix1::range(1), |_| ()).await?;
@@ -162,7 +162,7 @@ fn what_a_deterministic_actor_may_not_do_ends_the_job_and_is_named() {
 }
 
 #[test]
-fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance() {
+fn replicas_that_send_different_messages_end_the_job_and_stall_no_rebalance() {
     let cells = Cells { steps: 100, rebalances: 3, is_faithless: true, ..SLOW };
     let job = play(cells.job(), &[Act::Begin(3), Act::End]);
 
@@ -177,7 +177,7 @@ fn a_type_that_breaks_its_promise_ends_the_job_instead_of_stalling_a_rebalance()
 }
 
 #[test]
-fn strategies_give_replicas_where_latency_decides_and_only_there() {
+fn strategies_replicate_only_where_latency_decides() {
     let replicas = |strategy: &str, emulate: &str| {
         let cells = Cells { steps: 300, ..SLOW };
         let job = cells

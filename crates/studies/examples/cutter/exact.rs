@@ -7,11 +7,13 @@ use gridspan_studies::graphs::{ObjectGraph, grid_2d, path, random, tree, weighte
 /// Builds a graph of this number of vertices from a seed.
 type Generator = fn(u32, u64) -> ObjectGraph;
 
-/// Numbers of vertices, and number of graphs of each kind and size.
+/// Numbers of vertices.
 const SIZES: std::ops::RangeInclusive<u32> = 8..=12;
+/// Number of graphs of each kind and size.
 const SEEDS: u64 = 20;
 
-/// Prints how far the cutter and METIS are above the optimum where both keep the same limits.
+/// Prints how far the cutter and METIS are above the best cut whose loads are at most the cutter's
+/// greatest load, and how often METIS exceeds that load.
 pub(crate) fn report() {
     println!("kind\tparts\tgraphs\tours_above\tmetis_above\tmetis_over_limit");
     let kinds: [(&str, Generator); 5] = [
@@ -29,8 +31,8 @@ pub(crate) fn report() {
                 let graph = make(vertices, seed).graph().unwrap();
                 let cut = Cutter::new(parts).seed(seed).cut(&graph).unwrap();
                 let theirs = Oracle::new(&graph).k_way(parts, seed, true).0;
-                // The limits may be impossible to keep, so the optimum is over cuts with at most
-                // the same load.
+                // The tolerance may be impossible to keep, so the optimum is the best cut with at
+                // most the cutter's greatest load.
                 let limit = *cut.loads.iter().max().unwrap() as i64;
                 let best = optimum(&graph, parts, limit);
                 if load_max(&graph, &theirs, parts) > limit {

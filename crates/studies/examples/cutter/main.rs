@@ -3,7 +3,8 @@
 //! `cargo run --release -p gridspan-studies --example cutter -- [WORD...]` prints one line of
 //! tab-separated figures for each graph and number of parts whose kind or name begins with one of
 //! the words, and geometric means at the end. `small` selects graphs of 8 to 12 vertices. The
-//! processor time is that of the thread, the least of several runs in turns. Seeds begin at 1.
+//! processor time is that of the thread: for each seed the least of the runs, in which both take
+//! turns. Seeds begin at 1.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a study, which prints")]
 
 mod cases;
@@ -17,10 +18,13 @@ use oracle::Oracle;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 
-/// The result for one graph and number of parts, ours divided by METIS'.
+/// The result for one graph and number of parts.
 struct Cell {
+    /// Our cut divided by that of METIS.
     cut: f64,
+    /// Our processor time divided by that of METIS.
     time: f64,
+    /// Greatest imbalance, ours and that of METIS.
     imbalance: [f64; 2],
 }
 
@@ -94,7 +98,7 @@ fn compare(graph: &Graph, oracle: &Oracle, parts: u32, case: &Case) -> (Cell, f6
         our_time += least[0];
         their_time += least[1];
     }
-    // An empty cut counts as 1, so that the ratio is defined.
+    // One is added to both, so that the ratio is defined for empty cuts.
     let cut = (ours + 1.0) / (theirs + 1.0);
     (Cell { cut, time: our_time / their_time, imbalance: worst }, our_time / case.seeds as f64)
 }

@@ -71,7 +71,7 @@ impl Profile {
     }
 
     /// Returns the computation of a task in a round, and the number of rounds. A round is a
-    /// computation and a message.
+    /// computation and, unless tasks are silent, two messages in sequence.
     pub(crate) fn rounds(&self) -> (Duration, u64) {
         let crowd = f64::from(self.tasks.div_ceil(self.nodes));
         let round = match self.is_silent() {

@@ -36,8 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) plans: Vec<String>,
 }
 
-/// Returns the load of the paper: one process that stays on each node in turn, for the maximum
-/// duration of a run.
+/// Returns the load of the paper: one process that stays on each node in turn, for three times the
+/// run time without load.
 pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     let stay = profile.stay.as_secs_f64();
     let turns = (profile.alone.as_secs_f64() * 3.0 / stay).ceil() as u32;
@@ -50,7 +50,7 @@ pub(crate) fn cycle(profile: &Profile) -> Vec<Episode> {
     (0..turns).map(turn).collect()
 }
 
-/// Runs a program with a strategy under a load; state moves over links like `lan`.
+/// Runs a program with a strategy under a load; all links have the bandwidth `lan`.
 ///
 /// # Errors
 /// If the job failed.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// Mean time between loads on a node, in seconds.
 const PAUSE: f64 = 300.0;
-/// Maximum run time divided by the time without load.
+/// Time for which load is drawn, divided by the run time without load.
 const LONGEST: f64 = 3.5;
 
-/// Returns a program of two to six tasks on as many nodes or up to four more, and load that comes
-/// and goes on all nodes. The same seed gives the same result.
+/// Returns a program of two to six tasks on as many nodes or up to four more, and loads that begin
+/// and end on all nodes. The same seed gives the same result.
 pub(crate) fn scenario(seed: u64) -> (Profile, Vec<Episode>) {
     let mut dice = Dice::new(seed);
     let tasks = 2 + dice.below(5_u32);

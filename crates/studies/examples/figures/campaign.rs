@@ -17,7 +17,10 @@ pub(crate) fn measure(limit: Duration) -> Result<Vec<FigureRecord>, Box<dyn Erro
     let mut campaign = Campaign::new(0..SEEDS);
     campaign.threads = thread::available_parallelism().map_or(1, usize::from);
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || send.send(campaign.run()));
+    thread::spawn(move || {
+        // Fails if the limit has passed.
+        let _ = send.send(campaign.run());
+    });
     let report = receive.recv_timeout(limit);
     let report = report.map_err(|_| format!("it has not ended after {} s", limit.as_secs()))?;
     if let Some(failure) = &report.failure {

@@ -79,7 +79,9 @@ fn write_figures(options: &Options) -> Result<bool, Box<dyn Error>> {
             continue;
         }
         eprintln!("{}: at most {} s", part.name, part.limit.as_secs());
-        match part.measure(&programs, &root, &target).and_then(|run| keep(run, &root, &state(part)))
+        match part
+            .measure(&programs, &root, &target)
+            .and_then(|run| keep(&run, &root, &state(part)))
         {
             Ok(()) => {}
             Err(error) => {
@@ -107,10 +109,10 @@ fn is_of(now: &FigureRun, state: &Path) -> bool {
 }
 
 /// Keeps a finished part. Fails if the page cannot be made of it.
-fn keep(run: PageRun, root: &Path, state: &Path) -> Result<(), Box<dyn Error>> {
-    update_page(&fs::read_to_string(root.join(PAGE))?, std::slice::from_ref(&run))?;
+fn keep(run: &PageRun, root: &Path, state: &Path) -> Result<(), Box<dyn Error>> {
+    update_page(&fs::read_to_string(root.join(PAGE))?, std::slice::from_ref(run))?;
     let unfinished = state.with_extension("tmp");
-    fs::write(&unfinished, serde_json::to_string(&run)?)?;
+    fs::write(&unfinished, serde_json::to_string(run)?)?;
     Ok(fs::rename(unfinished, state)?)
 }
 

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The first runs in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps
-//! take 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second is
-//! the same shape in real time: 4 PEs that communicate by QUIC over emulated links, up to 64 ms.
-//! Its handlers wait as long as they would compute, so that 4 PEs use no more than the 2 cores of a
-//! small machine; the rest of the runtime runs as usual.
+//! take 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second
+//! runs a smaller problem in real time: 4 PEs that communicate by QUIC over emulated links, up to
+//! 64 ms. Its handlers wait as long as they would compute, so that 4 PEs use no more than the 2
+//! cores of a small machine; the rest of the runtime runs as usual.
 
 mod metis;
 #[path = "../../../../benches/support/oracle.rs"]
@@ -31,14 +31,17 @@ use study::{Figure, Outline, Point};
 
 /// The latencies of the figure of Koenig and Kalé (2007), in ms.
 const LATENCIES: &[u64] = &[1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128];
+/// The latencies in real time, in ms.
 const LATENCIES_REAL: &[u64] = &[1, 4, 8, 16, 24, 32, 48, 64];
-/// Time of a step on one PE: about 14 s in the paper; 60 ms for each of 4 PEs in real time.
+/// Time of a step on one PE, about that in the paper.
 const WORK: Duration = Duration::from_secs(14);
+/// Time of a step on one PE in real time: 60 ms for each of 4 PEs.
 const WORK_REAL: Duration = Duration::from_millis(240);
 /// The density varies by a factor of two, and cells are slightly wider than the cutoff, as in
 /// LeanMD.
 const PROBLEM: &str =
     "--system uniform --atoms 30000 --contrast 2 --cutoff 5.5 --cells 6 --migrate-every 20";
+/// The problem in real time.
 const PROBLEM_REAL: &str =
     "--system uniform --size 6 --contrast 1.5 --cutoff 2.5 --cells 3,3,4 --migrate-every 20";
 /// Number of runs of each point in real time, of which the median counts.
@@ -136,7 +139,7 @@ fn series(arguments: &Arguments) -> Vec<Series> {
     all
 }
 
-/// Prints how far the strategies are from the bound, and where `greedy` beats them.
+/// Prints how far the strategies are from the bound, and at how many points `greedy` beats them.
 fn judge(figure: &Figure<'_>, series: &[Series]) {
     let greedy = series.iter().position(|series| series.name == "greedy");
     println!();

@@ -39,7 +39,7 @@ impl Strategy for Metis {
 }
 
 impl Metis {
-    /// Requires sites of equal size that number their PEs in order.
+    /// Returns the PE of each actor. Sites must have equal sizes and number their PEs in order.
     fn in_two_phases(&self, graph: &Graph, sites: u32, pes: u32) -> Vec<u32> {
         let inside = pes / sites;
         let site_of = Oracle::new(graph).k_way(sites, self.seed, false).0;

@@ -8,11 +8,11 @@
 //! cargo run --release -p gridspan-studies --example hydropad -- --real --edges 48,64,80
 //! ```
 //!
-//! The client has 100 Mbit/s or 1 Gbit/s to two servers of unequal speed (498 to 531), which have 1
-//! Gbit/s between them, as in Brady et al. (2010), section 6; the client's speed is 248. The
-//! computation is real; in virtual time it takes the time of the performance models, for cores of
-//! the 2020s or for cores slower by a factor (`--slower`). The second command is closer to the
-//! machines of that paper, and the third runs in real time over QUIC and emulated links.
+//! The client has 100 Mbit/s or 1 Gbit/s to two servers of 498 and 531 MFlops, which have 1 Gbit/s
+//! between them, as in Brady et al. (2010), section 6; the client has 248 MFlops. The computation
+//! is real; in virtual time it takes the time of the performance models, for cores of the 2020s or
+//! for cores slower by a factor (`--slower`). The second command is closer to the machines of that
+//! paper, and the third runs in real time over QUIC and emulated links.
 //!
 //! The time of a step is that of the whole run divided by its steps, including the first window
 //! with its transfers; the *settled* time excludes that window. The table gives the maximum number

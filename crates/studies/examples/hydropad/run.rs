@@ -16,8 +16,9 @@ use gridspan_topology::{Bandwidth, GridSpec, HostSpec, Latency, Link, SiteSpec};
 use gridspan_workflow::heuristics::by_name;
 use std::sync::mpsc;
 
-/// Speeds of the paper's machines (section 6), in MFlops: the two servers and the client.
+/// Speeds of the paper's servers (section 6), in MFlops.
 const SERVERS: [f64; 2] = [498.0, 531.0];
+/// Speed of the paper's client, in MFlops.
 const CLIENT: f64 = 248.0;
 /// Bandwidth between the servers, in Mbit/s.
 const BETWEEN: u32 = 1000;
@@ -29,7 +30,9 @@ const NUMBERS_PER_CELL: f64 = 6.0 + 6.0 + 1.0 + 1.0;
 /// The problem and the machines of a run.
 #[derive(Clone)]
 pub(crate) struct Setup {
+    /// Number of cells, and of particles, along an edge.
     pub(crate) edge: u32,
+    /// Bandwidth of the client's link, in Mbit/s.
     pub(crate) link: u32,
     pub(crate) steps: u32,
     pub(crate) window: u32,

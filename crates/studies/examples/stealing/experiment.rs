@@ -14,8 +14,8 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Time before the tasks of a batch appear at which main submits them, so that every node has
-/// received its batch by then.
+/// Returns the time between the submission of a batch by main and the appearance of its tasks, in
+/// which every node receives its part.
 fn notice(experiment: &StealingExperiment) -> Duration {
     let way = if experiment.sites > 1 { experiment.wide_area } else { Duration::ZERO };
     way + Duration::from_micros(500 + u64::from(experiment.nodes))

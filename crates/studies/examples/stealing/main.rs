@@ -1,12 +1,13 @@
 //! The experiment of Zhang et al. (2007), "Dynamic Load-Balancing and High Performance
 //! Communication in Jcluster", section 5.1, with the scheduler of the runtime in virtual time:
-//! workers, stewards, loans and totals as in every job, on nodes of one PE each.
+//! workers, agents, loans and totals as in every job, on nodes of one PE each.
 //!
-//! `cargo run --release -p gridspan-studies --example stealing [-- --nodes 32,64 --sites 1,4 --wan-ms 20 --out FOLDER]`
+//! `cargo run --release -p gridspan-studies --example stealing [-- --nodes 32,64 --sites 1,4
+//! --wan-ms 20 --out FOLDER]`
 //!
 //! Tasks appear where they do in `cargo bench --bench stealing`, which studies the policies alone.
 //! An attempt is a request of an idle node for tasks, also if it gets none, from the start of the
-//! first batch to the end of the last; messages are all between stewards except the packets with
+//! first batch to the end of the last; messages are all between agents except the packets with
 //! tasks and results. The makespan of a batch is the time from the appearance of its tasks, on all
 //! nodes at once, until the last is done, as in the paper. At the end the last policy is compared
 //! with the others, by geometric means. Charts like figures 4 to 8 of the paper are written to

@@ -148,7 +148,8 @@ impl Measured {
     }
 }
 
-/// A generator of numbers by the hash of the trees: the README quotes results of these.
+/// A random generator by the hash of the trees. It must not change, because the README quotes
+/// results of its cells.
 struct Dice(u64);
 
 impl Dice {

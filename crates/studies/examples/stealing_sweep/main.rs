@@ -88,7 +88,7 @@ fn run(options: &Options) -> Result<(), String> {
             let (waiting, printed, summary) = &mut *done;
             summary.add(&measured);
             waiting.insert(number, measured);
-            // Lines appear in the order of cells, in whatever order threads finish.
+            // Lines are printed in the order of cells, not in the order in which they are measured.
             while let Some(measured) = waiting.remove(printed) {
                 println!("{}", measured.json(&options.policies));
                 *printed += 1;

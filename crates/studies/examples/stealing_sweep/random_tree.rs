@@ -13,7 +13,8 @@ pub(crate) struct Shape {
     pub(crate) seed: u64,
     /// Mean time of a task, in nanoseconds.
     pub(crate) grain_ns: u64,
-    /// Whether tasks take from a tenth to ten times the mean instead of exactly the mean.
+    /// Whether tasks take a tenth of the mean or, one in eleven, ten times the mean, instead of
+    /// exactly the mean.
     pub(crate) is_uneven: bool,
 }
 
@@ -24,7 +25,8 @@ pub(crate) enum Kind {
     Flat { tasks: u32 },
     /// Every task above `depth` has `children` children.
     Full { children: u32, depth: u32 },
-    /// Each task above `depth` has up to twice `mean` children, drawn uniformly.
+    /// Each task above `depth` has up to twice `mean` children, drawn uniformly; the root has twice
+    /// `mean`.
     Geometric { mean: u32, depth: u32 },
     /// The root has `roots` children; every other task has 4 children or, mostly, none: 0.97 on
     /// average.
@@ -129,7 +131,7 @@ impl RandomTree {
 
     fn takes(self) -> Duration {
         let mean = self.shape.grain_ns;
-        // Tenths of the mean from 1 to 100, small ones more frequent, with a mean of 10.
+        // In tenths of the mean: 1, or 100 for one task in eleven, which gives 10 on average.
         let tenths = match self.shape.is_uneven {
             true => 1 + 99 * u64::from(mix(self.hash).is_multiple_of(11)),
             false => 10,

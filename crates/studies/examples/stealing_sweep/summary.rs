@@ -2,9 +2,11 @@
 
 use crate::cell::Measured;
 
-/// Bounds that the default policy should keep.
+/// Time of the first policy, divided by the best of all others, that most cells should keep.
 const OVER_BEST: f64 = 1.10;
+/// Time of the first policy, divided by the best of all others, that all cells should keep.
 const OVER_BEST_WORST: f64 = 1.25;
+/// Time of the first policy, divided by that of the first site alone, that all cells should keep.
 const OVER_ALONE: f64 = 1.05;
 
 /// The number of cells that keep the bounds, and the cells that miss them most.

@@ -11,7 +11,7 @@ use gridspan_bcast::{
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{NodeId, Time, joint_rate};
 
-/// All contenders; the others are compared with the first.
+/// All contenders. The first is the reference for the others.
 pub const CONTENDERS: &[Contender] = &[
     Contender::MpichG2,
     Contender::Mateescu,
@@ -98,11 +98,12 @@ pub(super) struct Spending {
 
 /// Maximum relative error of measured rates.
 const NOISE: f64 = 0.02;
-/// Time from a broadcast to its first probes, in seconds; probes that follow from these start after
-/// a quarter of it.
+/// Time from a broadcast to its first probes, in seconds; probes that follow from these start a
+/// quarter of that time later.
 const PROBE_S: f64 = 2.0;
 /// Interval at which the advisor checks for due work, in seconds.
 const LOOK_S: f64 = 10.0;
+/// Interval at which stale contenders measure, in seconds.
 const REFRESH_S: f64 = 300.0;
 /// Bytes of the tree for each node, in the message that ships it.
 const TREE_BYTES_PER_NODE: u64 = 4;
@@ -192,7 +193,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Records a finished broadcast; the next starts at `next_s`.
+    /// Records a finished broadcast. For a contender with our advisor, runs the requested probes
+    /// and the planning until the next broadcast, which starts at `next_s`.
     pub(super) fn observe(&mut self, now_s: f64, next_s: f64, bytes: u64, edges: &[EdgeTiming]) {
         self.paper.observe(now_s, bytes);
         if !self.contender.is_advised() {
@@ -251,8 +253,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Returns the network and the message size with the cost of shipping trees, for contenders
-    /// that do.
+    /// Returns the network and the message size in bytes, with the cost of shipping trees for
+    /// contenders that ship them.
     pub(super) fn burden(&self, mut network: Network, bytes: u64) -> (Network, u64) {
         if !self.contender.ships_tree() {
             return (network, bytes);
@@ -324,7 +326,8 @@ fn pair_rate(network: &Network, from: usize, to: usize) -> f64 {
     network.bandwidth(one, other)
 }
 
-/// Returns the rates at which the nodes of a cluster together send to others, and receive.
+/// Returns the rates, in bytes per second, at which the nodes of a cluster together send to other
+/// clusters and receive from them.
 fn together_rates(network: &Network, cluster: usize) -> (f64, f64) {
     let others = (0..network.clusters()).filter(|&other| other != cluster);
     let members = network.members(cluster);

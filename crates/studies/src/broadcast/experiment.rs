@@ -12,9 +12,9 @@ const FIRST_GAP_S: f64 = 90.0;
 /// Ratio of each gap to the previous one: 3.7 s at the end, 27 minutes in all.
 const GAP_FACTOR: f64 = 0.9475;
 
-/// A contender that plans midway does so after this part of the bytes, if that is at least
-/// `MIDWAY_MIN`, enough to measure.
+/// A contender that plans midway does so after the bytes divided by this.
 const MIDWAY: u64 = 4;
+/// Minimum number of bytes before planning midway, enough to measure.
 const MIDWAY_MIN: u64 = 75_000;
 
 /// The model that times broadcasts.
@@ -33,7 +33,7 @@ pub struct BroadcastExperiment {
     pub sharing: Sharing,
     /// The seed of the loads.
     pub seed: u64,
-    /// Number of broadcasts, of the 60.
+    /// Maximum number of broadcasts, of the 60.
     pub broadcasts: usize,
     /// The model that times the broadcasts.
     pub judge: Judge,
@@ -60,7 +60,7 @@ const ROUNDING: f64 = 1e-9;
 /// The results of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The size of each broadcast.
+    /// The size of each broadcast in bytes.
     pub bytes: Vec<u64>,
     /// Whether there was load.
     pub is_loaded: Vec<bool>,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_broadcast_beats_the_bound_and_runs_repeat() {
+    fn no_broadcast_beats_the_bound_and_runs_are_reproducible() {
         let experiment = BroadcastExperiment {
             sharing: Sharing::SiteUplinks,
             seed: 5,

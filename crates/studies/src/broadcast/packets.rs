@@ -58,28 +58,36 @@ struct Edge {
     segments: u32,
     packets_each: u32,
     packet_bytes: f64,
-    /// Segments that the sender has, whose sending has started, that flow, and that have passed the
-    /// last link.
+    /// Number of segments that the sender has.
     ready: u32,
+    /// Number of segments whose sending has been queued.
     begun: u32,
+    /// Number of segments that are being sent and have not passed the last link.
     flowing: u32,
+    /// Number of segments that have passed the last link.
     left: u32,
     is_busy: bool,
-    /// Packets of started segments: not yet in flight; in flight; past the first link; past the
-    /// last one; arrived.
+    /// Number of packets of started segments that are not yet in flight.
     waiting: u32,
+    /// Number of packets in flight: not yet acknowledged.
     on_the_way: u32,
+    /// Number of packets that have passed the first link.
     sent: u32,
+    /// Number of packets that have passed the last link.
     out: u32,
+    /// Number of packets that have arrived.
     there: u32,
     timing: EdgeTiming,
 }
 
-/// A link: packets by edge, and the edges in turn. A packet is its edge and its place on the path.
+/// A link, at which the edges with packets take turns.
 struct Link {
     ns_per_byte: f64,
+    /// Edges, the place of the link on their paths, and their numbers of packets here.
     queues: Vec<(usize, usize, u32)>,
+    /// Index of the queue that is next.
     turn: usize,
+    /// The edge of the packet that is being sent, and the place of the link on its path.
     sending: Option<(usize, usize)>,
 }
 
@@ -218,7 +226,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Lets packets of an edge into its first link, up to the window.
+    /// Puts packets of an edge into the queue of its first link, as many as the window allows.
     fn push(&mut self, number: usize) {
         let edge = &mut self.edges[number];
         let window = (WINDOW / edge.packet_bytes).max(2.0) as u32;
@@ -338,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_alone_takes_its_packets_one_more_link_and_the_latency() {
+    fn an_undisturbed_message_takes_its_packets_one_more_link_and_the_latency() {
         // 50 packets of 2 ms over two links in a row: 102 ms, and 5 ms of latency.
         let run = Run { edges: vec![(0, 1)], bytes: 150_000.0, segments: 1 };
 
@@ -358,10 +366,10 @@ mod tests {
     }
 
     #[test]
-    fn a_window_bounds_what_is_on_a_long_way() {
+    fn a_window_limits_the_packets_in_flight() {
         // 166 packets in each round trip, which takes 2 s and 4 ms for one packet over both links.
-        // The last 134 of 466 follow after two of them, and take 0.268 s, 2 ms for the second link,
-        // and 1 s on the way.
+        // The last 134 of 466 follow after two round trips, and take 0.268 s, 2 ms for the second
+        // link, and 1 s of latency.
         let run = Run { edges: vec![(0, 1)], bytes: 1.398e6, segments: 1 };
 
         let outcome = simulate_packets(&nodes(2, 1.0), &[run], Sending::Serial);

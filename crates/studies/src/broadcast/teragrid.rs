@@ -9,32 +9,41 @@
 use gridspan_bcast::{Network, NodeLink, Place, Sharing};
 use gridspan_topology::dice::Dice;
 
+/// One Mbit/s in bytes per second, the unit of all bandwidths here.
 const MBIT: f64 = 125_000.0;
+/// Bandwidth of a node.
 const NODE: f64 = 100.0 * MBIT;
+/// Bandwidth from a cluster to the outside.
 const ACCESS: f64 = 60.0 * MBIT;
+/// Bandwidth of a wide-area link.
 const WIDE_AREA: f64 = 30.0 * MBIT;
 const INITIATION_S: f64 = 2e-4;
+/// Number of nodes of each cluster.
 const NODES_EACH: u32 = 8;
-/// Latencies, one way, in seconds.
+/// Latency inside a cluster, one way, in seconds.
 const INSIDE_CLUSTER_S: f64 = 5e-5;
+/// Latency between clusters of a site, one way, in seconds.
 const INSIDE_SITE_S: f64 = 2e-4;
+/// Latencies between sites, one way, in seconds.
 const BETWEEN_SITES_S: [[f64; 4]; 4] = [
     [0.0, 0.028, 0.029, 0.033],
     [0.028, 0.0, 0.003, 0.011],
     [0.029, 0.003, 0.0, 0.012],
     [0.033, 0.011, 0.012, 0.0],
 ];
-/// The cluster around which loads are, and the cluster from which broadcasts come.
+/// The cluster, C3, whose links to others carry other traffic.
 const LOADED: usize = 2;
+/// The cluster from which broadcasts come.
 const ROOT_CLUSTER: u32 = 1;
 /// Minimum fraction of a link that other traffic leaves.
 const LEFT_MIN: f64 = 0.1;
 
-/// Other traffic for a while: the fraction of the bandwidth between two clusters that it takes.
+/// Other traffic for a while.
 #[derive(Clone, Debug, PartialEq)]
 struct Load {
     from_s: f64,
     to_s: f64,
+    /// Two clusters, and the fraction of the bandwidth from the first to the second that it takes.
     pairs: Vec<(usize, usize, f64)>,
 }
 
@@ -51,8 +60,8 @@ impl TeraGrid {
     pub const SITES: &[u32] = &[0, 0, 1, 1, 1, 2, 2, 3];
 
     /// Creates the network with random loads for `duration_s` seconds: each takes 50 to 90 % of the
-    /// paths both to and from C3 and one to three other clusters, for 6 to 8 minutes, with pauses
-    /// of 4 to 7 minutes.
+    /// bandwidth between C3 and one to three other clusters, in both directions, for 6 to 8
+    /// minutes, with pauses of 4 to 7 minutes.
     pub fn new(sharing: Sharing, seed: u64, duration_s: f64) -> Self {
         let mut dice = Dice::new(seed);
         let mut loads = Vec::new();
@@ -98,7 +107,7 @@ impl TeraGrid {
         &self.unloaded
     }
 
-    /// Returns the index of the load at this time, if there is one.
+    /// Returns the index of the load at this time in seconds, if there is one.
     pub fn load_at(&self, at_s: f64) -> Option<usize> {
         self.loads.iter().position(|load| (load.from_s..load.to_s).contains(&at_s))
     }
@@ -162,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loads_are_around_c3_and_leave_something() {
+    fn loads_affect_only_paths_of_c3_and_leave_a_tenth() {
         let grid = TeraGrid::new(Sharing::SitePairs, 1, 1800.0);
         let during: Vec<f64> = (0..1800).map(f64::from).collect();
         let loaded = during.iter().filter(|&&at_s| grid.load_at(at_s).is_some()).count();
@@ -182,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn unloaded_a_transfer_gets_what_the_figure_says() {
+    fn unloaded_transfers_get_the_assumed_bandwidths() {
         for sharing in [Sharing::ClusterPairs, Sharing::SitePairs, Sharing::SiteUplinks] {
             let grid = TeraGrid::new(sharing, 1, 0.0);
             let network = grid.unloaded();

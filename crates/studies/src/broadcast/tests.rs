@@ -58,21 +58,21 @@ proptest! {
 }
 
 #[test]
-fn in_the_hub_an_uplink_and_in_the_mesh_the_access_bounds() {
+fn an_uplink_bounds_the_hub_and_the_access_bounds_the_mesh() {
     let mbit = |sharing| {
         let grid = TeraGrid::new(sharing, 1, 0.0);
         let bytes = 1_000_000_000;
         8e-6 * bytes as f64 / bound_s(grid.unloaded(), grid.root(), bytes)
     };
 
-    // PSC has one uplink of 30 Mbit/s in the hub, and three pipes of it behind an access of 60. The
-    // last bytes take 33 ms of 267 or 133 s.
+    // PSC has one uplink of 30 Mbit/s in the hub. In the mesh it has three pipes of 30 Mbit/s,
+    // behind an access of 60. The latency is 33 ms of 267 or 133 s.
     assert!((mbit(Sharing::SiteUplinks) - 30.0).abs() < 0.01);
     assert!((mbit(Sharing::SitePairs) - 60.0).abs() < 0.02);
 }
 
 #[test]
-fn segments_and_stripes_pay_on_the_papers_network() {
+fn segments_and_stripes_are_faster_on_the_papers_network() {
     let grid = TeraGrid::new(Sharing::SitePairs, 1, 0.0);
     let time_s = |name: &str| {
         let root = grid.root();
@@ -82,8 +82,7 @@ fn segments_and_stripes_pay_on_the_papers_network() {
         draft.simulate(network, 1_000_000).completion_s
     };
 
-    // One tree over pipes of 30 Mbit/s takes 0.27 s and more; the accesses of 60 allow half of
-    // it.
+    // One tree over pipes of 30 Mbit/s takes 0.27 s or more; the accesses of 60 allow half of that.
     assert!(time_s("hierarchical") > 1.0);
     assert!(time_s("pipelined") < 0.45);
     assert!(time_s("striped") < 0.27);

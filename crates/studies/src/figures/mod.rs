@@ -26,8 +26,6 @@ pub use record::{
     ProgramRounds, last_of, parse_records,
 };
 pub use rows::{ROWS, Row, RowTable};
-pub use surroundings::{
-    append_record, first_filter, read_records, records_path, target_folder,
-};
+pub use surroundings::{append_record, first_filter, read_records, records_path, target_folder};
 pub use table::{TABLE_HEAD, table_rows};
 pub use unit::{FigureGoal, FigureUnit, FigureVerdict};

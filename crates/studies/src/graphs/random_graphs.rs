@@ -1,5 +1,5 @@
-//! Object graphs without a geometry: random, with hubs, power-law, planted, trees and circuits, with
-//! weights.
+//! Object graphs without a geometry: random, with hubs, power-law, planted, trees and circuits,
+//! with weights.
 
 use super::ObjectGraph;
 use gridspan_topology::dice::Dice;
@@ -38,8 +38,8 @@ pub fn random(objects: u32, degree: f64, seed: u64) -> ObjectGraph {
     unweighted(objects, edges)
 }
 
-/// Returns a graph with hubs: each new object is connected to `degree` others, drawn in proportion
-/// to their degrees (Barabási and Albert, 1999). `degree` is at least 1.
+/// Returns a graph with hubs: each new object gets `degree` edges to others, drawn in proportion to
+/// their degrees (Barabási and Albert, 1999). `degree` is at least 1.
 pub fn skewed(objects: u32, degree: u32, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut ends: Vec<u32> = vec![0];
@@ -80,8 +80,9 @@ pub fn power_law(objects: u32, degree: f64, exponent: f64, seed: u64) -> ObjectG
     unweighted(objects, edges)
 }
 
-/// Returns groups of equal size, each a random graph of degree `inside`; `outside` edges of each
-/// object lead to other groups on average. Object `i` is in group `i % groups`.
+/// Returns groups of equal size, each a random graph of degree `inside`. Each object also has
+/// `outside` drawn edges on average, of which only those to other groups are kept. Object `i` is in
+/// group `i % groups`.
 pub fn planted(objects: u32, groups: u32, inside: f64, outside: f64, seed: u64) -> ObjectGraph {
     let mut dice = Dice::new(seed);
     let mut edges = BTreeSet::new();
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_groups_hold_most_edges_and_a_tree_is_one() {
+    fn generated_graphs_have_the_expected_edges() {
         let graph = planted(1000, 4, 10.0, 1.0, 1);
         let inside = graph.edges.iter().filter(|edge| edge.0 % 4 == edge.1 % 4).count();
         let outside = graph.edges.len() - inside;

@@ -9,9 +9,9 @@ use gridspan_topology::{NodeId, RttMatrix};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// Rank 0 gathers the latency vectors of all processes; row by row, each process not yet in a
-    /// cluster opens one with all others that are nearer than a threshold. Koenig and Kalé (2007),
-    /// section 4.1, describe it without details; the threshold is the default of that runtime, 1
-    /// ms.
+    /// cluster forms one with all other such processes that are nearer than a threshold. Koenig and
+    /// Kalé (2007), section 4.1, describe it without details; the threshold is the default of that
+    /// runtime, 1 ms.
     RowScan,
     /// Nodes linked by pairs below 0.3 ms form a cluster, below 3 ms a site.
     FixedThresholds,
@@ -54,7 +54,7 @@ impl Baseline {
     }
 }
 
-/// Distances: the lesser of both directions in milliseconds.
+/// Distances: the round-trip times in milliseconds, the lesser of both directions.
 #[derive(Clone)]
 struct Distances(Vec<Vec<f64>>);
 
@@ -153,7 +153,7 @@ mod tests {
     use gridspan_topology::adjusted_rand_index;
 
     #[test]
-    fn each_baseline_finds_two_levels_without_noise() {
+    fn each_baseline_finds_the_clusters_of_two_levels_without_noise() {
         let network = Synthetic::new(NetworkShape::TwoLevel, 48, 1).with_noise(Noise::NONE);
         for baseline in Baseline::ALL {
             let partitions = baseline.partitions(&network.matrix());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_threshold_cannot_see_three_levels() {
+    fn one_threshold_does_not_find_three_levels() {
         let network = Synthetic::new(NetworkShape::ThreeLevel, 64, 1);
         let partitions = Baseline::RowScan.partitions(&network.matrix());
         assert!(adjusted_rand_index(&partitions[0], network.clusters()) < 0.9);

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time within which all nodes learn of a loss, each at a different time.
+/// Time within which all nodes learn of a loss, at different times.
 const DETECTION: Duration = Duration::from_millis(2);
 
 /// Runs the experiment.

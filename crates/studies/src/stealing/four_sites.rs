@@ -1,18 +1,19 @@
-//! The directory policy on four sites, beside the transitive policy of the paper, as figures. They
-//! are of virtual time, so they are the same in every run.
+//! The directory policy on four sites, compared with the transitive policy of the paper, as
+//! figures. The figures come from virtual time, so they are the same in every run.
 
 use super::{LoadSpread, StealingExperiment};
 use crate::figures::ComputedValue;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use std::time::Duration;
 
-/// Goals: the efficiency, and the messages between sites relative to the transitive policy.
+/// Goal: the efficiency.
 const EFFICIENCY: f64 = 0.5;
+/// Goal: the messages between sites, divided by those of the transitive policy.
 const WIDE_OF_TRANSITIVE: f64 = 0.05;
 
-/// Runs the experiment on four sites with 20 ms between them, and returns figures with their
-/// titles: means over the seeds. `nodes` is their number on all sites. Fails only if a policy has
-/// another name.
+/// Runs the experiment on four sites with a latency of 20 ms between them, one way, and returns
+/// figures with their titles: means over the seeds. `nodes` is the number of nodes on all sites
+/// together. Fails only if a policy has been renamed.
 pub fn four_sites(
     nodes: u32,
     seeds: &[u64],
@@ -23,7 +24,7 @@ pub fn four_sites(
     for &seed in seeds {
         let experiment = StealingExperiment { seed, ..experiment.clone() };
         let transitive = experiment.run("transitive")?;
-        // Of ours, the messages with which nodes go to sleep count too.
+        // For the directory policy, the messages with which nodes go to sleep count too.
         let directory = experiment.run("directory")?;
         let share = 1.0 / seeds.len() as f64;
         theirs[0] += share * transitive.efficiency;

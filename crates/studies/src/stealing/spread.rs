@@ -15,7 +15,7 @@ pub enum LoadSpread {
     /// The number of the node is binomial, Bi(n, 1/3): around node n/3 with a deviation of
     /// sqrt(2n)/3.
     BinomialThird,
-    /// Bi(n, 1/8).
+    /// The number of the node is binomial, Bi(n, 1/8).
     BinomialEighth,
 }
 

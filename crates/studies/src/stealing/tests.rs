@@ -1,5 +1,5 @@
-//! The claims of Zhang et al. (2007) and of our own issue, on small jobs; the bench has the figures
-//! of large jobs.
+//! The claims of Zhang et al. (2007), and properties of the directory policy, on small jobs; the
+//! bench has the figures of large jobs.
 
 use super::*;
 use gridspan_balance::stealing::STEALING_POLICIES;
@@ -9,7 +9,7 @@ fn run(experiment: &StealingExperiment, policy: &str) -> Tally {
 }
 
 #[test]
-fn the_order_of_paper_three_is_reproduced() {
+fn attempts_decrease_from_random_over_shis_and_transitive_to_directory() {
     for spread in [LoadSpread::Eighth, LoadSpread::BinomialThird, LoadSpread::BinomialEighth] {
         let attempts = ["random", "shis", "transitive", "directory"]
             .map(|policy| run(&StealingExperiment::new(256, spread), policy).attempts);
@@ -19,7 +19,7 @@ fn the_order_of_paper_three_is_reproduced() {
 }
 
 #[test]
-fn every_policy_does_every_task_once_and_repeats_itself() {
+fn every_policy_does_every_task_once_and_is_reproducible() {
     let experiment = StealingExperiment {
         batches: 2,
         ..StealingExperiment::new(32, LoadSpread::BinomialThird)
@@ -34,7 +34,7 @@ fn every_policy_does_every_task_once_and_repeats_itself() {
 }
 
 #[test]
-fn ours_sends_nothing_while_all_are_idle() {
+fn the_directory_policy_sends_nothing_while_all_nodes_are_idle() {
     let flat = StealingExperiment::new(64, LoadSpread::BinomialEighth);
     let far = flat.clone().on_sites(4, Duration::from_millis(20));
     for experiment in [flat, far] {
@@ -46,7 +46,7 @@ fn ours_sends_nothing_while_all_are_idle() {
 }
 
 #[test]
-fn lost_nodes_leave_no_thief_waiting_for_ever() {
+fn all_tasks_are_done_although_nodes_are_lost() {
     // The lost nodes are keepers, heads, holders and thieves, and all of them have work.
     for seed in 0..20_u32 {
         let losses: Vec<(Time, NodeId)> = [0, 8, 5, 9, 1]
@@ -90,6 +90,6 @@ fn parts_of_a_large_site_share_their_work() {
 
     let tally = run(&experiment, "directory");
 
-    // All tasks appear in the first of two parts: alone it would need twice as long, 0.5.
+    // All tasks appear in the first of two parts, which alone would have an efficiency of 0.5.
     assert!(tally.efficiency > 0.8, "{}", tally.efficiency);
 }

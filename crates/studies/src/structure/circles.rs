@@ -131,7 +131,7 @@ enum Receiver {
 }
 
 impl Call {
-    /// Whether it seems to be a call of a method of this type.
+    /// Whether this seems to be a call of a method of the type `of`.
     fn is_of(&self, of: &str) -> bool {
         match &self.on {
             Receiver::This(this) | Receiver::Path(this) => this == of,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_other_types_and_tests_are_no_calls() {
+    fn calls_of_other_types_and_in_tests_do_not_count() {
         let files = [
             ("one", "impl Core { fn one(&mut self) { self.queue.push(1); self.two() } }"),
             (

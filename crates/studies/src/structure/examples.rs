@@ -19,9 +19,9 @@ pub struct UnshownType {
 }
 
 /// Returns the public structs, enums and traits that the facade defines or re-exports one by one,
-/// and the `others`, given as member and name, whose documentation has no example that runs. Of a
-/// type that an invocation of a macro defines, the name comes first in the invocation, after the
-/// documentation.
+/// and the `others`, given as member and name, whose documentation has no example that runs. If an
+/// invocation of a macro defines a type, the name of the type must be first in the invocation,
+/// after the documentation.
 pub fn types_without_example(sources: &[Source], others: &[(&str, &str)]) -> Vec<UnshownType> {
     let mut met: BTreeSet<(String, String)> =
         others.iter().map(|(member, name)| ((*member).to_owned(), (*name).to_owned())).collect();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_has_to_run_and_may_stand_in_a_macro() {
+    fn an_example_must_run_and_may_be_in_a_macro() {
         let facade = "pub use gridspan_below::{Index, Quoted, Shown, Unshown};";
         let below = "
             /// ```

@@ -1,12 +1,12 @@
-//! The fields of a struct, and of its fields' structs that have no methods.
+//! The fields of a struct, including those of structs without methods in it.
 
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Fields, Item, ItemStruct, Type};
 
-/// Returns the names of the fields of a struct of a member. A field whose type is a struct of the
-/// same member without any method counts as the fields of that struct, since it only groups them.
-/// Empty if the struct does not exist.
+/// Returns the names of the fields of a struct of a member; none if the struct does not exist. A
+/// field whose type is a struct of the same member without inherent methods counts as the fields of
+/// that struct, since it only groups them.
 pub fn fields(sources: &[Source], member: &str, name: &str) -> Vec<String> {
     let files = || {
         let of_member = sources.iter().filter(|source| source.member == member);

@@ -1,4 +1,4 @@
-//! Counts how often code checks whether it has an optional part, and returns if it has not.
+//! Counts how often code uses an optional field, and how often it returns if the field is empty.
 
 use super::source::{Source, is_test};
 use syn::visit::{self, Visit};
@@ -15,7 +15,7 @@ pub struct Guards {
     pub files: usize,
 }
 
-/// Counts the uses of the field `name` of `self` in the files below `folder`.
+/// Counts the uses of the field `name` of `self` or `core` in the files below `folder`.
 pub fn guards(sources: &[Source], folder: &str, name: &str) -> Guards {
     let mut sum = Guards::default();
     for source in sources.iter().filter(|source| source.path.starts_with(folder)) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guards_and_other_uses_are_told_apart() {
+    fn let_else_guards_and_other_uses_are_counted() {
         let text = "impl Core { fn a(&mut self) { let Some(root) = &mut self.root else { return }; \
                     if self.root.is_some() { other.root; } } }";
         let sources = [parsed("a", "crates/a/src/lib.rs", text)];

@@ -1,4 +1,4 @@
-//! Adds a call to every function that records that it runs.
+//! Adds to every function a call that records that the function runs.
 
 use super::source::is_test;
 use syn::visit::{self, Visit};
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_say_where_they_are_and_constants_and_tests_do_not() {
+    fn functions_are_instrumented_except_const_functions_and_tests() {
         let text = "impl A {\n    fn a(&self) -> u8 {\n        1\n    }\n    const fn b() {}\n}\n\
                     #[cfg(test)]\nmod tests {\n    fn c() {}\n}\n";
         let found = instrument("x.rs", text, "note").unwrap();

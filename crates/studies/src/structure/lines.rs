@@ -68,7 +68,7 @@ fn mark(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     }
 }
 
-/// Whether it is the `[doc = "…"]` of a doc comment.
+/// Whether the token is the `[doc = "…"]` of a doc comment.
 fn is_documentation(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let mut inside = group.stream().into_iter();
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_blanks_and_tests_are_no_code() {
+    fn comments_blank_lines_and_tests_do_not_count() {
         let text = "//! What it is for.\n\n/// Documented.\n#[derive(Clone)]\npub struct A {\n    \
                     /// One.\n    one: u8, // said twice\n\n    /* more */\n}\n\nfn text() -> &'static str {\n    \
                     \"a\n    b\"\n}\n\n#[cfg(test)]\nfn helper() {\n    1;\n}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n}\n";

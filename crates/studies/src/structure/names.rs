@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_public_types_of_two_crates_count() {
+    fn only_public_types_in_two_crates_share_a_name() {
         let sources = [
             parsed(
                 "a",

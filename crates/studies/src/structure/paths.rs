@@ -16,7 +16,7 @@ pub struct Named {
 }
 
 /// Returns the paths of two parts or more that each file names outside of tests, sorted, without
-/// duplicates.
+/// duplicates. An invocation of a macro also counts as the path `macro::name`.
 pub fn named_paths(sources: &[Source]) -> Vec<Named> {
     let mut named = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test) {

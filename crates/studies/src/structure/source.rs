@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_of_tests_are_known_wherever_they_are() {
+    fn test_modules_are_marked_with_all_files_below_them() {
         let mut sources = vec![
             parsed("a", "crates/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;"),
             parsed("a", "crates/a/src/b.rs", "#[cfg(test)]\nmod fixtures;\nmod real;"),

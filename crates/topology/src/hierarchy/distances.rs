@@ -1,8 +1,9 @@
 //! Round trips between clusters, pair by pair.
 //!
-//! A hierarchy has one round trip for all clusters of two groups, which is enough where distances
-//! are those of a tree. On the wide area they are not: of three sites, two may be far from each
-//! other and both close to the third. Choosing the site that relays a message needs each pair.
+//! A hierarchy has one round trip for all pairs of clusters of two groups, which is enough where
+//! distances are those of a tree. On the wide area they are not: of three sites, two may be far
+//! from each other and both close to the third. Choosing the site that relays a message needs each
+//! pair.
 
 use super::tree::Hierarchy;
 use crate::id::{GroupId, NodeId};
@@ -34,8 +35,8 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Maximum number of groups with distances, because their number is that of the pairs of
-    /// groups.
+    /// Maximum number of groups of the last level. With more, no distances are kept, because there
+    /// is one for each pair of groups.
     pub const GROUPS_MAX: usize = 64;
     /// Two round trips are equal if they differ by less than this fraction, or by less than
     /// [`SAME_MIN`](Self::SAME_MIN).
@@ -111,7 +112,8 @@ mod tests {
     use super::*;
     use crate::infer::Inference;
 
-    /// Three sites of two nodes: any two are 60 ms apart, except the last, which is 4 ms from both.
+    /// Three sites of two nodes: any two are 60 ms apart, except the last, which is 4 ms from both
+    /// others.
     fn rtt(a: NodeId, b: NodeId) -> Duration {
         let (one, other) = (a.0.min(b.0) / 2, a.0.max(b.0) / 2);
         Duration::from_millis(match (one, other) {
@@ -139,7 +141,7 @@ mod tests {
                 let pair = (groups[0].min(groups[1]), groups[0].max(groups[1]));
                 assert_eq!(medians[&pair], rtt(a, b), "{a} {b}");
                 // The third site shares a group with one of the first two. The distances from the
-                // other of those to that group are uneven.
+                // other one to this group are uneven.
                 let (here, there) = hierarchy.ends(a, b).unwrap();
                 let sites = |group| hierarchy.group(group).members().len() / 2;
                 let is_even = (sites(here), sites(there)) == (1, 1);

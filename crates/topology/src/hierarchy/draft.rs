@@ -129,7 +129,7 @@ fn chain(hierarchy: &Hierarchy, node: NodeId) -> Vec<usize> {
     groups.map(GroupId::index).collect()
 }
 
-/// The samples of each level, group and pair of groups.
+/// The samples of each level, group and pair of groups, in milliseconds.
 struct Tally {
     of_level: Vec<Vec<f32>>,
     of_group: Vec<Vec<f32>>,
@@ -213,7 +213,7 @@ impl Tally {
     }
 }
 
-/// Returns at least one, because zero means unknown.
+/// Converts to nanoseconds: at least one, because zero means unknown.
 fn nanos(rtt: std::time::Duration) -> u64 {
     u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

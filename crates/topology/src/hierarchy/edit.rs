@@ -15,8 +15,8 @@ impl Hierarchy {
         }
     }
 
-    /// Sets the bandwidth between members of this group that share no smaller one. Does nothing if
-    /// there is no such group.
+    /// Sets the bandwidth between members of this group that share no smaller group. Does nothing
+    /// if there is no such group.
     pub fn set_group_bandwidth(&mut self, group: GroupId, bandwidth: BandwidthRange) {
         if let Some(group) = self.groups.get_mut(group.index()) {
             group.bandwidth = Some(bandwidth);

@@ -5,8 +5,8 @@ use crate::units::{Bandwidth, Latency};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The round-trip times of many pairs. The ends are the 5th and the 95th percentile, so that one
-/// slow pair in twenty does not make the range useless.
+/// The round-trip times of many pairs. `min` and `max` are the 5th and the 95th percentile, so that
+/// one slow pair in twenty does not make the range useless.
 ///
 /// ```
 /// use gridspan_topology::{Latency, RttRange};
@@ -122,38 +122,39 @@ pub struct Group {
     pub(super) bandwidth: Option<BandwidthRange>,
     pub(super) confidence: f64,
     /// The median round trip of each pair of children, in nanoseconds, 0 if unknown: child `a` and
-    /// an earlier child `b` at `a * (a - 1) / 2 + b`. Empty if the group has too many.
+    /// an earlier child `b` at `a * (a - 1) / 2 + b`. Empty if the group has too many children.
     pub(super) between: Vec<u64>,
 }
 
 impl Group {
-    /// Returns its level; 0 is the whole.
+    /// Returns the level of the group; 0 is the whole.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// Returns the group of the level above that contains it, or `None` for the whole.
+    /// Returns the group of the level above that contains this one, or `None` for the whole.
     pub fn parent(&self) -> Option<GroupId> {
         self.parent
     }
 
-    /// Returns the groups of the next level that it consists of; none at the last level.
+    /// Returns the groups of the next level that this one consists of; none at the last level.
     pub fn children(&self) -> &[GroupId] {
         &self.children
     }
 
-    /// Returns its nodes in order: at least one, except for the whole of an empty hierarchy.
+    /// Returns the nodes of the group in order: at least one, except for the whole of an empty
+    /// hierarchy.
     pub fn members(&self) -> &[NodeId] {
         &self.members
     }
 
-    /// Returns the node that represents it: the first that is not known to be busy, or node 0 if it
-    /// is empty.
+    /// Returns the node that represents the group: the first that is not known to be busy, or the
+    /// first if all are; node 0 if the group is empty.
     pub fn leader(&self) -> NodeId {
         self.leader
     }
 
-    /// Returns the user's name of the site, if it is a site.
+    /// Returns the user's name of the site or cluster, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -169,8 +170,9 @@ impl Group {
         self.bandwidth
     }
 
-    /// Returns the fraction of the measurements with one end in it that agree with its boundary,
-    /// `0.0..=1.0`; one half without measurements, 1 if the user described it.
+    /// Returns the fraction of the measurements with at least one end in the group that agree with
+    /// its boundary, by Laplace's rule, in `0.0..=1.0`; one half without measurements, 1 if the
+    /// user described it.
     pub fn confidence(&self) -> f64 {
         self.confidence
     }

@@ -47,7 +47,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Formats a round trip with as many digits as a person compares.
+/// Formats a round trip in whole microseconds below 1 ms, and in milliseconds from there on.
 pub(crate) fn show_rtt(rtt: Duration) -> String {
     let ms = rtt.as_secs_f64() * 1e3;
     match ms {

@@ -5,7 +5,7 @@ use crate::id::{GroupId, NodeId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The limits of [`Hierarchy`](super::Hierarchy), where they are public.
+/// [`Hierarchy`](super::Hierarchy) documents this limit and the two below.
 pub(super) const MAX_NODES: usize = 1 << 20;
 pub(super) const MAX_LEVELS: usize = 32;
 pub(super) const MAX_PAIRED_CHILDREN: usize = 256;
@@ -14,7 +14,7 @@ pub(super) const MAX_PAIRED_CHILDREN: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HierarchyError {
-    /// There are no levels, or more than latencies can separate.
+    /// There are no levels, or more than [`Hierarchy::MAX_LEVELS`](super::Hierarchy::MAX_LEVELS).
     #[error("the hierarchy has {levels} levels; store 1 to {MAX_LEVELS}")]
     Levels {
         /// Number of levels.
@@ -26,7 +26,8 @@ pub enum HierarchyError {
         /// The number of the group.
         group: usize,
     },
-    /// A group has no members, or its leader is not among them.
+    /// A group of the last level has no members, another group lists members, or the leader of a
+    /// group is not among its members.
     #[error("group {group} lacks nodes or its leader; list the nodes of each closest group")]
     Members {
         /// The number of the group.

@@ -52,7 +52,7 @@ fn groups_know_their_parents_children_members_and_leaders() {
     assert_eq!(hierarchy.group(hierarchy.root()).children(), [GroupId(1), GroupId(2), GroupId(3)]);
     assert_eq!(hierarchy.common_group(NodeId(3), NodeId(5)), Some(c));
     assert_eq!(hierarchy.common_group(NodeId(0), NodeId(5)), Some(hierarchy.root()));
-    assert_eq!(hierarchy.rtt_between(c, hierarchy.root()), Some(ms(20)), "part of each other");
+    assert_eq!(hierarchy.rtt_between(c, hierarchy.root()), Some(ms(20)), "one contains the other");
     assert_eq!(hierarchy.group_of(NodeId(0), 2), None);
 }
 
@@ -69,11 +69,11 @@ fn a_single_site_is_the_whole_and_hosts_of_several_nodes_are_a_level() {
 }
 
 #[test]
-fn a_node_that_leaves_takes_its_empty_groups_along() {
+fn removing_a_node_removes_its_empty_groups() {
     let mut hierarchy = three_sites();
 
     assert!(hierarchy.remove(NodeId(2)));
-    assert!(!hierarchy.remove(NodeId(2)), "it left before");
+    assert!(!hierarchy.remove(NodeId(2)), "the node has left already");
 
     assert_eq!(hierarchy.groups_at(1).len(), 2);
     assert_eq!(hierarchy.rtt(NodeId(0), NodeId(3)), Some(ms(40)));
@@ -87,18 +87,18 @@ fn a_node_that_leaves_takes_its_empty_groups_along() {
 }
 
 #[test]
-fn a_node_that_comes_is_in_one_group_of_each_level() {
+fn an_inserted_node_is_in_one_group_of_each_level() {
     let mut hierarchy = three_sites();
     let b = hierarchy.group_of(NodeId(2), 1).unwrap();
 
     assert!(hierarchy.insert(NodeId(9), b));
     assert!(hierarchy.insert(NodeId(7), hierarchy.root()));
-    assert!(!hierarchy.insert(NodeId(7), hierarchy.root()), "it is there");
+    assert!(!hierarchy.insert(NodeId(7), hierarchy.root()), "the node is present already");
 
     assert_eq!(hierarchy.group_of(NodeId(9), 1), hierarchy.group_of(NodeId(2), 1));
     let own = hierarchy.group_of(NodeId(7), 1).unwrap();
     assert_eq!(hierarchy.group(own).members(), [NodeId(7)]);
-    assert_eq!(hierarchy.rtt(NodeId(7), NodeId(0)), Some(ms(20)), "the usual one of the level");
+    assert_eq!(hierarchy.rtt(NodeId(7), NodeId(0)), Some(ms(20)), "the median of the level");
     assert_eq!(hierarchy.rtt(NodeId(5), NodeId(0)), Some(ms(40)));
 }
 
@@ -113,7 +113,7 @@ fn the_text_of_a_hierarchy_has_a_line_per_level() {
 }
 
 #[test]
-fn a_hierarchy_survives_being_stored() {
+fn a_stored_hierarchy_is_read_back_unchanged() {
     let mut hierarchy = three_sites();
     hierarchy.insert(NodeId(11), hierarchy.root());
 
@@ -124,7 +124,7 @@ fn a_hierarchy_survives_being_stored() {
 
 proptest! {
     #[test]
-    fn a_damaged_hierarchy_is_refused_or_whole(place: prop::sample::Index, byte: u8) {
+    fn a_damaged_hierarchy_is_refused_or_consistent(place: prop::sample::Index, byte: u8) {
         let mut stored = postcard::to_stdvec(&three_sites()).unwrap();
         let place = place.index(stored.len());
         stored[place] = byte;
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn any_sequence_of_comings_and_goings_leaves_a_whole_tree(
+    fn any_insertions_and_removals_leave_a_consistent_tree(
         steps in prop::collection::vec((0..12_u32, 0..16_usize, any::<bool>()), 0..40),
     ) {
         let mut hierarchy = three_sites();

@@ -76,7 +76,7 @@ impl Hierarchy {
         self.groups[0].members.iter().copied()
     }
 
-    /// Whether it contains the node.
+    /// Whether the hierarchy contains the node.
     pub fn contains(&self, node: NodeId) -> bool {
         self.leaf_of(node).is_some()
     }

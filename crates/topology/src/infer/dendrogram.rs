@@ -21,7 +21,7 @@ pub(in crate::infer) struct Merge {
     pub(in crate::infer) other: usize,
     /// Distance of the groups: the mean over all pairs of their items.
     pub(in crate::infer) height: f32,
-    /// Number of items of the smaller group and of the larger one.
+    /// Weight of the lighter group and of the heavier one.
     pub(in crate::infer) sizes: [f32; 2],
 }
 

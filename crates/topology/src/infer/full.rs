@@ -16,9 +16,9 @@ const MOST_SAMPLES: usize = 1 << 21;
 ///
 /// The method tolerates jitter, single slow pairs, busy hosts (up to 0.5 ms), asymmetry and missing
 /// entries as long as most pairs are sound; `cargo bench --bench topology` measures how well. Where
-/// latencies form a continuum, levels are where it is thinnest, with a low confidence. The method
-/// follows the "robust" one of this project's study: average linkage on repaired distances, levels
-/// by persistent valleys.
+/// latencies form a continuum, levels are separated where it is thinnest, with a low confidence.
+/// The method follows the "robust" one of this project's study: average linkage on repaired
+/// distances, levels by persistent valleys.
 ///
 /// ```
 /// use gridspan_topology::{NodeId, RttMatrix, infer};

@@ -1,11 +1,12 @@
 //! Estimates the delay that a busy host adds to each of its round trips.
 //!
 //! A busy host adds `h` to all of its round trips (the "height" of Vivaldi's coordinates, Dabek et
-//! al., SIGCOMM 2004), so as measured from any third node `k` it is `h` further than its neighbour
-//! `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median over many `k`, each weighted by
-//! its precision, which is inversely proportional to its distance; the quietest neighbours have no
-//! height. A node in a separate cluster looks like a busy host to its nearest neighbours, but not
-//! to nodes further away: subtracting `h` must make its round trips like those of its neighbours.
+//! al., SIGCOMM 2004), so from any third node `k`, a busy host `i` is `h(i)` further away than a
+//! quiet neighbour `j`: `d(i,k) - d(j,k) = h(i) - h(j)`. The estimate is the median over many `k`,
+//! each weighted by its precision, which is inversely proportional to the distance of `k`; the
+//! quietest neighbours have no height. A node in a separate cluster looks like a busy host to its
+//! nearest neighbours, but not to nodes further away: subtracting `h` must make its round trips
+//! like those of its neighbours.
 
 use super::pairs::{LEAST_MS, Pairs, median, quantile};
 
@@ -14,7 +15,7 @@ use super::pairs::{LEAST_MS, Pairs, median, quantile};
 pub(in crate::infer) const MOST_MS: f32 = 0.5;
 /// Number of nearest neighbours in the comparison: few enough to be in one small cluster.
 const NEIGHBOURS: usize = 6;
-/// Number of nearest third nodes.
+/// Number of nearest third nodes in the comparison.
 const THIRDS: usize = 48;
 /// Ratio of two round trips that exceeds jitter.
 const CLEAR: f32 = 1.6;
@@ -30,7 +31,7 @@ const JITTER: f32 = 0.15;
 pub(in crate::infer) struct Height {
     /// Delay of the item; 0 for most.
     pub(in crate::infer) added: f32,
-    /// Nearest round trips of the nodes around it.
+    /// A low quantile of the nearest round trips of its neighbours.
     quiet: f32,
 }
 

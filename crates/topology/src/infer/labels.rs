@@ -86,9 +86,9 @@ fn listed<T: fmt::Display>(items: &[T]) -> String {
     }
 }
 
-/// Maximum round trip within a site without a contradiction: 100 km.
+/// Maximum round trip within a site without a contradiction: that over 100 km of fibre.
 const FAR: Duration = Duration::from_millis(1);
-/// Minimum round trip between sites without a contradiction: 50 km.
+/// Minimum round trip between sites without a contradiction: that over 50 km of fibre.
 const NEAR: Duration = Duration::from_micros(500);
 
 /// Applies the names to the hierarchy that was built from a draft and samples.
@@ -143,7 +143,7 @@ fn site_level(measured: &Hierarchy, named: &SiteNames) -> usize {
     best.1
 }
 
-/// Returns the number of a group; the node and the level must exist.
+/// Returns the number of the group of a node at a level; both must exist.
 fn group(measured: &Hierarchy, node: NodeId, level: usize) -> u32 {
     measured.group_of(node, level).unwrap_or(measured.root()).0
 }
@@ -261,7 +261,7 @@ fn sites(
     (sites, numbers.iter().map(|(name, &site)| (site, (*name).clone())).collect())
 }
 
-/// Returns the round trip that separates a level from the one above.
+/// Returns the round trip that separates a level from the one above, in milliseconds.
 pub(super) fn cut_ms(measured: &Hierarchy, level: usize) -> f32 {
     let median = |level: usize| {
         let range = measured.levels().nth(level)?.rtt?;

@@ -9,26 +9,28 @@
 /// The limit between a level and the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::infer) struct Cut {
-    /// The logarithm of the distance.
+    /// The natural logarithm of the distance.
     pub(in crate::infer) at: f32,
     /// Emptiness of the valley: 1 means that the limit is certain.
     pub(in crate::infer) confidence: f32,
 }
 
-/// One merge, or a pair: the logarithm of its distance, and its weight.
+/// A merge or a pair: the natural logarithm of its distance, and its weight.
 pub(in crate::infer) type Weighted = (f32, f32);
 
-/// Width of a kernel: levels 2.2 times apart (0.79) are four widths apart.
+/// Width of a kernel, as a natural logarithm: levels 2.2 times apart (0.79) are over four widths
+/// apart.
 const WIDTH: f32 = 0.18;
-/// Distance between the points at which the density is computed.
+/// Distance between the points at which the density is computed, as a natural logarithm.
 const STEP: f32 = 0.03;
 /// Maximum density in a valley, as a fraction of the lower peak beside it.
 const SHALLOW: f32 = 0.55;
 /// Minimum weight of a peak, as a fraction of all weight.
 const LEAST_PART: f32 = 0.05;
 /// Minimum distance to the next peak (a factor of five) at which the weight of a peak only has to
-/// reach [`LEAST_REMOTE_PART`]: a remote node is a level, unless it is one of thousands.
+/// reach [`LEAST_REMOTE_PART`]: a remote node is a level, unless there are thousands of nodes.
 const REMOTE: f32 = 1.6;
+/// Minimum weight of a remote peak, as a fraction of all weight.
 const LEAST_REMOTE_PART: f32 = 0.005;
 
 /// Returns the cuts between levels, nearest first.

@@ -3,10 +3,10 @@
 use super::height::MOST_MS;
 use super::pairs::{Pairs, median};
 
-/// Maximum ratio of the distance to another group and to its own at which a node moves.
+/// Maximum ratio of a node's distances to another group and to its own at which the node moves.
 const CLEARLY_NEARER: f32 = 0.75;
-/// Ratio of the distances to the nearest and the second group at which a single node counts as busy
-/// instead of apart, if it is no further away than busy hosts are.
+/// Maximum ratio of the distances to the nearest and the second group at which a node that is alone
+/// in its group counts as busy and moves, if it is no further away than busy hosts are.
 const LIKELY_BUSY: f32 = 0.5;
 /// Maximum number of rounds: each corrects errors that the previous one revealed, and more than a
 /// few would be an oscillation.
@@ -39,7 +39,7 @@ pub(super) fn refine(pairs: &Pairs, groups: &mut [u32], limit: f32) {
             medians.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let Some(&(nearest, group)) = medians.first() else { continue };
             let second = medians.get(1).map_or(f32::INFINITY, |&(ms, _)| ms);
-            // Of two single nodes only one moves, because they would otherwise change places.
+            // Of two single nodes only one moves, because they would otherwise swap groups.
             let is_alone =
                 own == f32::INFINITY && (sizes[group as usize] > 1 || group < groups[item]);
             let is_busy = is_alone && nearest <= limit + MOST_MS && nearest <= LIKELY_BUSY * second;

@@ -2,9 +2,9 @@
 //!
 //! Nodes of one cluster have the same distances to the rest of the grid, so a pair that is slow for
 //! a reason outside the network differs from the pairs beside it. Each pair is replaced by the
-//! median over the *natural neighbours* of its ends: the nodes that are each among the nearest of
-//! the other, relative to their own distances, so that neither a fixed threshold nor a number of
-//! clusters is needed.
+//! median over the *natural neighbours* of its ends. Two nodes are natural neighbours if their
+//! round trip is little longer than that of either to its nearest node, so that neither a fixed
+//! threshold nor a number of clusters is needed.
 
 use super::pairs::{Pairs, median};
 
@@ -13,7 +13,7 @@ use super::pairs::{Pairs, median};
 const REACH: f32 = 1.6;
 /// Maximum number of neighbours; more add work and no certainty.
 const MOST_NEIGHBOURS: usize = 6;
-/// Maximum number of third nodes through which a missing pair is bounded.
+/// Maximum number of third nodes of each end through which a missing pair is bounded.
 const MOST_THIRDS: usize = 16;
 
 /// Returns the natural logarithms of the repaired pairs; none is missing.

@@ -30,7 +30,7 @@ const MOST_ALONE: f64 = 0.05;
 const MOST_SURPRISE: f64 = 0.4;
 /// Weight of one observation.
 const OBSERVATION: f64 = 1.0 / 64.0;
-/// Ratio to the expected round trip beyond which an observation is a surprise.
+/// Factor above or below the expected round trip beyond which an observation is a surprise.
 const SURPRISING: f64 = 2.0;
 
 impl Upkeep {

@@ -15,8 +15,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub struct RttMatrix {
     nodes: usize,
-    /// Row by row; negative if missing. The error of single precision, 10^-7, is far below that of
-    /// any measurement, and it halves the memory.
+    /// Row by row; negative if missing. Single precision halves the memory, and its error, 10^-7,
+    /// is far below that of any measurement.
     milliseconds: Vec<f32>,
 }
 

@@ -51,8 +51,8 @@ impl ProbePlan {
     }
 
     /// Returns the probes that are due among `groups`: round trips before bandwidths, and within
-    /// each kind those with the oldest observations first. Each pair is pinged from its lower
-    /// number only.
+    /// each kind those with the oldest observations first. Each pair is pinged only from the group
+    /// with the lower number.
     pub fn due(&mut self, now: Time, groups: &[u32], monitor: &LinkMonitor) -> Vec<Probe> {
         let mut due = Vec::new();
         let pairs = groups.iter().flat_map(|&from| groups.iter().map(move |&to| (from, to)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_round_trips_are_confirmed_soon_and_then_seldom() {
+    fn a_new_link_is_pinged_often_at_first_and_then_seldom() {
         let mut plan = ProbePlan::of_round_trips();
         let mut monitor = LinkMonitor::new();
         let sample =
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_of_anyway_is_left_alone() {
+    fn pairs_with_recent_observations_are_not_probed() {
         let mut plan = ProbePlan::default();
         let mut monitor = LinkMonitor::new();
         let sample = LinkSample {

@@ -1,10 +1,10 @@
 //! One estimate for each pair of groups, from the samples of all their nodes.
 //!
 //! Round trips count for both directions, rates and losses for the observed direction. Latency is
-//! half of the least recent round trip, which excludes queues and busy receivers; jitter is the
-//! mean excess of the others over it. Bandwidth is the best recent rate of a full link; the rate of
-//! a link that was not full is only a lower bound. A quantity without observations keeps its last
-//! value and ages.
+//! half of the shortest round trip of the last two seconds, which excludes queues and busy
+//! receivers; jitter is the mean excess of the round trips over the shortest. Bandwidth is the best
+//! recent rate of a full link; the rate of a link that was not full is only a lower bound. A
+//! quantity without observations keeps its last value and ages.
 
 use super::window::{BUCKET, Recent, Window};
 use crate::id::NodeId;
@@ -22,11 +22,11 @@ const LATENCY_NOISE: Duration = Duration::from_micros(600);
 /// Change of the fraction of lost packets that is announced.
 const LOSS_CHANGE: f64 = 0.02;
 /// Number of packets after which their losses are significant: with two in a hundred lost, the
-/// measured fraction is then within a percent of the truth.
+/// measured fraction is then within about a percentage point of the truth.
 const LOSS_PACKETS: u64 = 1000;
 /// Age at which a flow is over; reports come twice a second.
 const FLOW_AGE: Duration = Duration::from_millis(800);
-/// Maximum number of flows of one pair of groups that are added up; more change little.
+/// Maximum number of flows of one pair of groups that are added up; further ones are ignored.
 const FLOWS_MAX: usize = 1024;
 /// Number of half-seconds with longer round trips, and no shorter one between, after which the
 /// latency counts as higher: single round trips may have been queued behind a passing message.
@@ -139,10 +139,12 @@ pub struct LinkChange {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     window: Window,
-    /// The flow of each pair of nodes: time of the observation, rate, and whether more was queued.
+    /// The flow of each pair of nodes: time of the observation, rate in bits per second, and
+    /// whether more was queued.
     flows: BTreeMap<(NodeId, NodeId), (Time, u64, bool)>,
-    /// Number of packets, and of lost ones; halved from time to time, so that old ones count less.
+    /// Number of packets sent. This and `lost` are halved together, so that old packets count less.
     sent: u64,
+    /// Number of packets lost.
     lost: u64,
     current: Option<LinkEstimate>,
     announced: Option<LinkEstimate>,
@@ -215,9 +217,10 @@ impl LinkMonitor {
         self.entries.iter().filter_map(known)
     }
 
-    /// Returns the links that differ by more than a fifth from their last announcement in two calls
-    /// in a row. This announces them. A new link is announced on its first observation, without
-    /// being returned. Call it about twice a second.
+    /// Returns the links whose latency or bandwidth differs by more than a fifth from the last
+    /// announcement, or whose loss differs clearly, in two calls in a row. This announces them. A
+    /// new link is announced on its first observation, without being returned. Call it about twice
+    /// a second.
     pub fn changes(&mut self, now: Time) -> Vec<LinkChange> {
         let mut changes = Vec::new();
         for (&(from, to), entry) in &mut self.entries {
@@ -240,8 +243,8 @@ impl LinkMonitor {
     }
 
     /// Stores the estimates of the recent samples between two groups. Otherwise the estimate is
-    /// lost with its samples unless [`changes`](Self::changes) is called. For callers with many
-    /// links that do not call it.
+    /// lost with its samples unless [`changes`](Self::changes) is called. This is for callers with
+    /// many links that do not call `changes`.
     pub fn remember(&mut self, now: Time, one: u32, other: u32) {
         for pair in [(one, other), (other, one)] {
             if let Some(entry) = self.entries.get_mut(&pair) {

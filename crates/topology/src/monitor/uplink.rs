@@ -1,7 +1,7 @@
 //! Whether the nodes of a group share one pipe to the outside.
 //!
 //! Each node sends to a different group, if there are enough: first alone, and then all together,
-//! with the same packets at the same pace. Separate pipes carry all of it; a shared one does not.
+//! with the same packets at the same pace. Separate pipes carry all packets; a shared one does not.
 //! Any other disturbance reduces the result, so of several tries the one with most arrivals counts.
 
 use crate::units::{Bandwidth, Time};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 /// Minimum ratio of the total rate sent to the best rate of a single node at which the pipe was
 /// tested.
 const DEMAND_MIN: f64 = 1.5;
-/// Maximum fraction of the sent data that arrives through a shared pipe, and minimum fraction
-/// through separate ones; between these the result is unclear. Measured rates are within a fifth of
-/// the truth.
+/// Maximum fraction of the sent data that arrives through a shared pipe. Between this and
+/// [`SEPARATE_MIN`] the result is unclear. Measured rates are within a fifth of the truth.
 const SHARED_MAX: f64 = 0.7;
+/// Minimum fraction of the sent data that arrives through separate pipes.
 const SEPARATE_MIN: f64 = 0.85;
 
 /// The connection of the nodes of a group to the outside.
@@ -39,7 +39,7 @@ pub enum Pipes {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uplink {
-    /// Whether nodes share it.
+    /// Whether the nodes share one pipe.
     pub pipes: Pipes,
     /// Total bandwidth of all measured nodes.
     pub bandwidth: Bandwidth,
@@ -65,7 +65,7 @@ impl Uplink {
         let best = alone.iter().max()?.bits_per_second();
         let sent = sum(&mut together.iter().map(|&(sent, _)| sent));
         let arrived = sum(&mut together.iter().map(|&(_, arrived)| arrived));
-        // A node that cannot send faster alone does not share anything.
+        // The nodes cannot deliver more together than each alone.
         let possible = sent.min(sum(&mut alone.iter().copied()));
         let share = arrived as f64 / possible.max(1) as f64;
         let pipes = match share {
@@ -94,21 +94,21 @@ mod tests {
     }
 
     #[test]
-    fn pipes_that_carry_all_are_separate_and_one_that_does_not_is_shared() {
+    fn pipes_that_carry_all_data_are_separate_and_others_shared() {
         assert_eq!(judge(&[100, 90], &[(100, 52), (90, 49)]), Some(Pipes::Shared));
         assert_eq!(judge(&[100, 90], &[(100, 97), (90, 90)]), Some(Pipes::Separate));
         assert_eq!(judge(&[100, 100, 100], &[(95, 40), (98, 30), (99, 40)]), Some(Pipes::Shared));
     }
 
     #[test]
-    fn what_is_not_clear_is_not_judged() {
+    fn unclear_results_are_not_judged() {
         assert_eq!(judge(&[100], &[(100, 100)]), None, "one node tells nothing");
         assert_eq!(judge(&[100, 100], &[(60, 60), (70, 70)]), None, "the pipe was not tried");
         assert_eq!(judge(&[100, 100], &[(100, 75), (100, 80)]), None, "neither all nor half");
     }
 
     #[test]
-    fn a_pace_that_no_pipe_carried_is_not_taken_for_sharing() {
+    fn a_pace_beyond_the_rates_of_single_nodes_does_not_indicate_sharing() {
         // Packets of a burst that arrive together look fast, although at that pace each node alone
         // delivers no more.
         assert_eq!(judge(&[50, 51], &[(95, 49), (90, 50)]), Some(Pipes::Separate));

@@ -13,7 +13,7 @@ const RECENT: usize = 4;
 /// The samples of one bucket.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Bucket {
-    /// The half-second since the start of the job, from one; zero is none.
+    /// Number of the half-second since the start of the job, from 1; 0 if the bucket is empty.
     number: u64,
     rtt_min_ns: u64,
     rtt_sum_ns: u64,
@@ -67,7 +67,7 @@ impl Window {
         *best = (*best).max(bits_per_second);
     }
 
-    /// Returns the observations of the last [`RECENT`] half-seconds before `now`.
+    /// Returns the observations of the last [`RECENT`] half-seconds, including that of `now`.
     pub(super) fn recent(&self, now: Time) -> Recent {
         let number = now.as_nanos() / BUCKET.as_nanos() as u64 + 1;
         let mut recent = Recent::default();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_a_full_link_and_of_one_that_is_not_are_kept_apart() {
+    fn rates_with_and_without_a_full_link_are_separate() {
         let mut window = Window::default();
         window.rate(Time(0), 5, true);
         window.rate(Time(0), 3, true);

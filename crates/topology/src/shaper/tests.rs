@@ -107,7 +107,7 @@ fn a_lost_packet_takes_its_time_to_leave() {
 }
 
 #[test]
-fn the_queue_drops_exactly_past_its_limit() {
+fn the_queue_drops_packets_exactly_beyond_its_limit() {
     let mut shaper = Shaper::new(link(0, 8 * MBIT).with_queue_bytes(300), 1);
 
     // The first packet is being sent, the next three are queued.
@@ -124,7 +124,7 @@ fn the_queue_drops_exactly_past_its_limit() {
 }
 
 #[test]
-fn a_queue_of_zero_bytes_passes_what_need_not_wait() {
+fn a_queue_of_zero_bytes_passes_packets_that_need_not_wait() {
     let mut shaper = Shaper::new(link(0, 8 * MBIT).with_queue_bytes(0), 1);
 
     assert_eq!(shaper.send(Time::ZERO, 10), Fate::Deliver { at: Time(10_000) });
@@ -147,7 +147,7 @@ fn jitter_is_uniform_up_to_its_limit() {
 }
 
 #[test]
-fn jitter_reorders_only_where_it_may() {
+fn jitter_reorders_only_if_allowed() {
     let jittery = Link::perfect().with_jitter(Duration::from_millis(5));
     let overtakes = |link: Link| {
         let mut shaper = Shaper::new(link, 9);
@@ -172,7 +172,7 @@ fn a_shorter_latency_set_while_running_does_not_overtake() {
 }
 
 #[test]
-fn changing_the_loss_leaves_the_jitter_of_the_other_packets_alone() {
+fn changing_the_loss_does_not_change_the_jitter_of_other_packets() {
     let jittery = Link::perfect().with_jitter(Duration::from_millis(5)).with_reorder(true);
     let mut safe = Shaper::new(jittery, 10);
     let mut lossy = Shaper::new(jittery.with_loss(0.5), 10);
@@ -185,7 +185,7 @@ fn changing_the_loss_leaves_the_jitter_of_the_other_packets_alone() {
 }
 
 #[test]
-fn the_end_of_time_saturates() {
+fn times_beyond_the_maximum_saturate() {
     let mut shaper = Shaper::new(link(1, 1), 1);
 
     assert_eq!(arrival(shaper.send(Time::MAX, u64::MAX)), Time::MAX);
@@ -227,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_beats_the_link_and_order_and_queue_hold(
+    fn fates_respect_latency_rate_order_and_queue(
         link in any_link(),
         seed: u64,
         packets in prop::collection::vec((0..1_000_000_u64, 0..10_000_u64), 0..100),

@@ -10,7 +10,7 @@ use crate::units::Latency;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// Maximum length of a shorthand, far longer than all options together.
+/// Maximum length of a shorthand in bytes, far longer than all options together.
 const MAX_TEXT_BYTES: usize = 1024;
 /// The known options.
 const OPTIONS: &str = "`wan`, `rate`, `jitter`, `loss`, `queue`, `lan`, `lanrate`, `speed`";
@@ -25,7 +25,7 @@ pub enum EmulateError {
         /// The text.
         text: String,
     },
-    /// The options are longer than 1024 bytes.
+    /// The shorthand is longer than 1024 bytes.
     #[error("the shorthand is longer than {MAX_TEXT_BYTES} bytes; write a grid file instead")]
     TooLong,
     /// There are too many sites, hosts or PEs, or a site has another error.
@@ -40,21 +40,21 @@ pub enum EmulateError {
     /// An option is given twice.
     #[error("`{option}` is given twice; remove one")]
     Repeated {
-        /// Its name.
+        /// The name of the option.
         option: String,
     },
     /// The value of an option cannot be read.
     #[error("option `{option}`: {error}")]
     Quantity {
-        /// Its name.
+        /// The name of the option.
         option: String,
-        /// The error of its value.
+        /// The error of the value.
         error: QuantityError,
     },
     /// The options together do not describe a link.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// A change of a link, after a semicolon.
+    /// A change after a semicolon is invalid.
     #[error(transparent)]
     Change(#[from] TimelineError),
 }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_without_anything_or_beyond_the_limits_are_refused() {
+    fn malformed_shapes_and_shapes_beyond_the_limits_are_refused() {
         for text in ["", "2", "0x1", "1x0", "1x1x0", "1x1x1x1", "x", "2x", "-1x2", "2,wan=1ms"] {
             let refused = GridSpec::from_emulate(text);
             assert!(matches!(refused, Err(EmulateError::Shape { .. })), "{text}");
@@ -309,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text in "\\PC{0,60}", near in "[0-9]{0,3}x[0-9]{0,3}(,[a-z]{0,5}=[0-9.]{0,3}[a-z%]{0,3}){0,3}") {
+        fn no_text_makes_the_reader_panic(text in "\\PC{0,60}", near in "[0-9]{0,3}x[0-9]{0,3}(,[a-z]{0,5}=[0-9.]{0,3}[a-z%]{0,3}){0,3}") {
             let _ = GridSpec::from_emulate(&text);
             let _ = GridSpec::from_emulate(&near);
         }

@@ -13,7 +13,7 @@ use crate::units::Latency;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::de::{DeTable, DeValue};
 
-/// Maximum size of a file, many times that of the largest grid.
+/// Maximum size of a file in bytes, many times that of the largest grid.
 const MAX_FILE_BYTES: usize = 1 << 20;
 /// Maximum number of sites that a message names.
 const MAX_SITES_SHOWN: usize = 10;

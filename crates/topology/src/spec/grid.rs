@@ -150,8 +150,9 @@ impl GridSpec {
     /// and `a-a` is the inside of a site. Settings are `latency`, `rate`, `jitter`, `loss`, `queue`
     /// and `reorder`; other parameters do not change. Clusters keep their links.
     ///
-    /// Or `at 60s node d01 load=1`: from then on, one process of other users computes on each node
-    /// of that host. Only the simulator creates such load; on a real machine it is measured.
+    /// The text `at 60s node d01 load=1` adds a foreign load: from then on, one process of other
+    /// users computes on each node of that host. Only the simulator creates such load; on a real
+    /// machine it is measured.
     pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
         let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
         match timeline::parse(text, &names, &self.hosts)? {
@@ -264,8 +265,8 @@ impl GridSpec {
     }
 
     /// Returns the link from one node to another at the start of a job: that of their cluster if
-    /// they share one, that of the site if both are in it, else that between their sites. Panics if
-    /// the grid has no such node.
+    /// they share one, that of the site if both are in it, otherwise that between their sites.
+    /// Panics if the grid has no such node.
     pub fn link(&self, from: NodeId, to: NodeId) -> &Link {
         if let (Some(one), Some(other)) = (self.cluster_of(from), self.cluster_of(to))
             && one == other

@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_name_without_brackets_stands_for_itself() {
+    fn a_name_without_brackets_is_one_host() {
         assert_eq!(expand("u1.example", 10).unwrap(), ["u1.example"]);
     }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_brackets_counts_fastest() {
+    fn the_last_of_several_brackets_varies_fastest() {
         let expected = ["r1n1", "r1n2", "r2n1", "r2n2"];
         assert_eq!(expand("r[1-2]n[1-2]", 10).unwrap(), expected);
     }

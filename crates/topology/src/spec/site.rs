@@ -32,7 +32,7 @@ const MAX_SITE_NAME_BYTES: usize = 64;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteSpec {
-    /// Letters, digits, `.`, `-` and `_`; unique in the grid.
+    /// Name of the site: 1 to 64 letters, digits, `.`, `-` and `_`; unique in the grid.
     pub name: String,
     /// The hosts. One node runs on each; a host that is listed twice runs two.
     pub hosts: Vec<HostSpec>,
@@ -68,7 +68,7 @@ impl SiteSpec {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterSpec {
-    /// Letters, digits, `.`, `-` and `_`; unique in the site.
+    /// Name of the cluster: 1 to 64 letters, digits, `.`, `-` and `_`; unique in the site.
     pub name: String,
     /// The link between any two nodes of the cluster.
     pub lan: Link,
@@ -181,7 +181,7 @@ impl Sites {
         MAX_HOSTS - self.hosts
     }
 
-    /// Accepts one more site, or returns the error of it.
+    /// Accepts one more site, or returns its error.
     pub(super) fn push(&mut self, site: SiteSpec) -> Result<(), SiteError> {
         if !is_name(&site.name, MAX_SITE_NAME_BYTES, "") {
             return Err(SiteError::Name { name: site.name });
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_mislead_are_refused() {
+    fn invalid_names_of_sites_and_hosts_are_refused() {
         let long = "x".repeat(65);
         for name in ["", "a b", "a/b", "ä", "a\n", &long] {
             let refused = Sites::default().push(site(name, &[("h", 1)]));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_without_hosts_a_host_without_pes_and_a_second_site_of_a_name_are_refused() {
+    fn missing_hosts_missing_pes_and_duplicate_names_are_refused() {
         let mut sites = Sites::default();
         assert_eq!(sites.push(site("a", &[])), Err(SiteError::NoHosts { site: "a".to_owned() }));
         let no_pes = Err(SiteError::NoPes { host: "h".to_owned() });
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_count_over_all_sites() {
+    fn the_limits_apply_to_all_sites_together() {
         let mut sites = Sites::default();
         assert_eq!(sites.push(site("a", &[("h", MAX_PES)])), Ok(()));
         assert_eq!(sites.push(site("b", &[("h", 1)])), Err(SiteError::TooManyPes));

@@ -17,7 +17,7 @@ pub enum GridSpecError {
     /// A site is invalid.
     #[error(transparent)]
     Site(#[from] SiteError),
-    /// A link leads to a site that does not exist, or to the same site.
+    /// A link or a change leads to a site that does not exist, or a link to the same site.
     #[error(
         "a link leads from site {from} to site {to}; write two different numbers below {sites}"
     )]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_survives_being_stored() {
+    fn a_stored_description_is_read_back_unchanged() {
         let spec = two_sites()
             .with_lan(Link::perfect())
             .with_link(SiteId(0), SiteId(1), Link::wan().with_loss(0.01).with_queue_bytes(9))
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_link_to_nowhere_is_refused() {
+    fn a_stored_link_with_invalid_ends_is_refused() {
         for (from, to) in [(0, 2), (2, 0), (1, 1)] {
             let mut parts = Parts::from(two_sites());
             let (a, b) = (SiteId(from), SiteId(to));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_grid_file_survives_being_stored() {
+    fn all_parts_of_a_stored_grid_file_are_read_back() {
         let spec = GridSpec::from_toml(
             r#"
             timeline = ["at 1min link b>a rate=10mbit", "at 1s link a-b loss=1%", "at 1s node x1 load=1"]
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_change_of_a_link_to_nowhere_is_refused() {
+    fn a_stored_change_of_an_unknown_link_is_refused() {
         let mut parts = Parts::from(two_sites().with_change("at 1s link a-b loss=1%").unwrap());
         parts.timeline[0].to = SiteId(2);
 

@@ -9,7 +9,7 @@ use crate::units::{Bandwidth, Latency, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Maximum length of a change, far longer than any needs.
+/// Maximum length of a change in bytes, far longer than any needs.
 const MAX_TEXT_BYTES: usize = 512;
 /// The form of a change.
 const FORM: &str = "`at TIME link SITE-SITE NAME=VALUE …`, such as `at 60s link a-b rate=10mbit`, or `at TIME node HOST load=N`";
@@ -123,7 +123,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Whether it changes this direction.
+    /// Whether the change concerns this direction.
     pub(super) fn concerns(&self, from: SiteId, to: SiteId) -> bool {
         (self.from, self.to) == (from, to) || (self.both && (self.to, self.from) == (from, to))
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_names_its_host_with_all_of_its_nodes() {
+    fn a_load_applies_to_all_nodes_of_its_host() {
         let at = Time(60_000_000_000);
         let load = |node| ForeignLoad { at, node: NodeId(node), processes: 2 };
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_nobody_or_nothing_is_refused() {
+    fn a_load_of_an_unknown_host_or_without_a_valid_count_is_refused() {
         let host = loads("at 1s node x load=1").unwrap_err().to_string();
         assert_eq!(host, "there is no host `x` in the grid; write one of `d1`, `d2`, `d1`");
         for text in ["load=-1", "load=2000", "load=", "rate=1mbit", "load=1 load=2"] {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_its_time_its_link_and_what_becomes_different() {
+    fn a_change_has_a_time_a_link_and_settings() {
         let change = parse("at 60s link a-b rate=10mbit loss=1%", SITES).unwrap();
 
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_dashes_are_found_and_what_could_mean_two_links_is_refused() {
+    fn names_with_dashes_are_found_and_ambiguous_links_are_refused() {
         let change = parse("at 1s link a-b-a loss=0%", &["a", "b", "a-b"]).unwrap();
         assert_eq!((change.from, change.to), (SiteId(2), SiteId(0)));
         let refused = parse("at 1s link a-b-c loss=0%", &["a", "b-c", "a-b", "c"]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_change_is_refused_with_the_form() {
+    fn malformed_changes_are_refused() {
         for text in ["", "at 60s", "at 60s link a-b", "60s link a-b rate=1mbit", &"x".repeat(600)] {
             assert!(matches!(parse(text, SITES), Err(TimelineError::Form { .. })), "{text}");
         }

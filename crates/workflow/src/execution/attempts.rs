@@ -9,31 +9,36 @@ use std::collections::BTreeSet;
 pub(super) struct Attempt {
     pub(super) task: TaskId,
     pub(super) server: ServerId,
-    /// Time since which its arguments exist, once noted; seconds that they take to its server over
-    /// idle links; and time at which it began to compute.
+    /// Time since which its arguments exist, in seconds, once it is noted.
     pub(super) possible_s: Option<f64>,
+    /// Time that its arguments take to its server over idle links, in seconds; 0 until
+    /// `possible_s` is noted.
     pub(super) inputs_s: f64,
+    /// Time at which it began to compute, in seconds.
     pub(super) begun_s: Option<f64>,
+    /// Whether it is still needed.
     pub(super) is_open: bool,
     /// The servers to which this attempt's server sends each result.
     pub(super) readers: Vec<(DataId, Vec<ServerId>)>,
 }
 
-/// All attempts of a group. A query about a server costs time by the attempts of that server, not
-/// of the group.
+/// All attempts of a group. Queries about the attempts that compute or could begin on a server take
+/// time by their number. [`open_on`](Self::open_on) and [`hand_over`](Self::hand_over) examine all
+/// attempts of the group.
 #[derive(Debug)]
 pub(super) struct Attempts {
     all: Vec<Attempt>,
     of_task: Vec<Vec<AttemptId>>,
-    /// Attempts whose arguments have come to exist, with the time, before this is noted in the
-    /// attempt.
+    /// Attempts whose arguments have come to exist, with the time in seconds, until the time is
+    /// noted in the attempt.
     pub(super) complete: Vec<(AttemptId, f64)>,
-    /// The place of each task. Of the attempts that can begin on a server, the one with the lowest
-    /// place does.
+    /// The rank of each task. Of the attempts that can begin on a server, the one with the lowest
+    /// rank begins first.
     places: Vec<u32>,
-    /// The open attempts by server: those that compute, and those that have not begun and whose
-    /// arguments exist, in the order in which the server begins them.
+    /// For each server, the open attempts that compute.
     running: Vec<BTreeSet<AttemptId>>,
+    /// For each server, the open attempts that have not begun and whose arguments exist, with the
+    /// rank of the task, in the order in which the server begins them.
     possible: Vec<BTreeSet<(u32, AttemptId)>>,
 }
 
@@ -111,7 +116,7 @@ impl Attempts {
         }
     }
 
-    /// Returns the servers that received orders for the task of an attempt before it.
+    /// Returns the servers of the earlier attempts at the task of an attempt.
     pub(super) fn tried_before(&self, attempt: AttemptId) -> Vec<ServerId> {
         let all = self.of_task[self.all[attempt].task.index()].iter();
         let before = all.take_while(|other| **other != attempt);

@@ -63,13 +63,14 @@ pub(super) struct DataCopies<'a> {
     pub(super) relays: Relays,
     /// The site of each server.
     sites: Vec<usize>,
-    /// Number of arguments of each task that do not exist anywhere; and the tasks for which it has
-    /// become zero since the last [`Self::take_complete`].
+    /// Number of arguments of each task that do not exist anywhere.
     pub(super) missing: Vec<usize>,
+    /// Tasks whose number of missing arguments has become zero since the last
+    /// [`Self::take_complete`].
     complete: Vec<TaskId>,
-    /// Data that a server waits for and that no server has been asked to send there; and the part
-    /// of it that may be sendable now.
+    /// Data that a server waits for and that no server has been asked to send there.
     due: BTreeSet<(DataId, ServerId)>,
+    /// The part of `due` that may be sendable now.
     stirred_due: BTreeSet<(DataId, ServerId)>,
     /// The part of `due` that must first come to the client and was not requested yet.
     far: BTreeSet<DataId>,
@@ -77,7 +78,7 @@ pub(super) struct DataCopies<'a> {
     sending: BTreeSet<(DataId, ServerId)>,
     /// The requests for data that the client wants and does not have from the beginning.
     wishes: Vec<Option<ResultRequest>>,
-    /// Number of requests that are not granted and can still be.
+    /// Number of requests that are not granted and that can still be granted.
     ungranted: usize,
     /// Data that can be requested now.
     wished: BTreeSet<DataId>,
@@ -224,7 +225,7 @@ impl<'a> DataCopies<'a> {
     /// Takes the data that servers and the client are to send now, with the receivers. Data that
     /// cannot be sent is queued for a relay through the client. `tried` returns the servers that
     /// were tried before for the task that reads the data, if its server waits for data that no
-    /// maker sends there unasked; else `None`.
+    /// maker sends there unasked; otherwise `None`.
     pub(super) fn take_sends(
         &mut self,
         tried: impl Fn(DataId, ServerId) -> Option<Vec<ServerId>>,
@@ -286,8 +287,8 @@ impl<'a> DataCopies<'a> {
         self.wishes[data.index()].is_some_and(|wish| wish != ResultRequest::Granted)
     }
 
-    /// Data that the client wants has arrived; `is_lost` if its task has failed, so that it was no
-    /// longer waited for.
+    /// Data that the client wants has arrived; `is_lost` if its task has failed, so that the
+    /// request no longer counted.
     pub(super) fn granted(&mut self, data: DataId, is_lost: bool) {
         let before = self.wishes[data.index()].replace(ResultRequest::Granted);
         if before.is_some_and(|wish| wish != ResultRequest::Granted) && !is_lost {
@@ -324,10 +325,11 @@ impl<'a> DataCopies<'a> {
     }
 
     /// Returns the source from which a server takes data: itself, another server, or the client;
-    /// `None` if the data must first come to the client. A server that is known to have the data is
-    /// preferred, then one at the same site; a server for which `is_last` is true is used only if
-    /// there is no other source. If a server with the data was not reached, no other server is
-    /// tried, because it may be behind the same router and each attempt takes some seconds.
+    /// `None` if the data must first come to the client. Servers that are known to have the data
+    /// are preferred, of these those at the same site; then the client; then servers to which the
+    /// data was sent. A server for which `is_last` is true is used only if there is no other
+    /// source. If a server with the data was not reached, no other server is tried, because it may
+    /// be behind the same router and each attempt takes some seconds.
     pub(super) fn source(
         &self,
         data: DataId,

@@ -91,7 +91,7 @@ impl<'a> Dispatcher<'a> {
         self.failure.as_ref()
     }
 
-    /// Number of times that a task was moved to another server.
+    /// Number of refused orders, lost servers, and tasks that were moved from slow servers.
     pub fn moved(&self) -> usize {
         self.moved
     }
@@ -272,7 +272,8 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Handles missing arguments: the server does not reach their holders, or they are not there.
+    /// Handles missing arguments: the server does not reach their holders, or these do not have
+    /// them.
     fn lacks(&mut self, attempt: AttemptId, unreached: &[DataId], missing: &[DataId]) {
         let sources = self.sources.remove(&attempt).unwrap_or_default();
         if !self.state.is_open(attempt) {
@@ -282,7 +283,7 @@ impl<'a> Dispatcher<'a> {
         let (mut far, mut gone) = (Vec::new(), Vec::new());
         for (data, from) in sources {
             match from {
-                // If that server is lost, this fails too, and the data still needed is produced
+                // If that server is lost, a relay fails too, and the data still needed is produced
                 // again.
                 Endpoint::Server(from) if from != to && unreached.contains(&data) => {
                     let reason = "a server does not reach another that has its data".to_owned();
@@ -365,7 +366,7 @@ impl<'a> Dispatcher<'a> {
                 return;
             };
             self.moved += usize::from(!rescue.is_copy);
-            // The server that receives it is no longer idle.
+            // The server that receives the task is no longer idle.
             self.advance(now_s);
         }
     }
@@ -382,7 +383,7 @@ impl<'a> Dispatcher<'a> {
 
     fn fail(&mut self, task: TaskId, failure: &TaskFailure) {
         let failed = self.state.fail(task);
-        // It may already have failed with a task on which it depends.
+        // The task may already have failed with one on which it depends.
         if failed.is_empty() {
             return;
         }

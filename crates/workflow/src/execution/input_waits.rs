@@ -8,8 +8,8 @@ use crate::id::{DataId, Endpoint};
 /// wait.
 const SHARED_BY: f64 = 8.0;
 const LONGER: f64 = 2.0;
-/// Part of each wait that is not for transfers: a server begins a task with a delay, and the client
-/// notices that with another one.
+/// Part of each wait that is not for transfers, in seconds: a server begins a task with a delay,
+/// and the client notices the beginning with a further delay.
 const BEGIN_S: f64 = 0.01;
 
 /// Time of a transfer of data between two endpoints over idle links, in seconds.
@@ -18,9 +18,11 @@ pub(super) type TransferTime<'a> = &'a dyn Fn(DataId, Endpoint, Endpoint) -> f64
 /// The times that attempts waited for their inputs on servers with a free core, in seconds.
 #[derive(Debug, Default)]
 pub(super) struct InputWaits {
+    /// The longest wait.
     longest_s: f64,
-    /// Sum of these waits, and sum of the same waits over idle links.
+    /// Sum of the waits without [`BEGIN_S`], each at least its time over idle links.
     waited_s: f64,
+    /// Sum of the times of the same inputs over idle links.
     idle_s: f64,
 }
 

@@ -78,7 +78,7 @@ pub enum DispatchEvent {
         took_s: Option<f64>,
         /// Sizes of the results in bytes.
         sizes: Vec<u64>,
-        /// Data that the server has fetched for it.
+        /// Data that the server has fetched for the attempt.
         fetched: Vec<DataId>,
     },
     /// The function has failed, as it would on another server; with the reason.
@@ -100,9 +100,9 @@ pub enum DispatchEvent {
         data: DataId,
         /// The server.
         from: ServerId,
-        /// The others.
+        /// The receivers.
         to: Vec<ServerId>,
-        /// Whether it has sent it.
+        /// Whether the server has sent the data.
         is_sent: bool,
     },
     /// The client has received requested data from a server, or the server does not have it.
@@ -171,7 +171,7 @@ pub enum DispatchCommand {
         data: DataId,
         /// The server.
         server: ServerId,
-        /// Whether it has made it.
+        /// Whether the server has made the data.
         is_maker: bool,
     },
     /// A server does not have data.

@@ -43,7 +43,7 @@ pub struct Execution {
     pub wasted: Vec<TaskRun>,
     /// All transfers, in the order in which they ended.
     pub transfers: Vec<Transfer>,
-    /// Number of tasks that ran on another server than the one they were mapped to.
+    /// Number of refused orders, lost servers, and tasks that were moved from slow servers.
     pub moved: usize,
 }
 

@@ -1,4 +1,5 @@
-//! The reasons that tasks were not executed, by server, for error messages that name both.
+//! The reasons that tasks were not executed, by server, for error messages with servers and
+//! reasons.
 
 use super::task_states::Stuck;
 use crate::id::{ServerId, TaskId};
@@ -16,7 +17,7 @@ pub enum TaskFailure {
     NotExecuted {
         /// The reason, with the servers.
         reason: String,
-        /// Whether the last server that could have executed it was not lost, but refused.
+        /// Whether servers are left that offer the task, and the last that was tried refused it.
         is_refused: bool,
     },
 }
@@ -38,7 +39,8 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    /// A server that is not lost has not executed a task: it refused it, or lacked an argument.
+    /// A server that is not lost has not executed a task: it refused the task, or lacked an
+    /// argument.
     pub(super) fn tried(
         &mut self,
         task: TaskId,
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_each_server_once_with_what_it_said_last() {
+    fn an_error_names_each_server_once_with_its_last_reason() {
         let (mut reasons, task) = (Reasons::default(), TaskId(3));
         reasons.tried(task, ServerId(0), "busy".to_owned(), true);
         reasons.tried(task, ServerId(1), "full".to_owned(), true);
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_servers_some_are_named() {
+    fn an_error_names_only_some_of_many_servers() {
         let (mut reasons, task) = (Reasons::default(), TaskId(0));
         (0..100).for_each(|server| reasons.lost(ServerId(server), "away".to_owned()));
 

@@ -92,10 +92,10 @@ impl Relays {
                 continue;
             };
             held = held.saturating_add(bytes(data));
-            // A task may need more than this at once, or several tasks may each wait for the
-            // missing half of it.
+            // A task may need more bytes than the limit, or several tasks may each wait for a part
+            // of their arguments.
             let would_stop = || self.asked.is_empty() && !self.here.keys().any(|&data| goes(data));
-            // Small data does not overtake large data, which would wait for ever.
+            // Small data does not overtake large data, because the large data would wait for ever.
             if self.asked.len() >= AT_ONCE || (held > HELD_BYTES_MAX && !would_stop()) {
                 break;
             }
@@ -122,7 +122,7 @@ impl Relays {
 
     pub(super) fn lost(&mut self, server: ServerId) {
         self.asked.retain(|_, asked| *asked != server);
-        // It was unreached because it was lost; another holder may be reached.
+        // The server was unreached because it was lost; another holder may be reached.
         self.unreached.retain(|(_, from, _)| *from != server);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct ExecutionState<'a> {
     /// Whether a server must have each data at the end.
     kept: Vec<bool>,
     is_there: Vec<bool>,
-    /// Time that each server with all its cores takes for a second of work.
+    /// Time that each server with all its cores takes for a second of work, in seconds.
     unit_s: Vec<f64>,
     /// Time at which each server ended its last task, in seconds.
     last_end_s: Vec<f64>,

@@ -62,7 +62,7 @@ impl<K: Ord + Copy, O> TaskQueue<K, O> {
         self.orders.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no orders.
     pub fn is_empty(&self) -> bool {
         self.orders.is_empty()
     }

@@ -3,8 +3,8 @@
 use crate::id::{ServerId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of times that a task is ordered because servers are lost or slow. The first
-/// refusal of each server does not count.
+/// Maximum number of times that a task is ordered. Orders that are [forgiven](TaskStates::forgive)
+/// do not count, such as the first that each server refuses.
 pub(super) const ATTEMPTS_MAX: u32 = 8;
 
 /// The state of a task.
@@ -33,9 +33,11 @@ pub(super) struct TaskStates {
     /// The server to which each task goes next.
     servers: Vec<ServerId>,
     states: Vec<TaskState>,
+    /// Number of orders of each task that count.
     counts: Vec<u32>,
-    /// Number of tasks that are neither done nor failed, in total and by server.
+    /// Number of tasks that are neither done nor failed.
     unsettled: usize,
+    /// Number of such tasks mapped to each server.
     loads: Vec<usize>,
     /// Tasks that may be ready, because they or their inputs have changed since they were last
     /// examined.

@@ -96,7 +96,7 @@ fn send(data: DataId, from: impl Into<Option<ServerId>>, to: &[ServerId]) -> Dis
 }
 
 #[test]
-fn all_is_ordered_at_once_and_nothing_more_is_said_while_all_goes_well() {
+fn all_tasks_are_ordered_at_once_and_need_no_further_commands() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
 
@@ -116,7 +116,7 @@ fn all_is_ordered_at_once_and_nothing_more_is_said_while_all_goes_well() {
 }
 
 #[test]
-fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() {
+fn tasks_of_a_lost_server_go_elsewhere_with_data_of_other_holders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
@@ -126,7 +126,8 @@ fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() 
     let again = run.happens(DispatchEvent::Lost(ONE, "gone".to_owned()));
     assert_eq!(again, [send(MADE, OTHER, &[THIRD]), order(4, (2, THIRD), &[])]);
 
-    // It has not arrived there yet, so it is produced again on the server with the least load.
+    // The data has not arrived there yet, so it is produced again on the server with the least
+    // load.
     let (data, from, to, is_sent) = (MADE, OTHER, vec![THIRD], false);
     let made_again = run.happens(DispatchEvent::Sent { data, from, to, is_sent });
     let expected = [send(START, None, &[THIRD]), order(5, (0, THIRD), &[(MADE, &[OTHER])])];
@@ -139,7 +140,7 @@ fn what_a_lost_server_was_to_do_is_done_elsewhere_with_data_of_whoever_has_it() 
 }
 
 #[test]
-fn an_heir_has_all_that_a_server_had_and_had_to_do() {
+fn an_heir_takes_over_data_and_orders() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
@@ -155,7 +156,7 @@ fn an_heir_has_all_that_a_server_had_and_had_to_do() {
 }
 
 #[test]
-fn what_plain_servers_need_of_others_goes_through_the_client() {
+fn data_for_plain_servers_goes_through_the_client() {
     let (graph, platform) = (graph(), platform(&[OTHER]));
     let mut run = Run::begin(&graph, &platform);
     assert!(run.commands().contains(&order(0, (0, ONE), &[(MADE, &[])])));
@@ -169,7 +170,7 @@ fn what_plain_servers_need_of_others_goes_through_the_client() {
 }
 
 #[test]
-fn a_function_that_fails_withdraws_what_depends_on_it_and_nothing_else() {
+fn a_failed_function_withdraws_only_its_dependents() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();
@@ -189,7 +190,7 @@ fn a_function_that_fails_withdraws_what_depends_on_it_and_nothing_else() {
 }
 
 #[test]
-fn a_task_that_was_taken_back_counts_if_it_had_begun_before() {
+fn a_withdrawn_attempt_counts_if_it_had_begun_before() {
     let (graph, platform) = (graph(), platform(&[]));
     let mut run = Run::begin(&graph, &platform);
     run.commands();

@@ -5,8 +5,8 @@ use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// The locations of each piece of data, and the time at which it is there: made there, or sent
-/// there for a task placed earlier.
+/// The locations of each data, with the time in seconds at which the data is there: made there, or
+/// sent there for a task placed earlier.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<'a> {
     graph: &'a TaskGraph,

@@ -3,9 +3,9 @@
 //! It differs from HEFT in four points. A transfer reserves the remaining bandwidth of the links on
 //! its path, so that many transfers over one link are estimated to take as long as they do. Data
 //! that has come to a site is forwarded inside it instead of crossing links again. Transfers of
-//! wanted results to the client are reserved when the results are made. And a task that would end a
-//! little earlier far from the tasks with which it shares readers is not sent there, because its
-//! results would have to come back: see `reader_affinity.rs`.
+//! wanted results to the client are reserved when the results are made. And a task is not sent far
+//! from the tasks with which it shares readers for a small gain, because its results would have to
+//! come back: see `reader_affinity.rs`.
 
 use super::Heuristic;
 use super::cores::{Cores, Slot};
@@ -67,7 +67,7 @@ impl Heuristic for HeftC {
 #[derive(Clone, Copy)]
 struct Reassignment {
     end_s: f64,
-    /// Approximate time at which its results are where they will be read.
+    /// Approximate time at which the task's results are where they will be read, in seconds.
     told_s: f64,
     server: ServerId,
     slot: Slot,
@@ -122,7 +122,7 @@ impl<'a> Mapper<'a> {
         Mapping::in_order(servers, &order, true, last_s)
     }
 
-    /// Returns the server on which the task ends first.
+    /// Returns the server from which the task's results are first where they will be read.
     fn best(&mut self, task: TaskId, site: Option<usize>) -> Option<Reassignment> {
         let called = self.graph.task(task);
         let able = || self.platform.server_ids().filter(|&server| called.can_run_on(server));
@@ -138,8 +138,8 @@ impl<'a> Mapper<'a> {
         for server in servers {
             let time_s = self.platform.time_s(called.work_s, server);
             let away_s = away_s[self.platform.server(server).site];
-            // Even if its inputs were there as soon as they are made, it would not end earlier
-            // here.
+            // Even if the inputs were on this server as soon as they exist, the task would not end
+            // earlier.
             let least_s = self.cores.earliest(server, exist_s, time_s).start_s + time_s;
             if best.is_some_and(|best| least_s + away_s >= best.told_s) {
                 continue;

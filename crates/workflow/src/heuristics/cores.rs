@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_follow_each_other_are_looked_at_as_one() {
+    fn adjacent_tasks_form_one_block() {
         let mut taken = Taken::default();
         // The second half of these close gaps.
         for number in (0..1000).step_by(2).chain((1..999).step_by(2)) {

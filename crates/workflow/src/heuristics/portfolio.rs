@@ -9,7 +9,7 @@ use crate::platform::Platform;
 use crate::simulate::{Perturbations, execute};
 use crate::stragglers::StragglerPolicy;
 
-/// HEFT, HEFT-C, and HEFT-C on each single site.
+/// HEFT, HEFT-C, and HEFT-C on each of the four fastest sites alone.
 ///
 /// ```
 /// # use gridspan_topology::Link;

@@ -31,8 +31,8 @@ impl<'a> ReaderAffinity<'a> {
     }
 
     /// Returns for each site the transfer time of a task's results to its readers, over idle links,
-    /// if it ran there. For each reader, either the result is sent to the site with most of its
-    /// other inputs, or these inputs are sent here.
+    /// if the task ran there. For each reader, either the result is sent to the site with most of
+    /// its other inputs, or these inputs are sent to the site of the task.
     pub(super) fn away_s(&self, task: TaskId) -> Vec<f64> {
         let mut away_s = vec![0.0; self.servers.len()];
         if self.servers.len() < 2 {

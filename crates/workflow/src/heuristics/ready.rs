@@ -74,7 +74,7 @@ struct Candidate {
     inputs_s: Vec<f64>,
     ends_s: Vec<f64>,
     best: usize,
-    /// Difference between the second-best and the best end time.
+    /// Difference between the second-best and the best end time, in seconds.
     suffers_s: f64,
 }
 

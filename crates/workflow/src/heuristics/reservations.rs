@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_second_waits_for_what_was_reserved_first() {
+    fn later_reservations_get_the_remaining_bandwidth() {
         let mut links = reservations(&[10.0, 20.0]);
 
         assert_eq!(links.reserve(&[0, 1], 0.0, 30), 3.0);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_before_is_used() {
+    fn an_earlier_gap_is_used() {
         let mut links = reservations(&[10.0]);
 
         assert_eq!(links.reserve(&[0], 5.0, 30), 8.0);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_leaves_no_trace() {
+    fn cancelled_reservations_leave_no_trace() {
         let mut links = reservations(&[10.0]);
         links.reserve(&[0], 0.0, 10);
         links.keep();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_on_beyond_the_last_slice() {
+    fn slices_are_lengthened_when_time_exceeds_them() {
         let mut links = reservations(&[1.0]);
 
         assert_eq!(links.reserve(&[0], 0.0, 10_000), 10_000.0);

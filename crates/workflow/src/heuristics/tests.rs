@@ -91,7 +91,7 @@ fn all_heuristics_give_all_tasks_a_server_that_can_execute_them() {
 }
 
 #[test]
-fn exhaustive_search_finds_what_no_heuristic_beats() {
+fn no_heuristic_beats_exhaustive_search() {
     let (graph, platform) = (published(), site(&[1.0, 1.3]));
 
     let best = mapped("exhaustive", &graph, &platform);
@@ -105,7 +105,7 @@ fn exhaustive_search_finds_what_no_heuristic_beats() {
 }
 
 #[test]
-fn what_is_too_much_for_exhaustive_search_is_refused() {
+fn exhaustive_search_refuses_large_groups() {
     let refused = Exhaustive.map(&layered(60, 1).unwrap(), &grounds()[0].platform);
 
     assert!(matches!(refused, Err(MapError::TooMany { .. })));
@@ -133,7 +133,7 @@ fn collective_mapping_gives_the_larger_of_two_parallel_tasks_the_faster_server()
 }
 
 #[test]
-fn with_links_reserved_a_thin_link_is_not_filled_with_more_than_it_carries() {
+fn heft_c_does_not_overload_a_slow_link() {
     // Inputs of 100 MB at site a, tasks of 10 s, and a link of 10 MB/s to a site of the same speed:
     // each task that is sent occupies the link for 10 s, so only a few are.
     let lan = Link::new(Latency::ZERO, Bandwidth::from_bits_per_second(80_000 * MB));
@@ -184,7 +184,7 @@ fn a_task_that_few_servers_can_execute_goes_to_one_of_them() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn no_execution_is_faster_than_its_longest_way_or_all_cores_allow(
+    fn no_execution_is_faster_than_its_longest_path_or_all_cores_allow(
         tasks in 1..80_u32,
         seed: u64,
         ground in 0..4_usize,

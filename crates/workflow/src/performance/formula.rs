@@ -51,10 +51,11 @@ pub struct FormulaError {
     pub problem: String,
 }
 
-/// Maximum length of a formula in bytes. Longer formulas are rejected, since a chain of operations
-/// is as deep as it is long.
+/// Maximum length of a formula in bytes. Longer formulas are rejected, because a chain of
+/// operations is nested once for each operation.
 const LENGTH_MAX: usize = 4096;
-/// Maximum depth of a formula, more than a useful formula has.
+/// Maximum nesting of sums and signed terms, more than a useful formula has. A pair of parentheses
+/// adds two.
 const DEPTH_MAX: usize = 64;
 
 impl Formula {
@@ -72,7 +73,8 @@ impl Formula {
     }
 
     /// Returns the value for these arguments, in the order of their names. A missing argument
-    /// counts as zero; a negative or not finite result is zero, since the formula gives a time.
+    /// counts as zero; a result that is negative or not finite is zero, since formulas give times
+    /// and sizes.
     pub fn value(&self, arguments: &[f64]) -> f64 {
         let value = self.root.value(arguments);
         if value.is_finite() { value.max(0.0) } else { 0.0 }
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn formulas_have_the_value_that_arithmetic_gives_them() {
+    fn formulas_follow_the_rules_of_arithmetic() {
         assert_eq!(value("2 * n^3 + 5"), 1029.0);
         assert_eq!(value("n * log2(n) / m"), 8.0);
         assert_eq!(value("2^3^2"), 512.0);
@@ -288,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn negative_and_infinite_results_are_zero() {
         assert_eq!(value("m - n"), 0.0);
         assert_eq!(value("1 / (n - 8)"), 0.0);
         assert_eq!(value("log(m - 3)"), 0.0);
     }
 
     #[test]
-    fn what_is_no_formula_is_refused_where_it_goes_wrong() {
+    fn malformed_formulas_are_refused_with_the_column() {
         let column = |text: &str| Formula::parse(text, &["n"]).unwrap_err().column;
 
         assert_eq!(column("2 * k"), 5);

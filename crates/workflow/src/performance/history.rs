@@ -13,7 +13,7 @@ const SPREAD_MIN: f64 = 0.05;
 /// Maximum exponent, which no function worth a remote call exceeds; the minimum is 0.
 const EXPONENT_MAX: f64 = 4.0;
 
-/// Weighted sums over calls.
+/// Weighted sums of logarithms over calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     weight: f64,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_size_the_time_is_that_and_in_proportion() {
+    fn with_calls_of_one_size_the_time_is_proportional_to_the_size() {
         let mut history = History::default();
         (0..5).for_each(|_| history.observe(1_000_000, 2.0));
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_teaches_nothing() {
+    fn invalid_times_are_ignored() {
         let mut history = History::default();
         for time_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             history.observe(8, time_s);

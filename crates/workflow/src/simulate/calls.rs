@@ -15,12 +15,12 @@ pub(super) struct CallRun<'a> {
     platform: &'a Platform,
     simulated: SimulatedPlatform<'a>,
     places: Vec<u32>,
-    /// Number of arguments of each task that are not at the client; and, once it was called, that
-    /// are not on its server.
+    /// Number of arguments of each task that are not at the client.
     missing: Vec<usize>,
+    /// Number of arguments of each task that are not on its server.
     missing_there: Vec<usize>,
-    /// The time until which each core of each server is occupied by placed calls, as estimated by
-    /// the agent.
+    /// The time until which each core of each server is occupied by placed calls, as estimated when
+    /// they were placed, in seconds.
     taken_until_s: Vec<Vec<f64>>,
     /// The task and the server for which each argument is sent.
     sent_for: BTreeMap<TransferId, (TaskId, ServerId)>,

@@ -1,8 +1,8 @@
 //! Concurrent transfers, each with its fair share of the links on its path.
 //!
 //! Transfers between the same two endpoints have the same rate. So each such pair counts the bytes
-//! that any of its transfers has received since the pair was first used, and a transfer ends when
-//! this count has grown by its size.
+//! that a transfer would have received since the pair was first used, and a transfer ends when this
+//! count has grown by its size.
 
 use super::time::SimTime;
 use crate::id::Endpoint;
@@ -18,7 +18,7 @@ pub(super) type TransferId = u32;
 const ROUNDING_BYTES: f64 = 1e-3;
 
 struct Pair {
-    /// Bytes that each transfer of the pair has received.
+    /// Bytes that a transfer would have received since the pair was first used.
     got: f64,
     since_s: f64,
     rate: f64,

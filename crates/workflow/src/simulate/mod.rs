@@ -4,7 +4,7 @@
 //!   task, which endpoint sends which data, and how tasks of slow servers are treated, as it does
 //!   for real servers. Servers send results on, as those of a job do
 //!   ([`Delivery::Sent`](crate::execution::Delivery::Sent)). Servers behind a registry fetch them
-//!   instead, so that a mapping for these is evaluated with the other delivery.
+//!   instead, so a mapping for these is evaluated with a delivery that they do not use.
 //! - A task begins when its inputs are on its server, a core is free, and no task of a lower place
 //!   could begin there.
 //! - A server receives a few transfers at a time, those for tasks of lower places first.

@@ -20,7 +20,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 /// Maximum number of transfers that a server receives at a time: enough to fill its link from
 /// several sources, and few enough that the data needed first arrives first.
 const TRANSFERS_MAX: u32 = 4;
-/// A place behind all tasks.
+/// A place higher than those of all tasks.
 pub(super) const LAST: u32 = u32::MAX;
 
 /// An event of the simulated platform.
@@ -84,17 +84,19 @@ pub(super) struct SimulatedPlatform<'a> {
     orders: Vec<SimulatedOrder>,
     transfers: Vec<SimulatedTransfer>,
     flows: Flows<'a>,
-    /// The transfers queued for each endpoint, and the number in progress.
+    /// The transfers queued for each endpoint, by place.
     queues: Vec<BTreeSet<(u32, TransferId)>>,
+    /// Number of transfers to each endpoint that have begun and not ended.
     incoming: Vec<u32>,
-    /// Servers on which an order may begin, and endpoints to which a transfer may begin.
+    /// Servers on which an order may begin.
     stirred: BTreeSet<ServerId>,
+    /// Endpoints to which a transfer may begin.
     stirred_ends: BTreeSet<Endpoint>,
     begun: VecDeque<AttemptId>,
     timers: BinaryHeap<Reverse<(SimTime, u64, Timer)>>,
     count: u64,
     pub(super) now_s: f64,
-    /// Time at which the client had all wanted data.
+    /// Time at which the client had all wanted data, in seconds.
     pub(super) makespan_s: f64,
     pub(super) execution: Execution,
 }
@@ -238,8 +240,8 @@ impl<'a> SimulatedPlatform<'a> {
         self.count += 1;
     }
 
-    /// Begins all orders and transfers that may. This happens only after all simultaneous events,
-    /// so that the lowest place goes first.
+    /// Begins all orders and transfers that may begin. This happens only after all simultaneous
+    /// events, so that the lowest place goes first.
     fn begin(&mut self) {
         while let Some(server) = self.stirred.pop_first() {
             while self.servers[server.index()].free > 0 {

@@ -52,7 +52,7 @@ fn chain() -> TaskGraph {
 }
 
 #[test]
-fn a_chain_pays_for_the_links_between_its_servers() {
+fn a_chain_takes_the_transfer_times_between_its_servers() {
     let platform = platform(&[&[1.0, 1.0], &[1.0]]);
 
     let on_one = run(&chain(), &platform, &mapping(&[0, 0], false));
@@ -69,7 +69,7 @@ fn a_chain_pays_for_the_links_between_its_servers() {
 }
 
 #[test]
-fn plain_calls_bridge_everything_through_the_client() {
+fn plain_calls_send_all_data_through_the_client() {
     let platform = platform(&[&[1.0]]);
 
     let called = execute_calls(&chain(), &platform, &Perturbations::default());
@@ -80,7 +80,7 @@ fn plain_calls_bridge_everything_through_the_client() {
 }
 
 #[test]
-fn a_server_of_a_star_takes_part_in_a_mapped_group_by_way_of_the_client() {
+fn data_of_a_plain_server_passes_the_client() {
     let mut servers = platform(&[&[1.0, 1.0]]).servers().to_vec();
     servers[1].is_direct = false;
     let whole = platform(&[&[1.0, 1.0]]);
@@ -94,7 +94,7 @@ fn a_server_of_a_star_takes_part_in_a_mapped_group_by_way_of_the_client() {
 }
 
 #[test]
-fn what_a_server_cannot_have_from_another_comes_by_way_of_the_client() {
+fn data_between_servers_that_are_apart_passes_the_client() {
     let apart = [(ServerId(0), ServerId(1))];
     let platform = platform(&[&[1.0, 1.0]]).with_apart(apart);
 
@@ -117,7 +117,7 @@ fn readers(tasks: u32) -> TaskGraph {
 }
 
 #[test]
-fn a_server_keeps_what_it_was_sent() {
+fn a_server_keeps_received_data() {
     let execution = run(&readers(3), &platform(&[&[1.0]]), &mapping(&[0, 0, 0], false));
 
     assert_eq!(execution.transfers.len(), 1);
@@ -125,7 +125,7 @@ fn a_server_keeps_what_it_was_sent() {
 }
 
 #[test]
-fn with_relays_one_copy_crosses_to_a_site_and_is_passed_on_inside() {
+fn with_relays_one_copy_goes_to_a_site_and_is_forwarded_inside() {
     let platform = platform(&[&[1.0, 1.0, 1.0, 1.0]]);
 
     let sent = run(&readers(4), &platform, &mapping(&[0, 1, 2, 3], false));
@@ -138,7 +138,7 @@ fn with_relays_one_copy_crosses_to_a_site_and_is_passed_on_inside() {
 }
 
 #[test]
-fn of_tasks_that_could_begin_the_lowest_place_does() {
+fn the_task_of_the_lowest_place_begins_first() {
     let mut builder = GraphBuilder::default();
     for number in 0..3 {
         builder.task(number.to_string(), 1.0);
@@ -165,7 +165,7 @@ fn bag(each: u32) -> (TaskGraph, Mapping) {
 }
 
 #[test]
-fn what_a_slow_server_has_not_begun_is_taken_from_it() {
+fn tasks_that_a_slow_server_has_not_begun_are_stolen() {
     let (graph, mapping) = bag(6);
     let slow = Perturbations { tasks: vec![], servers: vec![1.0, 3.0] };
     let platform = platform(&[&[1.0, 1.0]]);
@@ -194,7 +194,7 @@ fn a_long_task_that_is_late_is_begun_again_elsewhere() {
 }
 
 #[test]
-fn while_nobody_is_slow_nothing_is_moved() {
+fn no_task_moves_if_no_server_is_slow() {
     let (graph, mut mapping) = bag(3);
     mapping.servers.fill(ServerId(0));
     let platform = platform(&[&[1.0, 1.0]]);
@@ -211,10 +211,10 @@ fn while_nobody_is_slow_nothing_is_moved() {
     assert!((execution.makespan_s - 60.0).abs() < 1e-6);
 }
 
-/// The end of a task takes no time for waiting tasks; an examination of all of them would take
-/// minutes in total.
+/// The end of a task does not cause an examination of all waiting tasks, which would take minutes
+/// in total.
 #[test]
-fn large_groups_are_judged_in_no_more_time_for_each_task_than_small_ones() {
+fn the_simulation_time_per_task_does_not_grow_with_the_group() {
     const TASKS: usize = 100_000;
     let platform = platform(&[&[1.0, 1.0]]);
     let mut chain = GraphBuilder::default();
@@ -270,7 +270,7 @@ fn looked_at(tasks: usize) -> usize {
 }
 
 #[test]
-fn tasks_of_a_slow_server_in_a_large_group_are_not_looked_at_whenever_one_ends() {
+fn few_attempts_are_examined_per_task_of_a_large_group() {
     let [small, large] = [1_000, 16_000].map(looked_at);
 
     assert!(small < 30 && large < 100, "{small}, {large}: it was half the group");

@@ -57,9 +57,9 @@ pub enum AttemptState {
     },
 }
 
-/// Number of looks at real servers in the time of a mean task, and the maximum interval between
-/// looks.
+/// Number of looks at real servers in the time of a mean task.
 const GLANCES_PER_TASK: f64 = 4.0;
+/// Maximum interval between looks, unless the minimum interval is longer.
 const GLANCE_MAX: Duration = Duration::from_secs(1);
 /// Minimum interval between looks per task of the group. The cost of a look grows with the number
 /// of tasks, so that looks at a large group take only a small part of the client's time.
@@ -75,7 +75,7 @@ pub fn polling_interval(graph: &TaskGraph, least: Duration) -> Duration {
     polling_interval.min(GLANCE_MAX).max(least)
 }
 
-/// An attempt at a task that is not over.
+/// An attempt that is not over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OngoingAttempt {
     /// Its number, if its server has the order.
@@ -184,7 +184,7 @@ impl Observations<'_> {
                 if !is_slower || !can {
                     continue;
                 }
-                // What outputs take from either place does not count.
+                // The transfer time of outputs that is common to both servers does not count.
                 let outputs_there_s = (self.outputs_s)(attempt.task, to);
                 let common_s = outputs_left_s.min(outputs_there_s);
                 let left_s = left_s + outputs_left_s - common_s;
@@ -282,7 +282,7 @@ mod tests {
     use crate::graph::GraphBuilder;
 
     #[test]
-    fn what_an_offer_costs_does_not_grow_with_what_waits() {
+    fn the_cost_of_an_offer_does_not_grow_with_the_waiting_tasks() {
         let mut graph = GraphBuilder::default();
         let tasks: Vec<_> = (0..10_000).map(|n| graph.task(n.to_string(), 1.0)).collect();
         let graph = graph.build().unwrap();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_a_group_the_rarer_it_is_looked_at() {
+    fn the_polling_interval_grows_with_task_times_and_group_size() {
         let [few, long, many] = [(10, 0.1), (10, 1e9), (100_000, 0.001)]
             .map(|(tasks, work_s)| glance_of(tasks, work_s));
 

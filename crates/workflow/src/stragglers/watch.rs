@@ -6,9 +6,9 @@ use crate::platform::Platform;
 
 /// Multiple of its expected time after which a task is late.
 const LATE: f64 = 1.5;
-/// Interval between looks at a late task, as a part of the time for which it has run, and the
-/// minimum interval in seconds.
+/// Interval between looks at a late task, as a part of the time for which it has run.
 const AGAIN: f64 = 0.25;
+/// Minimum interval between looks at a late task, in seconds.
 const AGAIN_S_MIN: f64 = 1e-3;
 
 /// The observations of the servers.
@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Adds a task that has ended on a server, or was given up; a task given up counts only if it
-    /// was late.
+    /// took longer than expected.
     pub fn observe(&mut self, server: ServerId, took_s: f64, should_s: f64, has_ended: bool) {
         if has_ended || took_s > should_s {
             let (seen_took_s, seen_should_s) = &mut self.seen_s[server.index()];

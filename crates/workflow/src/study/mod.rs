@@ -27,8 +27,9 @@ struct Recipe {
     client_mbit: u64,
 }
 
-/// Number of servers of each site, and number of cores of each server.
+/// Number of servers of each site.
 const SERVERS: usize = 4;
+/// Number of cores of each server.
 const CORES: u32 = 4;
 /// Relative speeds of the servers of a site.
 const SPEEDS: [f64; SERVERS] = [1.0, 1.2, 0.9, 1.1];
@@ -71,7 +72,7 @@ pub fn grounds() -> Vec<Ground> {
 }
 
 fn ground(recipe: &Recipe) -> Ground {
-    // Half of a one-way latency at each end, so that two uplinks make one way.
+    // Half of the one-way latency at each end, so that the two uplinks of a path add up to it.
     let half = Latency(Duration::from_millis(recipe.round_trip) / 4);
     let link = |mbit: u64| Link::new(half, Bandwidth::from_bits_per_second(mbit * 1_000_000));
     let mut servers = Vec::new();

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generated_workflow_has_its_tasks_in_levels_and_the_same_seed_gives_the_same() {
+    fn a_generated_workflow_is_within_its_bounds_and_reproducible() {
         let graph = layered(100, 7).unwrap();
 
         assert_eq!(graph.tasks().len(), 100);

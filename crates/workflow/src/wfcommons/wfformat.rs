@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_to_be_guessed_is_said_once_for_each_kind() {
+    fn each_kind_of_guess_is_reported_once() {
         assert_eq!(
             load(SMALL).unwrap().guesses,
             [
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_workflow_is_refused_with_the_reason() {
+    fn invalid_workflows_are_refused_with_the_reason() {
         let refused = |text: &str| load(text).unwrap_err().to_string();
 
         assert!(refused("{").starts_with("this is not a workflow in WfFormat"));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_times_that_nothing_has_are_refused() {
+    fn excessive_sizes_and_times_are_refused() {
         let refused =
             |from: &str, to: &str| load(&SMALL.replace(from, to)).unwrap_err().to_string();
 
@@ -379,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_cut_out_of_a_workflow_or_put_in_is_read_or_refused(
+        fn a_damaged_workflow_is_read_or_refused(
             at in 0..SMALL.len(),
             length in 0_usize..40,
             other in prop::collection::vec(any::<u8>(), 0..12),

@@ -35,7 +35,8 @@ impl Backlog {
         }
     }
 
-    /// Records that `tasks` tasks leave; the time that the backlog lasts shrinks in proportion.
+    /// Records that `tasks` tasks leave; the time for which the backlog has lasted shrinks in
+    /// proportion.
     pub(super) fn gave(&mut self, now: Time, tasks: u64) {
         if let Some(since) = &mut self.since {
             let part = tasks as f64 / self.queued.max(tasks).max(1) as f64;
@@ -68,8 +69,8 @@ impl Backlog {
     /// 0 while there is no data.
     ///
     /// This is the observed time, unless tasks spawn others: the time of tasks that are done then
-    /// says nothing about those that wait. Like anything of unknown life, these are expected to
-    /// last as long as they have lasted, also while no time was observed.
+    /// says nothing about those that wait. Tasks that wait are then expected to last as long again
+    /// as they have lasted, even if no time was observed.
     pub(super) fn task_ns(&self, now: Time, queued: u64, workers: u64, observed: u64) -> f64 {
         if self.is_replenished(now, workers, observed) {
             self.lasted_ns(now) as f64 * workers as f64 / queued.max(1) as f64
@@ -89,7 +90,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn tasks_take_what_was_observed_while_that_explains_how_long_they_wait() {
+    fn tasks_take_the_observed_time_while_it_explains_their_wait() {
         let mut backlog = Backlog::default();
         backlog.observe(Time(0), 64);
         backlog.observe(Time(150 * MS), 2);
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_outlasts_its_tasks_is_taken_to_last_as_long_again() {
+    fn a_backlog_that_outlasts_its_tasks_is_expected_to_last_as_long_again() {
         let mut backlog = Backlog::default();
         backlog.observe(Time(0), 50);
 
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_are_seen_to_come_explain_that_some_still_wait() {
+    fn arriving_tasks_explain_that_some_still_wait() {
         let (mut alone, mut fed) = (Backlog::default(), Backlog::default());
         for time in [0, 40, 80, 120, 160] {
             alone.observe(Time(time * MS), 4);

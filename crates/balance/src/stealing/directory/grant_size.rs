@@ -1,6 +1,6 @@
 //! The number of tasks that a thief gets where tasks spawn others.
 //!
-//! The size of such a task shows only afterwards. In a tree that divides evenly, the oldest task
+//! The work of such a task is known only afterwards. In a tree that divides evenly, the oldest task
 //! has half of the work, and a grant of more than one would leave the holder very little; where
 //! most tasks spawn nothing, a single task is not worth its messages. So grants grow while thieves
 //! return soon, and shrink while they stay away for long.
@@ -9,16 +9,16 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of round trips below which a grant was too small to pay for its messages.
+/// If a thief returns after fewer round trips, its grant was too small to pay for its messages.
 const SOON: u32 = 4;
-/// Number of round trips above which a grant was more than enough.
+/// If a thief returns after more round trips, its grant was more than enough.
 const LATE: u32 = 32;
-/// Largest grant. If this many tasks last for less than some round trips, they are not worth a
-/// larger one.
+/// Largest grant per worker. If these tasks last for less than some round trips, a larger grant
+/// would not pay either.
 const MAX: u64 = 256;
 
-/// Divisor of an even share that gives the least grant: of many tasks, one is no large part of the
-/// work.
+/// The least grant is an even share divided by this number: one of many tasks is only a small part
+/// of the work.
 const LEAST_PART: u64 = 8;
 
 /// Size of grants, per worker of a thief.
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_grow_while_thieves_are_back_soon_and_shrink_while_they_stay_away() {
+    fn grants_grow_while_thieves_return_soon_and_shrink_while_they_stay_away() {
         let mut grant = GrantSize::default();
         assert_eq!(grant.limit(20, 3), 3);
         assert_eq!(after(&mut grant, 3, 300), 8);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thief_that_was_not_served_shows_nothing() {
+    fn a_thief_that_was_not_served_does_not_change_the_grant() {
         let mut grant = GrantSize::default();
         grant.note_back(NodeId(1), Time(5), RTT);
         assert_eq!(grant.limit(10, 1), 1);

@@ -1,7 +1,7 @@
-//! How long a node keeps its tasks to itself where stealing costs more than it brings.
+//! How long a node offers none of its tasks where stealing costs more than it saves.
 //!
-//! A tree may consist of a long trunk with little beside it. A thief of its oldest task steals the
-//! trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
+//! A tree of tasks may consist of a long trunk with few branches. A thief of its oldest task steals
+//! the trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
 //! steals the trunk back, and all nodes wait for messages. A node that had work for such a short
 //! time keeps its next tasks for about as long as a steal takes, and offers them only if they last
 //! until then.
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_work_for_less_than_a_steal_takes_keeps_the_next_for_as_long() {
+    fn a_node_with_brief_work_keeps_its_next_tasks_for_the_time_of_a_steal() {
         let mut brief = Holdback::default();
         assert_eq!(brief.keeps_until(at(0), STEAL), None);
         brief.ended(at(20), STEAL);

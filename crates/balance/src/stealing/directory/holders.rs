@@ -34,7 +34,7 @@ impl Holder {
         u128::from(self.at.0) + lasts
     }
 
-    /// Returns whether its tasks spawn others, as far as is known.
+    /// Returns whether its tasks are known to spawn others.
     pub(super) fn is_replenished(&self, now: Time, task_ns: u64) -> bool {
         self.backlog.is_replenished(now, u64::from(self.workers), known(task_ns))
     }
@@ -90,7 +90,7 @@ impl Holders {
         self.0.retain(|&node, _| keep(node));
     }
 
-    /// Returns the total number of workers.
+    /// Returns the total number of workers of all holders.
     pub(super) fn workers(&self) -> u64 {
         self.0.values().map(|holder| u64::from(holder.workers)).sum()
     }
@@ -134,7 +134,7 @@ impl Holders {
 }
 
 /// Returns the time within which this directory's node should have received all messages sent to it
-/// at the same moment.
+/// at the same moment: a round trip, or 100 µs if the latency is unknown.
 pub(super) fn quiet(one_way: Duration) -> Duration {
     const UNKNOWN: Duration = Duration::from_micros(100);
     if one_way.is_zero() { UNKNOWN } else { one_way * 2 }
@@ -147,7 +147,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn the_richest_is_who_has_work_for_longest() {
+    fn the_richest_holder_has_work_for_longest() {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 8, 4, Time(0));
         holders.set(NodeId(2), 3, 1, Time(0));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_believed_to_be_taken_one_after_the_other() {
+    fn estimated_tasks_decrease_with_time() {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 8, 2, Time(0));
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_unknown_length_are_not_believed_to_be_done() {
+    fn estimated_tasks_of_unknown_length_do_not_decrease() {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 12, 1, Time(0));
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_whose_tasks_spawn_others_the_richest_is_who_has_not_run_dry_for_longest() {
+    fn if_tasks_spawn_others_the_richest_holder_has_had_tasks_for_longest() {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 40, 1, Time(0));
         holders.set(NodeId(2), 5, 1, Time(0));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_most_away_is_not_the_richest_any_more() {
+    fn a_holder_that_gave_most_tasks_away_is_not_the_richest() {
         let mut holders = Holders::default();
         holders.set(NodeId(1), 8, 1, Time(0));
         holders.set(NodeId(2), 8, 1, Time(400 * MS));

@@ -1,4 +1,5 @@
-//! Latencies to other sites: from the hierarchy, or else as measured by this head.
+//! Latencies to other sites: from the hierarchy, or as measured by this head if the hierarchy has
+//! none.
 //!
 //! A job may run tasks before its hierarchy is measured. A head that holds tasks then asks each
 //! other head for an echo, once, and knows the latency after a round trip. Work stays in the site

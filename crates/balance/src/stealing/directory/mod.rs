@@ -1,5 +1,5 @@
-//! `directory`: idle nodes sleep at the directory of their site, which knows the nodes that have
-//! tasks.
+//! `directory`: idle nodes sleep at the directory of their part of the site, which knows the nodes
+//! that have tasks.
 //!
 //! This policy was designed for Gridspan: no node polls, and nearly every request is answered with
 //! tasks.
@@ -10,19 +10,19 @@
 //! - *Steady state*: a node that has tasks to spare sends an advert to its directory
 //!   (`part_directory.rs`), again when that number has doubled, and when it has none left. An idle
 //!   node asks once and sleeps. The directory makes the holder that has work for longest
-//!   (`holders.rs`) send it half; the tasks go straight from holder to thief. When tasks appear
-//!   while many nodes wait, the directory gathers adverts for a moment, and then makes each holder
-//!   serve many nodes at once, so that all have the same number. Directories report to the head of
-//!   their site the tasks they lack or can spare (`site_directory.rs`), and the head levels work
-//!   between them and with other sites.
+//!   (`holders.rs`) send it half; the tasks go straight from holder to thief. When an advert has
+//!   more tasks than the waiting nodes have workers, the directory gathers adverts for a moment,
+//!   and then makes each holder serve many nodes at once, so that all have the same number per
+//!   worker. Directories report to the head of their site the tasks they lack or can spare
+//!   (`site_directory.rs`), and the head levels work between them and with other sites.
 //! - *Keeping*: if a node's last work took less time than a steal, the node keeps its next tasks
 //!   for as long as a steal takes (`holdback.rs`).
 //! - *Crossing*: a task leaves its site only if its result is expected back before the site would
 //!   have started it. Nodes observe the time of a task (`task_time.rs`). Tasks that spawn others
 //!   are expected to last as long again as they have lasted, and leave after one and a half round
 //!   trips. A latency that is not known is measured first (`latencies.rs`).
-//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one, and more while it
-//!   soon returns.
+//! - *Grants* (`grant_size.rs`): of tasks that spawn others a thief gets one for each worker, and
+//!   more while thieves soon return.
 //! - *Failure*: when any node is lost, every sleeper asks again, since the lost node may have been
 //!   about to serve it. Nodes that have lost their directory report to the next one, on the next
 //!   node of the part. Directories serve the nodes that the lost node was to serve. Requests at

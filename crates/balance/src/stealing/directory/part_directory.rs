@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A gathering ends after this multiple of its quiet time, even if more adverts arrive.
 const GATHER_AT_MOST: u32 = 10;
 
-/// Number of nodes that receive tasks for a whole part and then serve the others.
+/// Greatest number of idle nodes that receive tasks for a whole part and then serve the others.
 const RECEIVERS: usize = 8;
 
 /// Data of the keeper of a part. It exists on every node and is empty where no node sends messages
@@ -72,8 +72,8 @@ impl PartDirectory {
         self.gathering.map(|gathering| gathering.due)
     }
 
-    /// Handles the request of an idle node: it gets half of the tasks of the richest holder, or
-    /// sleeps.
+    /// Handles the request of an idle node: it gets at most an even share of the tasks of the
+    /// richest holder, or sleeps.
     pub(super) fn ask(&mut self, from: NodeId, workers: u32, post: &mut Outgoing<'_>) {
         self.holders.remove(from);
         self.served.remove(&from);
@@ -211,7 +211,7 @@ impl PartDirectory {
         self.expecting = Some(Expecting { for_each, until });
     }
 
-    /// Removes a node; the nodes that it was to serve ask again.
+    /// Removes a node, and handles again each request that it was to serve.
     pub(super) fn lost(&mut self, node: NodeId, post: &mut Outgoing<'_>) {
         self.holders.remove(node);
         self.waiting.remove(&node);
@@ -225,7 +225,8 @@ impl PartDirectory {
         }
     }
 
-    /// Adapts to changed places: forgets nodes of other directories; the head may be another.
+    /// Adapts to changed places: forgets nodes of other directories, and what was reported, since
+    /// the head may be another.
     pub(super) fn moved(&mut self, post: &Outgoing<'_>) {
         let is_own = |node: NodeId| post.own_nodes().binary_search(&node).is_ok();
         self.holders.retain(is_own);
@@ -235,7 +236,7 @@ impl PartDirectory {
     }
 
     /// Returns whether the head may send tasks away: the site has several parts, or the tasks last
-    /// for longer than the round trip to another site.
+    /// for at least the round trip to another site.
     fn may_leave(&self, post: &Outgoing<'_>) -> bool {
         let (own, _) = post.own();
         if post.places.part_count(own) > 1 {
@@ -380,7 +381,7 @@ impl PartDirectory {
         post.send(victim, StealMessage::Assign { of, shares });
     }
 
-    /// Serves a node again that was not served.
+    /// Handles the request of a node again that its holder did not serve.
     fn again(&mut self, thief: NodeId, post: &mut Outgoing<'_>) {
         match self.served.remove(&thief) {
             Some((_, workers)) if workers > 0 => self.ask(thief, workers, post),

@@ -86,7 +86,8 @@ impl Requests {
         self.standing.keys().filter_map(|&site| ways.latency(site, post)).min()
     }
 
-    /// Returns the sites that ask, and when each can start tasks sent now.
+    /// Returns the sites that ask, and when each can start tasks sent now, plus the time in which
+    /// results travel back.
     pub(super) fn receivers(
         &self,
         pace: TaskPace,

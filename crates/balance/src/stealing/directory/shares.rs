@@ -11,7 +11,7 @@ pub(super) struct Receivers {
 
 /// Returns the time from now, in units of the time of a task, at which all groups are done with
 /// `tasks` if each gets the share that makes it end with the others. A group that cannot begin
-/// before that gets nothing.
+/// before that gets nothing. Infinite without groups.
 ///
 /// This is the fluid optimum: the latency of a task on its way is discounted from its receiver's
 /// share.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_nodes_get_less_by_what_the_way_takes() {
+    fn far_nodes_get_less_work_by_their_latency() {
         // 5120 tasks of 10 ms on one of four sites of 256 nodes that are 20 ms apart: 256 T + 768
         // (T - 2) = 5120.
         let near = Receivers { nodes: 256.0, from: 0.0 };
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_far_for_so_little_work_gets_nothing() {
+    fn a_group_too_far_for_so_little_work_gets_nothing() {
         let near = Receivers { nodes: 10.0, from: 0.0 };
         let far = Receivers { nodes: 90.0, from: 2.0 };
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anyone_nobody_gets_anything() {
+    fn without_groups_the_share_is_zero() {
         let level = level(&[], 3.0);
 
         assert_eq!(share(Receivers { nodes: 1.0, from: 0.0 }, level), 0.0);

@@ -3,10 +3,10 @@
 //! A site that will run dry soon parks a *standing request* at every other one. A head with much
 //! work answers all standing requests at once and early: it computes when all work would be done if
 //! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
-//! It names to each site that it answers the others that it answers, so that these do not feed each
-//! other. A site that is answered withdraws its other requests. Where tasks spawn others, the time
-//! at which they will be done is unknown (`backlog.rs`): a site then asks while they have lasted
-//! for less than a round trip, and gets one of the oldest for each of its nodes.
+//! It tells each site that it answers which other sites it answers, so that these do not send tasks
+//! to each other. A site that is answered withdraws its other requests. Where tasks spawn others,
+//! the time at which they will be done is unknown (`backlog.rs`): a site then asks while they have
+//! lasted for less than a round trip, and gets one of the oldest for each of its nodes.
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant_size::GrantSize;
@@ -163,7 +163,7 @@ impl SiteDirectory {
         }
     }
 
-    /// Ships tasks and parks requests, as far as they are due.
+    /// Ships tasks and parks requests, if they are due.
     pub(super) fn settle(&mut self, post: &mut Outgoing<'_>) {
         self.due = None;
         if post.places.head(post.own().0) != Some(post.me) {
@@ -407,13 +407,13 @@ fn enough(way: Duration) -> Duration {
     way * 3
 }
 
-/// Part by which measured latencies of sites may differ and count as equal.
+/// Relative difference up to which measured latencies of sites count as equal.
 const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 
 /// A part that has this fraction of an even share gets no tasks while it has some: its report may
 /// be off by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// Number of nodes named in a request: tasks for a site go to few nodes, in large packets, and are
-/// spread there.
+/// Greatest number of nodes named in a request: tasks for a site go to few nodes, in large packets,
+/// and are spread there.
 const RECEIVERS: usize = 16;

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_has_run_dry_where_nothing_waits_and_nodes_are_idle() {
+    fn a_site_is_dry_if_no_task_waits_and_nodes_are_idle() {
         let lasted = |idle: u32| {
             let mut outlook = SiteOutlook::default();
             outlook.report(0, demand(40, 0), Time(0));

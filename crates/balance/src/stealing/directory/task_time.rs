@@ -25,8 +25,8 @@ impl TaskTime {
     }
 
     /// Records that the node has work and that `done` tasks are done in total. Returns whether this
-    /// gives the first estimate. The first task of each worker does not count: roots differ from
-    /// the tasks that they spawn.
+    /// gives the first estimate, which needs more tasks than workers: roots differ from the tasks
+    /// that they spawn.
     pub(super) fn works(&mut self, now: Time, done: u64, workers: u32) -> bool {
         let spell = *self.spell.get_or_insert(Spell { since: now, done });
         let roots = spell.done.saturating_add(workers.into());
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_are_done_show_what_a_task_takes() {
+    fn the_first_estimate_needs_more_tasks_than_workers() {
         let mut time = TaskTime::default();
 
         assert!(!time.works(Time(0), 0, 2));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_which_nothing_was_done_shows_nothing() {
+    fn a_period_without_finished_tasks_gives_no_estimate() {
         let mut time = TaskTime::default();
 
         time.works(Time(0), 5, 1);

@@ -45,7 +45,7 @@ fn park(head: &mut Stealing) {
 }
 
 #[test]
-fn subtrees_go_to_another_site_although_each_node_of_the_tree_is_short() {
+fn tasks_that_spawn_others_go_to_another_site_although_each_is_short() {
     let mut head = head();
     park(&mut head);
     let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
@@ -109,7 +109,7 @@ fn unmeasured_head() -> Stealing {
 }
 
 #[test]
-fn work_stays_in_its_site_until_the_way_to_another_is_measured() {
+fn work_stays_in_its_site_until_the_latency_to_another_is_measured() {
     let mut head = unmeasured_head();
     park(&mut head);
     let advert = StealMessage::Advertise { tasks: 40, task_ns: 100, workers: 1 };
@@ -134,7 +134,7 @@ fn work_stays_in_its_site_until_the_way_to_another_is_measured() {
 }
 
 #[test]
-fn an_echo_is_answered_and_one_that_was_not_asked_for_shows_nothing() {
+fn an_echo_request_is_answered_and_an_unrequested_echo_is_ignored() {
     let mut head = unmeasured_head();
     head.handle_message(Time(0), NodeId(2), StealMessage::LatencyProbe { is_answer: false });
     let answer = StealMessage::LatencyProbe { is_answer: true };
@@ -157,7 +157,8 @@ fn a_task_whose_result_would_be_late_stays() {
     head.handle_message(Time(0), NodeId(1), advert(38));
     assert_eq!(first_shipment(&mut head, Time(MS)), None);
 
-    // They take 100 ms for 200: each site has 110 ms of two nodes, of which 20 ms are on the way.
+    // They do 200 tasks in 100 ms. Both sites end after 60 ms if the other site, which can begin 20
+    // ms later, gets 80 tasks.
     let mut head = self::head();
     park(&mut head);
     head.handle_message(Time(0), NodeId(1), advert(198));
@@ -187,14 +188,14 @@ fn served(waiting: &[u32], tasks: u64) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn fewer_tasks_than_wait_for_them_are_served_at_once() {
+fn tasks_are_served_at_once_if_more_workers_wait() {
     assert_eq!(served(&[2, 3, 4], 2), [(2, 1), (3, 1)]);
     // Other nodes may have more to spare: adverts are gathered first.
     assert_eq!(served(&[2, 3, 4], 4), []);
 }
 
 #[test]
-fn a_thief_gets_one_task_of_those_that_spawn_others() {
+fn a_thief_gets_one_task_if_tasks_spawn_others() {
     let grid = GridSpec::from_emulate("1x4,lan=50us").unwrap();
     let places = Arc::new(StealingLayout::new(&Hierarchy::from_grid(&grid)));
     let asked = |age: Time| {
@@ -217,7 +218,7 @@ fn a_thief_gets_one_task_of_those_that_spawn_others() {
 }
 
 #[test]
-fn the_ways_to_other_sites_are_measured_before_there_are_tasks() {
+fn latencies_to_other_sites_are_measured_before_there_are_tasks() {
     let mut head = unmeasured_head();
     head.handle_message(Time(0), NodeId(1), StealMessage::DirectoryRequest { workers: 1 });
     let echo =
@@ -261,12 +262,12 @@ fn told(stock: u64, sent: u64) -> Vec<StealMessage> {
 }
 
 #[test]
-fn what_is_promised_counts_no_more_while_gifts_leave_one_after_the_other() {
+fn a_holder_sends_no_report_while_it_gives_the_ordered_tasks() {
     assert_eq!(told(300, 100), []);
 }
 
 #[test]
-fn a_holder_says_if_much_less_left_than_its_directory_believes() {
+fn a_holder_reports_if_it_gave_much_less_than_ordered() {
     let gave = |to| StealMessage::Granted { to: NodeId(to), tasks: 20 };
     let advert = StealMessage::Advertise { tasks: 260, task_ns: 0, workers: 1 };
     assert_eq!(told(300, 20), [gave(2), gave(3), advert]);
@@ -295,7 +296,7 @@ fn holder_after(message: Option<StealMessage>) -> NodeId {
 }
 
 #[test]
-fn a_directory_takes_a_thief_to_have_what_it_was_given() {
+fn a_directory_counts_the_tasks_given_to_a_thief() {
     assert_eq!(holder_after(None), NodeId(1));
     let gave = StealMessage::Granted { to: NodeId(1), tasks: 5 };
     assert_eq!(holder_after(Some(gave)), NodeId(2));

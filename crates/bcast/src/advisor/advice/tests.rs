@@ -72,7 +72,7 @@ fn the_first_broadcast_has_a_plan_at_once_and_later_ones_a_better_one() {
 }
 
 #[test]
-fn plans_for_the_size_that_comes_next_are_made_before_it_comes() {
+fn plans_for_the_next_size_are_made_ahead() {
     let mut advisor = advisor();
     for n in 0..12 {
         tell(&mut advisor, at(10 * n), 1_000_000 - 50_000 * n, &[]);
@@ -89,7 +89,7 @@ fn plans_for_the_size_that_comes_next_are_made_before_it_comes() {
 }
 
 #[test]
-fn of_several_roots_the_one_that_broadcasts_next_is_planned_for_first() {
+fn the_root_that_broadcasts_next_is_planned_for_first() {
     let mut advisor = advisor();
     let other = NodeId(14);
     // `ROOT` broadcasts every ten seconds, the other every second.
@@ -105,7 +105,7 @@ fn of_several_roots_the_one_that_broadcasts_next_is_planned_for_first() {
 }
 
 #[test]
-fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
+fn a_link_that_became_slow_is_noticed_probed_and_avoided() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
     advisor.tick(at(1), &SearchBudget::evaluations(100_000));
@@ -138,7 +138,7 @@ fn a_link_that_turned_slow_is_noticed_probed_and_avoided() {
 }
 
 #[test]
-fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwise() {
+fn the_rest_of_a_broadcast_gets_another_plan_only_if_a_link_became_slow() {
     let mut advisor = advisor();
     tell(&mut advisor, at(0), 1_000_000, &[]);
     advisor.tick(at(1), &SearchBudget::evaluations(100_000));
@@ -160,7 +160,7 @@ fn the_rest_of_a_broadcast_goes_around_a_link_that_turned_slow_and_stays_otherwi
 }
 
 #[test]
-fn what_is_believed_to_be_bad_is_probed_again_though_nothing_flows_there() {
+fn a_pair_estimated_to_be_bad_is_probed_again_without_traffic() {
     let mut advisor = advisor();
     advisor.tick(at(1), &SearchBudget::unlimited());
     advisor.probed(at(2), 0, 1, 3.0 * MBIT);
@@ -206,7 +206,7 @@ fn observe(advisor: &mut Advisor, root: NodeId, now: Time, bytes: u64) {
 }
 
 #[test]
-fn a_plan_that_is_kept_no_more_is_taken_back() {
+fn a_dropped_plan_is_retired() {
     let config = AdvisorConfig { plans_max: 4, ..AdvisorConfig::default() };
     let mut advisor = advisor_of((10..19).map(NodeId).collect(), config);
     let (mut in_use, mut retired) = (BTreeSet::new(), 0);
@@ -231,7 +231,7 @@ fn a_plan_that_is_kept_no_more_is_taken_back() {
 }
 
 #[test]
-fn a_multicast_takes_what_of_the_plan_leads_to_it_if_that_is_faster() {
+fn a_multicast_takes_the_part_of_a_plan_to_its_targets_if_that_is_faster() {
     let (root, bytes) = (NodeId(0), 1_000_000);
     let mut advisor = advisor_of((0..9).map(NodeId).collect(), AdvisorConfig::default());
     advisor.probed(at(0), 0, 2, MBIT);
@@ -282,7 +282,7 @@ fn play(
 }
 
 #[test]
-fn a_plan_that_is_slower_than_the_standing_tree_is_given_up_after_two_trials() {
+fn plans_slower_than_the_default_plan_are_given_up_after_few_trials() {
     let mut advisor = advisor();
     advisor.introduce(default_plan());
 
@@ -298,7 +298,7 @@ fn a_plan_that_is_slower_than_the_standing_tree_is_given_up_after_two_trials() {
 }
 
 #[test]
-fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
+fn the_sharing_between_sites_is_learned_from_the_times_of_broadcasts() {
     let mut advisor = advisor();
     advisor.introduce(default_plan());
     (0..3).for_each(|cluster| advisor.probed_together(cluster, 300.0 * MBIT, 300.0 * MBIT));
@@ -316,7 +316,7 @@ fn what_sites_share_is_learned_from_how_long_broadcasts_take() {
 }
 
 #[test]
-fn a_size_that_keeps_the_standing_plan_is_told_of_it_before_that_of_another_size_is_taken() {
+fn a_size_that_keeps_the_default_plan_gets_one_command_to_take_it() {
     let mut advisor = advisor();
     advisor.introduce(default_plan());
     let bytes = 8;

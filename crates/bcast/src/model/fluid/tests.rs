@@ -54,7 +54,7 @@ fn children_served_at_once_share_the_senders_capacity() {
 }
 
 #[test]
-fn a_shared_pipe_is_divided_and_what_is_left_over_goes_to_the_other() {
+fn a_shared_pipe_is_divided_and_its_unused_part_goes_to_the_other_transfer() {
     // Two clusters with a pipe of 1 MB/s between them; nodes receive 2 MB/s, node 3 only 0.25 MB/s.
     let node = |cluster, into| NodeLink { cluster, out: 2e6, into, initiation_s: 0.0 };
     let mut network = Network::new(vec![node(0, 2e6), node(0, 2e6), node(1, 2e6), node(1, 0.25e6)]);
@@ -87,7 +87,7 @@ proptest! {
     /// Without shared capacities and with blocking sends, the simulation equals the cost model of
     /// Gupta and Vadhiyar (2006).
     #[test]
-    fn blocking_sends_over_nothing_shared_take_what_the_cost_model_says(
+    fn blocking_sends_without_shared_capacities_agree_with_the_cost_model(
         draws in prop::collection::vec(0..1000_usize, 11),
         seed in 0..50_u64,
     ) {

@@ -12,7 +12,7 @@ const UNLIMITED: f64 = 125e9;
 impl NetworkEstimate {
     /// Makes the estimate that a grid's description gives for its nodes, in their order. Clusters
     /// are numbered in the order of their first nodes; the nodes of a site outside all clusters
-    /// form one.
+    /// form one cluster.
     ///
     /// A node sends and receives at the bandwidth inside its cluster. If a site has several
     /// clusters, each is connected by an access with the bandwidth of the site's LAN; the only
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_one_site_share_the_way_to_another_and_each_its_access() {
+    fn clusters_of_one_site_share_a_pipe_and_each_has_an_access() {
         let grid = GridSpec::from_toml(GRID).unwrap();
         let shared = |sharing, one: (usize, usize), other: (usize, usize)| {
             let network = NetworkEstimate::from_grid(&grid, 2e-5, sharing).network();
@@ -114,14 +114,15 @@ mod tests {
             least.fold(f64::INFINITY, f64::min)
         };
 
-        // Both go into the same cluster and share the pipe, or only the access there, of two nodes.
+        // Both transfers go into one cluster. They share the pipe between the sites, or only the
+        // access of that cluster, which has two nodes.
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (1, 2)), 30.0);
         assert_eq!(shared(Sharing::ClusterPairs, (0, 2), (1, 2)), 2000.0);
         assert_eq!(shared(Sharing::SitePairs, (0, 2), (0, 1)), 60.0);
     }
 
     #[test]
-    fn a_link_without_limit_is_a_fast_one() {
+    fn an_unlimited_link_counts_as_a_terabit_per_second() {
         let grid = GridSpec::single(1).with_lan(Link::perfect());
         let network = NetworkEstimate::from_grid(&grid, 0.0, Sharing::SitePairs).network();
         assert_eq!(network.node(0).out, 125e9);

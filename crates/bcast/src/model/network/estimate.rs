@@ -39,7 +39,7 @@ struct Pair {
     measured: Time,
 }
 
-/// Measurements between clusters. Inside a cluster, all nodes are alike.
+/// Measurements between clusters. Inside a cluster, all pairs of nodes count as equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkEstimate {
     nodes: Vec<NodeLink>,
@@ -82,8 +82,8 @@ impl NetworkEstimate {
     /// no bandwidth, that of [`Link::lan`] or [`Link::wan`] is taken; where it has no round-trip
     /// time, their latency. Nodes outside the hierarchy form one cluster. The access of a cluster
     /// is the link to another cluster of its site, as in [`NetworkEstimate::from_grid`], or the sum
-    /// over its nodes if the site has no other; tighter limits show in use. `initiation_s` gives
-    /// the seconds that a node needs to begin a message.
+    /// over its nodes if the site has no other; tighter limits are noticed in use. `initiation_s`
+    /// gives the seconds that a node needs to begin a message.
     pub fn from_hierarchy(
         hierarchy: &Hierarchy,
         members: &[NodeId],
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn from_end_to_end_the_network_shows_what_was_measured() {
+    fn the_network_reproduces_the_measured_bandwidths() {
         for sharing in [Sharing::ClusterPairs, Sharing::SitePairs, Sharing::SiteUplinks] {
             let measured = |from: usize, to: usize| match (from, to) {
                 (0, 1) | (1, 0) => 60.0,
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn sharing_decides_which_transfers_meet() {
+    fn sharing_decides_which_transfers_share_a_capacity() {
         let shared = |sharing| {
             let network = estimate(sharing, |_, _| 30.0).network();
             let meet = |one: (usize, usize), other: (usize, usize)| {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_sends_more_to_several_at_once_has_more_access() {
+    fn a_joint_measurement_raises_the_access_of_a_cluster() {
         let mut estimate = estimate(Sharing::SitePairs, |_, _| 30.0);
         estimate.set_together(0, 60.0, 45.0);
 
@@ -372,7 +372,7 @@ mod tests {
         let network = estimate.network();
         assert_eq!(network.latency_s(0, 5), 0.032);
         assert!(network.latency_s(0, 1) < 0.001);
-        // Two transfers to different sites do not share the access of a site until that was
+        // The access of a cluster does not limit two transfers to different sites until it is
         // measured.
         let grid = GridSpec::from_emulate("3x2,wan=10ms").unwrap();
         let nodes: Vec<NodeId> = (0..6).map(NodeId).collect();

@@ -8,15 +8,15 @@ use crate::svg::{Anchor, Text, put};
 
 pub(super) const WIDE_COLOUR: &str = "#c2412d";
 pub(super) const NEAR_COLOUR: &str = "#5b7083";
-/// Largest number of edges of one node that are numbered; more numbers could not be told apart.
+/// Largest number of edges of one node that are numbered; more numbers would be illegible.
 const NUMBERED_MAX: usize = 12;
-/// Length in steps above which edges are bent, so that they do not run through the nodes between
-/// their ends.
+/// Length above which edges are bent around the nodes between their ends, in steps of the map.
 const STRAIGHT_STEPS: f64 = 1.2;
-/// Bend as a share of the edge's length, its minimum in steps, so that an edge clears a node, and
-/// its maximum.
+/// Bend as a share of the edge's length.
 const BEND: f64 = 0.16;
+/// Smallest bend, in steps of the map, so that an edge does not touch a node beside it.
 const BEND_STEPS_MIN: f64 = 0.75;
+/// Largest bend, in pixels.
 const BEND_MAX: f64 = 60.0;
 
 /// A tree and where to draw it.
@@ -34,7 +34,7 @@ struct Curve {
     end: [f64; 2],
 }
 
-/// Returns the width of an edge that carries this share of the message.
+/// Returns the width in pixels of an edge that carries this share of the message.
 pub(super) fn stroke(share: f64, is_wide: bool) -> f64 {
     if is_wide { 0.9 + 1.9 * share.sqrt() } else { 0.7 + 0.9 * share.sqrt() }
 }
@@ -135,7 +135,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws the position of an edge among those of its sender.
+    /// Draws an edge's position among the edges of its sender, counted from 1.
     fn number(&self, from: u32, to: u32, number: usize, svg: &mut String) {
         let is_wide = self.inputs.is_wide_area(from, to);
         let [x, y] = self.curve(from, to).at(if is_wide { 0.4 } else { 0.45 });
@@ -162,7 +162,8 @@ impl Curve {
         [mix(0), mix(1)]
     }
 
-    /// Returns the point at `distance` from the end, on the straight line from the control point.
+    /// Returns the point at `distance` from the end on the straight line to the control point, or
+    /// the control point if that is nearer.
     fn before_end(&self, distance: f64) -> [f64; 2] {
         let [dx, dy] = [self.end[0] - self.control[0], self.end[1] - self.control[1]];
         let part = distance / dx.hypot(dy).max(distance);

@@ -7,7 +7,7 @@ use crate::bcast::prediction::{Prediction, Predictions};
 use crate::bcast::text::seconds;
 use crate::svg::{Anchor, STEPS, Text, line, put, width_of};
 
-/// Size of the legend.
+/// Width of the legend in pixels; the next constant is its height.
 pub(super) const WIDTH: f64 = 600.0;
 pub(super) const HEIGHT: f64 = 104.0;
 
@@ -34,7 +34,7 @@ impl Legend<'_> {
         for number in 0..STEPS {
             let fill = shades.of(shades.end_s * (number as f64 + 0.5) / STEPS as f64);
             let left = x + number as f64 * step;
-            // Slightly wider than a step, so that no gap shows between two steps.
+            // Each rectangle is slightly wider than a step, so that no gap shows between two steps.
             put(
                 svg,
                 format_args!(

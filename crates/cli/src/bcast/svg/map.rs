@@ -4,7 +4,8 @@ use crate::bcast::inputs::Inputs;
 use crate::svg::width_of;
 use std::f64::consts::{PI, TAU};
 
-/// Largest number of nodes for each distance between neighbours; smaller steps show no names.
+/// Pairs of a number of nodes and a step: the distance in pixels between neighbours on a map of up
+/// to that number of nodes.
 const STEPS: [(usize, f64); 3] = [(96, 34.0), (400, 22.0), (usize::MAX, 13.0)];
 /// Smallest step at which nodes are named.
 const NAMED_STEP: f64 = 30.0;
@@ -12,10 +13,11 @@ const NAMED_STEP: f64 = 30.0;
 const PADDING: f64 = 9.0;
 /// Height of the name of a cluster or site.
 const TITLE: f64 = 17.0;
-/// Space between the boxes of sites, which crossing links need.
+/// Space for links between the boxes of sites, in pixels; half of it is always kept free.
 const SPACE: f64 = 70.0;
-/// Font sizes of the names of nodes, and of those of clusters and sites.
+/// Font size of the names of nodes.
 pub(super) const NAME_SIZE: f64 = 8.0;
+/// Font size of the names of clusters and sites.
 pub(super) const TITLE_SIZE: f64 = 11.0;
 
 /// A rectangle with a name.
@@ -126,9 +128,8 @@ fn block(inputs: &Inputs, site: u32, step: f64) -> Block {
     block
 }
 
-/// Returns positions for `count` nodes, and the size of their area. Every other row runs backwards,
-/// so that nodes with consecutive numbers are neighbours on the map, since chains mostly follow
-/// numbers.
+/// Returns positions for `count` nodes, and the size of their area. Every other row runs backwards:
+/// nodes with consecutive numbers, which chains mostly connect, are then neighbours on the map.
 fn rows(count: usize, step: f64) -> (Vec<[f64; 2]>, [f64; 2]) {
     let columns = ((count * 2) as f64).sqrt().ceil().max(1.0) as usize;
     let columns = columns.min(count.max(1));
@@ -147,7 +148,7 @@ fn arrange(blocks: &mut [Block]) -> [f64; 2] {
     let count = blocks.len();
     let most = |axis: usize| blocks.iter().map(|block| block.frame.size[axis]).fold(0.0, f64::max);
     let [wide, high] = [most(0) + SPACE, most(1) + SPACE];
-    // With an even number no block is at the top, where a single one would stand out.
+    // With an even number of blocks, two share the top, since a single one would stand out.
     let first =
         if count.is_multiple_of(2) { -PI / 2.0 - PI / count.max(1) as f64 } else { -PI / 2.0 };
     let mut radius = if count < 2 { 0.0 } else { 0.3 };
@@ -178,7 +179,7 @@ fn arrange(blocks: &mut [Block]) -> [f64; 2] {
     size
 }
 
-/// Whether two blocks leave too little space for links between them.
+/// Whether any two blocks leave too little space for links between them.
 fn overlap(blocks: &[Block]) -> bool {
     let is_near = |one: &Frame, other: &Frame| {
         (0..2).all(|axis| {
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_turn_back_so_that_each_node_is_beside_the_next() {
+    fn consecutive_nodes_are_neighbours_on_the_map() {
         let (places, size) = rows(8, 10.0);
         assert_eq!(size, [40.0, 20.0]);
         for pair in places.windows(2) {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_any_number_and_size_keep_apart() {
+    fn blocks_do_not_overlap() {
         for count in 1..20 {
             let block = |number: usize| Block {
                 frame: Frame {

@@ -1,8 +1,8 @@
 //! A picture of one strategy's trees: for each tree, the same map of the grid.
 //!
-//! Sites are boxes around an empty middle, which links between them cross; they contain their
-//! clusters and nodes. A node's colour shows when its part of the message is complete. The picture
-//! is drawn by hand, because plotting libraries have charts but no maps. Modules:
+//! Sites are boxes around an empty middle, which the links between sites cross. Each box contains
+//! the site's clusters and nodes. A node's colour shows when its part of the message is complete.
+//! These modules write SVG themselves, because plotting libraries have charts but no maps:
 //!
 //! - `map`: positions of sites, clusters and nodes.
 //! - `drawing`: one tree over the map.

@@ -5,7 +5,7 @@ use crate::svg::{STEPS, colour};
 /// A colour scale, from dark to light along time.
 #[derive(Clone, Copy)]
 pub(super) struct Shades {
-    /// End of the scale, which starts at zero.
+    /// End of the scale, in seconds. The scale starts at zero.
     pub(super) end_s: f64,
 }
 

@@ -47,7 +47,7 @@ fn seconds(seconds: u64) -> Time {
 }
 
 #[test]
-fn nodes_that_all_end_well_make_a_job_that_is_done() {
+fn the_job_is_done_when_all_nodes_have_ended_successfully() {
     let mut supervisor = running();
 
     ends(&mut supervisor, A, Exit::Code(0), seconds(1));
@@ -60,7 +60,7 @@ fn nodes_that_all_end_well_make_a_job_that_is_done() {
 }
 
 #[test]
-fn a_node_that_dies_is_to_blame_although_another_lost_it_before() {
+fn a_killed_node_is_blamed_even_if_another_node_reported_its_loss_before() {
     let mut supervisor = running();
 
     let failure = report("lost node1", Some(B), true);
@@ -75,7 +75,7 @@ fn a_node_that_dies_is_to_blame_although_another_lost_it_before() {
 }
 
 #[test]
-fn a_report_blames_the_node_that_it_names_and_the_first_one_counts() {
+fn the_node_that_the_first_report_names_is_blamed() {
     let mut supervisor = running();
 
     let failure = report("a handler panicked", Some(B), false);
@@ -89,7 +89,7 @@ fn a_report_blames_the_node_that_it_names_and_the_first_one_counts() {
 }
 
 #[test]
-fn a_report_that_is_read_after_the_end_of_its_process_still_counts() {
+fn a_report_read_after_the_end_of_its_process_counts() {
     let mut supervisor = running();
     supervisor.handle(Event::Exited { node: B, exit: Exit::Code(1) }, seconds(1));
 
@@ -104,7 +104,7 @@ fn a_report_that_is_read_after_the_end_of_its_process_still_counts() {
 }
 
 #[test]
-fn the_others_get_a_second_then_are_asked_then_killed() {
+fn after_a_failure_the_other_nodes_are_asked_to_end_and_later_killed() {
     let mut supervisor = running();
 
     ends(&mut supervisor, A, Exit::Signal(11), seconds(10));
@@ -122,7 +122,7 @@ fn the_others_get_a_second_then_are_asked_then_killed() {
 }
 
 #[test]
-fn a_process_that_even_the_kernel_cannot_kill_is_given_up() {
+fn a_process_that_survives_sigkill_is_given_up() {
     let mut supervisor = running();
     for _ in 0..2 {
         supervisor.handle(Event::Interrupted { signal: 2 }, seconds(1));
@@ -134,7 +134,7 @@ fn a_process_that_even_the_kernel_cannot_kill_is_given_up() {
 }
 
 #[test]
-fn the_first_interrupt_asks_and_the_second_kills() {
+fn the_first_interrupt_asks_nodes_to_end_and_the_second_kills_them() {
     let mut supervisor = running();
 
     supervisor.handle(Event::Interrupted { signal: 2 }, seconds(1));
@@ -170,7 +170,7 @@ fn a_program_that_does_not_join_has_failed() {
 }
 
 #[test]
-fn a_usage_error_of_the_program_is_one_of_the_job() {
+fn a_usage_error_of_the_program_gives_exit_code_2() {
     let mut supervisor = starting();
     for node in [A, B] {
         ends(&mut supervisor, node, Exit::Code(2), seconds(1));
@@ -179,7 +179,7 @@ fn a_usage_error_of_the_program_is_one_of_the_job() {
 }
 
 #[test]
-fn output_that_never_ends_does_not_hold_up_the_end() {
+fn endless_output_delays_the_outcome_by_at_most_a_second() {
     let mut supervisor = Supervisor::new(vec!["local/0".to_owned()], false, Time(0));
     supervisor.handle(Event::Exited { node: A, exit: Exit::Code(0) }, seconds(1));
     assert_eq!(supervisor.outcome(), None);
@@ -191,7 +191,7 @@ fn output_that_never_ends_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn what_ssh_says_by_its_exit_code_is_explained() {
+fn exit_codes_of_ssh_are_explained() {
     let blame = |mut supervisor: Supervisor, code| {
         supervisor.set_host(B, "b1".to_owned(), "ssh b1".to_owned());
         ends(&mut supervisor, B, Exit::Code(code), seconds(1));
@@ -205,14 +205,14 @@ fn what_ssh_says_by_its_exit_code_is_explained() {
 }
 
 #[test]
-fn a_lost_node_is_told_at_once_and_killed_where_the_others_are_asked() {
+fn a_lost_node_is_reported_at_once_and_killed_instead_of_asked() {
     let mut supervisor = running();
 
     let failure = report("lost node1", Some(B), true);
     supervisor.handle(Event::Failed { node: A, failure: failure.clone() }, seconds(3));
     assert_eq!(commands(&mut supervisor), [Command::TellLoss("lost node1".to_owned())]);
     supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
-    assert_eq!(commands(&mut supervisor), [], "once");
+    assert_eq!(commands(&mut supervisor), [], "a loss is reported once");
     supervisor.handle_timeout(seconds(4));
     assert_eq!(commands(&mut supervisor), [Command::Ask(A), Command::Kill(B)]);
     ends(&mut supervisor, A, Exit::Signal(15), seconds(4));

@@ -65,7 +65,8 @@ fn axis(scale: &LogScale, layout: &Layout, svg: &mut String) {
 }
 
 impl Dendrogram<'_> {
-    /// Draws a group and its descendants, from `from` to the right. Returns the middle of its stem.
+    /// Draws a group and its descendants to the right of the x coordinate `from`. Returns the y
+    /// coordinate of its stem; `None` if it has no rows.
     fn branch(&mut self, number: GroupId, from: f64) -> Option<f64> {
         let (first, end) = self.items.range(number)?;
         let group = self.topology.hierarchy.group(number);

@@ -11,7 +11,7 @@ const UNKNOWN: &str = "#dcdcdc";
 const NUMBERED_CELL: f64 = 30.0;
 const BLOCK_NAME_SIZE: f64 = 11.0;
 const SCALE_WIDTH: f64 = 16.0;
-/// Largest height of the colour scale; colours on a longer one could not be compared.
+/// Largest height of the colour scale; colours of a longer scale would be hard to compare.
 const SCALE_HEIGHT_MAX: f64 = 420.0;
 
 /// Returns the height of the names of columns and of the title, below the map.
@@ -144,7 +144,8 @@ fn names(items: &Items, layout: &Layout, size: f64, svg: &mut String) {
     }
 }
 
-/// Names the coarsest groups beside a line as long as each, where there is room.
+/// Draws a line beside the rows and columns of each coarsest group, with its name where there is
+/// room.
 fn block_names(items: &Items, layout: &Layout, svg: &mut String) {
     let grey = "stroke=\"#777\" stroke-width=\"2\"";
     let (mut free_y, mut free_x) = (TOP, layout.heat_x);

@@ -50,7 +50,7 @@ impl Items {
     }
 
     /// Adds the rows below a group. `level` is that of the groups that are rows; `None` if nodes
-    /// are rows.
+    /// are rows. Groups with fewer than `least` nodes get no row.
     fn add(&mut self, topology: &Topology, number: GroupId, level: Option<usize>, least: usize) {
         let group = topology.hierarchy.group(number);
         let first = self.rows.len();
@@ -130,7 +130,7 @@ fn choose(hierarchy: &Hierarchy) -> (Option<usize>, usize, usize) {
     let size = |group| hierarchy.group(group).members().len();
     let mut sizes: Vec<usize> = hierarchy.groups_at(level).map(size).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
-    // All groups of the size that does not fit as a whole are left out.
+    // If only some groups of one size fit, all groups of that size are left out.
     let least = sizes.get(ROWS_MAX).map_or(0, |size| size + 1);
     let left_out = sizes.iter().filter(|size| **size < least).count();
     (Some(level), least, left_out)

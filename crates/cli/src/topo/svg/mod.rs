@@ -7,8 +7,8 @@
 //! - `items`: the rows and their order.
 //! - `dendrogram`, `heat`: the two halves.
 //!
-//! The picture is drawn by hand, because plotting libraries support neither a dendrogram beside a
-//! heat map nor names that give way to those of groups.
+//! The modules write SVG themselves, because plotting libraries support neither a dendrogram beside
+//! a heat map nor names of groups where there is no room for names of nodes.
 
 mod dendrogram;
 mod heat;
@@ -39,8 +39,9 @@ const AXIS_HEIGHT: f64 = 46.0;
 /// Positions of the parts.
 struct Layout {
     cell: f64,
-    /// Left edge and side of the heat map.
+    /// Left edge of the heat map.
     heat_x: f64,
+    /// Side of the heat map.
     side: f64,
     /// Size of names; `None` where rows are too low.
     name_size: Option<f64>,

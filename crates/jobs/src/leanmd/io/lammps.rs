@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn atoms_come_by_id_relative_to_the_lower_bounds() {
+    fn atoms_are_ordered_by_id_and_relative_to_the_lower_bounds() {
         let snapshot = read(GOOD).unwrap();
         assert_eq!(snapshot.lengths, Some([10.0, 11.0, 12.5]));
         assert_eq!(snapshot.positions, [[1.5, 0.25, 0.125], [0.0, 0.0, 12.0], [2.0, 2.0, 3.0]]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_give_the_line() {
         for (from, to, message) in [
             ("3 atoms", "4 atoms", "line 26: the file ends here, after 3 of 4 atoms"),
             ("3 atoms", "2 atoms", "line 20: atom 2 is one more than the header announces"),

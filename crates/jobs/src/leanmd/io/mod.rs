@@ -7,9 +7,9 @@
 //! | LAMMPS data file, atom style `atomic` | [`lammps`] | |
 //! | PDB (`ATOM`, `HETATM`, `CRYST1`) | [`pdb`] | |
 //!
-//! Readers take the bytes of a file and never panic, whatever the bytes. Only the first frame or
-//! model is read. Boxes must have right angles. Numbers are not converted;
-//! [`System::scale_lengths`] changes the unit.
+//! Readers take the bytes of a file and do not panic on any bytes. Only the first frame or model is
+//! read. Boxes must have right angles. Numbers are not converted; [`System::scale_lengths`] changes
+//! the unit.
 
 use super::system::{System, SystemError, check_atoms, positive};
 
@@ -32,7 +32,7 @@ pub enum Format {
     Pdb,
 }
 
-/// The contents of a file. All lists have the same length.
+/// The contents of a file. Positions, velocities and species have the same length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MdSnapshot {
     /// Positions in the unit of the file.
@@ -70,10 +70,11 @@ impl MdSnapshot {
     }
 }
 
-/// Reads a file in the format that its name indicates, or else its content.
+/// Reads a file in the format that its name indicates, or its content if the name indicates none.
 ///
 /// # Errors
-/// If no format is recognised, or the file does not have this format; the error gives the line.
+/// If the bytes are not UTF-8, no format is recognised, or the file does not have this format; the
+/// error gives the line.
 pub fn read(bytes: &[u8], name: Option<&str>) -> Result<MdSnapshot, ReadError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ReadError::NotText { line: line_at(bytes, error.valid_up_to()) })?;
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_recognised_by_name_and_else_by_content() {
+    fn a_format_is_recognised_by_name_or_content() {
         assert_eq!(by_name("runs/water.PDB"), Some(Format::Pdb));
         assert_eq!(by_name("argon"), None);
         assert_eq!(by_content("2\n\nAr 0 0 0\nAr 1 1 1\n"), Some(Format::Xyz));
@@ -131,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused_with_their_line() {
+    fn bytes_that_are_not_utf_8_are_refused_with_their_line() {
         assert_eq!(read(b"2\n\xff\n", Some("a.xyz")), Err(ReadError::NotText { line: 2 }));
     }
 
     #[test]
-    fn a_box_can_be_given_and_is_needed() {
+    fn a_box_is_required_from_the_file_or_the_caller() {
         let bare = read(b"1\nargon\nAr 0 0 0\n", None).unwrap();
         assert_eq!(bare.clone().into_system(None), Err(SystemError::NoBox));
         assert_eq!(
@@ -155,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_of_the_formats_words_makes_a_reader_panic(
+        fn no_mixture_of_words_of_the_formats_makes_a_reader_panic(
             words in proptest::collection::vec(prop_oneof![
                 Just("\n"), Just(" "), Just("\n\n"), Just("atoms"), Just("Atoms"), Just("Velocities"), Just("xlo xhi"), Just("1"),
                 Just("-3"), Just("0.5"), Just("1e400"), Just("nan"), Just("18446744073709551616"), Just("4000000000"),

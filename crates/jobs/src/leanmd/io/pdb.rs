@@ -9,13 +9,16 @@ use std::ops::Range;
 use super::scan::{Line, Names, lines, number};
 use super::{MdSnapshot, ReadError};
 
-/// Columns of `CRYST1`: three lengths, three angles.
+/// Columns of the lengths in `CRYST1`. All columns are bytes, counted from 0.
 const LENGTHS: [Range<usize>; 3] = [6..15, 15..24, 24..33];
+/// Columns of the angles in `CRYST1`.
 const ANGLES: [Range<usize>; 3] = [33..40, 40..47, 47..54];
 
-/// Columns of `ATOM` and `HETATM`.
+/// Columns of the atom's name in `ATOM` and `HETATM`.
 const NAME: Range<usize> = 12..16;
+/// Columns of the coordinates in `ATOM` and `HETATM`.
 const COORDINATES: [Range<usize>; 3] = [30..38, 38..46, 46..54];
+/// Columns of the chemical symbol in `ATOM` and `HETATM`.
 const ELEMENT: Range<usize> = 76..78;
 
 /// Reads the first model.
@@ -55,8 +58,8 @@ fn lattice(line: Line<'_>) -> Result<Option<[f64; 3]>, ReadError> {
     Ok((lengths != [1.0; 3]).then_some(lengths))
 }
 
-/// Returns the chemical symbol. In old files, which have no column for it, the name of the atom
-/// contains it.
+/// Returns the chemical symbol. In old files, which have no column for the symbol, it is the first
+/// letter of the atom's name.
 fn element(line: Line<'_>) -> Result<&str, ReadError> {
     let given = columns(line.text, ELEMENT);
     if !given.is_empty() {
@@ -64,8 +67,8 @@ fn element(line: Line<'_>) -> Result<&str, ReadError> {
     }
     let name = columns(line.text, NAME).trim_start_matches(|letter: char| letter.is_ascii_digit());
     match name.chars().next() {
-        // Within the name's columns the symbol ends in the second one, so a name that starts in the
-        // second column has a symbol of one letter.
+        // Only one letter is used, although a name that starts in the first column can have a
+        // symbol of two letters.
         Some(first) => Ok(&name[..first.len_utf8()]),
         None => Err(ReadError::Missing { line: line.number, expected: "an atom name or element" }),
     }
@@ -119,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_cube_stands_for_no_box() {
+    fn a_unit_cube_means_no_box() {
         let unit = GOOD.replace("10.000   11.000   12.500", " 1.000    1.000    1.000");
         assert_eq!(read(&unit).unwrap().lengths, None);
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_give_the_line() {
         for (from, to, message) in [
             (
                 "90.00 P",

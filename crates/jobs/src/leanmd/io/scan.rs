@@ -72,7 +72,7 @@ pub enum ReadError {
         /// The unsupported feature, and the supported alternative.
         what: &'static str,
     },
-    /// An atom is described twice, or its id is not announced.
+    /// An atom appears twice, is one more than announced, or has no velocity.
     #[error("line {line}: atom {id} {problem}")]
     Id {
         /// Number of the line.
@@ -94,7 +94,7 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a str,
 }
 
-/// Iterates over the lines of a file, numbered.
+/// Iterates over the lines of a file, numbered from 1.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     text.lines().enumerate().map(|(index, text)| Line { number: index + 1, text })
 }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_tell_the_line_and_what_was_expected() {
+    fn errors_give_the_line_and_what_was_expected() {
         let mut fields = Line { number: 7, text: " 1.5 abc" }.fields();
         assert_eq!(fields.number("x"), Ok(1.5));
         assert_eq!(
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn more_atoms_than_the_file_has_room_for_are_refused() {
+    fn more_atoms_than_the_file_can_hold_are_refused() {
         assert_eq!(atom_count(1, 10, 60), Ok(10));
         let absurd = atom_count(1, 4_000_000_000, 60).unwrap_err();
         assert_eq!(

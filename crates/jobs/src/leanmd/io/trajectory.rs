@@ -12,7 +12,7 @@ pub struct FrameInfo {
     pub step: u64,
     /// Time in reduced units.
     pub time: f64,
-    /// Potential and kinetic energy in epsilon, if known.
+    /// Sum of the potential and the kinetic energy in epsilon, if known.
     pub energy: Option<f64>,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use crate::leanmd::io::read;
 
     #[test]
-    fn a_frame_looks_like_this() {
+    fn a_frame_is_written_as_extended_xyz() {
         let mut system = System::at_rest(vec![[0.5, 1.0, 2.25]], [3.0, 4.0, 5.0]);
         system.velocities[0] = [0.0, -1.0, 1e-20];
         let mut out = Vec::new();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_species_without_a_usable_name_gets_one() {
+    fn a_species_without_a_usable_name_is_named_by_its_number() {
         let mut system = System::at_rest(vec![[0.0; 3]; 2], [1.0; 3]);
         (system.species, system.names) = (vec![0, 7], vec!["two words".to_owned()]);
         let mut out = Vec::new();
@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_bit_for_bit(
+        fn written_frames_are_read_back_bit_for_bit(
             atoms in proptest::collection::vec((finite(), finite(), 0..3_u16), 1..20),
             lengths in [1e-3..1e6_f64, 1e-3..1e6, 1e-3..1e6],
         ) {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_file_may_say_anything_in_its_comment_and_have_more_frames() {
+    fn a_plain_file_may_have_any_comment_and_more_frames() {
         let snapshot = read("1\nwater, lattice unknown\nO 1 2 3 extra\n1\n\nO 4 5 6\n").unwrap();
         assert_eq!((snapshot.positions, snapshot.lengths), (vec![[1.0, 2.0, 3.0]], None));
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn errors_give_the_line() {
         for (text, message) in [
             ("two\n\n", "line 1: expected the number of atoms, found `two`"),
             (

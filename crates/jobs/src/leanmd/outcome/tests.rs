@@ -5,7 +5,7 @@ use crate::leanmd::args::Options;
 use clap::Parser;
 
 #[test]
-fn a_serial_run_passes_as_its_own_outcome() {
+fn a_serial_run_passes_all_checks() {
     let (system, schedule, outcome) = serial();
     assert_eq!(outcome.compare_with_serial(&system, &schedule), Ok(()));
     let conservation = outcome.conservation(&schedule);
@@ -30,7 +30,7 @@ fn a_single_wrong_bit_is_found() {
 }
 
 #[test]
-fn energy_momentum_and_atoms_that_go_astray_are_not_verified() {
+fn wrong_energy_momentum_or_number_of_atoms_is_found() {
     let (_, schedule, outcome) = serial();
     type Damage = fn(&mut Observation);
     let damages: [(Damage, &str); 4] = [
@@ -51,7 +51,7 @@ fn energy_momentum_and_atoms_that_go_astray_are_not_verified() {
 }
 
 #[test]
-fn times_are_those_between_completed_steps() {
+fn step_times_are_measured_between_completed_steps() {
     let (_, _, outcome) = serial();
     let times = MdOutcome { begin_ns: 1e6, done_ns: vec![3e6, 4e6, 7e6, 9e6], ..outcome };
     assert_eq!(times.median_step(), Duration::from_millis(2));

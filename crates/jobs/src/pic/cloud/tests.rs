@@ -17,7 +17,7 @@ fn skipping_reaches_the_same_number_as_drawing() {
 }
 
 #[test]
-fn columns_placed_apart_are_the_columns_placed_together() {
+fn columns_placed_separately_equal_those_placed_together() {
     let field = Field::new(40).unwrap();
     for shape in shapes() {
         let cloud = Cloud { particles: 5_000, shape, speed: SPEED };
@@ -32,7 +32,7 @@ fn columns_placed_apart_are_the_columns_placed_together() {
 }
 
 #[test]
-fn blocks_placed_apart_are_the_square_placed_together() {
+fn blocks_placed_separately_equal_the_square_placed_together() {
     let field = Field::new(20).unwrap();
     for shape in shapes() {
         let shape = match shape {
@@ -105,7 +105,7 @@ fn every_particle_of_every_cloud_verifies_after_many_steps() {
 }
 
 #[test]
-fn clouds_that_cannot_be_are_refused() {
+fn invalid_clouds_are_refused() {
     let field = Field::new(40).unwrap();
     let check = |shape| Cloud { particles: 1, shape, speed: SPEED }.check(&field);
     for shape in shapes() {

@@ -93,7 +93,7 @@ fn open_counted(
 }
 
 #[tokio::test]
-async fn handshakes_that_are_not_finished_keep_nobody_out() {
+async fn unfinished_handshakes_do_not_prevent_connections() {
     let admission = Admission::with_places(32, 8);
     let admitting = Arc::new(AtomicUsize::new(0));
     let (caller, address, config, name) = open_counted(&admission, admitting.clone());
@@ -117,7 +117,7 @@ async fn handshakes_that_are_not_finished_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_token_holder_with_idle_connections_keeps_nobody_out() {
+async fn idle_connections_do_not_prevent_new_ones() {
     let admission = Admission::with_places(8, 4);
     let (caller, address, _, name) = open(&admission);
     let mut connected = Vec::new();
@@ -141,7 +141,8 @@ async fn a_token_holder_with_idle_connections_keeps_nobody_out() {
     assert!(connected[2..].iter().all(|connection| connection.close_reason().is_none()));
 }
 
-/// Makes calls under a flood of `handshakes` handshakes, and returns the time of each call.
+/// Makes calls during a flood of `handshakes` handshakes, both spread evenly over the time
+/// `within`. Returns the times of the calls in ascending order.
 fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<Duration> {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
@@ -175,7 +176,7 @@ fn calls_under_flood(handshakes: usize, within: Duration, calls: usize) -> Vec<D
                 }
             });
         }
-        // Waits until as many have started as a table without eviction would have places.
+        // Waits until more handshakes have started than a table without eviction has places.
         while begun.load(Ordering::SeqCst) < handshakes * 9 / 10 && within.is_zero() {
             thread::sleep(Duration::from_millis(5));
         }

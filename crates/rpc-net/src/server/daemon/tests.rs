@@ -44,7 +44,7 @@ fn card(name: &str) -> ServerCard {
 }
 
 #[tokio::test]
-async fn a_server_whose_connection_ends_before_it_is_let_in_does_not_stay() {
+async fn a_server_whose_connection_ends_before_it_joins_is_not_listed() {
     let (daemon, there, connection) = with_caller().await;
     let (joined, groups) = (Mutex::default(), Mutex::default());
     let caller = Caller { connection, joined, groups };
@@ -57,7 +57,7 @@ async fn a_server_whose_connection_ends_before_it_is_let_in_does_not_stay() {
 }
 
 #[tokio::test]
-async fn who_asks_again_hears_what_is_new_only() {
+async fn repeated_requests_return_only_what_is_new() {
     const SERVERS: u32 = 256;
     let (daemon, _there, connection) = with_caller().await;
     for number in 0..SERVERS {
@@ -105,7 +105,7 @@ async fn who_asks_again_hears_what_is_new_only() {
 }
 
 #[tokio::test]
-async fn of_a_server_that_goes_while_links_are_probed_nothing_stays() {
+async fn links_of_a_server_that_leaves_during_a_probe_are_removed() {
     let (daemon, _there, connection) = with_caller().await;
     let caller = Caller { connection, joined: Mutex::default(), groups: Mutex::default() };
     assert!(matches!(daemon.join(card("own"), 1, &caller), Response::Joined));
@@ -118,7 +118,7 @@ async fn of_a_server_that_goes_while_links_are_probed_nothing_stays() {
     std::thread::scope(|scope| {
         let mut link_table = lock(&daemon.link_table);
         scope.spawn(|| daemon.probe_links(&seen, &caller));
-        // By then it has started, and waits for the link table.
+        // By then the probe has started, and waits for the link table.
         std::thread::sleep(Duration::from_millis(200));
         daemon.server_table().leave(other);
         link_table.leave(other);

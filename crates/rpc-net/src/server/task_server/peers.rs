@@ -15,7 +15,7 @@ type Line = Arc<OnceCell<Option<Connection>>>;
 /// Connections to other servers, by address.
 pub(super) struct Peers {
     endpoint: Endpoint,
-    /// Names in the certificates of daemons, and of servers that joined them.
+    /// The names in the certificate of a daemon, and in those of servers that join it.
     names: [String; 2],
     lines: Mutex<BTreeMap<SocketAddr, Line>>,
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Longest time that a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Room of the daemon.
+/// Room of the daemon for data, in bytes.
 const ROOM_BYTES: u64 = 1 << 20;
 const PAIR: Function<(u8, u8), (u8, u8)> =
     Function::new("pair", |(one, other), _| Ok((one + 1, other + 1)));
@@ -75,12 +75,12 @@ async fn told(connection: &Connection, request: &Request) -> RecvStream {
     receive
 }
 
-/// Returns the outcome of the task that this answers.
+/// Returns the outcome of a task from the answer to its order.
 async fn outcome(mut response: RecvStream) -> Result<Times, TaskError> {
     let text = response.read_to_end(1 << 20).await.unwrap();
     let text = text.strip_prefix(&[BEGUN]).unwrap_or(&text);
     let Ok(Response::Done(outcome)) = serde_json::from_slice(text) else {
-        panic!("it answers how the task went")
+        panic!("the answer should be the outcome of the task")
     };
     outcome
 }
@@ -94,7 +94,7 @@ fn is_refused_for(outcome: Result<Times, TaskError>, reason: &str) -> bool {
 }
 
 #[test]
-fn results_for_which_there_is_no_room_are_refused_and_take_none() {
+fn results_without_room_are_refused_and_take_no_room() {
     with_daemon(async |connection| {
         let (half, all) = (ROOM_BYTES / 2, 1_000_000_000_000);
         for bytes in [[16, all], [u64::MAX, 16], [half + 1, half + 1]] {
@@ -118,10 +118,10 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
         let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
 
-        // Each receives the answer that the client has nothing, the second after the first.
+        // Each is answered that the client has no such data, the second after the first.
         for _ in 0..2 {
             let (mut send, _question) = connection.accept_bi().await.unwrap();
-            // This gives the other order time to come.
+            // This gives the other order time to arrive.
             assert!(matches!(
                 request_response(&connection, &Request::Echo).await,
                 Ok(Response::Noted)
@@ -135,12 +135,12 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
 }
 
 #[test]
-fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
+fn data_for_which_two_tasks_wait_is_fetched_and_counted_once() {
     with_daemon(async |connection| {
         let task = |output| Request::Task(order(emulated(&[1]), &[(0, 4)], &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
         let (mut send, _question) = connection.accept_bi().await.unwrap();
-        // This gives the other order time to come.
+        // This gives the other order time to arrive.
         assert!(matches!(request_response(&connection, &Request::Echo).await, Ok(Response::Noted)));
         give(Some(vec![vec![0; 4].into()]), &mut send).await.unwrap();
 
@@ -152,7 +152,7 @@ fn data_that_two_tasks_wait_for_comes_once_and_counts_once() {
 
 /// A registration may be older than the server's current program.
 #[test]
-fn a_function_that_takes_something_else_is_not_executed_whatever_the_registry_says() {
+fn a_function_with_another_signature_is_not_executed() {
     with_daemon(async |connection| {
         let called = Function::<(u8, i8), (u8, u8)>::new("pair", |_, _| Err("not here".into()));
         let call = order(Work::Function("pair".to_owned(), called.signature()), &[], &[8, 9]);
@@ -167,7 +167,7 @@ fn a_function_that_takes_something_else_is_not_executed_whatever_the_registry_sa
 }
 
 #[test]
-fn functions_have_their_arguments_in_order_and_what_has_ended_does_not_begin_again() {
+fn arguments_are_in_order_and_an_ended_group_does_not_start_again() {
     with_daemon(async |connection| {
         let pair = || Work::Function("pair".to_owned(), PAIR.signature());
         let call = || order(pair(), &[(5, 1), (3, 1)], &[8, 9]);
@@ -207,7 +207,7 @@ async fn accept(endpoint: Endpoint) {
 }
 
 #[tokio::test]
-async fn many_that_want_the_same_server_at_once_share_a_connection_until_it_ends() {
+async fn concurrent_users_share_a_connection_to_a_server_until_it_ends() {
     let (token, key) = Token::new(([127, 0, 0, 1], 0).into()).unwrap();
     let server = Endpoint::server(key.server().unwrap(), key.address()).unwrap();
     let address = server.local_addr().unwrap();
@@ -237,7 +237,7 @@ async fn many_that_want_the_same_server_at_once_share_a_connection_until_it_ends
 }
 
 #[tokio::test]
-async fn many_that_want_a_server_that_lets_nobody_in_hear_it_at_once_and_it_is_forgotten() {
+async fn a_server_that_refuses_connections_fails_for_all_users_and_is_forgotten() {
     let [(token, _), (_, key)] = [0, 1].map(|_| Token::new(([127, 0, 0, 1], 0).into()).unwrap());
     let server = Endpoint::server(key.server().unwrap(), key.address()).unwrap();
     let address = server.local_addr().unwrap();
@@ -247,7 +247,7 @@ async fn many_that_want_a_server_that_lets_nobody_in_hear_it_at_once_and_it_is_f
     let (one, other) = tokio::join!(peers.to(address, true), peers.to(address, true));
 
     assert!(one.is_none() && other.is_none());
-    // Its line is of no further use.
+    // The next attempt to reach another server removes the failed connection.
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
     assert!(peers.to(nowhere, true).await.is_none());
     assert!(peers.known(address).is_none() && !peers.has_line(address));

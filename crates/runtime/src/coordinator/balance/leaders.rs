@@ -1,6 +1,6 @@
-//! Rebalances planned by the leaders of the sites, on the coordinator's side: the coordinator
-//! knows the predicted effect of all plans together, and its gate decides for all. The protocol of
-//! the leaders is described in `pe/collective/lead.rs`, the notes and decisions of both sides in
+//! Rebalances planned by the leaders of the sites, on the coordinator's side: the coordinator knows
+//! the predicted effect of all plans together, and its gate decides for all. The protocol of the
+//! leaders is described in `pe/collective/lead.rs`, the messages and decisions of both sides in
 //! [`gridspan_balance::leaders`].
 
 use crate::coordinator::machine::Coordinator;
@@ -47,7 +47,7 @@ impl Coordinator {
 
     fn say(&mut self, number: u64, said: Said) {
         for (to, note) in said {
-            // The top sends no notes to itself.
+            // The top sends no messages to itself.
             let Some(site) = to else { continue };
             let lead = Control::Lead { number, note: Box::new(note), planning_ns: 0 };
             self.post_large(self.leader_of(site), lead);
@@ -63,7 +63,7 @@ impl Coordinator {
     ) {
         let site = self.common.layout.site_of(from);
         let begin = self.stopwatch_ns();
-        // Only a faulty PE sends notes in the name of a leader.
+        // Only a faulty PE sends messages in the name of a leader.
         if from != self.leader_of(site) || self.balances.led != number || !note.is_for_top() {
             return;
         }

@@ -56,7 +56,8 @@ impl Coordinator {
         }
     }
 
-    /// Rebalances while the job continues, and then answers with the number of actors moved.
+    /// Rebalances while the job continues, and then answers with the number of actors moved and of
+    /// replicas begun or ended.
     pub(in crate::coordinator) fn rebalance(&mut self, asker: Asker) {
         if !self.balancer.is_active() {
             return self.answer(asker, 0_usize);
@@ -73,7 +74,7 @@ impl Coordinator {
         let pes = self.common.layout.pes();
         let led = self.begin_led();
         (self.balances.missing, self.balances.asked) = (pes.len(), now);
-        // An estimate, until main's PE reports the time.
+        // This is an estimate until main's PE reports the time.
         self.balances.asked_own = self.own_now();
         self.balances.handled = 0;
         let rebalance = self.balances.present();
@@ -83,7 +84,7 @@ impl Coordinator {
     }
 
     /// Notes the time at which main's PE was asked for its loads, by the clock of the job's own
-    /// time, and the time that it took to measure them.
+    /// time, and how long that PE took to measure them.
     pub(in crate::coordinator) fn note_own_time(&mut self, at: Time, measuring_ns: u64) {
         self.balances.asked_own = at;
         self.learn_own_time(at);
@@ -108,14 +109,14 @@ impl Coordinator {
         let is_last = balances.missing == 0;
         self.balances.collecting_ns += self.stopwatch_ns().saturating_sub(begin);
         if is_last {
-            // Keeps the job from being quiescent until the decision, though no message is in
+            // This keeps the job from being quiescent until the decision, though no message is in
             // flight.
             self.created += 1;
             self.run_after(Duration::ZERO, Timer::Decide);
         }
     }
 
-    /// Plans with the loads of all PEs, and sends the plan to all.
+    /// Makes a plan from the loads of all PEs, and sends it to all PEs.
     pub(in crate::coordinator) fn decide_and_carry_out(&mut self) {
         self.processed += 1;
         let rebalance = self.balances.present();

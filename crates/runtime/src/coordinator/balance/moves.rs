@@ -8,7 +8,8 @@ use gridspan_balance::Cause;
 use std::time::Duration;
 
 impl Coordinator {
-    /// Starts a phase of `moves` moves. Returns false if there are none and the rebalance is over.
+    /// Starts a phase of `moves` moves. If there are none, continues with the next phase or ends
+    /// the rebalance, and returns false.
     pub(in crate::coordinator) fn begin_moves(&mut self, moves: usize) -> bool {
         let now = self.now;
         let balances = &mut self.balances;
@@ -20,7 +21,8 @@ impl Coordinator {
             self.go_on_with_plan();
             return false;
         }
-        // Quiescence detection may have started by itself, and actors send when they arrive.
+        // A round of quiescence detection may be in progress, and actors send messages when they
+        // arrive.
         self.unsettle();
         true
     }

@@ -7,12 +7,12 @@
 //!
 //! **Steady state.** The coordinator regularly asks all PEs for the number of messages that they
 //! have handled, often at first and after each plan. So the balancer knows the pace before a plan.
-//! After it has seen enough of the pace after the plan, it judges the plan, and may want it undone,
-//! which is one more rebalance while the job continues. The pace is measured in the job's own time,
-//! which main's PE keeps (`pe/own_time`).
+//! When it has observed the pace after the plan for long enough, it judges the plan, and may have
+//! it undone by one more rebalance while the job continues. The pace is measured in the job's own
+//! time, which main's PE keeps (`pe/own_time`).
 //!
-//! **Failure.** A job that handles no message for long waits for something else; its plan is not
-//! judged.
+//! **Failure.** If a job handles no message for long, it waits for something other than messages,
+//! and its last plan is not judged.
 
 use crate::address::id::MAIN_PE;
 use crate::coordinator::event::FollowUp;
@@ -25,30 +25,31 @@ use gridspan_topology::{PeId, Time};
 use std::time::Duration;
 
 /// First pause between two progress probes, doubled after every [`PROBES_PER_PAUSE`] probes. After
-/// a plan, the first pause is as long as the window that led to the plan, within these bounds, so
-/// that jobs of short steps are judged soon.
+/// a plan, the first pause is as long as the window that led to the plan, but at least this and at
+/// most [`FIRST_PAUSE_MAX`], so that jobs of short steps are judged soon.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Longest first pause after a plan.
 const FIRST_PAUSE_MAX: Duration = Duration::from_millis(10);
 /// Longest pause between two progress probes.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Number of progress probes sent with one pause.
+/// Number of progress probes after which the pause is doubled.
 const PROBES_PER_PAUSE: u32 = 4;
 /// The first pause is at least `PAUSE_MIN` for each group of this many PEs, because the coordinator
 /// handles one answer from each PE.
 const PES_PER_PAUSE: u32 = 16;
 /// Number of consecutive probes without a handled message after which probing stops while a plan is
-/// judged: half a minute.
+/// judged: half a minute at the longest pause.
 const EMPTY_MAX: u32 = 30;
 /// The same limit while no plan is judged.
 const EMPTY_MAX_BEFORE: u32 = 8;
 /// Time for which an event is measured before a strategy is asked about it, and the minimum time
-/// between two events.
+/// between two looks at events.
 const EVENT_PAUSE: Duration = Duration::from_secs(1);
 /// Longest time between two looks at an event for which the gate does not accept a plan yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 impl Coordinator {
-    /// Starts periodic balancing, if the job wants it, and measuring the pace.
+    /// Starts to measure the pace and, if the job wants it, to balance periodically.
     pub(in crate::coordinator) fn begin_periods(&mut self) {
         self.begin_pace();
         let Some(every) = self.common.balancing.every else { return };
@@ -74,9 +75,8 @@ impl Coordinator {
     }
 
     /// Ends a period that waits for the number of messages handled. While no message has been
-    /// handled since the last window, the job is not measured: the reports of PEs count as messages
-    /// of the job, which would never be quiescent, nor be found stalled. Progress probes are not
-    /// counted.
+    /// handled since the last window, loads are not measured: reports of loads count as messages of
+    /// the job, which would never be quiescent, nor be found stalled. Progress probes do not count.
     fn end_idle_tick(&mut self, handled: u64) {
         let Some(every) = self.balances.idle_tick.take() else { return };
         if handled > self.balances.window.1 {
@@ -122,7 +122,7 @@ impl Coordinator {
         }
     }
 
-    /// Starts a measurement window that begins after the change.
+    /// Starts a new measurement window, by a rebalance that moves nothing.
     fn forget_window(&mut self) {
         self.balances.events.is_fresh_wanted = true;
         self.queue_balance(Cause::ForeignLoad);
@@ -198,14 +198,15 @@ impl Coordinator {
         refusal
     }
 
-    /// Closes the balancer's books at the end of the job: the effect of the last plan stays
-    /// unknown.
+    /// Ends the judgement of the last plan at the end of the job. The plan is reported with an
+    /// unknown effect.
     pub(in crate::coordinator) fn conclude_balances(&mut self) {
         self.balancer.give_up();
         self.tell_balances();
     }
 
-    /// Starts progress probes if the balancer wants the pace and none are running.
+    /// Starts progress probes if the balancer wants the pace, none are running and the job has
+    /// several PEs.
     fn begin_pace(&mut self) {
         let pes = self.common.layout.pe_count();
         if pes > 1 && self.balancer.wants_pace() && !self.balances.progress.is_on {
@@ -296,7 +297,7 @@ impl Coordinator {
 
     /// Continues after the balancer may have judged a plan.
     fn after_judging(&mut self) {
-        // The window that began with the plan continues, because loads are measured from then on.
+        // The window that began with the plan continues, because loads are measured since then.
         let is_undo = self.balancer.wants_undo();
         self.tell_balances();
         if is_undo {

@@ -1,8 +1,8 @@
 //! Replicas in rebalances: the information that strategies get, and how a plan's replicas are begun
 //! and ended.
 //!
-//! A plan first moves actors and ends replicas. When all that is over it begins new replicas, at
-//! the PEs where the actors then live. PEs report each start and end in the same way as a move.
+//! A plan first moves actors and ends replicas. After that, the PEs where the actors then live
+//! begin new replicas. PEs report each start and end of a replica in the same way as a move.
 
 use crate::address::id::{ActorId, CollectionId, RebalanceId};
 use crate::address::load_keys::{id_of, key_of};
@@ -21,7 +21,7 @@ pub(super) struct ReplicaOrders {
 }
 
 impl ReplicaOrders {
-    /// Returns the orders that carry out a plan, which fits the snapshot.
+    /// Returns the orders that carry out a plan, or none if the plan does not fit the snapshot.
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {
@@ -80,7 +80,7 @@ impl Coordinator {
         }
     }
 
-    /// Orders PEs to begin the plan's new replicas, when all else is over. Returns whether there
+    /// Orders PEs to begin the plan's new replicas, after its moves and ends. Returns whether there
     /// are any.
     pub(super) fn post_begins(&mut self, rebalance: RebalanceId) -> bool {
         let begin = std::mem::take(&mut self.balances.begins);

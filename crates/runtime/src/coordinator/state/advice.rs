@@ -29,7 +29,7 @@ pub(crate) enum News {
     Probed(ClusterPair, f64),
 }
 
-/// A completed tree broadcast or multicast.
+/// A tree broadcast or multicast that is complete, or too small to be watched.
 pub(crate) struct Arrived {
     pub(crate) plan: PlanId,
     pub(crate) bytes: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Arrived {
     /// The target nodes, if not all nodes.
     pub(crate) targets: Option<BTreeSet<NodeId>>,
     pub(crate) edges: Vec<EdgeTiming>,
-    /// Time until the report of each node was back.
+    /// Time from the start until the report of each node reached the sender's relay.
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
@@ -57,7 +57,7 @@ impl PlanningJob {
         self.run_planner(&SearchBudget::time(limit, clock));
     }
 
-    /// Plans for about `limit` evaluations of a tree, with the same result at any time.
+    /// Plans for about `limit` evaluations of a tree, so that the result does not depend on time.
     pub fn run_evaluations(&mut self, limit: u64) {
         self.run_planner(&SearchBudget::evaluations(limit));
     }
@@ -99,12 +99,12 @@ pub(crate) struct Flow {
     /// Nodes that have not reported.
     pub(crate) missing: BTreeSet<NodeId>,
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
-    /// Time until the report of each node was back.
+    /// Time from the start until the report of each node reached the sender's relay.
     pub(crate) words: Vec<(NodeId, Duration)>,
 }
 
 impl Flow {
-    /// Creates a flow that begins now, about which the nodes in `missing` will report.
+    /// Creates a flow that began at `began`, about which the nodes in `missing` will report.
     pub(crate) fn new(
         plan: PlanId,
         bytes: u64,
@@ -128,15 +128,17 @@ pub(crate) struct Unconfirmed {
 /// The coordinator's choice of plans for tree broadcasts.
 #[derive(Default)]
 pub(crate) struct Advice {
-    /// Number of the next tree broadcast from this node, and from other nodes on which the
-    /// coordinator has been: relays count those of each node separately.
+    /// Number of the next tree broadcast from this node. Relays count those of each node
+    /// separately.
     pub(crate) next_flow: u64,
+    /// The same number for each other node on which the coordinator has been.
     flows_elsewhere: BTreeMap<NodeId, u64>,
     /// Lower bound (exclusive) of the versions of new plans.
     pub(crate) versions_after: u64,
-    /// Number of small broadcasts so far, none of which needed an advisor.
+    /// Number of small broadcasts before the advisor was requested.
     pub(crate) small: u32,
-    /// `None` before the places are known, and while a planning job runs.
+    /// `None` before the places are known, while a planning job runs, and after the advisor is
+    /// lost.
     pub(crate) advisor: Option<Box<Advisor>>,
     /// The first node of each cluster, in the advisor's order.
     pub(crate) leaders: Vec<NodeId>,
@@ -168,8 +170,8 @@ pub(crate) struct Advice {
     pub(crate) sub_plans: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<SubPlan>>,
 }
 
-/// Maximum number of pending news. Further news of broadcasts are dropped, because the advisor
-/// cannot keep up.
+/// Maximum number of pending news. Further news are dropped, except estimates of links, because the
+/// advisor cannot keep up.
 const NEWS_MAX: usize = 256;
 /// Maximum number of flows with missing reports. The oldest is dropped first, without a result.
 const FLOWS_MAX: usize = 256;
@@ -267,7 +269,7 @@ impl Advice {
         }
     }
 
-    /// Keeps news for the next planning job. If there are too many they are dropped, because others
+    /// Keeps news for the next planning job. If too many are pending, drops them, because others
     /// will follow.
     pub(crate) fn tell(&mut self, news: News) {
         if !self.is_over && self.news.len() < NEWS_MAX {
@@ -289,7 +291,7 @@ impl Advice {
         }
     }
 
-    /// Returns the plan for a message of `bytes` bytes: that of the nearest size within a factor of
+    /// Returns the plan in use for the message size that is nearest to `bytes`, within a factor of
     /// two.
     pub(crate) fn choose(&self, bytes: u64) -> Option<PlanId> {
         nearest(&self.choices, bytes)
@@ -321,8 +323,8 @@ impl Advice {
     }
 
     /// Returns the sub-plan of a large multicast to these nodes: by the plan for its size or by
-    /// sites, whichever has the shorter predicted time. While a planning job runs, returns the
-    /// cached result, or else the sub-plan by sites.
+    /// sites, whichever has the shorter predicted time. Returns the sub-plan by sites if there is
+    /// no plan for the size, or if a planning job runs and the result is not cached.
     pub(crate) fn sub_plan(
         &mut self,
         bytes: u64,
@@ -344,9 +346,9 @@ impl Advice {
     }
 }
 
-/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments
-/// arrive; if they arrive no slower than at the sender itself, that shows nothing about the edge
-/// in between.
+/// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive;
+/// if they arrive no slower than at the node that passes them on, the edge between the two may be
+/// faster than its timing, which is left out.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// Ratio of rates below which an edge counts as slower than the one before it.
     const SLOWER: f64 = 0.9;
@@ -392,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_taken_once_all_know_it_unless_another_was_decided_for_meanwhile() {
+    fn a_plan_is_used_once_all_nodes_know_it_unless_a_later_one_was_decided() {
         let mut advice = Advice::default();
         let unconfirmed =
             || Unconfirmed { bytes: 1024, missing: BTreeSet::from([NodeId(1)]), up_tree: None };
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_was_taken_back_is_not_chosen_and_forgotten_with_the_next() {
+    fn a_retired_plan_is_not_chosen_and_is_listed_for_relays() {
         let mut advice = Advice::default();
         advice.decide(plan(1), 1024);
         advice.decide(plan(2), 4096);
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_behind_a_slower_one_shows_nothing() {
+    fn an_edge_behind_a_slower_one_gives_no_timing() {
         let arrival =
             |from, flowing_s| Arrival { from: NodeId(from), stripe: 0, bytes: 1000, flowing_s };
         let arrivals = [

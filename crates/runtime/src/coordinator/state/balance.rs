@@ -21,7 +21,8 @@ pub(crate) struct Balances {
     /// Collections in which all members have reached their first sync point and wait until the
     /// moves are known.
     pub(crate) first_syncs: BTreeSet<CollectionId>,
-    /// Number of PEs that still measure, or of actors that still move.
+    /// Number of PEs that still measure, or of moves and of starts and ends of replicas that are
+    /// not reported yet.
     pub(crate) missing: usize,
     pub(crate) loads: Vec<(ActorLoad, u32)>,
     pub(crate) edges: Vec<Edge>,
@@ -29,17 +30,17 @@ pub(crate) struct Balances {
     /// Replicas to begin when the rest of the plan is over, by the PE of the first replica.
     pub(crate) begins: BTreeMap<PeId, Vec<ReplicaOrder>>,
     pub(crate) pes: BTreeMap<PeId, PeLoad>,
-    /// The top of the sites' leaders while they plan, and the number of rebalances that they have
-    /// planned.
+    /// The top of the sites' leaders, while they plan.
     #[serde(skip)]
     pub(crate) top: Option<Top>,
+    /// Number of rebalances that the leaders have planned, with the present one.
     pub(crate) led: u64,
     /// Planning time in nanoseconds; the longest of several leaders.
     pub(crate) planning_ns: u64,
     /// Planning time of the top, in nanoseconds.
     pub(crate) top_ns: u64,
     /// Measuring time of main's PE, which other PEs spend at the same time, plus the time to
-    /// collect all loads here.
+    /// collect all loads here, in nanoseconds.
     pub(crate) collecting_ns: u64,
     /// Number of messages handled since the start of the job, on the PEs that have answered.
     pub(crate) handled: u64,
@@ -48,24 +49,27 @@ pub(crate) struct Balances {
     pub(crate) window: (Time, u64),
     /// Length of the last window.
     pub(crate) measured: Duration,
-    /// Time of the present request for loads, and time at which the moves were decided.
+    /// Time of the present request for loads.
     pub(crate) asked: Time,
+    /// Time at which the present phase of moves was decided.
     pub(crate) planned: Time,
     /// Time at which main's PE was asked, by the clock of the job's own time.
     pub(crate) asked_own: Time,
-    /// Lag of the clock of the job's own time, at the last report of main's PE.
+    /// Lag of the clock of the job's own time behind that of the coordinator, at the last report of
+    /// main's PE.
     pub(crate) own_lag: Duration,
-    /// Number of actors that have moved.
+    /// Number of moves, and of starts and ends of replicas, that were carried out in the present
+    /// rebalance.
     pub(crate) moved: u64,
     /// Number of completed rebalances.
     pub(crate) count: u64,
-    /// Askers, in order, to be answered with the number of moved actors.
+    /// Askers, in order, to be answered with `moved`.
     pub(crate) waits: VecDeque<Asker>,
     pub(crate) progress: ProgressProbe,
     pub(crate) events: Events,
     /// Whether the periodic timer has started.
     pub(crate) is_periodic: bool,
-    /// Whether nothing was handled in the last window.
+    /// Whether no message was handled in the last window.
     pub(crate) was_idle: bool,
     /// The period that ends if a probe finds messages handled since the last window.
     pub(crate) idle_tick: Option<Duration>,
@@ -82,25 +86,26 @@ pub(crate) struct ProgressProbe {
     pub(crate) handled: u64,
     /// Time at which main's PE was asked, by the clock of the job's own time.
     pub(crate) asked: Time,
-    /// Time of the previous probe, and the number of messages handled by then.
+    /// Time of the last report of progress, from a probe or a window, by the clock of the job's own
+    /// time, and the number of messages handled by then.
     pub(crate) last: Option<(Time, u64)>,
     /// Number of consecutive probes that found no message handled.
     pub(crate) empty: u32,
     pub(crate) pause: Duration,
-    /// Number of probes sent with this pause.
+    /// Number of probes answered since probing began.
     pub(crate) count: u32,
 }
 
-/// Events after which to balance.
+/// Events that may be worth a rebalance.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Events {
-    /// An event that has not been looked at.
+    /// An event that waits for a look.
     pub(crate) waiting: Option<Cause>,
     /// The scheduled look.
     pub(crate) look: Option<Look>,
     /// Number of looks scheduled so far.
     pub(crate) looks: u64,
-    /// Time by which the next look is postponed.
+    /// Pause before a repeated look, which doubles with each.
     pub(crate) pause: Duration,
     /// Whether the present window is discarded, to start one that begins after the event.
     pub(crate) is_fresh_wanted: bool,

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 pub(crate) struct RequestOrders(pub(crate) BTreeMap<(CollectionId, ActorId), RequestOrder>);
 
 impl RequestOrders {
-    /// Memory per sender that has broadcast to a collection, in a table that is at least half full.
-    /// An entry is needed as long as messages of its sender may arrive. So there are as many
-    /// entries as actors that have broadcast since the start, and they count towards the memory
-    /// budget.
+    /// Bytes of memory for each sender that has broadcast to a collection, in a table that is at
+    /// least half full. An entry is needed as long as messages of its sender may arrive. So there
+    /// are as many entries as actors that have broadcast since the start, and they count towards
+    /// the memory budget.
     const BYTES: usize = 2 * size_of::<((CollectionId, ActorId), RequestOrder)>();
 
     /// Charges all requests to another budget.
@@ -62,7 +62,8 @@ pub(crate) struct BroadcastRequest {
     pub(crate) priority: i32,
 }
 
-/// A request for the number of the next broadcast, while that number is away or not settled.
+/// A request for a number that waits while a PE has the right to number, or while an insertion is
+/// in progress.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum WaitsForNumber {
     /// A broadcast request as it arrived, while a PE had the right to number.

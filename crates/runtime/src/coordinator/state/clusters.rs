@@ -1,4 +1,5 @@
-//! Estimates of the links between clusters, where links between larger groups are not all alike.
+//! Estimates of the links between clusters, where the links between two larger groups differ from
+//! each other.
 
 use gridspan_topology::{
     Distances, GroupId, Hierarchy, LinkEstimate, LinkMonitor, LinkSample, NodeId, Probe, ProbePlan,
@@ -6,8 +7,8 @@ use gridspan_topology::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Round trips between the clusters of a hierarchy, pair by pair. Empty if the groups of the
-/// hierarchy describe the distances well enough ([`Distances::is_even`]).
+/// Estimates of the links between the clusters of a hierarchy, pair by pair. Empty if the groups of
+/// the hierarchy describe the distances well enough ([`Distances::is_even`]).
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Clusters {
     distances: Distances,

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct CollectionState {
     pub(crate) info: CollectionInfo,
     /// Number of PEs that still create their first members, plus, in a bound collection, number of
-    /// members that do not live with their partners yet; and the asker that waits for them.
+    /// members that do not live with their partners yet.
     pub(crate) creating: u64,
+    /// The asker that waits until `creating` is 0.
     pub(crate) creator: Asker,
     /// Members that take part in reductions.
     pub(crate) reductions: Attendance,
@@ -41,8 +42,9 @@ pub(crate) struct Attendance {
     /// Number of the next operation to be completed.
     pub(crate) next: u64,
     pub(crate) members: u64,
-    /// Number of members that join with, or are missing from, a later operation.
+    /// Number of members that join with an operation, by its number.
     pub(crate) joining: BTreeMap<u64, u64>,
+    /// Number of members that are missing from an operation on, by its number.
     pub(crate) leaving: BTreeMap<u64, u64>,
 }
 
@@ -59,8 +61,8 @@ impl Attendance {
 
     /// Adds a member where members do not wait for each other and may be some operations ahead:
     /// from the operation after the next, so that the new member is neither far behind nor far
-    /// ahead. Before the first operation is complete no member is ahead, and the new one starts
-    /// with it. Returns the number of the operation.
+    /// ahead. Before the first operation is complete no member is ahead, and the new member starts
+    /// with that operation. Returns the number of the operation.
     pub(crate) fn join_on_the_way(&mut self) -> u64 {
         let first = if self.next == 0 { 0 } else { self.next + 1 };
         *self.joining.entry(first).or_default() += 1;
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_joins_on_the_way_is_awaited_from_the_operation_after_the_next() {
+    fn a_member_that_joins_on_the_way_starts_with_the_operation_after_the_next() {
         let mut attendance = Attendance::new(1);
         assert_eq!(attendance.join_on_the_way(), 0);
         assert_eq!(attendance.expected(0), 2);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn attendance_follows_members_that_come_and_go() {
+    fn members_that_join_or_leave_change_the_expected_contributions() {
         let mut attendance = Attendance::new(3);
         assert_eq!(attendance.expected(0), 3);
         attendance.leave(1);

@@ -1,4 +1,4 @@
-//! The coordinator's state, part by part. Nothing here knows the coordinator.
+//! The coordinator's state, part by part. No file here refers to the coordinator itself.
 
 pub(super) mod advice;
 pub(super) mod balance;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Phases {
     pub(crate) rounds: BTreeMap<u32, PhaseRounds>,
-    /// Final counts.
+    /// Final counts of the complete phases.
     pub(crate) complete: BTreeMap<u32, PhaseCounts>,
 }
 

@@ -20,9 +20,9 @@ pub(crate) struct Sequencer {
     pub(crate) term: u64,
     /// Next broadcast number at the time of the last grant.
     pub(crate) granted: u64,
-    /// The PE that made the last requests, and how many in a row.
+    /// The PE that made the last requests, and their number.
     pub(crate) row: Option<(PeId, u64)>,
-    /// Number of consecutive requests that earn the right.
+    /// Number of consecutive requests after which a PE gets the right.
     pub(crate) row_min: u64,
 }
 
@@ -38,8 +38,9 @@ impl Sequencer {
         self.holder.is_some()
     }
 
-    /// Notes a PE's request for a number. A PE with several requests in flight has no use for the
-    /// right, since its next request would take the right back.
+    /// Notes a PE's request for a number. `is_alone`: no earlier request of the sender is in
+    /// flight. A PE with several requests in flight gains nothing from the right, since the next of
+    /// them would make the coordinator recall it.
     pub(crate) fn note(&mut self, from: PeId, is_alone: bool) {
         self.row = match self.row {
             _ if !is_alone => None,
@@ -91,22 +92,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_goes_to_who_asks_alone_and_less_soon_after_it_was_of_no_use() {
+    fn a_pe_gets_the_right_after_consecutive_requests_and_later_after_a_useless_grant() {
         let mut sequencer = Sequencer::default();
         sequencer.note(PeId(4), true);
         assert_eq!(sequencer.grant(PeId(4), 1), None);
         sequencer.note(PeId(5), true);
         sequencer.note(PeId(4), true);
-        assert_eq!(sequencer.grant(PeId(4), 3), None, "another has asked between");
+        assert_eq!(sequencer.grant(PeId(4), 3), None, "another PE has asked in between");
         sequencer.note(PeId(4), false);
-        assert_eq!(sequencer.grant(PeId(4), 4), None, "the next request would take it back");
+        assert_eq!(sequencer.grant(PeId(4), 4), None, "an earlier request is in flight");
         (0..2).for_each(|_| sequencer.note(PeId(4), true));
         assert_eq!(sequencer.grant(PeId(4), 4), Some(1));
         assert_eq!(sequencer.recall(), Some((PeId(4), 1)));
-        assert_eq!(sequencer.recall(), None, "once is enough");
+        assert_eq!(sequencer.recall(), None, "it was recalled already");
         assert!(!sequencer.returned(2, 5) && sequencer.returned(1, 5));
         (0..3).for_each(|_| sequencer.note(PeId(4), true));
-        assert_eq!(sequencer.grant(PeId(4), 8), None, "it was of no use before");
+        assert_eq!(sequencer.grant(PeId(4), 8), None, "the first grant was useless");
         sequencer.note(PeId(4), true);
         assert_eq!(sequencer.grant(PeId(4), 9), Some(2));
         assert!(sequencer.returned(2, 1000));

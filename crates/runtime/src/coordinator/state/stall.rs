@@ -24,24 +24,27 @@ pub(crate) struct StallWatch {
     pub(crate) is_on: bool,
     /// Whether the stall was reported, which happens once.
     pub(crate) is_told: bool,
-    /// Whether long handlers were reported, which happens once, too.
+    /// Whether long handlers were reported, which also happens once.
     pub(crate) is_handler_told: bool,
     /// Whether messages to unknown members were dropped since the last activity.
     pub(crate) has_dropped: bool,
-    /// The coordinator's activity at the last check, and the time since which it has not changed.
+    /// The coordinator's activity at the last check.
     pub(crate) activity: u64,
+    /// Time since which `activity` has not changed.
     pub(crate) idle_since: Time,
     /// Pause before the next check.
     pub(crate) pause: Duration,
-    /// Number of the round, and the PEs that have not answered.
+    /// Number of the round.
     pub(crate) round: u64,
+    /// PEs that have not answered in this round.
     pub(crate) missing: BTreeSet<PeId>,
     /// Answers in this round so far.
     pub(crate) sum: Round,
     pub(crate) main: MainStatus,
     /// The previous round.
     pub(crate) previous: Option<Round>,
-    /// PEs that have been inside one handler for long, with the actor and the time it began.
+    /// PEs that have been inside one handler for long, with the actor and the time at which the
+    /// handler began.
     pub(crate) inside: BTreeMap<PeId, (String, Time)>,
     /// Whether the job's time limit has passed, and PEs are asked for a last report.
     pub(crate) is_over_time: bool,

@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of changes kept for main until it asks.
+/// Maximum number of changes of links kept until main asks for them.
 pub(crate) const CHANGES_MAX: usize = 1024;
 
-/// Maximum number of sites up to which strategies receive the links between sites pair by pair;
-/// with more, strategies use the hierarchy.
+/// Maximum number of sites for which strategies receive the links between sites pair by pair; with
+/// more, strategies use the hierarchy.
 const SITES_MAX: u32 = 256;
 
 /// Purpose of a probe.
@@ -55,7 +55,7 @@ pub(crate) struct UplinkProbe {
 }
 
 impl UplinkProbe {
-    /// Notes the rate at which the next node's packets left, if they were paced, and arrived.
+    /// Notes the rates at which the next node's packets left, if they were paced, and arrived.
     pub(crate) fn note(&mut self, sent: Option<Bandwidth>, rate: Bandwidth) {
         let nodes = self.ways.len();
         if self.bursts.len() < nodes {
@@ -67,7 +67,8 @@ impl UplinkProbe {
         }
     }
 
-    /// Ends this attempt, and keeps it if more arrived than in the previous ones.
+    /// Ends this attempt, and keeps its rates if the sum of the arrival rates is larger than in all
+    /// previous attempts.
     pub(crate) fn end_try(&mut self) {
         let arrived = |all: &[(Bandwidth, Bandwidth)]| -> u64 {
             all.iter().map(|(_, rate)| rate.bits_per_second()).fold(0, u64::saturating_add)
@@ -104,8 +105,9 @@ pub(crate) struct Survey {
     #[serde(skip)]
     pub(crate) inference: Option<(Inference, usize)>,
     pub(crate) places: Option<Arc<Locality>>,
-    /// Askers to answer once the places are known: with the places, and with the links.
+    /// Askers to answer with the places once they are known.
     pub(crate) place_askers: Vec<Asker>,
+    /// Askers to answer with the links once the places are known.
     pub(crate) link_askers: Vec<Asker>,
     pub(crate) orders: u64,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
@@ -180,8 +182,8 @@ impl Survey {
         })
     }
 
-    /// Returns the estimates of the links between sites, or none if there are too many sites to
-    /// list all pairs.
+    /// Returns the estimates of the links between sites, or none if the places are unknown or there
+    /// are too many sites to list all pairs.
     pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
         let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {
             return Vec::new();

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A timer. Each kind is periodic, or has no effect if nothing else happens: a job in which only
-/// these are left has stalled.
+/// A timer. A job in which only timers are left has stalled: apart from the time limit, each kind
+/// is periodic or has no effect if nothing else happens.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Timer {
     BeginQuiescenceRound,

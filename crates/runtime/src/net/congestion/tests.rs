@@ -6,8 +6,8 @@ const RTT: Duration = Duration::from_millis(50);
 const MTU: u64 = 1_452;
 
 /// Simulates a path that delivers `rate` bytes per second through a queue of `queue` bytes and
-/// loses one packet in `lose_one_in`. Sends windows, round by round, and returns the used share of
-/// the path.
+/// loses one packet in `lose_one_in`. Sends one window per round, and returns the used share of the
+/// path.
 fn utilisation(rate: u64, queue: u64, lose_one_in: u64, rounds: u32) -> f64 {
     let config = LossTolerantConfig { initial_window: 256 << 10, window_max: 64 << 20 };
     let mut controller = LossTolerant::new(&config, MTU as u16);
@@ -28,7 +28,7 @@ fn utilisation(rate: u64, queue: u64, lose_one_in: u64, rounds: u32) -> f64 {
             if packets % lose_one_in == 0 {
                 controller.on_congestion_event(now, sent, false, MTU);
             } else {
-                // quinn's estimator cannot be created outside quinn; growth does not need it here.
+                // Not `on_ack`, because quinn's estimator cannot be created outside quinn.
                 controller.acknowledge(now, sent, MTU, false, rtt);
                 delivered += MTU;
             }
@@ -48,7 +48,7 @@ fn one_percent_of_random_loss_leaves_most_of_the_path_usable() {
 }
 
 #[test]
-fn a_clean_path_is_filled_with_deep_and_shallow_queues() {
+fn a_path_without_random_loss_is_used_well_with_any_queue() {
     for queue in [10_000, 60_000, 625_000, 10 << 20] {
         let share = utilisation(12_500_000, queue, u64::MAX, 400);
         assert!(share > 0.7, "{queue}: {share}");
@@ -56,7 +56,7 @@ fn a_clean_path_is_filled_with_deep_and_shallow_queues() {
 }
 
 #[test]
-fn sustained_heavy_loss_is_congestion() {
+fn sustained_heavy_loss_reduces_the_window() {
     let config = LossTolerantConfig { initial_window: 1 << 20, window_max: 64 << 20 };
     let mut controller = LossTolerant::new(&config, MTU as u16);
     let mut now = Instant::now();
@@ -76,7 +76,7 @@ fn sustained_heavy_loss_is_congestion() {
 }
 
 #[test]
-fn marks_of_routers_and_persistent_congestion_count_always() {
+fn router_marks_and_persistent_congestion_always_reduce_the_window() {
     let config = LossTolerantConfig { initial_window: 1 << 20, window_max: 64 << 20 };
     let mut controller = LossTolerant::new(&config, MTU as u16);
     let now = Instant::now();

@@ -56,7 +56,7 @@ fn a_target_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn a_train_shows_the_rate_of_a_slow_link_and_nothing_of_a_fast_one() {
+fn a_train_measures_the_rate_of_a_slow_link_but_not_of_a_fast_one() {
     let link = |mbit: u64| {
         let bandwidth = Bandwidth::from_bits_per_second(mbit * 1_000_000);
         Link::new(Latency::from_millis(5), bandwidth)
@@ -70,7 +70,7 @@ fn a_train_shows_the_rate_of_a_slow_link_and_nothing_of_a_fast_one() {
 }
 
 #[test]
-fn a_train_that_comes_slower_than_the_link_arrives_as_it_left() {
+fn a_train_slower_than_the_link_arrives_at_its_own_rate() {
     let bandwidth = |mbit: u64| Bandwidth::from_bits_per_second(mbit * 1_000_000);
     let link = Link::new(Latency::from_millis(5), bandwidth(100));
     let (found, _) = run(ProbeKind::train_at(bandwidth(10)), link);
@@ -79,7 +79,7 @@ fn a_train_that_comes_slower_than_the_link_arrives_as_it_left() {
 }
 
 #[test]
-fn strangers_and_answers_to_nothing_change_nothing() {
+fn forged_packets_and_unexpected_answers_are_ignored() {
     let now = Instant::now();
     let mut prober = Prober::new(NodeId(0), &[7; 32], now);
     let ping = ProbePacket {

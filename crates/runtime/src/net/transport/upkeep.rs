@@ -6,8 +6,8 @@ use super::*;
 use crate::session::DetectorSettings;
 use quinn_proto::TransportErrorCode;
 
-/// Beats within which nodes that fall silent together were last heard: one for the phase of their
-/// beats, one for the delay of each, one for packets that were under way.
+/// Number of beats within which nodes that fall silent together were last heard: one for the phase
+/// of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
 
 impl Transport {
@@ -137,8 +137,8 @@ impl Transport {
             Stage::Greeting
                 if link.dialled.is_none() && now.since(link.opened) >= GREETING_TIMEOUT =>
             {
-                // A known node gave up its dial, and the packet that closed the connection was
-                // lost.
+                // If the address is a node's, the node gave up its dial, and the packet that closed
+                // the connection was lost.
                 let address = link.address;
                 if self.node_at(address).is_some() {
                     self.replace(handle);
@@ -218,8 +218,8 @@ impl Transport {
     }
 
     /// Handles a violation of the protocol by the other side: ends the connection, and establishes
-    /// another, on which the session resumes. A node that keeps violating the protocol is slow, but
-    /// harms only itself.
+    /// another, on which the session resumes. A node that keeps violating the protocol slows down
+    /// only its own connections.
     pub(super) fn misbehaved(&mut self, handle: ConnectionHandle, node: NodeId, problem: &str) {
         tracing::warn!(%node, problem, "connection closed: the node violated the protocol");
         if let Some(link) = self.links.get_mut(handle) {

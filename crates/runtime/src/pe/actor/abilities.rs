@@ -132,7 +132,7 @@ impl<A: Actor> Context<'_, A> {
         self.core.now
     }
 
-    /// Sends a message. Messages from one actor to another keep their order.
+    /// Sends a message. Messages from one actor to another keep their order within one priority.
     #[inline]
     pub fn send<B: Actor>(&mut self, to: &ActorRef<B>, message: B::Message) {
         let sender = self.sender();
@@ -203,9 +203,9 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a section. Each link between sites and each link to a node
-    /// carries it once, or once for each collection of a section
-    /// [across](SectionRef::across) several. It keeps its order with other messages from this actor
-    /// to the same members.
+    /// carries the message once, or once for each collection of a section
+    /// [across](SectionRef::across) several. The message keeps its order with other messages of its
+    /// priority from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with(SendOptions::default(), section, message);
     }
@@ -223,9 +223,10 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
-    /// collection in the same order. A broadcast also keeps its order with other messages from this
-    /// actor to the same member. An inserted member does not receive broadcasts older than itself;
-    /// messages sent to it before such a broadcast are in no order with later broadcasts.
+    /// collection in the same order. A broadcast also keeps its order with other messages of its
+    /// priority from this actor to the same member. An inserted member does not receive broadcasts
+    /// older than itself; messages sent to it before such a broadcast are in no order with later
+    /// broadcasts.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with(BroadcastOptions::default(), collection, message);
     }
@@ -242,9 +243,9 @@ impl<A: Actor> Context<'_, A> {
         self.core.broadcast_with::<B>(sender, collection.id, options.into(), message);
     }
 
-    /// Asks an actor a question: `question` receives the [`Reply`] to put into its message.
-    /// `answered` turns the answer, or the error, into a message to this actor, wherever it lives
-    /// by then.
+    /// Asks an actor a question: `question` makes the message, and puts the [`Reply`] into it.
+    /// `answered` turns the answer, or an error such as a time-out, into a message to this actor,
+    /// wherever it lives by then.
     pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(
         &mut self,
         to: &ActorRef<B>,
@@ -275,8 +276,8 @@ impl<A: Actor> Context<'_, A> {
         self.core.contribute(self.slot, op.into(), value.into_value(), to.0);
     }
 
-    /// Contributes to a reduction over a section that this actor is a member of, in whichever of
-    /// the section's collections. Ends the job if it is not a member.
+    /// Contributes to a reduction over a section. Ends the job if this actor is not a member of the
+    /// section.
     pub fn contribute_to_section(
         &mut self,
         section: &SectionRef<A>,
@@ -289,12 +290,14 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Reaches a sync point. Once all members have reached it, the job's strategy may move actors
-    /// of all collections. [`Actor::resume`] is called after this handler has returned.
+    /// of all collections. [`Actor::resume`] is called when this actor may continue, at the
+    /// earliest after this handler has returned.
     ///
-    /// A sync point is no barrier. A member waits for the others only at its first sync point, so
-    /// that a bad placement is corrected early, and later while it is more than three sync points
-    /// ahead. Messages are handled as usual meanwhile. Without a strategy no member waits. For a
-    /// barrier, contribute to a reduction.
+    /// A sync point is no barrier; for a barrier, contribute to a reduction. Messages are handled
+    /// as usual at all times. Without a strategy no member waits. With one, a sync point is settled
+    /// once all members have reached it and the moves after it are known. A member waits until its
+    /// first sync point is settled, so that a bad placement is corrected early. At later ones it
+    /// waits only while it is more than three sync points ahead of the settled ones.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
             self.core.reach_sync(self.slot);
@@ -302,15 +305,17 @@ impl<A: Actor> Context<'_, A> {
     }
 
     /// Moves this actor to another PE once the handler has returned, together with the members that
-    /// are [bound](crate::Grid::create_bound) to it or to the same member. The job ends with an
-    /// error if there is no such PE, or if the actor is a member of a group.
+    /// are [bound](crate::Grid::create_bound) to it or to the same member. If a rebalance is under
+    /// way, the move waits for its end. The job ends with an error if there is no such PE, or if the
+    /// actor is a member of a group.
     pub fn migrate_to(&mut self, pe: PeId) {
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Migrate(pe) });
     }
 
     /// Ends this actor once the handler has returned, and the members that are
-    /// [bound](crate::Grid::create_bound) to it. Messages that arrive for them later are dropped.
+    /// [bound](crate::Grid::create_bound) to it. Messages that arrive for them later are dropped,
+    /// or create new members if the job creates members [on demand](crate::Job::on_demand).
     pub fn destroy(&mut self) {
         if self.core.breaks_promise(self.slot.kind, "destroy itself") {
             return;
@@ -319,21 +324,23 @@ impl<A: Actor> Context<'_, A> {
         self.core.request(Request { id, wish: Wish::Destroy });
     }
 
-    /// Adds a member to a collection, on this PE.
+    /// Adds a member to a collection, on this PE or, in a [bound](crate::Grid::create_bound)
+    /// collection, on the PE of its partner.
     ///
     /// The member takes part in broadcasts that begin later on this node, and in broadcasts of
     /// other nodes that the coordinator orders after the insertion. It takes part in reductions
     /// from the first incomplete one on: so insert while no reduction is under way, or let the new
-    /// member contribute. Sync points under way do not wait for it. Messages can be sent to it at
-    /// once; but if a member of this index was destroyed before, messages that arrive before the
-    /// insertion are dropped. Ends the job if messages [create](crate::Job::on_demand) the members.
+    /// member contribute. A sync point under way does not wait for it, unless it is the
+    /// collection's first one. Messages can be sent to the member at once; but if a member of this
+    /// index was destroyed before, messages that arrive before the insertion are dropped. Ends the
+    /// job if messages [create](crate::Job::on_demand) the members.
     pub fn insert<B: Actor>(&mut self, at: &ActorRef<B>, init: B::Init) {
         let pe = self.core.me;
         self.insert_on(at, init, pe);
     }
 
-    /// Adds a member to a collection, on a PE of choice; in a
-    /// [bound](crate::Grid::create_bound) collection, on the PE of its partner.
+    /// Adds a member to a collection like [`insert`](Self::insert), but on a PE of choice. In a
+    /// [bound](crate::Grid::create_bound) collection, the PE of its partner takes precedence.
     ///
     /// The job ends with an error if there is no such PE, or if the collection has a member of this
     /// index.
@@ -348,8 +355,9 @@ impl<A: Actor> Context<'_, A> {
         CollectionRef::new(id)
     }
 
-    /// Returns read-only data that main has published. It is decoded once per PE. Ends the job if
-    /// there is no such publication, which cannot happen with a reference from main.
+    /// Returns read-only data that main has published. It is decoded once per PE. If there is no
+    /// such publication, which cannot happen with a reference from main, ends the job and returns
+    /// `None`.
     pub fn read<T: DeserializeOwned + Send + Sync + 'static>(
         &mut self,
         published: &Published<T>,
@@ -363,8 +371,10 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
-    /// Charges compute time to this actor. It counts as load when actors are balanced, and in
-    /// virtual time it makes the handling of this message take `time` longer.
+    /// Charges compute time to this actor. In virtual time, the handler takes as long as it charges
+    /// in total, scaled by the speed of the PE, or the default cost of a message if it charges
+    /// nothing. Charged time counts as load when actors are balanced. In real time, handlers are
+    /// timed instead.
     pub fn charge(&mut self, time: Duration) {
         self.core.charge(self.slot, time);
     }

@@ -4,7 +4,8 @@ use crate::address::id::{KindId, Slot};
 use crate::pe::Core;
 use std::marker::PhantomData;
 
-/// The context of an actor while it handles a message. Messages leave when the handler returns.
+/// The context of an actor while it handles a message. Messages to other PEs leave at the end of
+/// the PE's turn, after the handler has returned.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};

@@ -55,8 +55,8 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     type Index: ActorIndex;
     /// The value from which a new member is built.
     type Init: Serialize + DeserializeOwned + Send + 'static;
-    /// The message type. Messages are cloned only for multicasts and broadcasts; keep large data in
-    /// a [`Numbers`](crate::Numbers), whose clones share it.
+    /// The message type. Messages are cloned only for multicasts, broadcasts and replicas; keep
+    /// large data in a [`Numbers`](crate::Numbers), whose clones share it.
     type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
 
     /// Builds a member on the PE where it will first live.

@@ -49,10 +49,10 @@ pub struct Priority(pub i32);
 /// The step of the job to which a message belongs.
 ///
 /// Messages of older steps are handled first, whatever their order of arrival. Messages of one step
-/// are ordered by the receiver's distance to another site, if the job's strategy has measured it.
-/// All of them come after messages of every [`Priority`]. So a job can work on the data that it has
-/// while messages cross wide-area links. Messages from one actor to another keep their order within
-/// one step.
+/// are ordered by the receiver's distance to another site, once a rebalance has measured it. All of
+/// them come after messages of every [`Priority`]. So a job can work on the data that it has while
+/// messages cross wide-area links. Messages from one actor to another keep their order within one
+/// step.
 ///
 /// ```
 /// use gridspan::InStep;
@@ -203,7 +203,7 @@ mod tests {
     use crate::pe::rank::is_step;
 
     #[test]
-    fn no_priority_is_taken_for_a_step() {
+    fn a_priority_is_never_a_step() {
         for number in [FIRST_STEP - 1, FIRST_STEP, i32::MAX] {
             assert!(!is_step(SendOptions::from(Priority(number)).priority));
             assert!(!is_step(BroadcastOptions::from((Unordered, Priority(number))).priority));

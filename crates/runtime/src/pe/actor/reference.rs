@@ -1,4 +1,5 @@
-//! Names that actors pass around: of a member, a collection, a section and a pending question.
+//! References that actors put into messages: to a member, a collection, a section and a pending
+//! question.
 
 use crate::Actor;
 use crate::address::id::{ActorId, CollectionId, SectionId};
@@ -165,7 +166,7 @@ impl<A: Actor> CollectionRef<A> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SectionPart {
     pub(crate) collection: CollectionId,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     pub(crate) members: Box<[Key]>,
 }
 
@@ -208,7 +209,7 @@ impl SectionPart {
 #[serde(bound = "")]
 pub struct SectionRef<A> {
     pub(crate) id: SectionId,
-    /// By collection, each once.
+    /// One part for each collection, sorted by collection.
     pub(crate) parts: Arc<[SectionPart]>,
     kind: PhantomData<fn() -> A>,
 }
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_its_place_on_the_wire_whatever_the_answer_is() {
+    fn a_reply_is_encoded_as_its_pe_and_slot() {
         let reply: Reply<Vec<String>> = Reply::new(PeId(3), 300);
         let bytes = postcard::to_stdvec(&reply).unwrap();
         let back: Reply<Vec<String>> = postcard::from_bytes(&bytes).unwrap();

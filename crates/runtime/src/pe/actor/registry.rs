@@ -123,8 +123,8 @@ impl<A: Actor> Kind for Typed<A> {
         to: PeId,
         envelope: Box<dyn AnyEnvelope>,
     ) -> Result<(), &'static str> {
-        // An envelope is queued beside the number of its receiver's type, so an envelope of another
-        // type comes from a reference to a collection of another type.
+        // The downcast fails only if the sender used a reference to a collection of another actor
+        // type.
         let envelope = envelope.into_any().downcast::<Envelope<A::Message>>();
         let Envelope { header, message } = *envelope.map_err(|_| type_name::<A>())?;
         let heap_bytes = A::heap_bytes(&message);

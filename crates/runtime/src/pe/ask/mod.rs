@@ -40,8 +40,8 @@ impl Core {
         Reply::new(self.me, slot)
     }
 
-    /// Opens a slot for an answer to an actor. Until the answer arrives or times out the job is not
-    /// quiescent, since both lead to a message.
+    /// Opens a slot for an answer to an actor. Until the answer arrives or times out, the job is
+    /// not quiescent, since both lead to a message.
     pub(crate) fn expect_reply_for_actor<T: DeserializeOwned + 'static>(
         &mut self,
         timeout: Duration,
@@ -54,7 +54,7 @@ impl Core {
         })
     }
 
-    /// Answers a question.
+    /// Sends the answer to a question, or drops it if the layout does not know the PE that asked.
     pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
         if self.common.layout.knows(reply.pe) {
             let answer = Payload::new(answer);

@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The action to run with an answer, or with the reason why there is none.
 pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
 
-/// Questions by slot.
+/// Unanswered questions, and the slots for new ones.
 pub(crate) struct Waits<C> {
+    /// By slot: the action, and the timer of the time-out.
     pub(crate) pending: BTreeMap<u64, (Resume<C>, TimerId)>,
-    /// Slots of main's requests to the coordinator, which itself knows what they wait for.
+    /// Slots of main's requests to the coordinator. The coordinator knows what these wait for.
     for_main: BTreeSet<u64>,
+    /// Number of slots that were opened.
     slots: u64,
 }
 

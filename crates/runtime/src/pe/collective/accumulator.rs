@@ -12,15 +12,17 @@ pub(crate) struct Accumulator {
 /// A PE's record of the reductions over a group.
 #[derive(Default)]
 pub(crate) struct GroupState {
-    /// `latest` is the last reduction that was passed up; `passed` is the number of its
-    /// contributions from here so far, and `before` the number of the previous reduction.
+    /// The last reduction that was passed up.
     latest: u64,
+    /// Number of contributions to `latest` that were passed up from here so far.
     passed: u64,
+    /// Number of contributions to the reduction passed up before `latest`.
     before: u64,
 }
 
 impl GroupState {
-    /// Number of further contributions to expect for a reduction.
+    /// Number of contributions with which a reduction is passed up: as many as last time, less
+    /// those that were passed up already.
     pub(crate) fn outstanding(&self, sequence: u64) -> u64 {
         if sequence > self.latest { self.passed } else { self.before.saturating_sub(self.passed) }
     }
@@ -39,13 +41,13 @@ mod tests {
     use super::GroupState;
 
     #[test]
-    fn a_group_expects_what_it_saw_last_time() {
+    fn as_many_contributions_are_expected_as_last_time() {
         let mut state = GroupState::default();
         state.pass(0, 3);
         state.pass(0, 1);
         assert_eq!(state.outstanding(1), 4);
         state.pass(1, 3);
-        assert_eq!(state.outstanding(1), 1, "one is still missing compared with last time");
+        assert_eq!(state.outstanding(1), 1, "four last time, three so far");
         assert_eq!(state.outstanding(2), 3);
     }
 }

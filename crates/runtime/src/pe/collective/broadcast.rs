@@ -9,9 +9,9 @@
 //! takes each once, on whichever PE.
 //!
 //! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another PE
-//! after the broadcast has passed there. The old PE therefore owes it the broadcasts up to the
-//! number that the new PE had reached when it accepted the member, and forwards them; the new PE
-//! gives it the later ones. A broadcast that arrives twice is dropped by its number.
+//! after the broadcast has passed there. The old PE therefore owes the member the broadcasts up to
+//! the number that the new PE had reached when it accepted the member, and forwards them; the new
+//! PE gives it the later ones. A broadcast that arrives twice is dropped by its number.
 //!
 //! `pe/delivery/order.rs` explains the order between broadcasts and messages to single members,
 //! `unordered` the broadcasts without the total order.
@@ -26,7 +26,7 @@ use crate::pe::collective::collections::{Broadcasts, Seen};
 use crate::pe::core::Core;
 use crate::pe::delivery::broadcasts_of;
 
-/// Memory per sender that has broadcast to a collection, in a table that is at least half full.
+/// Bytes for each sender that has broadcast to a collection, in a table that is at least half full.
 ///
 /// The last number of a sender is needed as long as its messages may arrive, which has no known
 /// end: the sender may be destroyed and inserted again under its index, and then continues with the
@@ -35,7 +35,9 @@ use crate::pe::delivery::broadcasts_of;
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 
 impl Core {
-    /// Starts a broadcast, on the shortest way that is open to it.
+    /// Starts a broadcast. This PE numbers it if it has the right to. Otherwise the coordinator
+    /// does, and gets the message or, if the message goes to all PEs directly, only the request for
+    /// a number.
     pub(crate) fn broadcast<A: Actor>(
         &mut self,
         sender: Sender,
@@ -65,7 +67,7 @@ impl Core {
         );
     }
 
-    /// Whether all earlier broadcasts of the sender have arrived here with their numbers.
+    /// Whether this PE has taken all earlier broadcasts of the sender.
     pub(super) fn is_alone(&self, collection: CollectionId, asked: &Asked) -> bool {
         let local = self.collections.get(collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&asked.source));
@@ -170,7 +172,7 @@ impl Core {
         }
     }
 
-    /// The epoch of the place that this PE knows for a member.
+    /// The epoch of the place that this PE knows for a member, or zero if it knows none.
     pub(super) fn believed_epoch(&self, id: ActorId) -> u32 {
         self.delivery.place(id).map_or(0, |place| place.epoch)
     }
@@ -183,7 +185,7 @@ impl Core {
     }
 
     /// Members that are arriving, are leaving or have left, and receive the broadcast through this
-    /// PE.
+    /// PE. Removes the debts of the collection that end with this broadcast.
     fn owed(&mut self, collection: CollectionId, number: u64) -> Vec<ActorId> {
         let mut owed = self.in_transit(collection);
         for (&id, &(from, end)) in &self.debts {
@@ -195,8 +197,8 @@ impl Core {
         owed
     }
 
-    /// Notes that a broadcast has passed on this PE, and releases messages that wait for it at
-    /// members that did not take it.
+    /// Notes that this PE has taken a broadcast, and releases messages that may wait for it at
+    /// members here.
     fn note_taken(&mut self, collection: CollectionId) {
         let Some(local) = self.collections.get_mut(collection) else { return };
         for key in std::mem::take(&mut local.broadcasts.waiting) {

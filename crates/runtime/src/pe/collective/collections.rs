@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of collections of a job. Bounds the memory that a peer can make this PE allocate.
 const COLLECTIONS_MAX: usize = 1 << 16;
-/// A box of indices gets a table if at least one in `TABLE_SHARE` of its members lives here; a
-/// table entry takes a twelfth of the memory of a hash map entry.
+/// A box of indices gets a table if the mean number of members on a PE is at least one in
+/// `TABLE_SHARE` of its indices; a table entry takes a twelfth of the memory of a hash map entry.
 const TABLE_SHARE: u64 = 16;
 /// Number of unsettled sync points that a member may leave. Settling one takes a round trip.
 /// Between two sync points, members that depend on members of another site need at least half a
@@ -30,7 +30,7 @@ pub(crate) struct LocalCollection {
     pub(crate) base: Option<CollectionId>,
     /// The collections that are bound to it.
     pub(crate) bound: Vec<CollectionId>,
-    /// Members that live here, by index.
+    /// Slots of the members that live here, by index.
     pub(crate) slots: Slots,
     pub(crate) broadcasts: Broadcasts,
     /// Unordered broadcasts.
@@ -41,7 +41,7 @@ pub(crate) struct LocalCollection {
 }
 
 impl LocalCollection {
-    /// Whether a member may leave the `syncs`-th sync point that it has reached, counted from one.
+    /// Whether a member may leave its `syncs`-th sync point, counted from one.
     ///
     /// The first sync point is a barrier, so that members that should move do not run far ahead
     /// where they were created. At all others a member continues at once, unless it is too far
@@ -60,7 +60,7 @@ pub(crate) struct Broadcasts {
     pub(crate) early: BTreeMap<u64, AccountedBroadcast>,
     /// Direct broadcasts whose number has not arrived, by sender and count.
     pub(crate) unnumbered: BTreeMap<(ActorId, u64), AccountedBroadcast>,
-    /// Numbers of direct broadcasts that have not arrived, by sender and count.
+    /// Numbers that have arrived before their direct broadcasts, by sender and count.
     pub(crate) numbered: BTreeMap<(ActorId, u64), u64>,
     /// The last broadcast that was taken from each sender.
     pub(crate) seen: FxHashMap<ActorId, Seen>,
@@ -116,8 +116,8 @@ impl Collections {
         self.0.iter().flatten()
     }
 
-    /// Enters a collection that is about to have `members` members here. Returns false if there are
-    /// too many collections, or if it is bound to one that is bound itself or not known.
+    /// Enters a collection with about `members` members here. Returns false if there are too many
+    /// collections, or if it is bound to one that is bound itself or not known.
     pub(crate) fn enter(&mut self, mut info: CollectionInfo, members: usize) -> bool {
         let position = info.id.0 as usize;
         if position >= COLLECTIONS_MAX {

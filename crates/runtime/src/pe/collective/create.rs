@@ -15,14 +15,15 @@ use serde::Serialize;
 use std::any::type_name;
 use std::sync::{Arc, OnceLock};
 
-/// Approximate size of the parts in which the first members of a PE on another node are sent.
+/// Size in bytes at which a part is complete. The first members of a PE on another node are sent in
+/// parts.
 const PART_BYTES: usize = 8 << 20;
-/// Maximum number of members per PE. Even empty members take memory; a larger number is a mistake,
-/// or comes from a faulty peer.
+/// Maximum number of first members of a collection per PE, on average. Even empty members take
+/// memory; a larger number is a mistake, or comes from a faulty peer.
 const MEMBERS_PER_PE_MAX: u64 = 1 << 30;
 
-/// Encodes the initial values of members as several vectors. A vector is large only if a single
-/// member is large.
+/// Encodes the initial values of members as several vectors, each of at most `PART_BYTES` plus one
+/// member.
 fn in_parts<I: Serialize>(inits: &[(Key, I)]) -> Vec<Payload> {
     let mut parts = Vec::new();
     let (mut members, mut bytes) = (0u64, Vec::new());
@@ -61,8 +62,8 @@ impl Core {
         self.request_collection::<A>(kind, place, inits, (id, created));
     }
 
-    /// Creates a collection whose members live where those of `base` with their indices live, on
-    /// behalf of main. If `base` is bound itself, the new collection is bound to the base of it.
+    /// Creates, on behalf of main, a collection whose members live with the members of `base` of
+    /// the same index. If `base` is bound itself, the new collection is bound to the same base.
     pub(crate) fn create_bound_collection<A: Actor>(
         &mut self,
         kind: KindId,
@@ -174,7 +175,7 @@ impl Core {
             let Some((kind, rule)) = self.rule(id.collection) else { continue };
             let init = rule.init.clone();
             if self.is_missing(id) {
-                // A panic names the actor.
+                // A panic of `init` names the actor type.
                 self.running = Some(kind);
                 let init = init(id.key);
                 self.running = None;
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_vectors_that_together_hold_everyone() {
+    fn parts_together_contain_all_members() {
         let inits: Vec<(Key, Vec<u8>)> =
             (0..5).map(|key| (Key(key), vec![key as u8; PART_BYTES / 2])).collect();
         let parts = in_parts(&inits);

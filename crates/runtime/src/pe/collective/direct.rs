@@ -79,7 +79,7 @@ impl Core {
     }
 
     /// Hands a broadcast to the relay of this node, which forwards it to all other nodes by a plan
-    /// from this node. Returns the flow and the plan that it travels by.
+    /// from this node. Returns its flow, plan and size.
     pub(super) fn cast_to_others(&mut self, broadcast: &Control) -> Travel {
         let control = OutgoingControl::new(broadcast);
         let bytes = control.bytes() as u64;
@@ -94,8 +94,8 @@ impl Core {
         travel
     }
 
-    /// Posts a broadcast to all PEs of this node but the last. Returns the last PE, with a
-    /// broadcast that takes the message itself.
+    /// Posts a broadcast to all PEs of this node but the last. Returns the last PE, with the
+    /// broadcast for it, which contains the original of the message.
     pub(super) fn post_copies(
         &mut self,
         kind: KindId,

@@ -1,15 +1,14 @@
-//! Rebalances that are planned by the leaders of the sites, that is the first PE of each site, and
-//! by the coordinator above them. Their messages and decisions are in
-//! [`gridspan_balance::leaders`].
+//! Rebalances that the leaders of the sites plan, with the coordinator above them. The leader of a
+//! site is its first PE. The messages and decisions are in [`gridspan_balance::leaders`].
 //!
 //! **Start.** The coordinator makes all PEs measure. They report to the leaders of their sites,
-//! including the estimated sites of the actors with which their own have communicated.
+//! including the estimated sites of the actors to which their own have sent messages.
 //!
 //! **Steady state.** Leaders and coordinator plan. When the coordinator knows the combined effect
 //! of all plans, its gate decides for all of them, and the coordinator informs the leaders. Each
-//! leader sends the PEs of its site the moves to the site, and PEs of other sites the moves away
-//! from them. Other PEs that send to a moved actor learn its place with their first message. PEs
-//! report finished moves to the coordinator, as for other plans.
+//! leader sends the PEs of its site the moves to the site and inside it, and PEs of other sites the
+//! moves from them to the site. Other PEs that send to a moved actor learn its place with their
+//! first message. PEs report finished moves to the coordinator, as for other plans.
 //!
 //! **Failure.** As for all rebalances: a lost node ends the job.
 
@@ -36,7 +35,8 @@ impl Core {
         self.leader_of(self.common.layout.site_of(self.me))
     }
 
-    /// The edges whose receivers are estimated to live at another site.
+    /// Positions of the edges whose receivers are estimated to live at another site, with that
+    /// site.
     pub(super) fn away(&self, edges: &[Edge]) -> Vec<(u32, SiteId)> {
         let layout = &self.common.layout;
         let here = layout.site_of(self.me);
@@ -51,7 +51,8 @@ impl Core {
         self.measures.as_mut().map(|measures| &mut measures.leading)
     }
 
-    /// The time of the stopwatch; always zero in virtual time, where planning takes no time.
+    /// The time of the stopwatch in nanoseconds. Zero in virtual time, where planning takes no
+    /// time.
     pub(in crate::pe) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }
@@ -84,9 +85,9 @@ impl Core {
         }
     }
 
-    /// Handles a note from another leader or from the coordinator.
+    /// Handles a message from another leader or from the coordinator.
     pub(in crate::pe) fn handle_lead(&mut self, from: PeId, number: u64, note: Note) {
-        // Only a faulty PE sends notes in the name of a leader.
+        // Only a faulty PE sends messages in the name of a leader.
         let is_theirs = match note.is_from_top() {
             true => from == COORDINATOR,
             false => from == self.leader_of(self.common.site_of(from)),
@@ -109,7 +110,7 @@ impl Core {
         self.send_notes(number, begin, said);
     }
 
-    /// Sends a leader's notes and adds the time since `begin` to its planning time.
+    /// Sends a leader's messages, and adds the time since `begin` to its planning time.
     fn send_notes(&mut self, number: u64, begin: u64, said: Said) {
         let spent = self.stopwatch_ns().saturating_sub(begin);
         let mut planning_ns = spent;

@@ -7,14 +7,16 @@ use gridspan_balance::{ActorKey, Move, PeLoad};
 use gridspan_topology::{PeId, SiteId};
 use std::collections::BTreeMap;
 
+/// The state of a PE as the leader of its site.
 #[derive(Default)]
 pub(crate) struct Leading {
+    /// By number of the rebalance.
     pub(crate) sessions: BTreeMap<u64, Session>,
     /// The latest rebalance that is settled.
     pub(crate) settled: u64,
     /// The moves of the last plan to this site or inside it, in case the plan is undone.
     pub(crate) last: Vec<Move>,
-    /// Actors that lived here before the last plan, each with its PE and its number of hops to
+    /// The actors of this site before the last plan, each with its PE and its number of hops to
     /// another site.
     pub(crate) hops_before: Vec<(ActorKey, PeId, u8)>,
 }
@@ -30,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) handled: u64,
     /// The leader, once all PEs of the site have reported.
     pub(crate) leader: Option<Leader>,
-    /// Notes that arrived before the leader was started.
+    /// Messages of leaders and of the coordinator that arrived before the leader was started.
     pub(crate) early: Vec<(PeId, Note)>,
     /// Nanoseconds spent on planning.
     pub(crate) planning_ns: u64,

@@ -7,7 +7,7 @@ use crate::pe::core::Core;
 impl Core {
     /// Counts items and producers of a phase, on behalf of an actor.
     pub(crate) fn count_in_phase(&mut self, slot: Slot, phase: Phase, counts: PhaseCounts) {
-        // The primary replica counts.
+        // Only the primary replica counts.
         if !self.is_secondary(Sender::Actor(slot)) {
             *self.phases.entry(phase.number).or_default() += counts;
         }

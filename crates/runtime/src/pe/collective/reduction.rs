@@ -2,13 +2,14 @@
 //!
 //! The n-th contribution of each member belongs to the n-th reduction over its group. A PE combines
 //! the contributions of its members and of the PEs below it. It passes the result up once it has as
-//! many contributions as last time, or after [`REDUCTION_HOLD`] if members have moved in between.
-//! Contributions carry their count, and the coordinator completes the reduction when all expected
-//! ones have arrived. So the result does not depend on where a member was when it contributed: it
-//! may migrate while its contribution is in flight.
+//! many contributions as last time, or [`REDUCTION_HOLD`] after the first one, since members may
+//! have moved. Contributions carry their count, and the coordinator completes the reduction when
+//! all expected ones have arrived. So the result does not depend on where a member was when it
+//! contributed: it may migrate while its contribution is in flight.
 //!
-//! A section has its number of members with it. The coordinator counts its reductions under the
-//! first of its collections; members of others contribute in the same way.
+//! A contribution to a section carries the section's number of members. The coordinator counts the
+//! section's reductions under its first collection; members of its other collections contribute in
+//! the same way.
 
 use crate::Actor;
 use crate::address::id::{COORDINATOR, Sender, Slot};
@@ -44,7 +45,8 @@ impl Core {
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
     }
 
-    /// Fails the job if an operation cannot travel between nodes.
+    /// Fails the job and returns true if the operation or the value is a tuple that contains a
+    /// tuple or too many elements.
     fn refuses(&mut self, slot: Slot, op: &Op, value: &Value) -> bool {
         let is_unsound = op.is_unsound() || value.is_unsound();
         if is_unsound {
@@ -109,7 +111,8 @@ impl Core {
         self.merge(Contribution { group, sequence, count: 1, expected: 0, op, target, partial });
     }
 
-    /// Combines a contribution with those already here, and passes the result up if it is complete.
+    /// Combines a contribution with those already here, and passes the result up if no more are
+    /// expected.
     pub(in crate::pe) fn merge(&mut self, contribution: Contribution) {
         let Contribution { group, sequence, .. } = contribution;
         let merged = match self.accumulators.remove(&(group, sequence)) {
@@ -144,9 +147,9 @@ impl Core {
         self.post(self.tree_parent(), Control::Contribution(contribution));
     }
 
-    /// The destination of contributions from here. PEs of a node send to its first PE, which sends
-    /// to the first PE of the parent node. The root of the tree and its children send to the
-    /// coordinator.
+    /// The destination of contributions from here. PEs of the tree's root send to the coordinator.
+    /// On other nodes, PEs send to the first PE of their node. That one sends to the first PE of
+    /// the parent node, or to the coordinator if the parent is the root.
     fn tree_parent(&self) -> PeId {
         let layout = &self.common.layout;
         let (node, tree) = (layout.node_of(self.me), &self.up_tree.1);

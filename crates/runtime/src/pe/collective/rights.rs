@@ -55,9 +55,10 @@ impl Rights {
         self.renounced.contains(&collection)
     }
 
-    /// Numbers a sender's broadcast of this count, if this PE may: the sender's previous broadcast
-    /// must have its number. The first broadcast of a sender that `has_moved` goes to the
-    /// coordinator, because it may follow an insertion that was requested elsewhere.
+    /// Takes the next number for broadcast `count` of a sender, counted from one. Returns `None` if
+    /// this PE does not hold the right, or does not know that the sender's previous broadcast has a
+    /// number. If the sender `has_moved` and this PE knows no broadcast of it, returns `None` too:
+    /// the broadcast may follow an insertion that was requested elsewhere.
     pub(crate) fn number(
         &mut self,
         collection: CollectionId,
@@ -91,19 +92,19 @@ mod tests {
     }
 
     #[test]
-    fn a_pe_numbers_what_follows_on_what_has_a_number() {
+    fn a_pe_numbers_a_broadcast_if_the_previous_one_has_a_number() {
         let mut rights = Rights::default();
         let come = BTreeMap::from([(actor(1), 5)]);
         let right = SequencerRight { term: 1, next: 70, come };
         assert_eq!(rights.number(FAMILY, (actor(2), 1), false), None, "no right");
         assert_eq!(rights.grant(FAMILY, right), None);
         assert_eq!(rights.number(FAMILY, (actor(1), 6), false), Some(70));
-        assert_eq!(rights.number(FAMILY, (actor(1), 8), false), None, "one is missing");
-        assert_eq!(rights.number(FAMILY, (actor(2), 3), false), None, "others may be on their way");
+        assert_eq!(rights.number(FAMILY, (actor(1), 8), false), None, "the seventh has no number");
+        assert_eq!(rights.number(FAMILY, (actor(2), 3), false), None, "the first two have none");
         assert_eq!(
             rights.number(FAMILY, (actor(2), 1), true),
             None,
-            "it may have inserted another"
+            "the sender may have requested an insertion"
         );
         assert_eq!(rights.number(FAMILY, (actor(2), 1), false), Some(71));
         assert_eq!(rights.number(FAMILY, (actor(2), 2), true), Some(72));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_comes_after_its_recall_goes_back() {
+    fn a_right_that_arrives_after_its_recall_is_returned() {
         let mut rights = Rights::default();
         assert_eq!(rights.recall(FAMILY, 2, PlantedFault::None), None);
         let right = SequencerRight { term: 2, next: 1, come: BTreeMap::new() };

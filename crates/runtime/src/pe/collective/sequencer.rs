@@ -1,5 +1,5 @@
 //! Use of the right to number the broadcasts of a collection by the PE that holds it.
-//! `coordinator/sequencer.rs` explains how it is passed on.
+//! `coordinator/sequencer.rs` explains how the right is passed on.
 
 use crate::address::id::{COORDINATOR, CollectionId, KindId, MAIN_PE};
 use crate::message::payload::Payload;
@@ -44,11 +44,11 @@ impl Core {
         self.return_right(collection, returned);
     }
 
-    /// Gives up the right before a member requests an insertion, which the coordinator orders with
-    /// broadcasts. No broadcast that is sent later from this node may get a number before the
-    /// insertion, however the other PEs of the node learn of it; so they give up the right too.
-    /// Main may notify a member on any node, and the coordinator's recall arrives later than main's
-    /// message; so main's PE makes all PEs give it up.
+    /// Gives up the right before an insertion is requested, since the coordinator orders insertions
+    /// with broadcasts: no broadcast that is sent later from this node may get a number before the
+    /// insertion. The other PEs of the node may learn of the insertion before the coordinator's
+    /// recall arrives, so they give up the right too. Main may notify a member on any node, so
+    /// main's PE makes all PEs give it up.
     pub(super) fn renounce_right(&mut self, collection: CollectionId) {
         if self.rights.has_renounced(collection) {
             return;

@@ -8,7 +8,8 @@ use crate::pe::core::{Core, Store};
 use crate::pe::delivery::Place;
 
 impl Core {
-    /// Reports the measured cost of the actors that live here.
+    /// Reports the measured cost of the actors that live here: to the leader of the site if leaders
+    /// plan (`led`), otherwise to the coordinator.
     pub(in crate::pe) fn handle_measure(
         &mut self,
         rebalance: RebalanceId,

@@ -1,4 +1,4 @@
-//! The part of the memory budget for values that wait inside a PE for an earlier event.
+//! The part of the memory budget for values that wait inside a PE outside of mailboxes.
 
 use crate::message::Asked;
 use crate::message::envelope::AnyEnvelope;
@@ -95,7 +95,7 @@ mod tests {
     use crate::message::codec;
 
     #[test]
-    fn what_is_kept_counts_until_it_is_taken_out_or_dropped() {
+    fn a_kept_value_counts_until_it_is_taken_out_or_dropped() {
         let budget = Budget::default();
         let (one, other) = (budget.keep("one", 30), budget.keep("other", 5));
         budget.keep_forever(100);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_counts_as_much_where_it_is_charged_to() {
+    fn a_decoded_value_counts_its_bytes_in_the_budget_it_is_charged_to() {
         let kept = Budget::default().keep(7_u8, 30);
         let bytes = codec::encode(&kept);
 

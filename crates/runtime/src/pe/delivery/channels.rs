@@ -6,9 +6,9 @@
 //! priorities may share a channel, so that a pair keeps few counters however many priorities it
 //! uses. Messages of all steps share one channel, since their sender proceeds from step to step.
 //!
-//! **Start.** A pair whose messages have never left their PE has no numbers: its messages go
-//! straight into the mailbox. The first message that takes another path gets number zero. From then
-//! on all messages of the pair are numbered, wherever the two actors live.
+//! **Start.** A pair has no numbers in a channel in which no message has left its PE: such messages
+//! go straight into the mailbox. The first message that takes another path gets number zero. From
+//! then on all messages of the pair in this channel are numbered, wherever the two actors live.
 //!
 //! **Steady state.** The receiver lets a message pass when its number is the next one. It holds
 //! early messages and drops repeated ones, so that neither forwarding, nor a rebalance, nor a
@@ -54,8 +54,9 @@ pub(crate) fn channel(priority: i32) -> i32 {
 pub(crate) struct Channels {
     /// The number of the next message from each sender.
     pub(crate) expected: Counters,
-    /// The number of the next message to each receiver.
+    /// The number of the next message to each receiver, in each numbered channel.
     pub(crate) next: Counters,
+    /// Messages and broadcasts that wait here, by source, channel and number.
     pub(crate) held: BTreeMap<(ActorId, i32, u64), AccountedEnvelope>,
     /// Channels whose next message is held because it comes after a broadcast.
     pub(crate) blocked: BTreeSet<Way>,
@@ -84,7 +85,7 @@ impl Channels {
         number
     }
 
-    /// Whether messages to `to` are numbered.
+    /// Whether messages to `to` in the channel of this priority are numbered.
     #[inline]
     pub(crate) fn is_numbered(&self, to: ActorId, priority: i32) -> bool {
         !self.next.is_empty() && self.next.contains((to, channel(priority)))
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_awaited_by_the_next_broadcast_that_comes_after_it() {
+    fn a_broadcast_awaits_the_earlier_messages_of_its_sender_and_channel() {
         let mut channels = Channels::default();
         hold(&mut channels, header(5, 3, true));
 
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_broadcast_is_found_again_and_dropped_where_nobody_is() {
+    fn messages_that_wait_for_a_broadcast_are_found_and_dropped() {
         let mut channels = Channels::default();
         *channels.expected.entry((SENDER, 0)) = 4;
         for number in [4, 5, 7] {
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(channels.drop_next((SENDER, 0)), 2);
         assert_eq!((channels.passed(SENDER, 0), channels.held.len()), (6, 2));
         channels.find_blocked();
-        assert!(channels.blocked.is_empty(), "the next has not come");
+        assert!(channels.blocked.is_empty(), "the next message has not arrived");
     }
 
     fn member(key: u128) -> ActorId {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_names_whom_its_sender_wrote_to_since_the_one_before() {
+    fn a_broadcast_names_the_receivers_since_the_previous_broadcast() {
         let mut channels = Channels::default();
         channels.take_next(member(1), 0);
         channels.take_next(member(1), 0);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_travel() {
+    fn sent_broadcasts_are_restored_from_records() {
         let mut channels = Channels::default();
         channels.begin_cast(COLLECTION, 0, 1);
         channels.take_next(member(9), 0);

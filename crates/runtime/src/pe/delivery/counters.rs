@@ -2,8 +2,8 @@
 //!
 //! An actor of an iterative job receives from the same actors in the same order, again and again,
 //! and sends to them in bursts. So the counters are stored in the order of their first use. The
-//! next counter is most often the last one or the one after it: no hash has to be computed, and few
-//! comparisons are needed.
+//! next counter to be used is most often the one that was used last, or the one after it: no hash
+//! has to be computed, and few comparisons are needed.
 
 use crate::address::id::ActorId;
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ const SEARCHED_MAX: usize = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Counters {
     all: Vec<(Way, u64)>,
-    /// The counter that was used last.
+    /// The position of the counter that was used last.
     last: u32,
     /// The position of each counter, if there are more than [`SEARCHED_MAX`].
     positions: FxHashMap<Way, u32>,
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_way_has_a_counter_of_its_own_in_whatever_order_they_are_used(
+        fn each_way_has_its_own_counter(
             uses in prop::collection::vec(0..40u128, 0..200),
         ) {
             let mut counters = Counters::default();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_in_the_order_of_their_first_use() {
+    fn counters_are_listed_in_the_order_of_their_first_use() {
         let mut counters = Counters::default();
         for key in [7, 3, 7, 5, 3] {
             *counters.entry(way(key)) += 1;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_was_only_looked_up_does_not_exist() {
+    fn looking_up_a_counter_does_not_create_it() {
         let counters = Counters::default();
         assert_eq!(counters.get(way(1)), None);
         assert!(counters.is_empty());

@@ -1,16 +1,16 @@
 //! Creation on demand: a message to a member that does not exist creates it, if the job says so for
 //! the actor type ([`Job::on_demand`](crate::Job::on_demand)).
 //!
-//! **Start.** Messages to a member that does not live where its sender assumes arrive on its home.
-//! If the home knows no place of the member, or has its tombstone, it holds the message like any
-//! message to a member that is being inserted. The first one notes a demand.
+//! **Start.** A message to a member that does not exist arrives on the member's home. If the home
+//! knows no place of the member, or has its tombstone, it holds the message like any message to a
+//! member that is being inserted. The first such message notes a demand.
 //!
 //! **Steady state.** At the end of its turn, the home asks the coordinator for the insertion of the
 //! members in demand, and from then on they are inserted like all others (`endings`): the
 //! coordinator decides with which reduction and broadcast they start, and the held messages follow
-//! them. The home asks once, because it notes that with the held messages, and these stay until the
-//! member is created or its place is known. It asks at the end of the turn, because the first
-//! members of a collection may send each other messages before all of them are created.
+//! them. The home asks once, because it notes the demand with the held messages, and these stay
+//! until the member is created or its place is known. It asks at the end of the turn, because the
+//! first members of a collection may send each other messages before all of them are created.
 //!
 //! **Conflicts.** Other insertions of such members are refused (`collective/create`, which also
 //! requests those in demand), so the home alone decides. Groups have all their members from the

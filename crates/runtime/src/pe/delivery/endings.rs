@@ -4,9 +4,9 @@
 //! tombstone (`tombstones`).
 //!
 //! **Steady state.** A PE that knows that the member is gone forwards messages for it to its home,
-//! which counts them in their order and drops them. So does the home with messages for a member
-//! that never existed, once they have waited long enough. At a tombstone no message waits for a
-//! broadcast.
+//! which counts them in their order and drops them. The home does the same with messages for a
+//! member that never existed, once they have waited long enough. At a tombstone no message waits
+//! for a broadcast.
 //!
 //! **Return.** A new member takes over the counters, and the messages that wait in the tombstone
 //! for an earlier one. Every message is dropped or handled once, and the order is kept. An
@@ -120,7 +120,8 @@ impl Core {
         None
     }
 
-    /// Keeps an insertion until the member that currently has its index has ended.
+    /// Keeps an insertion until the member that currently has its index has ended. The job fails if
+    /// that takes longer than [`UNKNOWN_MEMBER_HOLD`].
     fn postpone(&mut self, insertion: Box<Insertion>) {
         // The job is not quiescent while this waits.
         self.created += 1;

@@ -103,7 +103,7 @@ impl Core {
         self.lanes.push(kind, rank);
     }
 
-    /// Puts a message into a mailbox whose type is not known here.
+    /// Puts a message of a type that is not known here into a mailbox.
     pub(super) fn push_any(&mut self, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
         let rank = self.rank(kind, slot, envelope.header().priority);
         match self.queues[kind.index()].push_envelope(slot, rank, envelope) {

@@ -2,10 +2,10 @@
 //!
 //! A message may wait for earlier messages or for broadcasts, and a broadcast for messages or for
 //! earlier broadcasts. Both may wait for a receiver or a collection that is not known here yet.
-//! Waiting messages are not ready, and only further messages can end the wait. So they count
-//! towards the hard limit, at which the job ends with an error, but not towards the soft limit: a
-//! PE above the soft limit takes no more from its inbox and holds senders back, and would never
-//! receive the awaited messages.
+//! Such messages are not ready, and only further messages can end the wait. So they count towards
+//! the hard limit, at which the job ends with an error, but not towards the soft limit: above it a
+//! PE takes no more from its inbox and holds senders back, and the awaited messages would never
+//! arrive.
 
 use super::budget::{AccountedBroadcast, AccountedEnvelope};
 use crate::address::id::{ActorId, KindId};
@@ -78,7 +78,8 @@ impl Core {
         self.fail(error);
     }
 
-    /// The members with the most waiting messages, for people.
+    /// The members with the most waiting messages, then the receivers of the most bytes sent in
+    /// this turn, for people.
     fn fullest_mailboxes(&mut self) -> String {
         const SHOWN: usize = 3;
         let mut all = Vec::new();
@@ -95,8 +96,11 @@ impl Core {
         }
         all.sort_by_key(|&(messages, _, _, id)| (std::cmp::Reverse(messages), id));
         let line = |&(messages, held, name, id): &(u64, u64, &str, ActorId)| {
-            let early =
-                if held > 0 { format!(", {held} of them wait for earlier ones") } else { String::new() };
+            let early = if held > 0 {
+                format!(", {held} of them wait for earlier ones")
+            } else {
+                String::new()
+            };
             let messages = counted(messages, "message", "messages");
             format!("{name} {:?} with {messages}{early}", id.key)
         };

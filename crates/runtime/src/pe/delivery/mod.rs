@@ -1,8 +1,8 @@
 //! Delivery: the path of a message from its sender into the mailbox of its receiver.
 //!
 //! **On one PE.** Most messages stay on their PE, between actors that have never sent each other
-//! messages across PEs. `send` finds the receiver and `mailbox` takes the message: three files,
-//! with the `queue` of its type.
+//! messages across PEs. `send` finds the receiver, `mailbox` takes the message, and the `queue` of
+//! its type keeps it.
 //!
 //! **Across PEs.** `send` gives the message the next number of its pair (`channels`), gets the
 //! receiver's PE from `routes`, and puts the message into the outbox. On that PE, `receive` calls

@@ -6,9 +6,9 @@
 //! order, whether it is for one member or for all.
 //!
 //! **A message after a broadcast** carries the number of broadcasts to the collection that its
-//! sender had requested. The member lets the message pass when it has taken the last of them: that
-//! broadcast has reached this PE, which counts broadcasts by sender, and its number is below the
-//! next one that the member expects.
+//! sender had requested, up to the last one in the channel. The member lets the message pass when
+//! it has taken the last of them: that broadcast has reached this PE, which counts broadcasts by
+//! sender, and its number is below the next one that the member expects.
 //!
 //! **A broadcast after messages** names the members to which its sender has sent messages since its
 //! previous broadcast in the channel, each with the number of messages so far. A named member lets
@@ -47,9 +47,9 @@ enum Next {
 }
 
 impl Core {
-    /// Lets a message to the member in `slot` pass if its turn has come and it is a simple case,
-    /// with `messages` in all that have consecutive numbers, and counts them. Returns whether they
-    /// passed. If not, [`verdict`] decides. No held message waits for them, since nothing is held.
+    /// Lets `messages` consecutive messages to the member in `slot` pass if the turn of the `first`
+    /// has come and the case is simple, and counts them. Returns whether they passed. If not,
+    /// [`verdict`] decides. In the simple case nothing is held, so no held message waits for them.
     #[inline(always)]
     pub(super) fn pass_at_once(
         &mut self,
@@ -106,7 +106,8 @@ impl Core {
         }
     }
 
-    /// Whether a message or broadcast of the other kind, before this one, has not passed yet.
+    /// Whether a message waits for an earlier broadcast of its sender or, if it is a broadcast, for
+    /// earlier messages of its sender.
     #[cold]
     fn waits(&self, kind: KindId, slot: u32, header: &Header) -> bool {
         let Some(member) = self.member_in(Slot { kind, index: slot }) else { return false };
@@ -120,7 +121,8 @@ impl Core {
         !self.has_taken(member, source, after) && !channels.is_some_and(is_awaited)
     }
 
-    /// Whether a member here has taken `count` broadcasts of a sender.
+    /// Whether a member here has taken `count` broadcasts of a sender. Returns false if that is not
+    /// certain, since this PE keeps only the number of the sender's last broadcast.
     pub(super) fn has_taken(&self, member: &Member, source: ActorId, count: u64) -> bool {
         let local = self.collections.get(member.id.collection);
         let seen = local.and_then(|local| local.broadcasts.seen.get(&source));

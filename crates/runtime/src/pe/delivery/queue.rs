@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_numbers_go_first_and_equals_keep_their_order() {
+    fn lower_priorities_go_first_and_equal_ones_keep_their_order() {
         let mut lanes = Lanes::default();
         for (kind, priority) in [(1, 0), (2, 5), (3, -1), (1, 0), (2, 0), (3, -1)] {
             lanes.push(KindId(kind), rank(priority));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_was_emptied_takes_messages_of_any_type() {
+    fn an_emptied_lane_takes_messages_of_any_type() {
         let mut lanes = Lanes::default();
         for round in [[1, 1, 2], [2, 2, 1], [3, 1, 1]] {
             round.iter().for_each(|&kind| lanes.push(KindId(kind), rank(0)));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_removed_makes_way_for_the_next() {
+    fn the_next_run_takes_the_place_of_a_removed_run() {
         let mut lanes = Lanes::default();
         for (kind, priority) in [(1, 0), (2, 0), (1, 0), (1, 3), (1, 3)] {
             lanes.push(KindId(kind), rank(priority));

@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// Takes a message that has arrived or waited here, after the fast path has failed.
+    /// Takes a message that has arrived or waited here, without the fast path.
     pub(crate) fn arrive_any(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
         let resident = self.resident(header.to);
@@ -97,8 +97,8 @@ impl Core {
         }
     }
 
-    /// Where something goes that follows an actor which does not live here; `epoch` is the epoch of
-    /// the place where it was expected.
+    /// The verdict on something that follows an actor which does not live here. `epoch` is the
+    /// epoch of the actor's place for which it was sent here.
     pub(crate) fn way_to(&self, id: ActorId, epoch: u32) -> Verdict {
         let header = Header { epoch, ..Header::new(id, ActorId::system(self.me), 0, self.me) };
         verdict(self.me, &header, self.absent(id))
@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Learns an actor's place, and forwards the messages that waited for it.
+    /// Learns an actor's place, if it is newer, and forwards the messages that waited for it.
     pub(crate) fn learn(&mut self, id: ActorId, place: Place) {
         if self.resident(id).is_some() || self.departing.contains_key(&id) {
             return;
@@ -180,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Takes the messages that waited for an actor once more, and the new members that are bound to
+    /// Handles again the messages that waited for an actor, and the new members that are bound to
     /// it.
     pub(crate) fn release_awaiting(&mut self, id: ActorId) {
         self.release_followers(id);
@@ -217,7 +217,7 @@ impl Core {
     }
 
     /// Drops the stranded messages that were reported last: the coordinator knows that no insertion
-    /// was under way by then.
+    /// was under way when they were reported.
     pub(crate) fn drop_stranded(&mut self) {
         let stranded = self.stranded();
         for (kind, envelope) in self.delivery.take_reported(&stranded) {
@@ -225,8 +225,9 @@ impl Core {
         }
     }
 
-    /// Handles messages whose receiver has not arrived by their deadline: the home drops messages
-    /// for members that it does not know, other PEs forward them to the home.
+    /// Handles messages whose receiver has not arrived by their deadline. PEs other than the home
+    /// forward them to the home. The home drops them, but extends the deadline if it knows a place
+    /// of the receiver or if messages create it.
     pub(crate) fn expire_awaiting(&mut self) {
         for id in self.delivery.expired(self.now) {
             let Some(held) = self.delivery.take(id) else { continue };
@@ -253,7 +254,7 @@ impl Core {
         }
     }
 
-    /// Forwards a message from here.
+    /// Forwards a message to the known place of its receiver, or handles it like one that arrives.
     pub(crate) fn dispatch_envelope(&mut self, kind: KindId, mut envelope: Box<dyn AnyEnvelope>) {
         let header = envelope.header_mut();
         match self.delivery.directory.place(header.to) {

@@ -22,7 +22,7 @@ impl Core {
         let is_settled = self.delivery.directory.is_empty()
             && self.departing.is_empty()
             && self.replicas.is_empty();
-        // As far as this PE knows no actor has moved; in many jobs none does.
+        // As far as this PE knows, no actor has moved; in many jobs none does.
         if is_settled && let Some(local) = self.collections.get(id.collection) {
             return Route::to(if is_here { self.me } else { self.home_in(local, id.key) }, 0);
         }

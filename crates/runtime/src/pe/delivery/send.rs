@@ -1,8 +1,8 @@
 //! The sending side: a message gets its number, if its pair is numbered, and goes to its receiver.
 //!
 //! A reference can arrive before the description of its collection, since a member may pass it on
-//! while others are still being created. Messages then go to main's PE, which knows every
-//! collection.
+//! while others are still being created. Until the description arrives, messages go to main's PE,
+//! which knows every collection.
 
 use super::channels::Channels;
 use super::directory::Route;

@@ -1,7 +1,7 @@
 //! A sender's broadcasts, to keep its messages to single members in order with them.
 //!
 //! The state is kept by collection and channel, and only for collections that the sender has
-//! broadcast to. It contains the receivers of messages between two broadcasts. Earlier receivers
+//! broadcast to. It contains the receivers of messages since the last broadcast. Earlier receivers
 //! need no entry, since no member takes a broadcast before the previous one.
 
 use super::counters::{Counters, Way};
@@ -20,7 +20,7 @@ struct ToCollection {
     /// Number of broadcasts that the sender had requested in all channels, up to the last one in
     /// this channel.
     count: u64,
-    /// The members to which it has sent numbered messages since.
+    /// The members to which the sender has sent numbered messages since that broadcast.
     since: BTreeSet<Key>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Held {
     /// Number of messages, from the first one, that this PE has reported to the coordinator as
     /// stranded.
     reported: usize,
-    /// Whether they have demanded that their receiver be created.
+    /// Whether one of the messages has demanded the creation of the receiver.
     is_demanded: bool,
 }
 
@@ -193,7 +193,8 @@ impl Delivery {
         self.collections.remove(&collection).unwrap_or_default()
     }
 
-    /// Number of messages that wait at tombstones, for receivers, and for collections.
+    /// Number of messages that wait at tombstones, number of messages that wait for receivers, and
+    /// number of messages and controls that wait for collections.
     pub(crate) fn waiting(&self) -> [u64; 3] {
         let messages = self.receivers.values().map(|held| held.envelopes.len() as u64);
         let early = self.collections.values().map(|early| early.len() as u64);
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_message_for_a_receiver_says_how_long_all_wait() {
+    fn the_first_message_for_a_receiver_sets_the_deadline_of_all() {
         let mut delivery = Delivery::new(PlantedFault::None);
         for (key, at) in [(1, 10), (1, 50), (2, 20)] {
             hold(&mut delivery, key, at);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_reported_as_stranded_and_still_is_goes() {
+    fn only_messages_that_were_reported_and_are_still_stranded_are_taken() {
         let mut delivery = Delivery::new(PlantedFault::None);
         for key in [1, 1, 2, 3] {
             hold(&mut delivery, key, 10);

@@ -1,9 +1,9 @@
 //! Tombstones: the channels of destroyed members, kept on their homes.
 //!
 //! A new member may be inserted under the same index while messages to the destroyed one are in
-//! flight. Both ends number their messages, so the numbers have to continue: messages for a
-//! destroyed member are counted in their order, and dropped. `endings` explains how a tombstone
-//! arrives here and passes to a new member.
+//! flight. Senders number messages and receivers count them, so the numbers have to continue:
+//! messages for a destroyed member are counted in their order, and dropped. `endings` explains how
+//! a tombstone arrives here and passes to a new member.
 
 use super::budget::AccountedEnvelope;
 use super::channels::{Channels, channel};
@@ -25,7 +25,7 @@ pub(super) struct Tombstones {
 
 impl Tombstones {
     /// Stores a tombstone. Returns the number of dropped messages: those that waited for a
-    /// broadcast, since at a tombstone no message does.
+    /// broadcast, since no message waits for one at a tombstone.
     pub(super) fn set(&mut self, id: ActorId, mut channels: Box<Channels>) -> u64 {
         channels.find_blocked();
         let blocked = std::mem::take(&mut channels.blocked);
@@ -39,9 +39,9 @@ impl Tombstones {
         self.channels.remove(&id)
     }
 
-    /// Takes a message for a member that is gone or never existed, on its home `me`. It is dropped
-    /// in its turn, with the messages that waited for it. Returns the number of messages dropped
-    /// now, or `None` if the message was a repeated one.
+    /// Takes a message for a member that is gone or never existed, on its home `me`. The message is
+    /// dropped in its turn, with the messages that waited for it. Returns the number of messages
+    /// dropped now, or `None` if the message was a repeated one.
     pub(super) fn handle(&mut self, me: PeId, envelope: AccountedEnvelope) -> Option<u64> {
         let header = *envelope.header();
         let channels = self.channels.entry(header.to).or_default();

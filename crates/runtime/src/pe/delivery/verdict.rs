@@ -1,9 +1,10 @@
 //! The decision about a message that has arrived on a PE: deliver, hold, drop or forward it.
 //!
 //! The verdict follows from the header and from the PE's knowledge of the receiver. It leads every
-//! message to its receiver, once and in turn. A known place has the *epoch* of the receiver (the
-//! count of its moves), and a message is forwarded only towards an epoch that is no older than the
-//! one in its header. So it follows the receiver from PE to PE and never goes back.
+//! message to its receiver, once and in turn. A known place has the *epoch* of the receiver, which
+//! rises with each move, and a message is forwarded to a known place only if that epoch is no older
+//! than the one in its header. So the message follows the receiver from PE to PE, and turns back
+//! only to go to the home.
 
 use super::directory::Place;
 use crate::message::envelope::Header;
@@ -61,8 +62,8 @@ pub(super) enum Receiver {
     Here {
         /// The number of the next message that it takes from this sender in this channel.
         expected: u64,
-        /// Whether a broadcast or message of the other kind, before this message, has not passed
-        /// yet.
+        /// Whether the message still waits for an earlier broadcast or, if it is a broadcast, for
+        /// an earlier message.
         waits: bool,
     },
     /// It has been offered to another PE.
@@ -94,7 +95,7 @@ pub(super) fn verdict(me: PeId, header: &Header, receiver: Receiver) -> Verdict 
 fn elsewhere(me: PeId, header: &Header, home: PeId, place: Option<Place>) -> Verdict {
     let is_home = home == me;
     let Some(place) = place else {
-        // The sender put an epoch on it, so it knew that the receiver moves here.
+        // If the sender put an epoch on the message, the sender knew that the receiver moves here.
         return match is_home || header.epoch > 0 {
             true => Verdict::Hold(Until::Arrived),
             false => Verdict::Forward { to: home, epoch: 0, news: None },
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_waits_until_it_is_known_where_its_receiver_belongs() {
+    fn a_message_waits_for_a_departing_receiver_or_an_unknown_collection() {
         let header = header(0, 7);
         assert_eq!(verdict(ME, &header, Receiver::Departing), Verdict::Hold(Until::Settled));
         let unknown = Receiver::Elsewhere { home: None, place: None };
@@ -158,21 +159,21 @@ mod tests {
     }
 
     #[test]
-    fn a_message_for_an_actor_of_which_nothing_is_known_goes_to_its_home_and_waits_there() {
+    fn a_message_for_an_unknown_actor_goes_to_its_home_and_waits_there() {
         let to_home = Verdict::Forward { to: HOME, epoch: 0, news: None };
         assert_eq!(of_elsewhere(&header(0, 0), HOME, None), to_home);
         assert_eq!(of_elsewhere(&header(0, 0), ME, None), Verdict::Hold(Until::Arrived));
     }
 
     #[test]
-    fn a_message_that_was_sent_for_a_later_move_waits_for_the_actor() {
+    fn a_message_with_a_newer_epoch_waits_for_the_actor() {
         let arrives = Verdict::Hold(Until::Arrived);
         assert_eq!(of_elsewhere(&header(0, 3), HOME, None), arrives);
         assert_eq!(of_elsewhere(&header(0, 3), HOME, Some(Place::at(OTHER, 2))), arrives);
     }
 
     #[test]
-    fn a_message_follows_the_actor_and_its_origin_learns_the_way() {
+    fn a_message_follows_the_actor_and_its_origin_learns_the_place() {
         let place = Place::at(OTHER, 3);
         let follows = |news| Verdict::Forward { to: OTHER, epoch: 3, news };
         assert_eq!(of_elsewhere(&header(0, 3), HOME, Some(place)), follows(Some(place)));
@@ -197,11 +198,11 @@ mod tests {
         assert_eq!(of_elsewhere(&header(0, 0), HOME, gone), to_home);
         assert_eq!(of_elsewhere(&header(0, 0), ME, gone), Verdict::Drop(Reason::Destroyed));
         let for_the_next = of_elsewhere(&header(0, 6), ME, gone);
-        assert_eq!(for_the_next, Verdict::Hold(Until::Arrived), "sent to one that takes its place");
+        assert_eq!(for_the_next, Verdict::Hold(Until::Arrived), "sent to a later member");
     }
 
     #[test]
-    fn who_sends_to_one_of_two_replicas_says_so_by_the_epoch_before() {
+    fn a_message_to_one_of_two_replicas_carries_the_epoch_before_the_replica() {
         let place = Place { replica: Some(ORIGIN), ..Place::at(OTHER, 3) };
         let forward = of_elsewhere(&header(0, 0), HOME, Some(place));
         assert_eq!(forward, Verdict::Forward { to: OTHER, epoch: 2, news: Some(place) });

@@ -46,8 +46,8 @@ pub(crate) struct EdgeCache {
 }
 
 impl Edges {
-    /// Counts a message. Returns false if there is no room for one more pair; see
-    /// [`forget`](Self::forget).
+    /// Counts a message. Returns false, without counting it, if there is no room for one more pair;
+    /// see [`forget`](Self::forget).
     #[inline]
     pub(crate) fn note(
         &mut self,
@@ -142,8 +142,8 @@ impl Edges {
         }
     }
 
-    /// Makes room: removes pairs, those with the fewest messages first, until there is room for as
-    /// many again.
+    /// Makes room: removes pairs, those with the fewest messages first, until at most half of
+    /// [`PAIRS_MAX`] are left.
     pub(crate) fn forget(&mut self, rings: &mut [(ActorId, &mut EdgeCache)]) {
         let mut least = 1;
         while self.pairs.len() > PAIRS_MAX / 2 {
@@ -163,7 +163,7 @@ impl Edges {
         all
     }
 
-    /// Takes the counts of a sender that leaves.
+    /// Takes the counts of a sender that leaves, and appends them to `into`.
     pub(crate) fn take_one(&mut self, from: ActorId, ring: EdgeCache, into: &mut Vec<Edge>) {
         let first = into.len();
         self.empty(from, ring, into);
@@ -250,7 +250,7 @@ mod tests {
                 *expected.entry((from as u128, to)).or_insert(0) += 1;
             }
             if round == 5 {
-                // One leaves and comes back.
+                // The second sender leaves and comes back.
                 let mut left = Vec::new();
                 let ring = std::mem::take(&mut world.rings[1]);
                 world.edges.take_one(actor(1), ring, &mut left);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loud_are_kept_however_many_talk() {
+    fn pairs_with_many_messages_are_kept() {
         let mut world = World::default();
         for round in 0..3 {
             (0..1000).for_each(|i| assert!(world.note(0, i % 100, 1)));

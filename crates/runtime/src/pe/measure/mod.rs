@@ -1,7 +1,7 @@
 //! Measurements of actors (their time, and the messages between them), and of the time of a PE.
 //!
-//! Taken only if a strategy may use them. If the driver has a clock, handlers are timed; in virtual
-//! time, handlers charge their costs themselves.
+//! Taken only if a strategy may use them. If the driver has set a stopwatch, handlers are timed; in
+//! virtual time, handlers charge their costs themselves.
 
 pub(in crate::pe) mod edges;
 pub(in crate::pe) mod measures;
@@ -107,8 +107,8 @@ impl Core {
     }
 
     /// Takes the costs of the actors that live here since the last call, with their epochs, and the
-    /// use of the PE's time. The size of an actor is determined once, since that costs as much as
-    /// moving it.
+    /// use of the PE's time. The size of an actor is determined once, since that encodes its whole
+    /// state.
     pub(in crate::pe) fn take_loads(
         &mut self,
         stores: &[Box<dyn Store>],
@@ -149,8 +149,8 @@ impl Core {
         (actors, pe)
     }
 
-    /// Adds the loads and sizes of bound members to those of their partners in the base collection,
-    /// whose own times per message stand for all.
+    /// Adds the loads and sizes of bound members to those of their partners in the base collection.
+    /// The partners' own times per message stand for all.
     fn join_loads(&self, actors: &mut Vec<(ActorLoad, u32)>) {
         if !self.collections.has_bound() {
             return;
@@ -169,7 +169,7 @@ impl Core {
         *actors = units;
     }
 
-    /// Takes the edges of the actors here since the last call.
+    /// Takes the edges since the last call, of the actors here and of those that have left.
     pub(in crate::pe) fn take_edges(&mut self) -> Vec<Edge> {
         let Some(Measures { edges, left, .. }) = self.measures.as_deref_mut() else {
             return Vec::new();

@@ -20,16 +20,17 @@ pub struct Spent {
     pub communication: Option<Duration>,
 }
 
-/// Minimum wanted time (`ran` and `waited`) for which a share is computed: less is noise.
+/// Minimum wanted time (`ran` and `waited`) after which a changed share is looked for: less is
+/// noise.
 const WANTED_MIN: Duration = Duration::from_millis(300);
-/// Change of the share that, twice in a row, is reported.
+/// Change of the share that is reported if it is seen twice in a row, or in a trial.
 const CHANGE: f64 = 0.2;
 
-/// Minimum wanted time in a whole window for which a share is computed.
+/// Minimum wanted time in a whole window, or in a trial, for which a share is computed.
 const WINDOW_MIN: Duration = Duration::from_millis(5);
 /// Share below which a trial is worthwhile.
 const SLOWED: f64 = 0.95;
-/// Time since the last known share after which a slowed PE makes a trial.
+/// Time since the last measured share or trial after which a slowed PE makes a trial.
 const DOUBT: Duration = Duration::from_secs(1);
 /// Lower bound of the share. A PE with less than a hundredth no longer computes, and times must
 /// stay finite.
@@ -42,16 +43,18 @@ pub const TRIAL: Duration = Duration::from_millis(20);
 /// The use of time since it was last taken.
 pub(crate) struct Timesheet {
     since: Time,
-    /// The speed of the PE, measured with the driver's kernel.
+    /// The speed of the PE without load from other programs, where 1.0 is an ordinary one.
     speed: f64,
     sum: Spent,
     /// Time that does not suffice yet to compute a share.
     recent: Spent,
     /// The last reported share.
     told: f64,
+    /// Whether the last share differed from `told` and was not reported.
     differs: bool,
-    /// The last known share, and the time at which it was measured.
+    /// The last known share.
     share: f64,
+    /// The time of the last measured share or trial.
     heard: Time,
     /// Whether the share comes from a trial, after which the PE has not wanted enough time.
     is_tried: bool,
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_was_idle() {
+    fn time_that_no_program_used_is_idle() {
         let mut sheet = Timesheet::default();
         sheet.note(Time::ZERO, spent(500, 200));
 
@@ -186,11 +189,11 @@ mod tests {
         assert!((load.available - 5.0 / 7.0).abs() < 1e-9, "{load:?}");
         let next = sheet.take(Time::ZERO + ms(1500), ms(100));
         assert_eq!(next.idle, ms(400));
-        assert!((next.available - 5.0 / 7.0).abs() < 1e-9, "what was last known");
+        assert!((next.available - 5.0 / 7.0).abs() < 1e-9, "the last known share");
     }
 
     #[test]
-    fn a_share_that_stays_another_is_news_once() {
+    fn a_lasting_change_of_the_share_is_reported_once() {
         let mut sheet = Timesheet::default();
         let news = |sheet: &mut Timesheet, all: &[Spent]| {
             all.iter().filter(|&&spent| sheet.note(Time::ZERO, spent)).count()
@@ -199,21 +202,21 @@ mod tests {
         assert_eq!(news(&mut sheet, &[spent(300, 0), spent(200, 200), spent(300, 0)]), 0, "once");
         assert_eq!(news(&mut sheet, &[spent(200, 200); 5]), 1);
         assert_eq!(news(&mut sheet, &[spent(10, 0); 20]), 0, "not enough to tell");
-        assert_eq!(news(&mut sheet, &[spent(400, 0); 5]), 1, "it ends");
+        assert_eq!(news(&mut sheet, &[spent(400, 0); 5]), 1, "the PE has a whole processor again");
     }
 
     #[test]
-    fn a_slowed_pe_that_has_nothing_to_do_tries_each_second_until_it_is_quiet() {
+    fn an_idle_slowed_pe_makes_a_trial_each_second_until_it_is_not_slowed() {
         let mut sheet = Timesheet::default();
         let at = |millis| Time::ZERO + ms(millis);
         assert_eq!(sheet.next_trial(), None);
         sheet.note(at(500), spent(250, 250));
         assert_eq!(sheet.next_trial(), Some(at(1500)));
 
-        assert!(sheet.note_trial(at(1520), spent(10, 10)), "nobody knew");
+        assert!(sheet.note_trial(at(1520), spent(10, 10)), "the change was not known");
         assert_eq!(sheet.next_trial(), Some(at(2520)));
         assert!(!sheet.note_trial(at(2540), spent(10, 10)));
-        assert!(sheet.note_trial(at(3560), spent(20, 0)), "it has ended");
+        assert!(sheet.note_trial(at(3560), spent(20, 0)), "the PE has a whole processor again");
 
         assert_eq!((sheet.next_trial(), sheet.take(at(9000), ms(0)).available), (None, 1.0));
     }

@@ -14,14 +14,18 @@ pub(crate) struct Member {
     pub(crate) id: ActorId,
     /// Number of times that it has moved, or gained or lost a replica.
     pub(crate) epoch: u32,
-    /// The number of the next broadcast to handle.
+    /// The number of the next broadcast to take.
     pub(crate) broadcasts: u64,
+    /// The number of the next reduction over its collection.
     pub(crate) reductions: u64,
+    /// The number of the next sync point. Counted only if actors are balanced.
     pub(crate) syncs: u64,
+    /// Whether it waits at a sync point.
     pub(crate) synced: bool,
+    /// Load since the last measurement, in nanoseconds.
     pub(crate) load_ns: u64,
     pub(crate) paced: Paced,
-    /// Size of its state when it was last encoded.
+    /// Size of its encoded state in bytes, as last determined.
     pub(crate) state_bytes: Option<u64>,
     pub(crate) channels: Option<Box<Channels>>,
     /// The position in the ring of its receivers, while edges are measured.
@@ -64,7 +68,8 @@ impl Paced {
     }
 
     /// Ends the window, in which the member's load was `load_ns`, of which the fraction `share`
-    /// counts. Returns the time per message on `here`, with the time in the window before.
+    /// counts. Returns the time per message on `here`, with the time in the last earlier window
+    /// with messages; `None` if one of them is missing.
     pub(crate) fn take(&mut self, here: PeId, load_ns: u64, share: f64) -> Option<HandlingTime> {
         let carried = std::mem::take(&mut self.carried_ns);
         let handled = std::mem::take(&mut self.handled);
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_member_takes_for_a_message_is_told_with_where_it_was_before() {
+    fn the_time_per_message_is_reported_with_the_previous_time_and_pe() {
         let mut paced = Paced::default();
         (0..4).for_each(|_| paced.note());
         assert_eq!(paced.take(PeId(1), 4_000, 1.0), None, "nothing to compare with");

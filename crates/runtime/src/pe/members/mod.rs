@@ -34,8 +34,8 @@ impl Core {
         Some((member, mailbox))
     }
 
-    /// Whether a member may leave the `syncs`-th sync point that it has reached. Without balancing
-    /// no member waits.
+    /// Whether a member may leave its `syncs`-th sync point, counted from one. Without balancing no
+    /// member waits.
     pub(in crate::pe) fn may_leave_sync(&self, collection: CollectionId, syncs: u64) -> bool {
         !self.common.balancing.is_active()
             || self.collections.get(collection).is_some_and(|local| local.may_leave_sync(syncs))
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Notes that the coordinator has settled `syncs` sync points of the collection. Returns the
-    /// members that wait at one.
+    /// type and the slots of the members that wait at a sync point.
     pub(in crate::pe) fn take_settled(
         &mut self,
         collection: CollectionId,

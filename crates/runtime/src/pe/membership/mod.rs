@@ -4,26 +4,29 @@
 //! tree. So only tasks can be lost with a guest, and the lenders of these tasks keep them until
 //! their results have arrived (`tasks/ledger.rs`).
 //!
-//! A guest goes through the stages of a member (`message/membership.rs`).
+//! The stages of a guest are in `message/membership.rs`.
 //!
-//! **Joining.** A guest sends a request to the coordinator, which creates workers on it for every
-//! open pool and announces it to all nodes. When all of them have acknowledged, the guest is
-//! active: from then on no node drops its requests because it does not know it.
+//! **Joining.** A guest sends a request to the coordinator, which announces the guest to all
+//! founders. When all of them have acknowledged, the coordinator creates workers on the guest for
+//! every open pool, and the guest is active: from then on no founder drops its requests because it
+//! does not know the guest.
 //!
 //! **Active.** Guests trade with founders only. They know of no other guest and need not reach one.
 //! Agents exchange messages with agents of guests as with all others. Workers use *worker
 //! messages*, which are not messages of actors: they have no numbers, and quiescence does not count
-//! them. All other packets from a guest are dropped, and a guest that sends invalid data is lost.
+//! them. Besides these, founders take from a guest only messages about its membership and reports
+//! of failures. A guest that sends invalid data is lost.
 //!
-//! **Draining.** The coordinator announces to all nodes that the guest takes no more tasks, then
+//! **Draining.** The coordinator announces to all founders that the guest takes no more tasks, then
 //! informs the guest. The guest hands back the tasks that it has not begun, and reports that it is
 //! drained when no other node waits for its results, or after [`GRACE`].
 //!
-//! **Left or lost.** When a guest is drained, or any node finds that it does not answer, the
-//! coordinator informs all nodes. They repeat the tasks that it still owes, and drop late results
-//! from it and all tasks that have come through it (`tasks/lineage.rs`). A guest that was declared
-//! lost in error learns that the job does not need it. A job that does not tolerate the loss of
-//! guests ends, unless the guest was not active yet: then it has received no tasks.
+//! **Left or lost.** When a guest is drained, or any node finds that it does not answer or sends
+//! invalid data, the coordinator informs all nodes. They repeat the tasks that the guest still
+//! owes, and drop late results from it and all tasks that have come through it
+//! (`tasks/lineage.rs`). A guest that was declared lost in error learns that the job does not need
+//! it. A job that does not tolerate the loss of guests ends, unless the guest was not active yet:
+//! then it has received no tasks.
 
 pub(in crate::pe) mod state;
 
@@ -38,8 +41,8 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Time for which a leaving guest waits for the results of tasks that it has begun and that other
-/// nodes work on. Tasks that it owes after that are repeated.
+/// Time after which a leaving guest reports that it is drained, even if other nodes still wait for
+/// its results. Tasks that it owes then are repeated.
 const GRACE: Duration = Duration::from_secs(20);
 
 impl Core {
@@ -63,9 +66,9 @@ impl Core {
         !is_for_guests && self.is_of_another_guest(from)
     }
 
-    /// Requests that this node may join. The coordinator announces to the other nodes the contact
-    /// under which they reach it, in a form that only drivers understand. Runs on the first PE of a
-    /// guest.
+    /// Requests that this node may join. The coordinator announces to the founders the `contact`
+    /// under which they reach this node; only drivers understand its form. Runs on the first PE of
+    /// a guest.
     pub fn join(&mut self, contact: String) {
         let layout = &self.common.layout;
         let pes = layout.place(layout.node_of(self.me)).pes.len() as u32;

@@ -22,7 +22,7 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
-/// The hooks of a collection's member on a PE that works with other nodes.
+/// The hooks of a collection whose member on this PE works with other nodes.
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
@@ -37,7 +37,7 @@ impl<C> Clone for PoolHooks<C> {
 
 /// A PE's knowledge of nodes that join. Only the first PE of a node knows which are present.
 pub(crate) struct Membership<C> {
-    /// The guests that take part, as the nodes of the layout know them.
+    /// The guests that take part. Known on founders only.
     pub(crate) present: BTreeSet<NodeId>,
     /// The guests that are gone: their late packets are dropped.
     pub(crate) gone: BTreeSet<NodeId>,

@@ -4,7 +4,7 @@
 //! mailbox and its channels. Messages that arrive for it meanwhile are kept.
 //!
 //! **Steady state.** The target PE decodes the copy, sets it aside and accepts. Only then does the
-//! first PE give up the original, forward the kept messages, and commit. The target PE then
+//! first PE give up the original, commit, and forward the kept messages. The target PE then
 //! installs the copy, and the actor's home learns the new place.
 //!
 //! **Failure.** A PE that cannot take the actor refuses. The actor continues on its old PE with a
@@ -296,8 +296,7 @@ pub(crate) fn handle_commit(
     }
 }
 
-/// Resumes an actor that waited at its sync point when it left, if the coordinator has settled that
-/// sync point meanwhile.
+/// Resumes an actor that waits at a sync point, if it need not wait any longer.
 fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (KindId, u32)) {
     let (kind, slot) = slot;
     if core.leave_sync(kind, slot) {
@@ -306,7 +305,8 @@ fn resume_if_settled(core: &mut Core, stores: &mut [Box<dyn Store>], slot: (Kind
 }
 
 impl Core {
-    /// Whether the actor may move to `to` now. During a rebalance, the move is deferred.
+    /// Whether the actor may move to `to` now. If not, the move waits for the end of a rebalance or
+    /// of a replica, or the job fails because the move is impossible.
     pub(crate) fn may_leave(&mut self, (kind, slot): (KindId, u32), to: PeId) -> bool {
         let Some(id) = self.member(kind, slot).map(|member| member.id) else { return false };
         let migratable =

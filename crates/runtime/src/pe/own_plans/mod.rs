@@ -1,6 +1,6 @@
 //! Plans for broadcasts from a PE to all nodes. The coordinator's advisor makes them and sends them
-//! to the PEs of the node. A broadcast carries its trees, so that no other node has to know the
-//! plan.
+//! to the PEs of the node. A broadcast carries the trees of its plan, so that no other node has to
+//! know the plan.
 
 pub(in crate::pe) mod state;
 

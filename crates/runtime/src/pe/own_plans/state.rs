@@ -13,11 +13,11 @@ pub(crate) struct OwnPlans {
     /// The default plan from this node, once it has been used.
     pub(crate) default_plan: Option<Arc<SubPlan>>,
     known: BTreeMap<PlanId, Arc<SubPlan>>,
-    /// The plans in use, by message size.
+    /// The plans in use, by message size in bytes.
     choices: BTreeMap<u64, PlanId>,
-    /// Plans up to this version come from a coordinator before its last move.
+    /// Plans up to this version were made before the coordinator's last move.
     after: u64,
-    /// Number of broadcasts that have used plans.
+    /// Number of broadcasts that this PE has begun by a plan.
     begun: u64,
 }
 
@@ -43,8 +43,8 @@ impl OwnPlans {
         }
     }
 
-    /// Uses a known plan for messages of about `bytes`. If it is not known, the default plan is
-    /// used.
+    /// Uses a plan for messages of about `bytes`. If the plan is not known here, the default plan
+    /// is used.
     pub(crate) fn take(&mut self, plan: PlanId, bytes: u64) {
         if plan.version == 0 || plan.version > self.after {
             self.choices.insert(bytes, plan);

@@ -19,8 +19,8 @@ impl Core {
         self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
     }
 
-    /// Reports to the coordinator the own time at which this PE was asked for its loads, and the
-    /// time that it has measured since `begin`. Only main's PE reports.
+    /// Reports to the coordinator the job's own time, and the time for which this PE has measured
+    /// since `begin`, in nanoseconds. Only main's PE reports.
     pub(in crate::pe) fn report_own_time(&mut self, begin: u64) {
         if self.me == MAIN_PE {
             let measuring_ns = self.stopwatch_ns().saturating_sub(begin);
@@ -28,7 +28,7 @@ impl Core {
         }
     }
 
-    /// Reports the number of messages that were handled here.
+    /// Reports the number of messages that were handled here, and the job's own time.
     pub(in crate::pe) fn handle_progress_probe(&mut self, number: u64) {
         let (handled, own) = (self.handled_once(), self.own_now());
         self.post(COORDINATOR, Control::Progress { number, handled, own });
@@ -42,7 +42,8 @@ impl Core {
         }
     }
 
-    /// The PE's work so far, by the stopwatch and by charged time, if the own time is kept here.
+    /// The time of the stopwatch in nanoseconds, and the charged time so far, if the own time is
+    /// kept here.
     pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
         self.own_time.as_ref().map(|_| (self.stopwatch_ns(), self.charged))
     }

@@ -13,7 +13,7 @@ pub(crate) struct OwnTime {
 }
 
 impl OwnTime {
-    /// The clock's time. `is_waiting` states whether main waits for the job. If it does not, and
+    /// The clock's time. `is_waiting` states whether main waits for the job. If main does not, and
     /// the PE is idle, the clock stands still.
     pub(crate) fn at(&self, now: Time, is_waiting: bool) -> Time {
         let until = if is_waiting { now } else { self.busy };
@@ -56,6 +56,6 @@ mod tests {
         own.main_goes_on(ms(90), false);
         assert_eq!(own.at(ms(100), true), ms(40));
         own.main_goes_on(ms(100), true);
-        assert_eq!(own.at(ms(110), true), ms(50), "it asked for one more thing");
+        assert_eq!(own.at(ms(110), true), ms(50), "main waited for the job");
     }
 }

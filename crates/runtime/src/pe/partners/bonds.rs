@@ -35,8 +35,8 @@ impl Core {
         }
     }
 
-    /// Replaces the ends of edges by the units to which they belong. Edges keep their positions,
-    /// and may have equal ends then.
+    /// Replaces the ends of edges by the units to which they belong. Edges keep their positions, so
+    /// several may have equal ends afterwards.
     pub(in crate::pe) fn join_edges(&self, edges: &mut [Edge]) {
         if self.collections.has_bound() {
             for edge in edges {

@@ -3,10 +3,10 @@
 //!
 //! **Start.** Members of a bound collection have the homes of their partners in the base
 //! collection, since homes follow from the base's map. So the first members go to their homes, as
-//! those of any collection. A home creates the members whose partners live there. Each other one
-//! *follows* its partner, as a message would, and is created on the PE where it finds it. So does a
-//! member that is inserted later. If the home knows no partner, the creation of the collection
-//! fails; an insertion waits, since that of its partner may be under way.
+//! those of any collection. A home creates the members whose partners live there. Each of the
+//! others *follows* its partner, as a message would, and is created on the partner's PE. A member
+//! that is inserted later follows in the same way. If the home knows no partner, the creation of
+//! the collection fails; an insertion waits, since that of its partner may be under way.
 //!
 //! **Steady state.** Whichever partner is to move, all of them move, by one offer, one acceptance
 //! and one commit (`pe/migrate`). A PE gives them up in one step and installs them in one step, so
@@ -64,7 +64,7 @@ pub(crate) fn insert(
     insertion.at = core.me;
     let base = core.base_of(insertion.id);
     let is_here = core.resident(base).is_some();
-    // A tombstone is not opened before it is known where its channels go.
+    // The tombstone is taken only once it is known where its channels go.
     if !is_here && !matches!(core.way_to(base, 0), Verdict::Forward { to, .. } if to != core.me) {
         return core.await_base(base, Control::Insert(insertion));
     }
@@ -73,7 +73,8 @@ pub(crate) fn insert(
     }
 }
 
-/// Creates a member if its partner lives here. Otherwise it follows the partner, or waits for it.
+/// Creates a member if its partner lives here. Otherwise the member follows the partner, or waits
+/// for it.
 pub(crate) fn follow(core: &mut Core, stores: &mut [Box<dyn Store>], mut follower: Follower) {
     let Follower { ref mut insertion, epoch, is_first } = follower;
     let base = core.base_of(insertion.id);

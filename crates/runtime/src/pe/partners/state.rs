@@ -6,6 +6,6 @@ use crate::pe::delivery::Accounted;
 use crate::pe::timers::TimerId;
 use std::collections::BTreeMap;
 
-/// Controls that create members and wait for the arrival of a partner, or for news of it; with the
-/// timers of their deadlines.
+/// Controls that create members and wait for news of a partner, by base member, with the timers of
+/// their deadlines.
 pub(crate) type Followers = BTreeMap<ActorId, Vec<(TimerId, Accounted<Box<Control>>)>>;

@@ -8,7 +8,7 @@ use crate::pe::delivery::UNKNOWN_MEMBER_HOLD;
 
 impl Core {
     /// Keeps a control that creates a partner of `base` until there is news of `base`. The job ends
-    /// with an error if there is none for longer than any outage.
+    /// with an error if there is none for [`UNKNOWN_MEMBER_HOLD`].
     pub(super) fn await_base(&mut self, base: ActorId, control: Control) {
         // The job is not quiescent while this waits.
         self.created += 1;
@@ -25,7 +25,7 @@ impl Core {
         self.followers.entry(base).or_default().push((timer, control));
     }
 
-    /// Handles what waits for `base` once more, since it has arrived, left, or has a new place.
+    /// Handles again what waits for `base`, which has arrived, left, or has a new place.
     #[inline]
     pub(in crate::pe) fn release_followers(&mut self, base: ActorId) {
         if !self.followers.is_empty() {

@@ -6,7 +6,7 @@ use crate::message::ReplicaOrder;
 use crate::pe::core::Core;
 
 impl Core {
-    /// The actors whose primary lives here and whose replica is known.
+    /// The actors whose primary lives here and whose second replica was accepted.
     pub(crate) fn replicas_here(&self) -> Vec<ReplicaOrder> {
         let first = self
             .replicas

@@ -12,8 +12,8 @@
 //! **Start.** The primary sends a copy of the actor to the PE of the second replica: state, mailbox
 //! and counters, as for a migration. The primary continues meanwhile, and passes on the messages
 //! that arrive for it. When the second is installed, the epoch rises, and from then on each replica
-//! sends to its part of the receivers. These parts were fixed with the offer and do not change. A
-//! receiver that moves is still served, but then not from its own site.
+//! sends to its part of the receivers. These parts were fixed with the offer and do not change: a
+//! receiver that moves to another site is still served by the same replica.
 //!
 //! **Steady state.** A sender that knows of both replicas sends to both, with the actor's epoch. A
 //! replica that gets a message with another epoch passes it on to the other replica, and reports
@@ -27,7 +27,8 @@
 //! has all later messages, or they are forwarded to it. If the second was ahead of the primary, the
 //! primary repeats some messages with the same numbers.
 //!
-//! **Failure.** A PE that cannot take the replica refuses it, and nothing changes.
+//! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a
+//! higher epoch.
 
 use super::{PrimaryStage, ReplicaState, Role, Then};
 use crate::address::id::{ActorId, KindId, RebalanceId, Slot};
@@ -279,8 +280,8 @@ impl Core {
         self.converse(other, ReplicaControl::End { id, epoch, until });
     }
 
-    /// Second replicas that have sent all that they had to. If one has not, although it has handled
-    /// everything that the primary had handled when it sent as much, the actor is not
+    /// Second replicas that have sent all that they had to. If one has handled everything that the
+    /// primary had handled when it asked the replica to end, but has sent less, the actor is not
     /// deterministic: that ends the job.
     fn finished_replicas(&mut self) -> Vec<ActorId> {
         let (mut finished, mut broken) = (Vec::new(), None);

@@ -41,8 +41,8 @@ pub(crate) enum Role {
 /// The stage of a primary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrimaryStage {
-    /// The second replica has been offered, on behalf of a plan. It is given up again if an action
-    /// waits for that.
+    /// The second replica has been offered, on behalf of a plan. If actions wait, it ends again
+    /// once it is accepted.
     Offered { plan: RebalanceId, then: Vec<Then> },
     /// Both handle all messages. The second's PE gives it the broadcasts from this number on.
     Both { broadcasts: u64 },
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_receiver_is_sent_to_by_one_replica_while_both_work_and_by_the_first_otherwise() {
+    fn one_replica_sends_to_each_receiver_while_both_work_otherwise_the_primary_does() {
         let first = replica(Role::Primary(PrimaryStage::Both { broadcasts: 0 }));
         let second = replica(Role::Secondary { until: None });
         for key in [7, 8] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_to_both_is_passed_on_once() {
+    fn a_message_that_was_sent_to_one_replica_is_passed_on() {
         for role in
             [Role::Primary(PrimaryStage::Both { broadcasts: 0 }), Role::Secondary { until: None }]
         {
@@ -240,11 +240,11 @@ mod tests {
             assert!(one.owes(&header(actor(2), 0, 0)), "the sender knew nothing");
         }
         let offered = replica(Role::Primary(PrimaryStage::Offered { plan: PLAN, then: vec![] }));
-        assert!(offered.owes(&header(actor(2), 0, 4)), "nobody knows of both yet");
+        assert!(offered.owes(&header(actor(2), 0, 4)), "no sender knows of both yet");
     }
 
     #[test]
-    fn broadcasts_are_passed_on_until_the_other_pe_gives_them_itself() {
+    fn a_broadcast_is_passed_on_unless_the_other_pe_gives_it_itself() {
         let broadcast = |sequence| Header { is_broadcast: true, ..header(actor(2), sequence, 0) };
         let first = replica(Role::Primary(PrimaryStage::Both { broadcasts: 3 }));
         assert!(first.owes(&broadcast(2)) && !first.owes(&broadcast(3)));
@@ -256,8 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replicas_is_done_when_it_has_sent_as_much_as_the_first_and_must_be_when_it_has_heard_as_much()
-     {
+    fn a_frontier_is_reached_when_all_numbers_are() {
         let until = Frontier {
             sent: vec![(actor(7), 0, 5), (actor(7), 16, 1)],
             heard: vec![(actor(2), 0, 3)],
@@ -267,6 +266,6 @@ mod tests {
         assert!(!until.is_sent(|_, channel| if channel == 0 { 4 } else { 2 }));
         assert!(until.is_heard(|_, _| 3, 2));
         assert!(!until.is_heard(|_, _| 2, 2) && !until.is_heard(|_, _| 3, 1));
-        assert_eq!(replica(Role::Secondary { until: None }).until(), None, "nobody asked it to go");
+        assert_eq!(replica(Role::Secondary { until: None }).until(), None, "it need not end");
     }
 }

@@ -7,8 +7,8 @@ use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 
 impl Core {
-    /// Whether neither the sender nor a receiver here is replicated. Messages of replicated actors
-    /// are always numbered.
+    /// Whether neither the sender nor the receiver here is replicated. Messages of replicated
+    /// actors are always numbered.
     #[cold]
     pub(crate) fn is_single(&self, sender: Sender, (kind, slot): (KindId, u32)) -> bool {
         let receiver = Sender::Actor(Slot { kind, index: slot });

@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Answers the coordinator. `is_quiet` states whether everything that this node had sent before
-    /// the last answer has arrived, and nothing waits to be taken.
+    /// its previous answer has arrived, and no packet waits to be handled here.
     pub fn looked(&mut self, round: u64, is_quiet: bool, main: MainStatus) {
         let is_timed =
             self.awaits_event() || !self.delivery.awaited().all(|id| self.is_stranded(id));

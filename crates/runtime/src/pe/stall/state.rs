@@ -6,7 +6,7 @@ use crate::pe::current_handler::CurrentHandler;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// State for the coordinator's looks at a PE.
+/// State for a PE's answers about stalls.
 #[derive(Default)]
 pub(crate) struct Looks {
     /// The handler that the PE is running.
@@ -14,7 +14,7 @@ pub(crate) struct Looks {
     /// The coordinator's last round, until this PE is idle and passes it to the driver, which knows
     /// whether packets are in flight.
     pub(crate) asked: Option<u64>,
-    /// Some of the receivers of messages that do not exist.
+    /// Receivers of messages that did not exist, at most [`NAMED_MAX`] of them.
     pub(crate) nobody: BTreeSet<ActorId>,
 }
 

@@ -23,7 +23,7 @@ impl Steps {
         self.hops = hops.into_iter().collect();
     }
 
-    /// The hops of an actor to another site.
+    /// The hops of an actor to another site, or [`FAR`] if they are not known.
     pub(crate) fn hops(&self, id: ActorId) -> u8 {
         self.hops.get(&id).copied().unwrap_or(FAR)
     }

@@ -56,7 +56,7 @@ fn controls(pe: &mut Pe) -> Vec<Control> {
 }
 
 #[test]
-fn a_guests_message_for_a_collection_that_nobody_knows_loses_the_guest_and_waits_for_nothing() {
+fn a_guest_that_sends_to_an_unknown_collection_is_lost() {
     let (program, guest) = program();
     for founder in [PeId(0), PeId(1)] {
         let mut pe = program.pe(founder);
@@ -74,7 +74,7 @@ fn a_guests_message_for_a_collection_that_nobody_knows_loses_the_guest_and_waits
 }
 
 #[test]
-fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
+fn a_guest_that_sends_to_an_actor_outside_of_pools_is_lost() {
     let (program, guest) = program();
     let mut pe = program.pe(PeId(0));
     let kind = pe.core.common.kind_of(TypeId::of::<Bystander>()).unwrap();
@@ -100,7 +100,7 @@ fn a_worker_message_reaches_no_actor_but_the_workers_of_pools() {
 }
 
 #[test]
-fn a_worker_message_that_waits_for_its_collection_counts_with_its_bytes() {
+fn a_worker_message_that_waits_for_its_collection_counts_in_the_budget() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
     pe.handle(PeId(0), worker_message(1000));
@@ -108,7 +108,7 @@ fn a_worker_message_that_waits_for_its_collection_counts_with_its_bytes() {
 }
 
 #[test]
-fn a_worker_message_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
+fn a_worker_message_of_the_relay_is_not_counted_as_an_own_control() {
     let (program, _) = program();
     let me = PeId(1);
     let mut pe = program.pe(me);
@@ -120,7 +120,7 @@ fn a_worker_message_of_the_relay_is_none_of_what_a_pe_has_told_itself() {
 }
 
 #[test]
-fn agents_know_a_guest_before_the_coordinator_hears_that_its_node_does() {
+fn agents_learn_of_a_guest_before_the_coordinator_gets_the_acknowledgement() {
     let (program, guest) = program();
     let guest = program.layout().node_of(guest);
     let mut pe = program.pe(PeId(1));

@@ -43,7 +43,7 @@ impl StealAgent for Recorder {
     fn wake(&mut self, _: Time, _: &mut Vec<StealCommand>) {}
 }
 
-/// The agents of node 0, beside another founder and a guest.
+/// The agents of node 0, in a job with another founder and with guests.
 struct Node {
     agents: StealAgents,
     program: Program,
@@ -96,7 +96,7 @@ impl Node {
 }
 
 #[test]
-fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
+fn messages_of_a_node_are_accepted_once_and_in_order() {
     let mut node = Node::new();
     node.receive(FOUNDER, (1, POOL), b"b").unwrap();
     node.open();
@@ -115,7 +115,7 @@ fn notes_of_a_node_are_taken_once_in_its_order_however_they_come() {
     assert_eq!((node.heard().len(), node.agents.bytes()), (2, 0));
 }
 
-/// Returns how many messages from a node are accepted to wait, each `message`, up to a bound.
+/// Sends copies of `message` from a node until one is refused, and returns the number accepted.
 fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, message: &[u8]) -> u64 {
     let bound = 4 * BYTES_MAX;
     let refused = (0..bound).find(|at| node.receive(from, (first + at, pool), message).is_err());
@@ -123,7 +123,7 @@ fn taken(node: &mut Node, from: NodeId, first: u64, pool: CollectionId, message:
 }
 
 #[test]
-fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
+fn a_guest_beyond_its_limit_is_refused_and_other_nodes_are_not() {
     let unknown = CollectionId(9);
     let mut node = Node::new();
     node.open();
@@ -151,7 +151,7 @@ fn a_guest_that_has_much_waiting_is_refused_and_others_are_not() {
 }
 
 #[test]
-fn however_many_guests_there_are_founders_find_room() {
+fn founders_have_room_beside_any_number_of_guests() {
     let mut node = Node::new();
     for number in 0..100 {
         let guest = node.guest(number);
@@ -162,7 +162,7 @@ fn however_many_guests_there_are_founders_find_room() {
 }
 
 #[test]
-fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_it() {
+fn the_sender_of_an_invalid_early_message_is_blamed() {
     for (is_guest, ends_job) in [(true, false), (false, true)] {
         let mut node = Node::new();
         let from = if is_guest { node.guest(0) } else { FOUNDER };
@@ -171,13 +171,13 @@ fn a_note_that_made_no_sense_before_its_pool_was_known_is_held_against_who_sent_
 
         let mut pe: Pe = node.program.pe(PeId(0));
         for command in std::mem::take(&mut node.out) {
-            let RelayCommand::Act(action) = command else { panic!("not something to do") };
+            let RelayCommand::Act(action) = command else { panic!("not an action") };
             pe.act(action);
         }
         assert_eq!(pe.has_failed(), ends_job);
         let told: Vec<_> = pe.outbox().drain().collect();
         let [(COORDINATOR, Packet(Content::Control(control)))] = &told[..] else {
-            panic!("not one")
+            panic!("not one control")
         };
         let is_lost = matches!(&**control, Control::Membership(MembershipMessage::Unreachable { node, .. }) if *node == from);
         assert_eq!(is_lost, is_guest, "{control:?}");

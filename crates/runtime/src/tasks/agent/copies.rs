@@ -32,7 +32,8 @@ impl<W: Work> PoolAgent<W> {
     }
 
     /// Returns the time at which an output of tasks lent to another site now could be back; `None`
-    /// if they are lent inside this site, by or to a guest, or if the latency is unknown.
+    /// if they are lent inside this site, by or to a guest, or by another policy than the
+    /// directory, or if the latency is unknown.
     pub(super) fn output_due(&self, now: Time, to: NodeId, grant: Grant) -> Option<Time> {
         let has_guest = [self.me, to].into_iter().any(|node| self.layout.is_guest(node));
         match grant {
@@ -58,9 +59,9 @@ impl<W: Work> PoolAgent<W> {
         self.arrive(loans.into_iter().map(backup), out);
     }
 
-    /// Drops the tasks that have come through a copy, because no frame waits for them, and sends
-    /// the news on: to the nodes of other sites that this node has lent some of them to, and to all
-    /// nodes of this site unless it came from one of them.
+    /// Drops the tasks that have come through a copy, because no frame waits for them, and reports
+    /// this to the nodes of other sites to which this node has lent some of them, and to all nodes
+    /// of this site unless one of them has reported it.
     pub(super) fn supersede(
         &mut self,
         via: Via,

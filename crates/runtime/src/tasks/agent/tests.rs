@@ -1,4 +1,4 @@
-//! Tests an agent with messages of other nodes and with tasks that misbehave.
+//! Tests an agent with messages of other nodes and with invalid tasks.
 
 use super::super::{Merge, Search, SearchContext, Searching};
 use super::*;
@@ -97,7 +97,7 @@ fn grant(pe: PeId, text: &str) -> AgentMessage {
 }
 
 #[test]
-fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives() {
+fn a_panic_in_serialize_is_reported_with_the_task_and_does_not_end_the_thread() {
     let (mut agent, _engine) = agent(vec![Shy, Shy, Shy]);
     let out = receive(&mut agent, &AgentMessage::Steal(StealMessage::Request)).unwrap();
     let [StealCommand::Panicked { task, reason }] = &out[..] else { panic!("{out:?}") };
@@ -108,7 +108,7 @@ fn a_task_whose_serialize_panics_ends_the_job_and_is_named_and_the_thread_lives(
 }
 
 #[test]
-fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
+fn a_task_too_large_to_send_is_put_back_in_its_place() {
     let too_large = "x".repeat(crate::message::limits::PIECE_BYTES_MAX);
     let tasks = vec![Text("young".to_owned()), Text("middle".to_owned()), Text(too_large)];
     let (mut agent, mut engine) = agent(tasks);
@@ -121,7 +121,7 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
     };
     assert_eq!(loans[0].lender.items, 1);
     for arrival in agent.node.take_arrivals() {
-        let Arrival::Back(slot, token) = arrival else { panic!("it was never lent") };
+        let Arrival::Back(slot, token) = arrival else { panic!("not a task that was put back") };
         engine.put_back(slot, token);
     }
     let kept: Vec<usize> = engine.kept.iter().map(|token| token.item.0.len()).collect();
@@ -129,14 +129,14 @@ fn tasks_that_do_not_leave_after_all_are_back_where_they_were() {
 }
 
 #[test]
-fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
+fn a_grant_is_refused_if_its_sender_cannot_have_loans_of_the_lender() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     for stranger in [PeId(4), PeId(u32::MAX)] {
         let error = receive(&mut agent, &grant(stranger, "mine")).unwrap_err();
         assert!(error.to_string().contains("not of node1"), "{error}");
     }
     assert!(!agent.node.has_arrivals());
-    // Founders pass on what founders have lent, this node among them.
+    // Founders pass on the loans of founders, including those of this node.
     for lender in [PeId(0), PeId(3)] {
         assert!(receive(&mut agent, &grant(lender, "ours")).is_ok());
     }
@@ -148,8 +148,8 @@ fn a_gift_names_lenders_that_its_sender_may_have_them_from() {
     assert!(agent.receive(Time(0), guest, &message, &mut Vec::new()).is_err());
 }
 
-/// The loans with their texts that the agent sends to the other node when it is to give up to
-/// `limit` tasks.
+/// Makes the agent give at most `limit` tasks, and returns the loans that it sends to the other
+/// node, with their texts.
 fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec<String>)> {
     let mut out = Vec::new();
     agent.give(Time(0), (OTHER, Grant::Answer), Amount::UpTo(limit), &mut out);
@@ -163,7 +163,7 @@ fn given(agent: &mut PoolAgent<Searching<Text>>, limit: u64) -> Vec<(Lender, Vec
 }
 
 #[test]
-fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender() {
+fn loans_that_no_pe_has_taken_are_passed_on_for_their_lender() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     let frame: FrameId = Frames::<()>::default().reserve();
     let lender = |items| Lender { pe: PeId(2), frame, child: 0, items, copy: None };
@@ -181,7 +181,7 @@ fn tasks_that_come_while_all_pes_are_busy_are_passed_on_to_work_for_their_lender
 }
 
 #[test]
-fn a_guest_passes_nothing_on() {
+fn a_guest_does_not_pass_loans_on() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     agent.me = agent.layout.guest(SiteId(0), 0).unwrap();
     receive(&mut agent, &grant(PeId(2), "owed")).unwrap();
@@ -194,7 +194,7 @@ fn a_guest_passes_nothing_on() {
 }
 
 #[test]
-fn what_guests_have_lent_is_not_passed_on() {
+fn loans_of_guests_are_not_passed_on() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();
     let near = near(&agent.layout, guest).unwrap();
@@ -210,7 +210,7 @@ fn what_guests_have_lent_is_not_passed_on() {
 }
 
 #[test]
-fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone() {
+fn loans_count_in_the_budget_until_a_pe_takes_them_or_their_lender_is_gone() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     let text = "x".repeat(5000);
     for takes in [true, false] {
@@ -226,7 +226,7 @@ fn what_was_lent_counts_in_the_budget_until_a_pe_takes_it_or_its_lender_is_gone(
 }
 
 #[test]
-fn what_a_guest_gives_unasked_is_bounded_and_what_founders_give_is_not() {
+fn loans_from_a_guest_are_limited_and_loans_from_founders_are_not() {
     let (mut agent, _engine) = agent::<Text>(Vec::new());
     let text = "x".repeat(4000);
     let guest = agent.layout.guest(SiteId(0), 0).unwrap();

@@ -4,7 +4,7 @@ use super::super::{Joining, Merge, Search, SearchContext, Searching, Step, Task,
 use super::*;
 use serde::Deserialize;
 
-/// A task or search with this number of children that have none.
+/// A task or search node with this number of children, which have no children.
 #[derive(Serialize, Deserialize)]
 struct Parent(u32);
 
@@ -51,7 +51,7 @@ fn alone<W: Work>(item: W::Item) -> Engine<W> {
 }
 
 #[test]
-fn an_output_that_comes_more_often_than_it_should_is_dropped() {
+fn repeated_outputs_are_dropped() {
     let mut engine = alone::<Joining<Parent>>(Parent(2));
     engine.step();
     let frame = engine.kept[0].frame;
@@ -73,7 +73,7 @@ fn an_output_that_comes_more_often_than_it_should_is_dropped() {
 }
 
 #[test]
-fn long_tasks_that_wait_are_laid_out_for_those_that_sleep() {
+fn long_tasks_are_offered_to_sleeping_pes() {
     let node = Arc::new(Deques::new(0..3));
     let mut engine = Engine::<Searching<Parent>>::new(PeId(0), 0, node.clone(), false);
     assert!(!node.fall_asleep(1) && !node.fall_asleep(2));

@@ -10,7 +10,7 @@ pub(in crate::infer) struct Log {
     of: Vec<Vec<(u32, f32)>>,
     /// Number of probes of which each node was an end.
     load: Vec<u32>,
-    /// The delay that each node adds to its round trips because it is busy.
+    /// The delay that each node adds to its round trips because it is busy, in milliseconds.
     pub(in crate::infer) added_ms: Vec<f32>,
     dice: Dice,
 }
@@ -89,7 +89,6 @@ impl Log {
         (self.added_ms[node as usize] > 0.0, self.load[node as usize])
     }
 
-    /// Shuffles nodes.
     pub(in crate::infer) fn shuffle(&mut self, nodes: &mut [u32]) {
         for last in (1..nodes.len()).rev() {
             nodes.swap(last, self.dice.remainder(last + 1));

@@ -1,10 +1,10 @@
 //! Finds the group of a node among the groups of a sample, by a few probes.
 //!
 //! One probe to a member of each group is enough for most nodes, since noise rarely makes a round
-//! trip shorter: the group whose answer is within the cut is the right one. Where no group or two
-//! similar groups are, the nearest groups are probed again and medians decide. If there are many
-//! groups, eight at a time are probed, starting with those whose distances to the groups probed
-//! before match the measurements.
+//! trip shorter: the group whose answer is within the cut is the right one. If no group or two
+//! similar groups are within the cut, the nearest groups are probed again and medians decide. If
+//! there are many groups, eight at a time are probed, starting with those whose distances to the
+//! groups probed before match the measurements.
 
 use super::log::Log;
 use crate::infer::height::MOST_MS;
@@ -15,10 +15,10 @@ const AT_ONCE: usize = 8;
 /// In doubt, the number of nearest groups to probe and the number of answers from each: first the
 /// groups that a single slow or lost pair may hide, then a few to be certain.
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
-/// Maximum slow-down of a slow pair.
+/// Factor by which a slow pair is slower, at most.
 const SLOWEST: f32 = 10.0;
-/// Maximum number of probes of a node, and the maximum for nodes in doubt. Without a limit all
-/// nodes of a region would probe the only member of a small group.
+/// Maximum number of probes of a member that a seeker probes, and the maximum if the seeker is in
+/// doubt. Without a limit all nodes of a region would probe the only member of a small group.
 const MOST_LOAD: [u32; 2] = [150, 300];
 /// Ratio of the distances to the second and the nearest group beyond which the nearest is certain.
 const CLEARLY_FURTHER: f32 = 1.5;
@@ -33,7 +33,7 @@ pub(in crate::infer) struct Groups {
     /// The median round trip between each two groups, and within each, in milliseconds; NaN if
     /// unknown.
     pub(in crate::infer) between: Vec<Vec<f32>>,
-    /// Maximum round trip between two nodes of one group.
+    /// Maximum round trip between two nodes of one group, in milliseconds.
     pub(in crate::infer) cut_ms: f32,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::infer) struct Seeker {
     pub(in crate::infer) node: u32,
     /// The members that it probed, with their groups.
     asked: Vec<(usize, u32)>,
-    /// Number of times that it probed again.
+    /// Number of times that the node was in doubt and probed again.
     doubts: usize,
 }
 
@@ -51,7 +51,7 @@ pub(in crate::infer) struct Seeker {
 pub(in crate::infer) enum Next {
     /// It probes these nodes.
     Ask(Vec<u32>),
-    /// It belongs to this group, and adds this delay to its round trips.
+    /// It belongs to this group, and adds this delay in milliseconds to its round trips.
     In(usize, f32),
     /// It belongs to no group.
     Alone,
@@ -95,7 +95,7 @@ impl Seeker {
         if probes.is_empty() { self.next(groups, log) } else { Next::Ask(probes) }
     }
 
-    /// Returns the median answer of each group.
+    /// Returns the median answer of each group, in milliseconds.
     fn readings(&self, groups: usize, log: &Log) -> Vec<Option<f32>> {
         let mut answers = vec![Vec::new(); groups];
         for &(group, member) in &self.asked {

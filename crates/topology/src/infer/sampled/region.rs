@@ -57,6 +57,7 @@ pub(super) enum Step {
     Split(Vec<Region>),
     /// It is a single group.
     Leaf(Vec<u32>),
+    /// Each of these nodes is a separate group.
     Singles(Vec<u32>),
 }
 
@@ -199,15 +200,15 @@ impl Region {
     }
 }
 
-/// Returns 0 for a delay too small to distinguish from jitter, else the delay.
+/// Returns 0 for a delay too small to distinguish from jitter, otherwise the delay.
 fn significant(added: f32, groups: &Groups, group: usize) -> f32 {
     let inside = groups.between[group][group];
     if added > 0.3 * inside { added } else { 0.0 }
 }
 
-/// Returns the level to split by: the last one if the sample is the whole region, else the last one
-/// with enough sample members per group, or the first. Returns `None` if it has only one group, or
-/// if there is no level.
+/// Returns the level to split by: the last one if the sample is the whole region, otherwise the
+/// last one with few groups and enough sample members per group, or the first if there is none.
+/// Returns `None` if that level has only one group, or if there is no level.
 fn splitting_level(found: &Nested, is_whole: bool) -> Option<usize> {
     let count = |groups: &Vec<u32>| groups.iter().max().map_or(0, |&last| last as usize + 1);
     let is_shown = |groups: &Vec<u32>| {

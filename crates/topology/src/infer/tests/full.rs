@@ -35,7 +35,7 @@ fn a_full_matrix_shows_all_levels_and_the_closest_groups() {
 }
 
 #[test]
-fn missing_entries_and_more_slow_pairs_do_not_mislead() {
+fn missing_entries_slow_pairs_and_busy_hosts_are_tolerated() {
     let noises = [
         Noise { missing: 0.3, ..Noise::USUAL },
         Noise { outliers: 0.2, ..Noise::USUAL },
@@ -59,7 +59,7 @@ fn clusters_of_very_different_sizes_are_found() {
 }
 
 #[test]
-fn sites_are_found_whatever_is_inside_them() {
+fn sites_are_found_regardless_of_their_clusters() {
     for shape in [NetworkShape::ThreeLevel, NetworkShape::EightByEight, NetworkShape::TenByThree] {
         for seed in SEEDS {
             let network = Synthetic::new(shape, 128, seed);
@@ -73,7 +73,7 @@ fn sites_are_found_whatever_is_inside_them() {
 }
 
 #[test]
-fn without_noise_the_ranges_are_the_latencies_of_the_network() {
+fn without_noise_the_medians_are_the_round_trips_of_the_network() {
     let network = Synthetic::new(NetworkShape::HardThreeLevel, 64, 1).with_noise(Noise::NONE);
 
     let hierarchy = infer(&network.matrix());
@@ -85,7 +85,7 @@ fn without_noise_the_ranges_are_the_latencies_of_the_network() {
 }
 
 #[test]
-fn matrices_that_say_little_give_one_level() {
+fn matrices_without_structure_give_one_level() {
     let alike = RttMatrix::from_fn(9, |_, _| Some(Duration::from_millis(3)));
     for matrix in [RttMatrix::new(0), RttMatrix::new(1), RttMatrix::new(5), alike] {
         let hierarchy = infer(&matrix);
@@ -94,7 +94,7 @@ fn matrices_that_say_little_give_one_level() {
 }
 
 #[test]
-fn a_remote_node_is_a_group_of_its_own_and_a_busy_one_is_not() {
+fn a_remote_node_is_a_separate_group_and_a_busy_one_is_not() {
     let micros = |a: NodeId, b: NodeId| match (a.0.min(b.0), a.0.max(b.0)) {
         (_, 19) => 20_000,
         (4, _) | (_, 4) => 300,

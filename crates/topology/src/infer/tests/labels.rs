@@ -29,7 +29,7 @@ fn true_names_contradict_nothing_and_name_the_sites() {
 }
 
 #[test]
-fn nodes_without_a_name_follow_those_they_are_nearest_to() {
+fn nodes_without_a_name_follow_the_nearest_named_nodes() {
     for seed in 1..=5 {
         let network = Synthetic::new(NetworkShape::ThreeLevel, 64, seed);
         // One site has no name.
@@ -68,7 +68,7 @@ fn a_node_that_is_far_from_its_site_stays_in_it_and_is_reported() {
 }
 
 #[test]
-fn sites_in_one_place_stay_apart_and_are_reported() {
+fn sites_in_one_place_stay_separate_and_are_reported() {
     let matrix = RttMatrix::from_fn(12, |a, b| {
         Some(Duration::from_micros(if (a.0 < 6) == (b.0 < 6) { 100 } else { 20_000 }))
     });
@@ -97,7 +97,7 @@ fn names_on_a_network_of_one_level_make_a_level() {
     assert_eq!(labelled.hierarchy.groups_at(1).len(), 3);
     let site0 = labelled.hierarchy.group_of(NodeId(1), 1).unwrap();
     assert_eq!(labelled.hierarchy.group(site0).members(), [NodeId(0), NodeId(1)]);
-    assert_eq!(labelled.contradictions, [], "all pairs are alike, in sites and between them");
+    assert_eq!(labelled.contradictions, [], "all pairs are equal, in sites and between them");
 }
 
 #[test]

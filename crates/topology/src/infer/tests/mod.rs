@@ -1,6 +1,6 @@
 //! Tests of inference on networks whose structure is known.
 //!
-//! The seeds here are 1 to 5; the constants of the methods were chosen on seeds from 1000.
+//! The seeds here are 1 to 5; the constants of the methods were chosen on seeds from 1000 on.
 
 mod full;
 mod labels;

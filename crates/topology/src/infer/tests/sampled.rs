@@ -33,7 +33,7 @@ fn a_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
 }
 
 #[test]
-fn lost_probes_cost_little() {
+fn a_tenth_of_lost_probes_is_tolerated() {
     let noise = Noise { missing: 0.1, ..Noise::USUAL };
     let [fine, coarse] = over_seeds(NetworkShape::EightByEight, 512, noise);
     assert!(fine >= 0.93 && coarse >= 0.99, "{fine} {coarse}");
@@ -54,7 +54,7 @@ fn four_thousand_nodes_are_grouped_with_at_most_a_hundred_probes_each() {
 }
 
 #[test]
-fn a_small_grid_is_asked_for_all_pairs_once() {
+fn all_pairs_of_a_small_grid_are_probed_once() {
     let network = Synthetic::new(NetworkShape::ThreeLevel, 64, 1);
 
     let inference = run(&network, 1);
@@ -73,7 +73,7 @@ fn the_same_seed_and_answers_give_the_same_hierarchy() {
 }
 
 #[test]
-fn no_answers_at_all_end_in_one_group() {
+fn without_any_answer_all_nodes_form_one_group() {
     let mut inference = Inference::new(600, 1);
 
     let rounds = std::iter::from_fn(|| Some(inference.next_probes()).filter(|p| !p.is_empty()));

@@ -30,7 +30,7 @@ fn part(network: &Synthetic, nodes: usize) -> Upkeep {
 }
 
 #[test]
-fn nodes_that_come_find_their_groups_with_few_probes() {
+fn new_nodes_find_their_groups_with_few_probes() {
     for shape in
         [NetworkShape::ThreeLevel, NetworkShape::HardThreeLevel, NetworkShape::EightByEight]
     {
@@ -69,7 +69,7 @@ fn nodes_of_a_new_site_are_alone_and_make_the_hierarchy_stale() {
 }
 
 #[test]
-fn round_trips_that_are_not_as_expected_make_the_hierarchy_stale() {
+fn unexpected_round_trips_make_the_hierarchy_stale() {
     let network = Synthetic::new(NetworkShape::ThreeLevel, 128, 1);
     let mut upkeep = part(&network, 128);
     let pairs: Vec<_> =
@@ -88,7 +88,7 @@ fn round_trips_that_are_not_as_expected_make_the_hierarchy_stale() {
 }
 
 #[test]
-fn a_node_that_is_there_or_whose_neighbours_left_is_not_placed() {
+fn a_present_node_or_one_whose_neighbours_left_is_not_placed() {
     let network = Synthetic::new(NetworkShape::TwoLevel, 64, 1);
     let mut upkeep = part(&network, 63);
     let again = upkeep.join(NodeId(5));

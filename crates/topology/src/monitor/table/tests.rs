@@ -33,7 +33,7 @@ fn latency_is_half_the_least_round_trip_in_both_directions() {
 }
 
 #[test]
-fn what_is_remembered_of_a_pair_outlasts_its_samples_in_both_directions() {
+fn remembered_estimates_outlast_their_samples_in_both_directions() {
     let mut monitor = LinkMonitor::new();
     for (from, to) in [(1, 2), (1, 3)] {
         monitor.observe(at(0), (from, to), FLOW, round_trip(20));
@@ -66,7 +66,7 @@ fn a_link_that_becomes_slow_is_announced_once_within_three_seconds() {
 }
 
 #[test]
-fn noise_below_a_fifth_is_no_change_and_neither_is_one_odd_look() {
+fn noise_below_a_fifth_and_a_single_outlier_are_no_change() {
     let mut monitor = LinkMonitor::new();
     for half in 0..40 {
         let odd = if half == 20 { 60 } else { 20 + half % 4 };
@@ -76,7 +76,7 @@ fn noise_below_a_fifth_is_no_change_and_neither_is_one_odd_look() {
 }
 
 #[test]
-fn a_round_trip_behind_a_message_is_no_change_and_is_looked_at_again() {
+fn a_round_trip_behind_a_message_is_no_change_and_is_doubted() {
     let mut monitor = LinkMonitor::new();
     // One ping every ten seconds; the second is queued behind a message, and the link is unchanged.
     let mut changes = Vec::new();
@@ -102,7 +102,7 @@ fn a_round_trip_behind_a_message_is_no_change_and_is_looked_at_again() {
 }
 
 #[test]
-fn a_full_link_shows_its_bandwidth_and_one_that_is_not_a_lower_bound() {
+fn a_full_link_gives_its_bandwidth_and_others_a_lower_bound() {
     let mut monitor = LinkMonitor::new();
     monitor.observe(at(0), (1, 2), FLOW, round_trip(20));
     monitor.observe(at(0), (1, 2), FLOW, rate(3, false));
@@ -110,11 +110,11 @@ fn a_full_link_shows_its_bandwidth_and_one_that_is_not_a_lower_bound() {
         monitor.changes(at(ms));
         monitor.estimate(at(ms), 1, 2)?.bandwidth.map(|b| b.bits_per_second() / 1_000_000)
     };
-    assert_eq!(mbit(&mut monitor, 0), None, "nobody knows how much more it could do");
+    assert_eq!(mbit(&mut monitor, 0), None, "the bandwidth is unknown");
     monitor.observe(at(100), (1, 2), FLOW, rate(100, true));
     assert_eq!(mbit(&mut monitor, 100), Some(100));
     monitor.observe(at(9_000), (1, 2), FLOW, rate(10, false));
-    assert_eq!(mbit(&mut monitor, 9_000), Some(100), "a trickle says nothing");
+    assert_eq!(mbit(&mut monitor, 9_000), Some(100), "a low rate is only a lower bound");
     monitor.observe(at(12_000), (1, 2), FLOW, rate(10, true));
     assert_eq!(mbit(&mut monitor, 12_000), Some(10));
 }
@@ -143,7 +143,7 @@ fn losses_count_once_there_are_enough_packets() {
 }
 
 #[test]
-fn flows_that_share_a_link_show_its_bandwidth_together() {
+fn rates_of_concurrent_flows_are_added_up() {
     let mut monitor = LinkMonitor::new();
     monitor.observe(at(0), (1, 2), FLOW, round_trip(20));
     for node in 0..4 {

@@ -56,7 +56,7 @@ fn sites_keep_the_order_of_the_file() {
 }
 
 #[test]
-fn an_entry_takes_what_it_leaves_out_from_the_wan_and_a_direction_from_the_pair() {
+fn missing_keys_of_a_link_come_from_the_wan_or_the_pair() {
     let spec = GridSpec::from_toml(EXAMPLE).unwrap();
 
     let wan = Link::new(Latency::from_millis(12), Bandwidth::from_bits_per_second(100_000_000));
@@ -181,12 +181,12 @@ fn hostile_files_are_refused_without_being_expanded() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "\\PC{0,200}") {
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
         let _ = GridSpec::from_toml(&text);
     }
 
     #[test]
-    fn no_damage_to_a_good_file_panics(
+    fn no_damaged_file_makes_the_reader_panic(
         cuts in prop::collection::vec((0..EXAMPLE.len(), 0..20_usize, "\\PC{0,4}"), 0..4),
     ) {
         let mut bytes = EXAMPLE.as_bytes().to_vec();
@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_grid_survives_being_stored(
+    fn a_stored_grid_is_read_back_unchanged(
         shape in prop::collection::vec((1..4_u32, 1..4_u32), 1..5),
         latency_us in 0..1_000_000_u64,
         loss in 0.0..=1.0_f64,
@@ -224,7 +224,7 @@ proptest! {
 }
 
 #[test]
-fn clusters_have_hosts_and_a_network_of_their_own() {
+fn clusters_have_separate_hosts_and_networks() {
     let spec = GridSpec::from_toml(
         r#"
         [site.a]
@@ -258,7 +258,7 @@ fn clusters_have_hosts_and_a_network_of_their_own() {
 }
 
 #[test]
-fn nodes_of_one_host_take_ports_one_after_the_other() {
+fn nodes_of_one_host_take_consecutive_ports() {
     let text = "[site.a]\nhosts = [\"h\", \"h\", \"i\"]\nport = 7000\ngateway = \"head\"\n[site.b]\nhosts = [\"h\"]\n";
     let spec = GridSpec::from_toml(text).unwrap();
 
@@ -268,7 +268,7 @@ fn nodes_of_one_host_take_ports_one_after_the_other() {
 }
 
 #[test]
-fn wrong_ports_gateways_clusters_and_changes_are_pointed_at() {
+fn errors_locate_invalid_ports_gateways_clusters_and_changes() {
     let cases = [
         ("[site.a]\nhosts = [\"h\"]\nport = 70000", "line 3, column 8: `port` must be"),
         ("[site.a]\nhosts = [\"h\"]\nport = 0", "line 3, column 8: `port` must be"),

@@ -6,8 +6,8 @@ use crate::execution::attempts::Attempt;
 use crate::execution::input_waits::TransferTime;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 
-/// Share of an attempt's wait: if another attempt has ended on its server within this last part of
-/// it, it is assumed to have waited for a core.
+/// Last part of the wait of an attempt, as a fraction of the wait. If another attempt has ended on
+/// the server within this part, the attempt is assumed to have waited for a core.
 const JUST_FREE: f64 = 0.01;
 
 impl ExecutionState<'_> {

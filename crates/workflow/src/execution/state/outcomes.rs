@@ -97,8 +97,9 @@ impl ExecutionState<'_> {
         self.make_up();
     }
 
-    /// Orders an attempt that has not begun again, because the data for which it may be waiting is
-    /// at another place. This does not count against the bound on attempts.
+    /// Repeats the order of an attempt that has not begun, because the data for which it may be
+    /// waiting is at another place. The repeated order does not count against the bound on
+    /// attempts.
     pub(in crate::execution) fn renew(&mut self, attempt: AttemptId) {
         let at = self.attempts.at(attempt);
         if at.is_open && at.begun_s.is_none() {
@@ -205,14 +206,14 @@ impl ExecutionState<'_> {
     pub(super) fn make_up(&mut self) {
         let graph = self.graph;
         while let Some(data) = self.doubtful.pop_first() {
-            // A server that has been asked to send it will report whether it has it.
+            // A server that has been asked to send the data will report whether it has the data.
             if self.data.is_held(data) || self.data.is_sent(data) {
                 continue;
             }
             let datum = graph.datum(data);
             let producer = datum.producer.map(|task| (task, self.tasks.state(task)));
             match producer {
-                // Its own arguments are then in doubt.
+                // The arguments of this task are then in doubt.
                 Some((task, TaskState::Done)) if self.is_needed(data) => self.wait(task),
                 Some((_, TaskState::Waiting | TaskState::Ordered | TaskState::Done)) => {}
                 None | Some((_, TaskState::Failed)) if self.data.is_at_client(data) => {}

@@ -94,9 +94,9 @@ impl ExecutionState<'_> {
     }
 
     /// Returns the open attempts whose arguments exist. An attempt that its server should have
-    /// begun, because it has a free core, counts as running and occupies a core: if the server
-    /// works for others instead, it appears slow. At most `waiting_max` attempts per server that
-    /// have not begun are included.
+    /// begun, because the server has a free core, counts as running and occupies a core: a server
+    /// that works for other clients instead appears slow. At most `waiting_max` attempts per server
+    /// that have not begun are included.
     fn ongoing(&self, now_s: f64, cores: &[usize], waiting_max: usize) -> Vec<OngoingAttempt> {
         let mut ongoing = Vec::new();
         for (server, &cores) in (0..).map(ServerId).zip(cores) {

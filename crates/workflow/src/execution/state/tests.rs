@@ -77,7 +77,7 @@ fn attempt_at(state: &ExecutionState<'_>, task: u32) -> usize {
 }
 
 #[test]
-fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_first() {
+fn tasks_are_ordered_once_their_arguments_exist_and_data_comes_from_servers() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
@@ -100,7 +100,7 @@ fn tasks_are_ordered_when_their_arguments_are_made_and_data_comes_from_servers_f
 }
 
 #[test]
-fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
+fn data_of_a_lost_server_is_made_again_if_it_is_needed() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
@@ -127,7 +127,7 @@ fn what_a_lost_server_had_is_made_again_as_far_as_it_is_needed() {
 }
 
 #[test]
-fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
+fn lost_data_that_must_be_kept_is_made_again() {
     let graph = diamond();
     let left = graph.task(TaskId(1)).outputs[0];
     let servers = (vec![1.0; 2], vec![0; 2], BTreeSet::new());
@@ -146,7 +146,7 @@ fn what_a_server_is_to_have_at_the_end_is_made_again_when_it_is_lost() {
 }
 
 #[test]
-fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
+fn only_a_failed_task_and_its_dependents_fail() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     orders(&mut state);
@@ -158,7 +158,7 @@ fn what_depends_on_a_task_that_failed_fails_with_it_and_the_rest_goes_on() {
     assert_eq!(failed, [TaskId(1), TaskId(3)]);
     assert!(!state.is_over() && state.is_open(attempt_at(&state, 2)));
     done(&mut state, 2, &[]);
-    assert!(state.is_over(), "what the client wanted will never be");
+    assert!(state.is_over(), "the result that the client wants cannot be made");
 }
 
 /// Two equal servers, and eight tasks of a second each, all mapped to the first server, which has
@@ -188,7 +188,7 @@ fn all_on_one() -> (TaskGraph, Mapping, Platform) {
 }
 
 #[test]
-fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again() {
+fn tasks_of_a_slow_server_go_to_an_idle_one_and_a_late_task_is_copied() {
     let (graph, mapping, platform) = all_on_one();
     let mut state = near(&graph, &mapping);
     let mut watch = Watch::new(&graph, &platform, true);
@@ -197,7 +197,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
     };
     assert_eq!(orders(&mut state).len(), 8);
     state.begun(0, 0.0);
-    assert_eq!(rescue(&mut state, &watch, 0.5), None, "nobody is slow");
+    assert_eq!(rescue(&mut state, &watch, 0.5), None, "no server is slow");
 
     // A task of one second took six.
     done(&mut state, 0, &[]);
@@ -225,7 +225,7 @@ fn tasks_of_a_slow_server_go_to_one_without_work_and_what_is_late_is_begun_again
 }
 
 #[test]
-fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
+fn a_server_that_begins_no_task_is_slow() {
     let (graph, mapping, platform) = all_on_one();
     let mut state = near(&graph, &mapping);
     let watch = Watch::new(&graph, &platform, true);
@@ -239,7 +239,7 @@ fn a_server_that_begins_nothing_is_as_slow_as_one_that_ends_nothing() {
 }
 
 #[test]
-fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that_reads() {
+fn an_idle_core_gets_one_task_while_the_client_relays_its_arguments() {
     let (graph, mapping, platform) = all_on_one();
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
@@ -255,7 +255,7 @@ fn an_idle_core_gets_one_task_of_a_slow_server_while_the_client_brings_what_that
 }
 
 #[test]
-fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments() {
+fn a_failed_task_is_not_begun_by_a_copy_that_waits_for_arguments() {
     let (graph, mapping, _) = all_on_one();
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
@@ -270,7 +270,7 @@ fn a_task_that_failed_is_not_begun_again_by_a_copy_that_waits_for_its_arguments(
 }
 
 #[test]
-fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost() {
+fn a_task_whose_copy_fails_does_not_return_to_a_lost_server() {
     let graph = diamond();
     for is_refused in [false, true] {
         let mut state = near(&graph, &mapping());
@@ -291,7 +291,7 @@ fn a_task_whose_copy_comes_to_nothing_does_not_go_back_to_a_server_that_is_lost(
 }
 
 #[test]
-fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
+fn an_order_to_a_server_that_is_lost_already_goes_elsewhere() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     state.lost(ONE);
@@ -304,9 +304,9 @@ fn what_is_ordered_of_a_server_that_is_lost_already_goes_elsewhere() {
 }
 
 /// Each event takes time by the number of changes, not by the number of waiting tasks: 100,000
-/// tasks take a second or so.
+/// tasks take about a second.
 #[test]
-fn large_groups_cost_no_more_for_each_task_than_small_ones() {
+fn the_time_per_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
     let mut graph = GraphBuilder::default();
     for number in 0..TASKS {
@@ -351,7 +351,7 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
     assert_eq!(tried[..3].iter().collect::<BTreeSet<_>>().len(), 3, "{tried:?}");
     assert!(tried.len() <= ATTEMPTS_MAX as usize + 4, "{tried:?}");
     assert_eq!(state.fail(TaskId(2)), [TaskId(2), TaskId(3)]);
-    assert!(state.is_open(attempt_at(&state, 1)), "it goes on");
+    assert!(state.is_open(attempt_at(&state, 1)), "the other branch goes on");
     done(&mut state, 1, &[]);
     assert!(state.is_over());
 }
@@ -359,7 +359,7 @@ fn a_task_that_all_servers_refuse_is_tried_on_each_and_fails_alone() {
 /// Losses also take time by the number of changes: each of 100,000 tasks of a lost server goes
 /// elsewhere, and each task that does not get its argument is examined alone.
 #[test]
-fn losses_in_large_groups_cost_no_more_for_each_task_than_in_small_ones() {
+fn the_time_per_lost_task_does_not_grow_with_the_group() {
     const TASKS: u32 = 100_000;
     let mut graph = GraphBuilder::default();
     for number in 0..TASKS {
@@ -419,7 +419,7 @@ fn three() -> Platform {
 }
 
 #[test]
-fn data_is_had_from_who_made_it_rather_than_from_whom_it_was_sent_to() {
+fn data_comes_from_its_maker_before_servers_that_were_sent_it() {
     let (graph, third) = (fork(), ServerId(2));
     let mut state = sending(&graph, &[2, 0, 2]);
     orders(&mut state);
@@ -434,7 +434,7 @@ fn data_is_had_from_who_made_it_rather_than_from_whom_it_was_sent_to() {
 }
 
 #[test]
-fn a_task_goes_elsewhere_while_a_slow_server_makes_what_it_reads() {
+fn a_task_moves_while_a_slow_server_makes_its_argument() {
     let (graph, platform) = (fork(), three());
     let mut state = sending(&graph, &[0, 0, 1]);
     let mut watch = Watch::new(&graph, &platform, false);
@@ -495,7 +495,7 @@ fn a_task_stays_on_a_slow_server_if_moving_its_outputs_takes_longer() {
 }
 
 #[test]
-fn inputs_take_longer_where_transfers_were_seen_to_share_links() {
+fn estimated_input_times_grow_with_observed_congestion() {
     let mut waits = crate::execution::input_waits::InputWaits::default();
     assert_eq!(waits.congestion(), 1.0);
 
@@ -509,7 +509,7 @@ fn inputs_take_longer_where_transfers_were_seen_to_share_links() {
 }
 
 #[test]
-fn a_core_that_a_task_will_get_makes_what_that_reads_meanwhile() {
+fn a_reserved_core_makes_the_arguments_of_its_task_meanwhile() {
     let (graph, (_, _, platform)) = (fork(), all_on_one());
     let mut state = sending(&graph, &[0, 0, 0]);
     let watch = Watch::new(&graph, &platform, true);

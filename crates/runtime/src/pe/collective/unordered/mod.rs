@@ -1,4 +1,5 @@
-//! Broadcasts without the total order: every member handles each once, in the order of arrival.
+//! Broadcasts without the total order: every member handles each once. Only broadcasts of one PE in
+//! one channel keep their order.
 //!
 //! **Start.** The sender's PE numbers its unordered broadcasts to a collection, channel by channel:
 //! a *stream*. It hands each to the relay of its node, with a plan from that node, and asks no
@@ -42,7 +43,7 @@ impl Core {
     ) {
         let layout = &self.common.layout;
         if layout.is_guest(layout.node_of(self.me)) {
-            // A guest is in no tree. Its founders decide what to do with an ordered broadcast.
+            // A guest is in no tree. Founders drop its ordered broadcasts.
             return self.broadcast::<A>(sender, collection, priority, message);
         }
         let Some(kind) = self.kind_in::<A>(collection) else { return };

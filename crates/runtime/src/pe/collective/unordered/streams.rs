@@ -39,13 +39,13 @@ struct Stream {
     next: u64,
     /// Broadcasts that arrived before an earlier one.
     early: BTreeMap<u64, AccountedBroadcast>,
-    /// Members that have left, each with the range of broadcasts that this PE forwards to it: from,
-    /// and up to.
+    /// Members that have left, each with the range of broadcasts that this PE forwards to it: the
+    /// first number, and the end of the range.
     debts: BTreeMap<Key, (u64, u64)>,
 }
 
 impl Streams {
-    /// Memory that a stream takes until the end of the job.
+    /// Bytes that a stream takes until the end of the job.
     pub(crate) const STREAM_BYTES: usize = size_of::<(Way, Stream)>();
 
     pub(crate) fn contains(&self, way: Way) -> bool {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pe_owes_what_has_passed_elsewhere_and_not_here() {
+    fn a_pe_owes_the_broadcasts_that_have_passed_on_the_new_pe_only() {
         let mut here = after(&[(0, 2), (1, 5)]);
         let there = after(&[(0, 4), (1, 5), (7, 1)]);
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_member_begins_where_its_pe_is() {
+    fn a_new_member_gets_the_numbers_of_its_pe() {
         let here = after(&[(0, 2)]);
         let mut channels = Some(Box::<Channels>::default());
         let other = (ActorId { collection: CollectionId(1), key: Key(0) }, 0);
@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(expected, [Some(2), Some(0), Some(3)]);
         let mut none = None;
         Streams::default().admit(&mut none);
-        assert!(none.is_none(), "who has nothing to remember remembers nothing");
+        assert!(none.is_none(), "no stream has reached the PE");
     }
 }

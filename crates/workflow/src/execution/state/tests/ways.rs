@@ -24,7 +24,7 @@ fn reader(
 }
 
 #[test]
-fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
+fn only_one_of_many_unreached_servers_is_tried_for_each_data() {
     for is_at_client in [true, false] {
         let (graph, mapping, to) = reader((1, 9), is_at_client, true);
         let mut state = fetching(&graph, &mapping, 10, &[]);
@@ -44,7 +44,7 @@ fn of_many_servers_that_are_not_reached_one_is_tried_for_each_data() {
 }
 
 #[test]
-fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data() {
+fn a_lost_unreached_server_does_not_exclude_other_holders() {
     let (graph, mapping, to) = reader((1, 2), true, true);
     let mut state = fetching(&graph, &mapping, 3, &[]);
     orders(&mut state);
@@ -56,7 +56,7 @@ fn who_was_not_reached_because_it_was_lost_says_nothing_of_others_with_the_data(
 }
 
 #[test]
-fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
+fn attempts_that_find_an_unreached_server_do_not_count() {
     let (graph, mapping, to) = reader((ATTEMPTS_MAX + 1, ATTEMPTS_MAX + 1), false, false);
     let servers = to.0 as usize + 1;
     let mut state = fetching(&graph, &mapping, servers, &[]);
@@ -79,7 +79,7 @@ fn attempts_that_show_who_does_not_reach_whom_do_not_count() {
 }
 
 #[test]
-fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_needs_it() {
+fn unreached_data_is_relayed_by_the_client_and_then_released() {
     let graph = diamond();
     let mut state = near(&graph, &mapping());
     let made = graph.task(TaskId(0)).outputs[0];
@@ -99,7 +99,8 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
     done(&mut state, 2, &[made]);
     done(&mut state, 1, &[]);
     assert_eq!(state.take_spent(), [made]);
-    // So does the output of the other task, which the second server is now known to need.
+    // The output of the other task is relayed too, because the second server is known not to reach
+    // the first.
     let left = graph.task(TaskId(1)).outputs[0];
     assert_eq!((orders(&mut state), relays(&mut state)), (vec![], vec![(left, ONE)]));
     state.relayed(left, 8);
@@ -109,7 +110,7 @@ fn what_a_server_cannot_reach_comes_to_the_client_first_and_goes_when_nobody_nee
 }
 
 #[test]
-fn what_is_lost_on_its_way_to_the_client_is_made_again() {
+fn data_that_is_lost_on_its_way_to_the_client_is_made_again() {
     let graph = diamond();
     let apart = [(ONE, OTHER)];
     for is_lost in [false, true] {
@@ -130,7 +131,7 @@ fn what_is_lost_on_its_way_to_the_client_is_made_again() {
 }
 
 #[test]
-fn what_the_client_has_for_others_is_not_lost_with_its_server() {
+fn relayed_data_is_not_lost_with_its_server() {
     let graph = diamond();
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping(), 2, &apart);
@@ -147,7 +148,7 @@ fn what_the_client_has_for_others_is_not_lost_with_its_server() {
 }
 
 /// Tasks on the second server that read data of `bytes` bytes each, all of it on the first server.
-/// `readers` gives the task that reads each.
+/// `readers` gives the task that reads each data.
 fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     let mut graph = GraphBuilder::default();
     let last = readers.iter().copied().max().unwrap_or(0);
@@ -161,7 +162,7 @@ fn far(readers: &[usize], bytes: u64) -> (TaskGraph, Mapping) {
     (graph.build().unwrap(), Mapping { servers, places, relays: false, predicted_s: 0.0 })
 }
 
-/// A size of which two fit into the client's limit.
+/// A size in bytes, of which two fit into the client's limit.
 const LARGE: u64 = 400 << 20;
 
 /// Makes the client request and receive data.
@@ -172,7 +173,7 @@ fn bring(state: &mut ExecutionState<'_>, bytes: u64) -> Vec<u32> {
 }
 
 #[test]
-fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
+fn the_client_relays_limited_bytes_and_more_once_readers_begin() {
     let (graph, mapping) = far(&[0, 1, 2, 3, 4], LARGE);
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
@@ -189,7 +190,7 @@ fn the_client_takes_so_many_bytes_at_once_and_more_as_their_readers_begin() {
 }
 
 #[test]
-fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go() {
+fn a_failed_attempt_gets_released_data_from_the_client_again() {
     let (graph, mapping) = far(&[0], LARGE);
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
@@ -206,7 +207,7 @@ fn who_has_begun_and_comes_to_nothing_gets_from_the_client_what_that_has_let_go(
 }
 
 #[test]
-fn what_is_on_its_way_to_the_client_counts_as_well() {
+fn data_in_transit_to_the_client_counts_towards_the_limit() {
     let (graph, mapping) = far(&[0, 1, 2], LARGE);
     let apart = [(ONE, OTHER)];
     let mut state = fetching(&graph, &mapping, 2, &apart);
@@ -219,7 +220,7 @@ fn what_is_on_its_way_to_the_client_counts_as_well() {
 }
 
 #[test]
-fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_after_the_other() {
+fn a_task_that_needs_more_bytes_than_the_limit_gets_them_one_after_the_other() {
     let apart = [(ONE, OTHER)];
     for (bytes, expected) in [
         (LARGE, vec![vec![0, 1], vec![2], vec![3]]),
@@ -238,7 +239,7 @@ fn a_task_that_needs_more_bytes_than_the_client_takes_at_once_gets_them_one_afte
 }
 
 #[test]
-fn the_client_brings_what_one_task_needs_before_it_brings_for_others() {
+fn the_client_relays_all_data_of_one_task_before_that_of_others() {
     // The first half of each task's data, and then the second half.
     let (graph, mapping) = far(&[0, 1, 2, 0, 1, 2], LARGE);
     let apart = [(ONE, OTHER)];

@@ -80,8 +80,7 @@ struct Libraries {
 
 impl Libraries {
     fn built() -> Self {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        let mut command = gridspan_studies::cargo();
         // Of the workspace, so that the features are those of `cargo test --workspace`.
         command.args(["build", "--quiet", "--offline", "--workspace", "--test", "advice"]);
         command.args(["--message-format", "json"]);

@@ -15,7 +15,12 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "the environment",
         paths: &["std::env"],
-        may: &["crates/cli/src", "crates/rpc/src/group/disk.rs", "src"],
+        may: &[
+            "crates/cli/src",
+            "crates/rpc/src/group/disk.rs",
+            "crates/studies/src/cargo.rs",
+            "src",
+        ],
     },
     Effect {
         what: "clocks",
@@ -54,6 +59,7 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "crates/cli/src",
             "crates/jobs/src/fault_drill.rs",
+            "crates/studies/src/cargo.rs",
             "crates/studies/src/figures/surroundings.rs",
             "src",
         ],

@@ -138,13 +138,21 @@ pub struct Simulation {
     pending: Option<PendingWork>,
     broken: Option<JobError>,
     idleness: Idleness,
-    on_quiescence: Option<OnQuiescence>,
+    on_detection: Option<OnDetection>,
     /// Returns whether the run is cancelled.
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
-/// Callback for each time that the coordinator finds the job quiescent.
-pub(crate) type OnQuiescence = Box<dyn Fn(&PendingWork) + Send>;
+/// A state of the job that the coordinator has detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detected {
+    Quiescence,
+    /// The completion of a phase.
+    Completion,
+}
+
+/// Callback for each detection, with the unfinished work of the job.
+pub(crate) type OnDetection = Box<dyn Fn(Detected, &PendingWork) + Send>;
 
 #[derive(Default)]
 struct Counts {
@@ -201,7 +209,7 @@ impl Simulation {
             pending: None,
             broken: None,
             idleness: Idleness::default(),
-            on_quiescence: None,
+            on_detection: None,
             is_cancelled: None,
             layout,
         };

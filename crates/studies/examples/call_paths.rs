@@ -97,7 +97,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let lib = base.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + "\npub mod recorder;\n")?;
     fs::write(folder.join("crates/sim/examples/call_paths/hooks.rs"), HOOKS)?;
-    let mut run = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut run = gridspan_studies::cargo();
     run.current_dir(folder).args([
         "run",
         "--quiet",

@@ -23,9 +23,12 @@
 #[cfg(doctest)]
 mod book;
 pub mod broadcast;
+mod cargo;
 pub mod charts;
 pub mod figures;
 pub mod graphs;
 pub mod networks;
 pub mod stealing;
 pub mod structure;
+
+pub use cargo::cargo;

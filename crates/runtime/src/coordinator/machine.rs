@@ -159,6 +159,11 @@ impl Coordinator {
         self.quiescence.found
     }
 
+    /// Returns the number of phases that were found complete.
+    pub fn completions(&self) -> u64 {
+        self.phases.complete.len() as u64
+    }
+
     pub(super) fn stopwatch_ns(&self) -> u64 {
         self.stopwatch.as_ref().map_or(0, |stopwatch| stopwatch())
     }

@@ -7,16 +7,16 @@ use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 
 /// A producer first produces fewer items than this.
-const ITEMS_MAX: u64 = 3;
+const ITEMS_MAX: u64 = 5;
 /// Fewer carriers than this pass on an item.
-const HOPS_MAX: u32 = 2;
+const HOPS_MAX: u32 = 3;
 /// Probability that a carrier produces two items before it consumes one. Below a half, so that the
 /// items of a phase die out.
-const AGAIN: f64 = 0.4;
+const AGAIN: f64 = 0.45;
 /// Probability that a carrier migrates after a message.
 const MIGRATE: f64 = 0.05;
 /// Probability of a phase at each opportunity.
-const BEGIN: f64 = 0.3;
+const BEGIN: f64 = 0.5;
 
 /// An actor that lives as long as the job.
 #[derive(Serialize, Deserialize)]
@@ -108,16 +108,12 @@ impl Phases {
         }
         self.rounds += 1;
         let (round, phase) = (self.rounds, grid.phase(u64::from(self.count)));
+        ledger::with(|ledger| ledger.items.awaited = round);
         self.carriers.broadcast(Carry::Produce { round, phase });
         grid.completion(phase).await?;
         ledger::with(|ledger| {
             ledger.doings.phases += 1;
-            let (produced, consumed) = ledger.items.of(round);
-            if produced != consumed {
-                ledger.violated(format!(
-                    "phase {round} was complete with {consumed} of {produced} items consumed"
-                ));
-            }
+            ledger.completed();
         });
         Ok(())
     }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Items {
     counts: BTreeMap<u64, (u64, u64)>,
+    /// The phase that main awaits, or awaited last.
+    pub(super) awaited: u64,
     /// Number of carriers.
     pub(super) carriers: u64,
 }
@@ -21,8 +23,14 @@ impl Items {
         self.counts.entry(phase).or_default().1 += 1;
     }
 
-    /// Returns how many items of a phase were produced and consumed.
-    pub(super) fn of(&self, phase: u64) -> (u64, u64) {
-        self.counts.get(&phase).copied().unwrap_or_default()
+    /// Checks that all items of the awaited phase are consumed.
+    pub(super) fn check_completion(&self) -> Result<(), String> {
+        let phase = self.awaited;
+        match self.counts.get(&phase).copied().unwrap_or_default() {
+            (produced, consumed) if produced == consumed => Ok(()),
+            (produced, consumed) => Err(format!(
+                "phase {phase} was complete with {consumed} of {produced} items consumed"
+            )),
+        }
     }
 }

@@ -434,6 +434,14 @@ impl Ledger {
         }
     }
 
+    /// Checks that all items of a phase are consumed, when the coordinator has found it complete or
+    /// main has learned of that.
+    pub(super) fn completed(&mut self) {
+        if let Err(problem) = self.items.check_completion() {
+            self.violated(problem);
+        }
+    }
+
     /// Checks that nothing is on its way or missing, when the coordinator has found quiescence.
     pub(super) fn quiet(&mut self) {
         self.doings.quiescences += 1;

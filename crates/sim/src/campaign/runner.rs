@@ -4,6 +4,7 @@ use super::doings::Doings;
 use super::{Planted, Scenario, ledger};
 use crate::faults::{FaultCounts, QuicCounts};
 use crate::report::{Ending, SimReport};
+use crate::simulation::Detected;
 use gridspan_runtime::pe::PendingWork;
 use std::fmt;
 use std::ops::Range;
@@ -94,12 +95,15 @@ pub fn run_scenario(scenario: &Scenario, log: bool) -> (SimReport, Doings, Optio
     scenario.install_model();
     let report = match scenario.simulation(log) {
         Ok(mut simulation) => {
-            simulation.on_quiescence(Box::new(|pending| {
-                ledger::with(|ledger| {
-                    ledger.quiet();
-                    if has_work(pending) {
-                        ledger.violated(format!("not quiet: {pending}"));
+            simulation.on_detection(Box::new(|what, pending| {
+                ledger::with(|ledger| match what {
+                    Detected::Quiescence => {
+                        ledger.quiet();
+                        if has_work(pending) {
+                            ledger.violated(format!("not quiet: {pending}"));
+                        }
                     }
+                    Detected::Completion => ledger.completed(),
                 });
             }));
             simulation.run()

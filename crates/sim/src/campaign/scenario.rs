@@ -27,7 +27,7 @@ const QUIC_EVERY: u64 = 10;
 const QUIC_AT: u64 = 3;
 
 /// Fraction of seeds in which main awaits phases.
-const PHASES: f64 = 0.3;
+const PHASES: f64 = 0.5;
 /// Fraction of seeds with collections that are bound to each other.
 const PARTNERS: f64 = 0.3;
 /// Fraction of seeds in which main moves the coordinator.

@@ -1,7 +1,7 @@
 //! The coordinator in virtual time. It does not block PEs, and runs while all PEs of its node are
 //! inside handlers. It accepts and sends packets at the same cost as a PE.
 
-use super::{Event, OnQuiescence, Outgoing, Simulation};
+use super::{Detected, Event, OnDetection, Outgoing, Simulation};
 use gridspan_runtime::coordinator::{Coordinator, CoordinatorCommand, CoordinatorEvent};
 use gridspan_runtime::message::{CoordinatorPlace, Packet};
 use gridspan_runtime::pe::PendingWork;
@@ -10,10 +10,10 @@ use gridspan_topology::Speed;
 use std::time::Duration;
 
 impl Simulation {
-    /// Sets a callback that receives the unfinished work whenever the coordinator finds the job
-    /// quiescent. Main learns of it later, when the job may be busy again.
-    pub(crate) fn on_quiescence(&mut self, tell: OnQuiescence) {
-        self.on_quiescence = Some(tell);
+    /// Sets a callback for the moments at which the coordinator detects a state. Main learns of it
+    /// later, when the job may have changed.
+    pub(crate) fn on_detection(&mut self, tell: OnDetection) {
+        self.on_detection = Some(tell);
     }
 
     /// The coordinator, unless it is on its way from one node to another.
@@ -48,18 +48,27 @@ impl Simulation {
             return;
         }
         let event = CoordinatorEvent::Packet { from, packet };
-        let before = self.hosts[node].coordinator().map(Coordinator::quiescences);
+        let detected = |coordinator: &Coordinator| {
+            [
+                (Detected::Quiescence, coordinator.quiescences()),
+                (Detected::Completion, coordinator.completions()),
+            ]
+        };
+        let before = self.hosts[node].coordinator().map(detected);
         let commands = self.hosts[node].handle(self.now, event);
-        let after = self.hosts[node].coordinator().map(Coordinator::quiescences);
+        let after = self.hosts[node].coordinator().map(detected);
         if before.is_none() && after.is_some() {
             self.coordinator_at = node;
         }
-        if let (Some(before), Some(after), Some(tell)) = (before, after, &self.on_quiescence)
-            && after > before
-        {
-            // The answers to main are on their way, and count as created messages.
-            let pending = self.pending_now();
-            tell(&PendingWork { created: pending.created - (after - before), ..pending });
+        if let (Some(before), Some(after), Some(tell)) = (before, after, &self.on_detection) {
+            for ((what, before), (_, after)) in before.into_iter().zip(after) {
+                if after > before {
+                    // The answers to main are on their way, and count as created messages.
+                    let pending = self.pending_now();
+                    let created = pending.created - (after - before);
+                    tell(what, &PendingWork { created, ..pending });
+                }
+            }
         }
         self.obey_coordinator(node, commands, self.options.packet_cost);
     }

@@ -95,8 +95,7 @@ fn built<'a>(
     root: &Path,
     words: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<(String, PathBuf)>, Box<dyn Error>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = gridspan_studies::cargo()
         .args(words)
         .arg("--message-format=json-render-diagnostics")
         .current_dir(root)

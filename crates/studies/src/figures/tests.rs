@@ -72,8 +72,8 @@ fn the_table_gives_the_ratio_its_interval_the_goal_and_the_last_run() {
     assert_eq!(
         table_rows(&now, Some(&before)),
         [
-            "| stream, 6 rounds | gridspan | 100 M/s [62.5 M/s, 100 M/s] | | | 12.0 ns | | |",
-            "| | mpsc | 50.0 M/s [31.2 M/s, 50.0 M/s] | 2.00 [2.00, 2.00] | at least 2.5: \
+            "| stream, 6 rounds | gridspan | 100 M/s [50.0 M/s, 100 M/s] | | | 12.0 ns | | |",
+            "| | mpsc | 50.0 M/s [25.0 M/s, 50.0 M/s] | 2.00 [2.00, 2.00] | at least 2.5: \
              **missed** | 24.0 ns | 0.50 | was 2.00 [2.00, 2.00] |",
         ]
     );

@@ -1,0 +1,24 @@
+//! Runs cargo from a program that cargo has started.
+
+use std::env;
+use std::process::Command;
+
+/// Returns a command that runs cargo as it would run from a shell.
+///
+/// Cargo describes the package of a program that it starts in variables. If they stayed, build
+/// scripts that depend on them would run again, and all that depends on their crates would be built
+/// again.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in env::vars_os() {
+        let is_of_package = |name: &str| {
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "OUT_DIR"
+        };
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}

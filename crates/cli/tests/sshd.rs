@@ -1,5 +1,5 @@
 //! Nodes behind a real `sshd` on the loopback network, also through a gateway. Where no `sshd` is
-//! installed, or it lets this user not in, the tests print the reason and end.
+//! installed, or it refuses this user, the tests print the reason and end.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -151,8 +151,8 @@ fn nodes_behind_sshd_end_when_their_launcher_is_killed() {
     for signal in [Signal::KILL, Signal::TERM] {
         let grid = sshd.grid("[site.a]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
         let ssh = sshd.command();
-        // A duration that no other test uses, by which the nodes are found.
-        let wait = format!("58.{}", std::process::id());
+        // A number of seconds that no other test uses, by which the nodes are found.
+        let wait = (1_000_000 + std::process::id()).to_string();
         let flags = ["run", "--ssh", &ssh, "--grid", &grid, "drill", "--wait", &wait];
         let mut running = Running::start(&flags);
         running.await_line("2 lines from 2 nodes");

@@ -1,8 +1,8 @@
 //! Runs jobs inside another program: on a thread beside it, with a value as the result.
 //!
 //! [`Runner`] says where a job runs, and [`start`](Runner::start)s it. The [`Running`] job is a
-//! future, so that a program on tokio or another executor awaits it without blocking, and it can be
-//! [waited for](Running::wait) on a plain thread. Several jobs may run in one process at a time.
+//! future: a program on tokio or another executor awaits it without blocking, and a plain thread
+//! [waits](Running::wait) for it. Several jobs may run in one process at a time.
 //!
 //! ```
 //! use gridspan::embed::Runner;
@@ -67,7 +67,7 @@
 //!     if let Some(ended) = embed::node(job()) {
 //!         return Ok(ended);
 //!     }
-//!     // Two sites of one node, which has two PEs.
+//!     // Two sites with one node each; each node has two PEs.
 //!     let grid = GridSpec::from_emulate("2x1x2")?;
 //!     let this = std::env::current_exe()?;
 //!     let runner = Runner::on_processes(grid, move |_| Command::new(&this));
@@ -90,9 +90,10 @@
 //! - [`CancelHandle::cancel`], or dropping the [`Running`] job: [`JobError::Cancelled`].
 //! - The [time limit](Runner::time_limit): [`JobError::TimeLimit`].
 //!
-//! A job ends between handlers, since a thread cannot be stopped from outside. While a handler, or
-//! a main that blocks, does not return, its thread and the job's memory remain, and the result does
-//! not come; all other PEs have ended. A node process that does not end within 5 s is killed.
+//! A job ends between handlers, since a thread cannot be stopped from outside. As long as a
+//! handler, or a main that blocks, does not return, its thread and the job's memory remain, and
+//! there is no result; all other PEs have ended. A node process that does not end within 5 s is
+//! killed.
 //!
 //! # Main
 //!
@@ -210,22 +211,23 @@ impl Runner {
         Self { place, seed: None, time_limit: None, reports_links: false }
     }
 
-    /// Sets the seed of everything that is random by design, on all nodes. Default the job's.
+    /// Sets the seed of everything that is random by design, on all nodes. Default: the seed of the
+    /// job.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
     /// Ends the job with [`JobError::TimeLimit`] after this time, which is virtual in the
-    /// simulator. The start of node processes does not count. Default none; one day in virtual
-    /// time.
+    /// simulator. The start of node processes does not count. Default: none in real time, one day
+    /// in virtual time.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
     /// Makes changes of links [events](Running::events). The job then sends packets to measure its
-    /// links where it otherwise would not. Default no.
+    /// links where it otherwise would not. Default: it does not.
     pub fn report_links(mut self) -> Self {
         self.reports_links = true;
         self
@@ -524,9 +526,9 @@ impl fmt::Debug for CancelHandle {
 
 /// The events of a running job, up to its end. Each event is read once.
 ///
-/// Of more than 1,024 events that nothing reads, the oldest are dropped: first lines of
-/// [output](Event::Output), then others. As an iterator it blocks; [`next_event`](Self::next_event)
-/// is for async code.
+/// At most 1,024 events wait to be read. A further one replaces the oldest line of
+/// [output](Event::Output) or, if there is none, the oldest event. As an iterator it blocks;
+/// [`next_event`](Self::next_event) is for async code.
 ///
 /// ```
 /// use gridspan::embed::Runner;

@@ -20,7 +20,7 @@ pub fn main(job: Job) -> ExitCode {
     match Start::from_environment() {
         Ok(start) => run(job, &start),
         Err(error) => {
-            complain(&error.to_string(), "`unset` the variable to have the default");
+            complain(&error.to_string(), "`unset` the variable to use the default");
             ExitCode::from(EXIT_USAGE)
         }
     }

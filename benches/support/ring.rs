@@ -40,7 +40,7 @@ impl Actor for Member {
     }
 }
 
-/// Sends one token around a ring of `size` actors until it was handled `hops` times.
+/// Sends one token around a ring of `size` actors until it has been handled `hops` times.
 pub(crate) fn gridspan(size: u32, hops: u64) -> Sample {
     let (send, receive) = mpsc::channel();
     let job = Job::new("ring").actor::<Member>().main(async move |grid| {

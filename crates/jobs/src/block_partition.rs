@@ -1,4 +1,4 @@
-//! One axis of a grid, cut into blocks of as equal size as possible.
+//! One axis of a grid, cut into blocks whose sizes are as equal as possible.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ pub struct BlockPartition {
 }
 
 impl BlockPartition {
-    /// Cuts `cells` cells into `count` blocks, but at least one block and at most one for each
-    /// cell.
+    /// Cuts `cells` cells into `count` blocks, but into at least one block and at most one for each
+    /// cell. Zero cells count as one.
     pub fn new(cells: u32, count: u32) -> Self {
         let cells = cells.max(1);
         Self { cells, count: count.clamp(1, cells) }
@@ -33,7 +33,7 @@ impl BlockPartition {
 
     /// The block that holds a cell.
     pub fn block_of(&self, cell: u32) -> u32 {
-        // The largest block that begins at or before the cell.
+        // The last block that begins at or before the cell.
         let numerator = (u64::from(cell) + 1) * u64::from(self.count) - 1;
         (numerator / u64::from(self.cells)) as u32
     }

@@ -14,7 +14,7 @@ struct Cell;
 
 #[derive(Clone, Serialize, Deserialize)]
 enum Order {
-    /// Pass this order on to the next member, this number of times.
+    /// Pass this order on from member to member, this number of times.
     Pass(u32),
     Contribute,
 }

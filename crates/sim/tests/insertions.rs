@@ -21,7 +21,7 @@ enum Order {
     Insert,
     /// Write to members that do not exist.
     Write,
-    /// Insert a member if `true`, broadcast a word, and insert another member.
+    /// Insert a member if `true`; then broadcast a word, and insert another member.
     Around(bool),
     Word,
     Report,
@@ -60,9 +60,9 @@ impl Actor for Counter {
     }
 }
 
-/// Sends this order to the member at site b. Returns the number of words received by the time of
-/// quiescence, and the time until then. A message from a to b takes `latency`, all others a
-/// millisecond.
+/// Sends this order to the member at site b. Returns the number of words that members received
+/// until quiescence, the time until then, and the report. A message from site a to site b takes
+/// `latency`, all others between sites a millisecond.
 fn run(order: Order, latency: Duration) -> (u64, Duration, SimReport) {
     let slow = Link::wan().with_latency(Latency(latency));
     let spec = GridSpec::from_emulate("3x1,wan=1ms").unwrap();
@@ -98,7 +98,7 @@ fn messages_to_members_that_do_not_exist_are_dropped_once_no_insertion_is_on_its
 
     assert_eq!(words, 0);
     assert_eq!(report.statistics.dead_letters, FRESH.len() as u64);
-    // A few rounds of questions, and no timeout.
+    // The decision takes a few round trips, and no timeout.
     assert!(quiet < Duration::from_millis(100), "{quiet:?}");
 }
 

@@ -1,10 +1,11 @@
 //! Assigns names to parts so that as much weight as possible stays in its home part.
 
 /// Returns the new name of each part, a permutation. `kept[part][name]` is the weight that is kept
-/// if the part gets the name, or `None` if it must not get it; every part may keep its own name.
+/// if the part gets the name, or `None` if it must not get it. No part may be forbidden its own
+/// name.
 ///
 /// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
-/// the parts); with more parts, the largest values are assigned first.
+/// the number of parts). With more parts, names are assigned greedily, by descending weight.
 pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }
@@ -15,11 +16,11 @@ const EXACT_MAX: usize = 256;
 fn exact(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     let parts = kept.len();
     let most = kept.iter().flatten().flatten().copied().max().unwrap_or(0).max(1) as f64;
-    // A forbidden name costs more than all allowed ones together.
+    // One forbidden name costs more than all allowed names together can save.
     let forbidden = 4.0 * (parts as f64 + 1.0);
     let cost =
         |part: usize, name: usize| kept[part][name].map_or(forbidden, |k| -(k as f64) / most);
-    // Row 0 and column 0 mean that a name or a part is not assigned yet.
+    // Rows are parts and columns are names, from 1 on; 0 means that none is assigned yet.
     let (mut row_price, mut column_price) = (vec![0.0; parts + 1], vec![0.0; parts + 1]);
     let mut part_of = vec![0_usize; parts + 1];
     let mut before = vec![0_usize; parts + 1];

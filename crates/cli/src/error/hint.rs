@@ -69,13 +69,13 @@ impl CliError {
             Self::NoRoot { nodes, .. } => format!("write a number or a host of {nodes}"),
             Self::Alone => "`--emulate 2x4` has two sites with four nodes each".into(),
             Self::TooLarge { limits: [nodes, clusters], .. } => format!(
-                "plan for at most {nodes} nodes in {clusters} clusters; a site without clusters is one"
+                "plan for at most {nodes} nodes in {clusters} clusters; a site without clusters counts as one"
             ),
             Self::Snapshot { .. } => {
                 "write such a file with `gridctl run --balance-dump FILE`, by the same build".into()
             }
             Self::Output(_) => "name a file".into(),
-            Self::Variable(_) => "`unset` the variable to have the default".into(),
+            Self::Variable(_) => "`unset` the variable to use the default".into(),
             Self::NoPlace => {
                 "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
                     .into()
@@ -92,7 +92,7 @@ impl CliError {
                     .into()
             }
             Self::NotInvited { .. } => {
-                "start the job with `--guests N`; then N nodes can join each site once its nodes have met".into()
+                "start the job with `--guests N`; then N guests can join at each site once the nodes of the job have met".into()
             }
             Self::Invitation { .. } => {
                 "copy a file `ID.invitation-N` from the folder where the launcher keeps its jobs (`$XDG_RUNTIME_DIR/gridspan`), made by the same build of gridctl".into()
@@ -101,7 +101,7 @@ impl CliError {
                 "it was rebuilt, or is another build; use the job's own program, or start the job again".into()
             }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
-            Self::NotMeasuredYet { .. } => "try again once its nodes have met".into(),
+            Self::NotMeasuredYet { .. } => "try again once the nodes of the job have met".into(),
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
             | Self::Arguments(_)
@@ -127,7 +127,7 @@ fn system(error: &io::Error) -> Option<&'static str> {
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::ReadOnlyFilesystem => Some(
-            "gridctl keeps its files of jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR), which must exist and be writable",
+            "gridctl keeps the files of its jobs in $XDG_RUNTIME_DIR/gridspan, or in the folder for temporary files ($TMPDIR), which must exist and be writable",
         ),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room, or write to another file system")

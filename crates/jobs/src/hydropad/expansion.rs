@@ -3,10 +3,10 @@
 //!
 //! Positions are comoving, velocities are `a² dx/dt`, and time `T` is defined by `dT = dt / a²`
 //! (Martel and Shapiro, "A convenient set of comoving cosmological variables", 1998). In these
-//! variables matter moves under gravity, and a gas of the adiabatic exponent 5/3 flows, as in a
-//! static universe; only the strength of gravity grows with the scale factor `a`: the potential
-//! satisfies `∇²φ = 3/2 a δ`, where `δ` is the density over its mean, less one. The unit of time is
-//! the Hubble time at `a` = 1. Then `a = 4 / T²`, and `T` runs from minus infinity towards 0.
+//! variables matter moves under gravity, and a gas with the adiabatic exponent 5/3 flows, as in a
+//! static universe. Only the strength of gravity grows with the scale factor `a`: the potential
+//! satisfies `∇²φ = 3/2 a δ`, where `δ` is the density divided by its mean, less one. The unit of
+//! time is the Hubble time at `a` = 1. Then `a = 4 / T²`, and `T` runs from minus infinity to 0.
 
 /// The scale factor at a time.
 pub fn scale_at(time: f64) -> f64 {
@@ -23,7 +23,7 @@ pub fn gravity_at(scale: f64) -> f64 {
     1.5 * scale
 }
 
-/// Growth rate of the logarithm of the scale factor.
+/// The growth rate of the logarithm of the scale factor, per unit of `T`.
 pub fn growth_at(scale: f64) -> f64 {
     scale.sqrt()
 }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_scale_factor_grows_as_in_the_einstein_de_sitter_universe() {
-        // Its cosmic time is t = 2/3 a^1.5, so dT = dt / a² is da a^-1.5.
+        // Its cosmic time is t = 2/3 a^1.5, so dT = dt / a² = a^-1.5 da.
         let (steps, mut time) = (200_000, time_of(0.1));
         for step in 0..steps {
             let middle = 0.1 + 0.9 * (f64::from(step) + 0.5) / f64::from(steps);

@@ -9,16 +9,16 @@ pub const BESIDE_A_CELL: &str = "beside-a-cell";
 
 /// A pair of cells, by their numbers.
 ///
-/// A placement map computes the PE of a cell from the number of the cell and the number of all
-/// cells. The index contains these numbers, not coordinates, because the map does not know the
-/// dimensions of the grid. Keys sort like pairs: by A, then by B.
+/// A placement map computes the PE of a cell from the cell's number and the total number of cells.
+/// The index contains these numbers, not coordinates, because the map does not know the dimensions
+/// of the grid. Keys sort like pairs: by A, then by B.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PairIx {
     /// Total number of cells.
     pub cells: u32,
     /// Number of cell A, the lower one.
     pub a: u32,
-    /// Number of cell B; the same as A for a cell with itself.
+    /// Number of cell B; equal to `a` for the pair of a cell with itself.
     pub b: u32,
 }
 

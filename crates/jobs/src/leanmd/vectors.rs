@@ -18,7 +18,7 @@ pub struct Vectors {
 /// A received block cannot be divided into three equal parts; the sender is defective or of another
 /// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a list of 3-vectors has {numbers} numbers; they must be a multiple of three")]
+#[error("a list of 3-vectors has {numbers} numbers; the number must be a multiple of three")]
 pub struct Ragged {
     numbers: usize,
 }
@@ -121,8 +121,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `factor * other`, vector by vector. Both lists must have the same length; surplus
-    /// vectors of a longer one are ignored.
+    /// Adds `factor * other`, vector by vector. The lists should have the same length: surplus
+    /// vectors of the longer one are ignored.
     pub fn add_scaled(&mut self, factor: f64, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -132,8 +132,8 @@ impl Vectors {
         }
     }
 
-    /// Adds `other`, vector by vector. Both lists must have the same length; surplus vectors of a
-    /// longer one are ignored.
+    /// Adds `other`, vector by vector. The lists should have the same length: surplus vectors of
+    /// the longer one are ignored.
     pub fn add(&mut self, other: &Vectors) {
         let axes = [(&mut self.x, &other.x), (&mut self.y, &other.y), (&mut self.z, &other.z)];
         for (to, from) in axes {
@@ -210,7 +210,7 @@ mod tests {
         let ragged = Vectors::try_from(Numbers::from(vec![0.0; 5]));
         assert_eq!(
             ragged.unwrap_err().to_string(),
-            "a list of 3-vectors has 5 numbers; they must be a multiple of three"
+            "a list of 3-vectors has 5 numbers; the number must be a multiple of three"
         );
     }
 }

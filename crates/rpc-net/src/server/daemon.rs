@@ -29,10 +29,10 @@ use tokio::sync::oneshot;
 
 /// Time that calls have to end when the daemon is stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// Longest time that servers need to find a registry that has returned: they notice its absence,
-/// and look for it at intervals.
+/// Longest time that servers need to find a registry that has returned: they have to notice that
+/// the old one is gone, and then look for it at intervals.
 const RETURN: Duration = Duration::from_secs(15);
-/// Interval between checks whether a server has come back.
+/// Interval between checks of whether a server has come back.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Options of a daemon.
@@ -84,7 +84,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl OpenedDaemon {
-    /// Opens the registry, and writes its token. Requires a tokio runtime.
+    /// Opens the registry, and writes its token unless an earlier daemon has written it. Requires a
+    /// tokio runtime.
     pub(crate) fn open(options: DaemonOptions) -> Result<Self, RemoteError> {
         let kept = key_path(&options.token);
         let is_there = options.is_kept && options.token.exists();
@@ -235,7 +236,7 @@ impl<C: Catalogue> Daemon<C> {
                 let reason = "a registry executes nothing".to_owned();
                 Response::Done(Err(TaskError::Refused(reason)))
             }
-            // A caller cancels by disconnecting, and a registry keeps no data.
+            // A caller cancels by closing the stream of its call, and a registry keeps no data.
             _ => Response::Noted,
         }
     }
@@ -258,8 +259,8 @@ impl<C: Catalogue> Daemon<C> {
         self.is_back && self.begun.elapsed() < RETURN
     }
 
-    /// Returns the changes since these versions. A client without known versions waits for servers
-    /// that may come back, as a call does.
+    /// Returns the changes since these versions. While no server is present, but some may come
+    /// back, a client without known versions waits, as a call does.
     async fn news_once_back(&self, known: KnownVersions) -> ServerUpdate {
         while known == KnownVersions::default()
             && self.may_come()
@@ -270,8 +271,8 @@ impl<C: Catalogue> Daemon<C> {
         self.news(known)
     }
 
-    /// Returns the changes since these versions, with a limited number of links. The cost is
-    /// proportional to the answer, because groups request it before each window.
+    /// Returns the changes since these versions, with a limited number of links. Groups request
+    /// this before each window, so the cost is kept proportional to the answer.
     fn news(&self, known: KnownVersions) -> ServerUpdate {
         // Versions of another registry mean nothing here.
         let known = if known.registry == self.registry { known } else { KnownVersions::default() };
@@ -286,7 +287,7 @@ impl<C: Catalogue> Daemon<C> {
         ServerUpdate { known, servers, links }
     }
 
-    /// Records a server's observations. Returns the links that it should measure.
+    /// Records a server's observations. Returns the peers to which it should measure links.
     fn probe_links(&self, observations: &[LinkObservation], caller: &Caller) -> Response {
         // `joined` stays locked to the end, and the link table is locked before the server table is
         // read. A server that leaves is removed from the link table last, so nothing is recorded
@@ -384,8 +385,8 @@ impl<C: Catalogue> Daemon<C> {
     }
 
     /// Sends a call to a server. The call counts as the server's load until the server has
-    /// answered, in time or not. If the caller is gone, or the timeout has passed, the call is
-    /// withdrawn.
+    /// answered, even if that is too late. If the caller is gone, or the timeout has passed, the
+    /// call is withdrawn.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,

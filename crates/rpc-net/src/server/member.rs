@@ -19,18 +19,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// First pause before the server looks for a registry again; each further one is twice as long.
+/// First pause before the server looks for the registry again; each further pause is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest pause before the server looks for a registry again.
+/// Longest pause before the server looks for the registry again.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Time that calls have to end when the server is stopped.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time that a registry has to accept the server.
+/// Time that the registry has to accept the server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves for a registry until `end` resolves, and executes tasks of groups for all clients with
-/// the token. `told` is called each time the server has joined. Fails if the registry does not
-/// answer the first time.
+/// the token. Calls `told` each time the server has joined. Fails if the server cannot join the
+/// first time.
 pub(crate) async fn join<C: Catalogue>(
     token: Token,
     own: LocalServers<C>,

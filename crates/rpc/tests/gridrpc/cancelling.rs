@@ -52,7 +52,7 @@ fn cancelled_calls_in_a_servers_queue_are_not_executed() {
             rpc.call_async(&handle, &1000).await?;
         }
         rpc.cancel_all().await?;
-        assert_eq!(code(rpc.wait_all().await), 0, "none runs");
+        assert_eq!(code(rpc.wait_all().await), 0, "no session runs");
         assert_eq!(rpc.call(&rpc.handle_on(&ADD, "slow").await?, &(1, 2)).await?, 3);
         Ok(())
     });
@@ -74,7 +74,7 @@ fn a_text_call_that_is_given_up_ends_once_no_server_holds_it() {
         assert!((2.0..2.1).contains(&ended_s), "{ended_s}");
         assert_eq!(rpc.call_text_until("add", "[1, 2]", after(1_000)).await?, "3");
         assert_eq!(code(rpc.wait_all().await), 0);
-        // A call that waits behind another is never executed.
+        // A call that is given up while it waits behind another is never executed.
         let handle = rpc.handle(&SLEEP).await?;
         for _ in 0..2 {
             rpc.call_async(&handle, &1000).await?;

@@ -11,7 +11,7 @@ use crate::pe::Budget;
 use gridspan_topology::{NodeId, PeId};
 
 /// Maximum bytes of tasks in one packet, unless a single task is larger. The packet leaves as a
-/// whole, and takes 40 ms at 100 Mbit/s if it has this size.
+/// whole; a packet of this size takes about 40 ms at 100 Mbit/s.
 pub(super) const GRANT_BYTES: usize = 512 << 10;
 
 /// Approximate number of loans into which a grant to another site is divided if its tasks can share
@@ -19,7 +19,7 @@ pub(super) const GRANT_BYTES: usize = 512 << 10;
 /// is done.
 const FAR_LOANS: u64 = 64;
 
-/// Maximum number of tasks that may not leave and are set aside to reach the tasks behind them.
+/// Maximum number of tasks that may not leave, and are set aside to reach the tasks behind them.
 const SET_ASIDE_MAX: usize = 1 << 10;
 
 /// Maximum bytes of the name of a task's frame, which is sent beside the task.
@@ -31,9 +31,10 @@ pub(super) const LENDER_BYTES: usize = FRAME_BYTES + 17 * LINEAGE_MAX;
 pub(super) type Owned<W> = (usize, QueuedTask<<W as Work>::Item>);
 
 /// Takes the oldest tasks of a node through `take` and packs up to `limit` of them into loans.
-/// Returns the loans, and the tasks that stay after all: those too large for the network and, for
-/// another site, backups, in place of which later tasks go; and the first task that does not fit
-/// into this packet. Orphans are dropped, because the PE of their frame closes the frame.
+/// Returns the loans, and the taken tasks that stay: tasks too large for the network, backups if
+/// the other node is at another site, and the first task that does not fit into this packet. Later
+/// tasks go in place of those that are too large or backups. Tasks of an orphaned lineage are
+/// dropped; the PE of their frame closes the frame.
 pub(super) fn lend<W: Work>(
     limit: u64,
     mut take: impl FnMut() -> Option<Owned<W>>,
@@ -90,9 +91,9 @@ pub(super) fn lend<W: Work>(
     (loans.into_iter().map(encode).collect(), left)
 }
 
-/// Takes up to `limit` tasks of loans that no PE of this node has taken yet, to be lent to another
-/// node, which then works for their lender. Only founders pass on, and only loans of founders;
-/// backups stay in their site.
+/// Takes up to `limit` tasks of loans that no PE of this node has taken yet, to pass them on to
+/// another node, which then works for their lender. Only founders call this, and only loans of
+/// founders are passed on; backups stay in their site.
 pub(super) fn pass_on<W: Work>(
     limit: u64,
     node: &Deques<W::Item>,

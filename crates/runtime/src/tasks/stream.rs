@@ -14,18 +14,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
-/// Maximum number of tasks of a stream that are handed in and not yet taken by main, for each PE of
-/// the job: enough to keep a PE busy for two wide-area round trips with tasks of a millisecond.
+/// Default window of a stream for each PE of the job, in tasks: enough to keep a PE busy for two
+/// wide-area round trips with tasks of a millisecond. The window bounds the tasks that are handed
+/// in and whose outputs main has not taken.
 const WINDOW_PER_PE: u64 = 256;
 /// Minimum of the default window of all PEs together, in tasks.
 const WINDOW_MIN: u64 = 1 << 10;
 /// Maximum window of all PEs together, in tasks: its frames and queue entries take about 100 MB.
 const WINDOW_MAX: u64 = 1 << 20;
-/// Default number of bytes of such tasks from which on no more are handed in: the default of a PE's
-/// soft limit for messages. All of them begin on the first PE.
+/// Default number of bytes of the tasks in the window at which no more tasks are handed in: the
+/// default of a PE's soft limit for messages, because all tasks begin on the first PE.
 const WINDOW_BYTES: usize = 256 << 20;
-/// Size, in bytes, below which a task's bytes are not counted: the number of tasks bounds them well
-/// enough.
+/// Size, in bytes, below which a task's bytes are not counted: the window bounds the memory of such
+/// tasks well enough.
 const COUNTED_BYTES: usize = 1 << 10;
 /// Number of tasks that a stream begins with, for each PE: one runs and one waits. The size of
 /// outputs is not known before some have arrived.
@@ -33,12 +34,12 @@ const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
-/// A stream takes as many tasks from its iterator as it has room for, when [`next`](Self::next) is
-/// called. It keeps at most [`window`](Self::window) tasks and outputs, and of large tasks about
-/// [`window_bytes`](Self::window_bytes). Of outputs it keeps about as many bytes; outputs still to
-/// come are estimated to be as large as the largest recent one. A stream begins with two tasks for
-/// each PE, and each output that main takes adds room for one more, up to the window. Dropping it
-/// drops the outputs that it has not given.
+/// When [`next`](Self::next) is called and at least half of its room is free, a stream fills the
+/// room with tasks from its iterator. It keeps at most [`window`](Self::window) tasks and outputs.
+/// Its large tasks take about [`window_bytes`](Self::window_bytes) at most, and so do its outputs;
+/// outputs still to come are estimated to be as large as the largest recent one. A stream begins
+/// with room for two tasks for each PE, and each output that main takes adds room for one more, up
+/// to the window. Dropping the stream drops the outputs that it has not given.
 ///
 /// ```
 /// use gridspan::TaskStream;
@@ -105,16 +106,16 @@ impl<T: Task> TaskStream<T> {
         Self(stream)
     }
 
-    /// Sets the maximum number of tasks that are handed in and not yet taken, from 1 to 2^20.
-    /// Default 256 for each PE, and at least 1,024.
+    /// Sets the maximum number of tasks that are handed in and whose outputs main has not taken,
+    /// from 1 to 2^20. Default 256 for each PE, and at least 1,024.
     pub fn window(self, tasks: u64) -> Self {
         Self(self.0.window(tasks))
     }
 
-    /// Sets the bytes of encoded tasks, handed in and not yet taken, from which on no more tasks
-    /// are handed in. Tasks of less than 1 KiB do not count. Outputs may have as many bytes,
-    /// estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep all PEs
-    /// busy.
+    /// Sets the number of bytes, of encoded tasks whose outputs main has not taken, at which no
+    /// more tasks are handed in. Tasks of less than 1 KiB do not count. Outputs may have as many
+    /// bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep
+    /// all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -137,16 +138,16 @@ impl<S: Search> SearchStream<S> {
         Self(stream)
     }
 
-    /// Sets the maximum number of searches that are handed in and not yet taken, from 1 to 2^20.
-    /// Default 256 for each PE, and at least 1,024.
+    /// Sets the maximum number of searches that are handed in and whose totals main has not taken,
+    /// from 1 to 2^20. Default 256 for each PE, and at least 1,024.
     pub fn window(self, searches: u64) -> Self {
         Self(self.0.window(searches))
     }
 
-    /// Sets the bytes of encoded searches, handed in and not yet taken, from which on no more
-    /// searches are handed in. Searches of less than 1 KiB do not count. Totals may have as many
-    /// bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep
-    /// all PEs busy.
+    /// Sets the number of bytes, of encoded searches whose totals main has not taken, at which no
+    /// more searches are handed in. Searches of less than 1 KiB do not count. Totals may have as
+    /// many bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to
+    /// keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -176,8 +177,8 @@ impl Expected {
         self.output_bytes = bytes + (excess - excess.div_ceil(Self::LATE).min(excess));
     }
 
-    /// Number of tasks that may be open after `given` outputs, so that their outputs have an
-    /// estimated `bytes_max` bytes at most; at least one.
+    /// Returns the number of tasks that may be open after `given` outputs, at least one. It is
+    /// chosen so that, by the estimate, their outputs have at most `bytes_max` bytes.
     fn room(&self, given: u64, bytes_max: usize) -> u64 {
         let by_bytes = bytes_max / self.output_bytes.max(1);
         self.first.saturating_add(given).min(by_bytes as u64).max(1)
@@ -194,14 +195,14 @@ pub(super) struct Stream<W: Work> {
     inputs: std::iter::Peekable<Box<dyn Iterator<Item = W::Item> + Send>>,
     window: u64,
     window_bytes: usize,
-    /// The sizes, in bytes, of large tasks that main has no output of yet, by number.
+    /// The sizes, in bytes, of large tasks whose outputs main has not taken, by number.
     sizes: BTreeMap<u64, usize>,
     /// The sum of `sizes`.
     open_bytes: usize,
     expected: Expected,
     /// Number of tasks handed in.
     begun: u64,
-    /// Number of outputs that main has received.
+    /// Number of outputs, or errors in place of outputs, that main has received.
     given: u64,
     ready: VecDeque<(u64, bytes::Bytes)>,
     /// The answer that a call of [`Stream::next`] awaits; if that call is dropped, the next call
@@ -249,7 +250,8 @@ impl<W: Work> Stream<W> {
         self
     }
 
-    /// Number of tasks that may be handed in and not yet taken, by the estimate of their outputs.
+    /// Number of tasks that may be handed in and whose outputs main has not taken: the window, or
+    /// fewer by the estimate of outputs.
     fn room(&self) -> u64 {
         self.window.min(self.expected.room(self.given, self.window_bytes))
     }
@@ -259,8 +261,8 @@ impl<W: Work> Stream<W> {
         self.begun - self.given < self.room() && self.open_bytes < self.window_bytes
     }
 
-    /// Whether at least half of the room is free. Tasks are handed in in portions, since each
-    /// portion takes a message.
+    /// Whether at least half of the room is free. The stream hands in many tasks at a time, since
+    /// each time costs a message.
     fn has_much_room(&self) -> bool {
         self.begun - self.given <= self.room() / 2 && self.open_bytes <= self.window_bytes / 2
     }

@@ -1,6 +1,6 @@
-//! Partners: members of one index, of a base collection and of up to two that are bound to it. They
-//! send, broadcast, move, reach sync points, end and are inserted at random. In every handler, the
-//! model checks that all partners of the running member live on its PE.
+//! Partners: members with the same index in a base collection and in up to two collections that are
+//! bound to it. They send, broadcast, move, reach sync points, end and are inserted at random.
+//! Every handler checks that the model has all partners of the running member on its PE.
 
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
@@ -121,8 +121,9 @@ impl<const ROLE: u8> Actor for Partner<ROLE> {
             u32::from(ledger.dice.chance(0.1))
         });
         self.act(left, cx);
-        // Its partner, which has arrived in the same step, may have moved on. If a member of the
-        // base ended here, the partners that arrive after it would not be expected by the model.
+        // A bound member may end here even if a partner that arrived in the same step has decided
+        // to move again. A member of the base does not end here: the model would not expect the
+        // partners that arrive after it.
         if ROLE != 0 && ledger::with(|ledger| ledger.dice.chance(END_ON_ARRIVAL)) {
             self.end(cx);
         }
@@ -168,7 +169,7 @@ impl<const ROLE: u8> Partner<ROLE> {
     }
 
     /// Ends this member unless it must stay, a collection is being bound, or a partner is expected.
-    /// The members that are bound to it end, too.
+    /// If it is a member of the base, its partners end too.
     fn end(&self, cx: &mut Context<'_, Self>) {
         let me = cx.me().id();
         let may_end = self.bundle.as_ref().is_some_and(|bundle| cx.index().0 >= bundle.immortal);
@@ -192,7 +193,7 @@ impl Bundle {
         self.member(id).is_none_or(|bound| cx.is_here(&bound))
     }
 
-    /// A random member: with a probability of 0.6 a partner of `id`, if it has any.
+    /// Returns a random member: with probability 0.6 a partner of `id`, if `id` has one.
     fn anyone(&self, id: ActorId) -> ActorId {
         ledger::with(|ledger| {
             let mut partners = ledger.partners(id);
@@ -358,7 +359,7 @@ impl Partners {
         Ok(())
     }
 
-    /// Makes a member of this index act: of the base, or of the last bound collection.
+    /// Makes the member with this index act, in the base or in the last bound collection.
     fn act(&mut self, index: Ix1, left: u32) {
         let number = |id| ledger::with(|ledger| ledger.sent(MAIN, &[id], 0));
         let key = self.base.at(index).id().key;
@@ -389,7 +390,8 @@ impl Partners {
         }
     }
 
-    /// Inserts members of one index into all collections that have none there, in random order.
+    /// Chooses an index, and inserts a member with it into each collection that has none, in random
+    /// order.
     fn insert(&mut self, grid: &Grid) {
         let gone = ledger::with(|ledger| ledger.lacking(self.base.id()));
         let index = match gone.is_empty() || self.dice.chance(0.3) {

@@ -113,8 +113,7 @@ impl Simulation {
         self.carry_out(node, out);
     }
 
-    /// Schedules the relay's next wake-up, if it has work, such as reporting the results of its
-    /// node's tasks.
+    /// Schedules the relay's next wake-up, if one of its agents needs it.
     pub(super) fn plan_relay(&mut self, node: NodeId) {
         let Some(due) = self.relays[node].next_wakeup().map(|due| due.max(self.now)) else {
             return;

@@ -1,17 +1,18 @@
 //! Figure 2 of Koenig and Kalé (2007), "Optimizing Distributed Application Performance Using
-//! Dynamic Grid Topology-Aware Load Balancing": molecular dynamics on two sites over the latency
-//! between them, by strategy and compared with a lower bound, as tables and as a chart.
+//! Dynamic Grid Topology-Aware Load Balancing": the time of a step of molecular dynamics on two
+//! sites, as a function of the latency between them, for each strategy and for a lower bound, as
+//! tables and as a chart.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example grid_latency -- --out figure.svg
 //! cargo run --release -p gridspan-studies --example grid_latency -- --real
 //! ```
 //!
-//! The first runs in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, whose steps
-//! take 14 s on one PE as in the paper, on 16, 32, 64 and 128 PEs, from 1 to 128 ms. The second
-//! runs a smaller problem in real time: 4 PEs that communicate by QUIC over emulated links, up to
-//! 64 ms. Its handlers wait as long as they would compute, so that 4 PEs use no more than the 2
-//! cores of a small machine; the rest of the runtime runs as usual.
+//! The first command runs in virtual time: 32,000 atoms in 216 cells with 3,024 pair actors, on 16,
+//! 32, 64 and 128 PEs, with latencies from 1 to 128 ms. A step takes 14 s on one PE, as in the
+//! paper. The second command runs a smaller problem in real time, on 4 PEs that communicate by QUIC
+//! over emulated links of up to 64 ms. Its handlers wait as long as they would compute, so that 4
+//! PEs use no more than the 2 cores of a small machine; the runtime itself runs as usual.
 
 mod metis;
 #[path = "../../../../benches/support/oracle.rs"]

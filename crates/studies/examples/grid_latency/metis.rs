@@ -5,11 +5,11 @@ use crate::oracle::Oracle;
 use gridspan_balance::{Plan, Snapshot, Strategy};
 use gridspan_topology::PeId;
 
-/// Cuts from scratch at each sync point, ignoring the current places of actors.
+/// Cuts from scratch at each rebalance, ignoring the current places of actors.
 #[derive(Clone)]
 pub(crate) struct Metis {
     pub(crate) seed: u64,
-    /// Cut into sites first, by messages alone, and then within each site.
+    /// Cut into sites first, without regard to loads, and then within each site.
     pub(crate) has_two_phases: bool,
 }
 
@@ -39,7 +39,7 @@ impl Strategy for Metis {
 }
 
 impl Metis {
-    /// Returns the PE of each actor. Sites must have equal sizes and number their PEs in order.
+    /// Returns the PE of each actor. Sites must have equal numbers of PEs, numbered site by site.
     fn in_two_phases(&self, graph: &Graph, sites: u32, pes: u32) -> Vec<u32> {
         let inside = pes / sites;
         let site_of = Oracle::new(graph).k_way(sites, self.seed, false).0;

@@ -29,7 +29,7 @@ pub(crate) struct Measured {
 /// Work of a random job on one PE: between a millisecond and some seconds, uniform in its
 /// logarithm.
 const WORK_MS: (f64, f64) = (1.0, 4000.0);
-/// Approximate maximum number of tasks of a random job, so that a run takes a fraction of a second.
+/// Approximate maximum number of tasks of a random job. It keeps a run below a second.
 const TASKS_MAX: f64 = 200_000.0;
 
 impl Cell {
@@ -148,8 +148,8 @@ impl Measured {
     }
 }
 
-/// A random generator by the hash of the trees. It must not change, because the README quotes
-/// results of its cells.
+/// A generator of random numbers that uses the hash of the trees. It must not change, because
+/// `docs/src/tasks.md` quotes results of its cells.
 struct Dice(u64);
 
 impl Dice {

@@ -142,6 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_of_options_are_no_filter_of_titles() {
+        let filter = |line: &str| first_filter(line.split(' ').map(str::to_owned));
+        assert_eq!(filter("--bench ring").as_deref(), Some("ring"));
+        assert_eq!(filter("--bench --sample-size 20 ring").as_deref(), Some("ring"));
+        assert_eq!(filter("--sample-size 20 --bench"), None);
+    }
+
+    #[test]
     fn days_are_those_of_the_calendar() {
         // From `date -u -d @SECONDS +%F`.
         for (seconds, date) in [

@@ -38,14 +38,14 @@ const FULL_ROUND_TRIPS: f64 = 8.0;
 /// Time without samples after which the confidence has halved.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 
-/// One observation by a node of the path to another.
+/// One observation of the path from one node to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSample {
     /// A round trip.
     pub round_trip: Option<Duration>,
-    /// The rate of arriving data.
+    /// The rate at which data arrived.
     pub rate: Option<Bandwidth>,
-    /// Whether more data was queued meanwhile, so that the link was used fully.
+    /// Whether the link was used fully, because more data was queued meanwhile.
     pub is_full: bool,
     /// Number of packets sent.
     pub sent: u64,
@@ -82,7 +82,7 @@ pub struct LinkEstimate {
     pub bandwidth: Option<Bandwidth>,
     /// Time of the last observation of the bandwidth.
     pub bandwidth_observed: Option<Time>,
-    /// Time of the last round trip.
+    /// Time at which the estimate last had recent round trips.
     pub observed: Time,
     /// Confidence from 0 to 1: few samples and old ones give less.
     pub confidence: f64,
@@ -153,7 +153,7 @@ struct Entry {
     /// Number of round trips so far.
     round_trips: u32,
     /// Number of half-seconds with longer round trips than the estimate, without a shorter one
-    /// between, and the last of them.
+    /// between, and the last of these half-seconds.
     doubts: (u32, u64),
 }
 
@@ -169,8 +169,8 @@ impl LinkMonitor {
         Self::default()
     }
 
-    /// Records a sample by a node in the first group of the path to one in the second; `flow` is
-    /// the pair of nodes. Rates of simultaneous flows add up.
+    /// Records a sample of the path from a node in the first group to a node in the second; `flow`
+    /// is the pair of nodes. Rates of simultaneous flows add up.
     pub fn observe(
         &mut self,
         now: Time,
@@ -242,9 +242,9 @@ impl LinkMonitor {
         changes
     }
 
-    /// Stores the estimates of the recent samples between two groups. Otherwise the estimate is
-    /// lost with its samples unless [`changes`](Self::changes) is called. This is for callers with
-    /// many links that do not call `changes`.
+    /// Stores the estimates between two groups, in both directions, before their samples expire.
+    /// [`changes`](Self::changes) stores the estimates of all links. This is for callers that have
+    /// many links and do not call `changes`.
     pub fn remember(&mut self, now: Time, one: u32, other: u32) {
         for pair in [(one, other), (other, one)] {
             if let Some(entry) = self.entries.get_mut(&pair) {
@@ -253,7 +253,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Removes a group, for example one that was split, so that its links start again.
+    /// Removes the links of a group, for example of one that was split, so that they start again.
     pub fn forget(&mut self, group: u32) {
         self.entries.retain(|&(from, to), _| from != group && to != group);
     }

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// Maximum number of digits, more than any numbering of hosts needs; it keeps the arithmetic far
-/// from its limits.
+/// Maximum number of digits of a number. No numbering of hosts needs more, and the arithmetic stays
+/// far from its limits.
 const MAX_DIGITS: usize = 10;
 /// Maximum length of a pattern; a short pattern gives short names.
 const MAX_PATTERN_BYTES: usize = 1024;
@@ -40,8 +40,9 @@ pub enum HostRangeError {
     },
 }
 
-/// Returns the hosts of `pattern`, in order; the last bracket varies fastest. A number keeps the
-/// leading zeros of its range's start. Never creates more than `limit` names.
+/// Returns the hosts of `pattern`, in order; the last bracket varies fastest. If the start of a
+/// range has leading zeros, all numbers of the range have at least as many digits. Never creates
+/// more than `limit` names.
 pub(super) fn expand(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(HostRangeError::TooLong);

@@ -66,7 +66,7 @@ impl Heuristic for Heft {
                 last_s = last_s.max(end_s);
             }
         }
-        // Tasks placed into gaps go before tasks placed earlier.
+        // A task in a gap goes before tasks that were placed earlier but start later.
         order.sort_by(|one, other| starts_s[one.index()].total_cmp(&starts_s[other.index()]));
         Ok(Mapping::in_order(servers, &order, false, last_s))
     }

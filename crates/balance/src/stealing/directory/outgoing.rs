@@ -24,7 +24,7 @@ impl Outgoing<'_> {
         self.places.place(self.me).unwrap_or_default()
     }
 
-    /// Returns whether there are other sites or parts with which a head could level work.
+    /// Returns whether a head can level work: whether there are other sites, or other parts here.
     pub(super) fn has_head(&self) -> bool {
         self.places.site_count() > 1 || self.places.part_count(self.own().0) > 1
     }

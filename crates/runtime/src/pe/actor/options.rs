@@ -3,11 +3,11 @@
 use crate::pe::rank::{FIRST_STEP, priority_of_step};
 
 /// The priority of a message: of the messages that are ready on a PE, those with lower numbers are
-/// handled first. The default is zero.
+/// handled first. The default is 0.
 ///
 /// Messages from one actor to another keep their order within one priority. Broadcasts reach the
 /// mailboxes in one order whatever their priority, which only decides the order of handling there.
-/// Numbers from 2^30 on mean 2^30 - 1: all priorities come before the messages of
+/// Numbers from 2^30 on count as 2^30 - 1, so that all priorities come before the messages of
 /// [steps](InStep).
 ///
 /// ```
@@ -49,10 +49,10 @@ pub struct Priority(pub i32);
 /// The step of the job to which a message belongs.
 ///
 /// Messages of older steps are handled first, whatever their order of arrival. Messages of one step
-/// are ordered by the receiver's distance to another site, once a rebalance has measured it. All of
-/// them come after messages of every [`Priority`]. So a job can work on the data that it has while
-/// messages cross wide-area links. Messages from one actor to another keep their order within one
-/// step.
+/// are ordered by the receiver's distance to another site, once a rebalance has measured it. So a
+/// job can work on the data that it has while messages cross wide-area links. Messages with a
+/// [`Priority`], even the lowest, come before the messages of all steps. Messages from one actor to
+/// another keep their order within one step.
 ///
 /// ```
 /// use gridspan::InStep;

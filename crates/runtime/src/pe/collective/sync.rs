@@ -1,5 +1,5 @@
-//! A PE's part in rebalances: it measures, learns plans, and reports finished moves. The decisions
-//! and their times are in `coordinator/balance`.
+//! A PE's part in a rebalance: it reports its measurements and learns the plan. The coordinator
+//! decides when to rebalance, and what moves (`coordinator/balance`).
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};

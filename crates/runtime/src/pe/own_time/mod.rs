@@ -1,8 +1,9 @@
 //! The job's own time, by which its pace is measured. It pauses while the job waits for main: while
 //! main waits for nothing from the job and main's PE is idle.
 //!
-//! It is kept on [`MAIN_PE`], beside main, if the job is balanced. A job that continues without
-//! main and without that PE is considered to wait for main if actors live on that PE.
+//! It is kept on [`MAIN_PE`], beside main, if the job is balanced. That PE does not see whether
+//! other PEs work. If actors live on it, it takes a job that continues on other PEs only, without
+//! main, to wait for main.
 
 pub(in crate::pe) mod state;
 
@@ -19,8 +20,8 @@ impl Core {
         self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
     }
 
-    /// Reports to the coordinator the job's own time, and the time for which this PE has measured
-    /// since `begin`, in nanoseconds. Only main's PE reports.
+    /// Reports to the coordinator the job's own time, and how long this PE has spent on measuring,
+    /// which began at `begin`, in nanoseconds. Only main's PE reports.
     pub(in crate::pe) fn report_own_time(&mut self, begin: u64) {
         if self.me == MAIN_PE {
             let measuring_ns = self.stopwatch_ns().saturating_sub(begin);

@@ -17,6 +17,9 @@ use std::time::Duration;
 const ACT: f64 = 0.6;
 /// Probability that a member migrates whenever it acts.
 const MIGRATE: f64 = 0.2;
+/// Probability that a member acts when it arrives. If it is much higher, the moves of one rebalance
+/// lead to others for longer than its period, and a job is never quiescent.
+const ACT_ON_ARRIVAL: f64 = 0.3;
 /// Probability that a bound member ends when it arrives.
 const END_ON_ARRIVAL: f64 = 0.03;
 /// First index of inserted members.
@@ -116,11 +119,13 @@ impl<const ROLE: u8> Actor for Partner<ROLE> {
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
         self.moves += 1;
         let (id, pe, moves) = (cx.me().id(), cx.pe(), self.moves);
-        let left = ledger::with(|ledger| {
+        let (acts, left) = ledger::with(|ledger| {
             ledger.arrived(id, pe, moves);
-            u32::from(ledger.dice.chance(0.1))
+            (ledger.dice.chance(ACT_ON_ARRIVAL), u32::from(ledger.dice.chance(0.3)))
         });
-        self.act(left, cx);
+        if acts {
+            self.act(left, cx);
+        }
         // A bound member may end here even if a partner that arrived in the same step has decided
         // to move again. A member of the base does not end here: the model would not expect the
         // partners that arrive after it.

@@ -71,8 +71,10 @@ fn many(suite: &mut Suite, cores: Cores) {
     let count = suite.choose(20_000, 50);
     let contenders = vec![
         Contender::new("gridspan call_async", || remote::empty(Empty::Sessions, count, cores)),
-        Contender::new("tonic, as many under way", || grpc::under_way(UNDER_WAY, count, cores))
-            .slower(),
+        Contender::new("tonic unary, as many under way", || {
+            grpc::under_way(UNDER_WAY as u64, count, cores)
+        })
+        .slower(),
     ];
     suite.compare(&title("empty calls", cores), FigureUnit::Rate, contenders);
 }

@@ -11,6 +11,7 @@
 mod bare_quinn;
 #[path = "support/bare_tcp.rs"]
 mod bare_tcp;
+#[allow(dead_code, reason = "each bench uses a part")]
 #[path = "support/grpc.rs"]
 mod grpc;
 #[allow(dead_code, reason = "each bench uses a part")]

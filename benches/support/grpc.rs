@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tonic::body::Body;
 use tonic::client;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -200,30 +201,43 @@ impl Stream for Requests {
     }
 }
 
-/// Sends a message there and back `round_trips` times within one call, one after the other.
-pub(crate) fn both_ways(round_trips: u64, cores: Cores) -> Sample {
-    under_way(1, round_trips, cores)
+/// Makes `calls` calls, of which `most` are under way at once.
+pub(crate) fn under_way(most: u64, calls: u64, cores: Cores) -> Sample {
+    with_client(cores, async |client: client::Grpc<Channel>| {
+        let each = calls / most;
+        let begin = Instant::now();
+        let mut callers = JoinSet::new();
+        for _ in 0..most.min(calls) {
+            let mut client = client.clone();
+            callers.spawn(async move {
+                for _ in 0..each.max(1) {
+                    client.ready().await.expect("the connection is open");
+                    let path = PathAndQuery::from_static(UNARY);
+                    let answer = client.unary(Request::new(SMALL), path, Plain).await;
+                    assert_eq!(answer.expect("an answer comes").into_inner(), SMALL);
+                }
+            });
+        }
+        let callers = callers.join_all().await.len() as u64;
+        Sample { elapsed: begin.elapsed(), operations: callers * each.max(1) }
+    })
 }
 
-/// Sends a message there and back `round_trips` times within one call, `most` at once.
-pub(crate) fn under_way(most: usize, round_trips: u64, cores: Cores) -> Sample {
+/// Sends a message there and back `round_trips` times within one call, one after the other.
+pub(crate) fn both_ways(round_trips: u64, cores: Cores) -> Sample {
     with_client(cores, async |mut client: client::Grpc<Channel>| {
-        let (send, receive) = mpsc::channel(most);
+        let (send, receive) = mpsc::channel(1);
         client.ready().await.expect("the connection is open");
         let path = PathAndQuery::from_static(BOTH_WAYS);
         let response = client.streaming(Request::new(Requests(receive)), path, Plain).await;
         let mut answers = response.expect("the call begins").into_inner();
         let warm_up = round_trips / 10;
-        let all = warm_up + round_trips;
-        let (mut begin, mut sent) = (Instant::now(), 0);
-        for trip in 0..all {
+        let mut begin = Instant::now();
+        for trip in 0..warm_up + round_trips {
             if trip == warm_up {
                 begin = Instant::now();
             }
-            while sent < all && sent < trip + most as u64 {
-                send.send(SMALL).await.expect("the call goes on");
-                sent += 1;
-            }
+            send.send(SMALL).await.expect("the call goes on");
             let answer: Option<Result<Bytes, Status>> = answers.next().await;
             assert_eq!(answer.expect("an answer comes").expect("without an error"), SMALL);
         }

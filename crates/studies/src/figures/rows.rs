@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-const TONIC: &[&str] = &["tonic, as many under way"];
+const TONIC: &[&str] = &["tonic unary, as many under way"];
 
 /// All rows, in the order of the page.
 pub const ROWS: &[Row] = &[

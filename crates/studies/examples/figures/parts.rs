@@ -43,7 +43,7 @@ pub(crate) const PARTS: &[Part] = &[
     part("simulator", 160, Work::Bench(None)),
     part("stealing", 30, Work::Bench(Some("thousand"))),
     part("bcast", 60, Work::Broadcasts),
-    part("campaign", 610, Work::Campaign),
+    part("campaign", 600, Work::Campaign),
 ];
 
 impl Part {

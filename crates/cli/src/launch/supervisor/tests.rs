@@ -221,3 +221,11 @@ fn a_lost_node_is_reported_at_once_and_killed_instead_of_asked() {
     let outcome = supervisor.outcome().unwrap();
     assert_eq!(outcome.blame.unwrap().message, "lost node1");
 }
+
+#[test]
+fn many_nodes_per_core_extend_the_time_to_start() {
+    let mut supervisor = starting();
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(30)));
+    supervisor.set_crowding(17);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
+}

@@ -99,6 +99,9 @@ pub struct Settings {
     /// Time limit of the job: virtual time in the simulator, otherwise real time.
     #[serde(default)]
     pub time_limit: Option<Duration>,
+    /// Silence after which a node is lost.
+    #[serde(default)]
+    pub lost_after: Option<Duration>,
 }
 
 impl Start {
@@ -193,6 +196,13 @@ impl Settings {
         self
     }
 
+    /// Sets the silence after which a node is lost.
+    #[must_use]
+    pub fn with_lost_after(mut self, lost_after: Duration) -> Self {
+        self.lost_after = Some(lost_after);
+        self
+    }
+
     /// Applies these settings to the job.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
@@ -224,6 +234,9 @@ impl Settings {
         }
         if let Some(limit) = self.time_limit {
             job = job.time_limit(limit);
+        }
+        if let Some(silence) = self.lost_after {
+            job = job.lost_after(silence);
         }
         job
     }

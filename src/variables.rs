@@ -11,6 +11,7 @@
 //! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, or never |
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
 //! | `GRIDSPAN_TIME_LIMIT` | time, such as `10min`, after which a job ends with an error | none |
+//! | `GRIDSPAN_LOST_AFTER` | silence, such as `60s`, after which a node is lost; from `1s` to a day | the program's, or `3s` |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, or `on` |
 //! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, or `directory` |
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
@@ -25,7 +26,7 @@ use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use gridspan_bcast::UnknownMode;
-use gridspan_topology::{EmulateError, GridFileError, GridSpec, parse_duration};
+use gridspan_topology::{EmulateError, GridFileError, GridSpec, Link, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,8 @@ pub const BROADCAST: &str = "GRIDSPAN_BROADCAST";
 pub const ON_STALL: &str = "GRIDSPAN_ON_STALL";
 /// The time limit of a job.
 pub const TIME_LIMIT: &str = "GRIDSPAN_TIME_LIMIT";
+/// Silence after which a node is lost.
+pub const LOST_AFTER: &str = "GRIDSPAN_LOST_AFTER";
 /// The file for the measurements of each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
@@ -65,7 +68,7 @@ pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 15] = [
+pub const ALL: [&str; 16] = [
     DRIVER,
     PES,
     EMULATE,
@@ -79,6 +82,7 @@ pub const ALL: [&str; 15] = [
     BROADCAST,
     ON_STALL,
     TIME_LIMIT,
+    LOST_AFTER,
     REPORT,
     LAUNCHER,
 ];
@@ -257,6 +261,12 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
             period(&value).ok_or_else(|| wrong(TIME_LIMIT, &value, "a time such as `10min`"))?,
         ),
     };
+    let lost_after = match get(LOST_AFTER)? {
+        None => None,
+        Some(value) => Some(silence(&value).ok_or_else(|| {
+            wrong(LOST_AFTER, &value, "a time from `1s` to a day, such as `60s`")
+        })?),
+    };
     let tolerates_lost_guests = None;
     Ok(Settings {
         seed,
@@ -269,6 +279,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         tolerates_lost_guests,
         fails_on_stall,
         time_limit,
+        lost_after,
     })
 }
 
@@ -276,6 +287,12 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
 /// duration is less than a millisecond.
 pub fn period(text: &str) -> Option<Duration> {
     parse_duration(text).ok().filter(|&period| period >= Duration::from_millis(1))
+}
+
+/// Reads the silence after which a node is lost, such as `60s`; `None` if the text is not a
+/// duration, or not within [`Link::LOST_AFTER`].
+pub fn silence(text: &str) -> Option<Duration> {
+    parse_duration(text).ok().filter(|silence| Link::LOST_AFTER.contains(silence))
 }
 
 fn grid(get: Get<'_>) -> Result<Option<GridSpec>, VariableError> {

@@ -9,8 +9,8 @@ use crate::program::Program;
 use crate::surroundings::Surroundings;
 use crate::{dry_run, logging};
 use gridspan::variables::{
-    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, ON_STALL, SEED, STEALING,
-    TIME_LIMIT, cores,
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, LOST_AFTER, ON_STALL, SEED,
+    STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{Driver, Settings, Start};
 use std::ffi::OsString;
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
     settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
     settings.time_limit = args.time_limit.or(settings.time_limit);
+    settings.lost_after = args.lost_after.or(settings.lost_after);
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
@@ -139,6 +140,8 @@ pub(crate) fn variables(
     variables.extend(on_stall.map(|what| (ON_STALL, what.into())));
     let limit = settings.time_limit.map(|limit| format!("{}ns", limit.as_nanos()));
     variables.extend(limit.map(|limit| (TIME_LIMIT, limit.into())));
+    let silence = settings.lost_after.map(|silence| format!("{}ns", silence.as_nanos()));
+    variables.extend(silence.map(|silence| (LOST_AFTER, silence.into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

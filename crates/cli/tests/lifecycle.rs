@@ -86,6 +86,30 @@ fn a_silent_node_is_reported_lost_while_all_handlers_are_busy() {
 }
 
 #[test]
+fn a_job_waits_for_a_silent_node_as_long_as_it_is_told_to() {
+    let job = ["run", "-n", "3", "--lost-after", "60s", "drill", "--wait", "8"];
+    let mut running = Running::start(&job);
+    let nodes = running.nodes(3);
+    running.await_line("3 lines from 3 nodes");
+    let victim = rustix::process::Pid::from_raw(nodes[2] as i32).unwrap();
+
+    rustix::process::kill_process(victim, Signal::STOP).unwrap();
+    thread::sleep(Duration::from_secs(5));
+    rustix::process::kill_process(victim, Signal::CONT).unwrap();
+
+    let status = running.wait(LIMIT).expect("the job ends");
+    assert_eq!(status.code(), Some(0));
+    assert_gone_soon(&nodes);
+}
+
+#[test]
+fn an_accepted_silence_below_a_second_is_refused() {
+    let output = common::run(&["run", "-n", "2", "--lost-after", "500ms", "drill"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("write a time from 1s to a day"), "{}", output.stderr);
+}
+
+#[test]
 fn a_job_that_ends_while_handlers_are_busy_has_not_failed() {
     let output = common::run(&["run", "-n", "3", "drill", "--busy", "1", "--busy-from", "1"]);
     assert_eq!(output.code, Some(0), "{output:?}");

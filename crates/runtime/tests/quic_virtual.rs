@@ -214,6 +214,43 @@ fn all_nodes_declare_a_silent_node_lost_and_accept_its_next_incarnation() {
 }
 
 #[test]
+fn an_outage_within_the_accepted_silence_loses_nothing() {
+    let mut world = World::new(3, 12);
+    let (a, b, near) = (NodeId(0), NodeId(2), NodeId(1));
+    let minute = Duration::from_secs(60);
+    world.lost_after = BTreeMap::from([(a, minute), (b, minute)]);
+    for node in world.layout.nodes() {
+        world.start(node, 1);
+    }
+    for (from, to) in [(a, b), (near, b), (a, near)] {
+        world.send(from, to, FrameClass::Small, frame(SMALL, 0, 10));
+    }
+    world.run_for(Duration::from_secs(5));
+
+    world.parted = BTreeSet::from([(a, b), (b, a)]);
+    world.send(a, b, FrameClass::Small, frame(SMALL, 1, 10));
+    world.send(b, a, FrameClass::Bulk, frame(BULK, 0, 100_000));
+    world.run_for(Duration::from_secs(50));
+    assert!(world.losses().is_empty(), "{:?}", world.losses());
+    world.heal();
+    world.run_for(Duration::from_secs(3));
+
+    assert_eq!(world.received[&(b, a)], [frame(SMALL, 0, 10), frame(SMALL, 1, 10)]);
+    assert_eq!(world.received[&(a, b)], [frame(BULK, 0, 100_000)]);
+    world.part(&[b]);
+    world.part(&[near]);
+    let cut = world.now;
+    let is_lost = |world: &mut World| world.losses().contains(&(a, near));
+    assert!(world.run_until(minute, is_lost), "a node with the default is lost");
+    assert!(world.now - cut < Duration::from_millis(3_300), "{:?}", world.now - cut);
+    assert!(!world.losses().contains(&(a, b)));
+    let is_lost = |world: &mut World| world.losses().contains(&(a, b));
+    assert!(world.run_until(minute * 2, is_lost), "and the other after a minute");
+    let silence = world.now - cut;
+    assert!(silence > Duration::from_secs(59) && silence < Duration::from_secs(61), "{silence:?}");
+}
+
+#[test]
 fn the_first_report_of_a_partition_names_all_lost_nodes() {
     let mut world = World::new(5, 3);
     for (from, to) in [(1, 0), (2, 0), (3, 0), (4, 0)].map(|(a, b)| (NodeId(a), NodeId(b))) {

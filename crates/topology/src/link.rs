@@ -1,7 +1,8 @@
-//! One link as a few numbers, which describe its effect on packets.
+//! One link as a few numbers: its effect on packets, and the silence that its ends accept.
 
 use crate::units::{Bandwidth, Latency};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -33,6 +34,9 @@ pub struct Link {
     /// Whether jitter may make a packet overtake another. Otherwise a packet that would overtake
     /// arrives together with the previous one.
     pub reorder: bool,
+    /// Silence after which the receiving node declares the sending one lost, within
+    /// [`Link::LOST_AFTER`]; `None` for that of the job. It has no effect on packets.
+    pub lost_after: Option<Duration>,
 }
 
 impl Link {
@@ -40,6 +44,10 @@ impl Link {
     pub const MAX_DELAY: Duration = Duration::from_secs(3600);
     /// The `queue_bytes` of a link that never drops a packet because its queue is full.
     pub const UNLIMITED_QUEUE: u64 = u64::MAX;
+    /// The least and the greatest `lost_after`: less than a second is shorter than pauses of
+    /// healthy nodes.
+    pub const LOST_AFTER: RangeInclusive<Duration> =
+        Duration::from_secs(1)..=Duration::from_secs(86_400);
 
     /// Creates a link of the given latency and bandwidth without jitter, loss or queue limit.
     pub const fn new(latency: Latency, bandwidth: Bandwidth) -> Self {
@@ -50,6 +58,7 @@ impl Link {
             loss: 0.0,
             queue_bytes: Self::UNLIMITED_QUEUE,
             reorder: false,
+            lost_after: None,
         }
     }
 
@@ -109,8 +118,14 @@ impl Link {
         self
     }
 
-    /// Checks the numbers. Fails if the loss is no probability, or latency and jitter together
-    /// exceed [`Link::MAX_DELAY`].
+    /// Sets the silence after which the sending node is lost.
+    pub const fn with_lost_after(mut self, lost_after: Duration) -> Self {
+        self.lost_after = Some(lost_after);
+        self
+    }
+
+    /// Checks the numbers. Fails if the loss is no probability, latency and jitter together exceed
+    /// [`Link::MAX_DELAY`], or the accepted silence is not within [`Link::LOST_AFTER`].
     pub fn validate(&self) -> Result<(), LinkError> {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(LinkError::Loss { loss: self.loss });
@@ -118,6 +133,10 @@ impl Link {
         let delay = self.latency.duration().saturating_add(self.jitter);
         if delay > Self::MAX_DELAY {
             return Err(LinkError::Delay { delay });
+        }
+        if let Some(silence) = self.lost_after.filter(|silence| !Self::LOST_AFTER.contains(silence))
+        {
+            return Err(LinkError::LostAfter { silence });
         }
         Ok(())
     }
@@ -139,6 +158,12 @@ pub enum LinkError {
         /// Latency plus jitter.
         delay: Duration,
     },
+    /// The silence after which a node is lost is too short or too long.
+    #[error("a node cannot be lost after {silence:?} of silence; write between 1 s and a day")]
+    LostAfter {
+        /// The rejected value.
+        silence: Duration,
+    },
 }
 
 /// A link from outside, before validation.
@@ -150,14 +175,15 @@ struct Unchecked {
     loss: f64,
     queue_bytes: u64,
     reorder: bool,
+    lost_after: Option<Duration>,
 }
 
 impl TryFrom<Unchecked> for Link {
     type Error = LinkError;
 
     fn try_from(raw: Unchecked) -> Result<Self, LinkError> {
-        let Unchecked { latency, bandwidth, jitter, loss, queue_bytes, reorder } = raw;
-        let link = Self { latency, bandwidth, jitter, loss, queue_bytes, reorder };
+        let Unchecked { latency, bandwidth, jitter, loss, queue_bytes, reorder, lost_after } = raw;
+        let link = Self { latency, bandwidth, jitter, loss, queue_bytes, reorder, lost_after };
         link.validate()?;
         Ok(link)
     }
@@ -191,6 +217,16 @@ mod tests {
         let refused = link.validate();
 
         assert_eq!(refused, Err(LinkError::Delay { delay: Duration::new(3600, 1) }));
+    }
+
+    #[test]
+    fn silence_of_less_than_a_second_or_more_than_a_day_is_refused() {
+        for millis in [999, 86_400_001] {
+            let silence = Duration::from_millis(millis);
+            let refused = Link::wan().with_lost_after(silence).validate();
+            assert_eq!(refused, Err(LinkError::LostAfter { silence }));
+        }
+        assert_eq!(Link::wan().with_lost_after(Duration::from_secs(60)).validate(), Ok(()));
     }
 
     #[test]

@@ -193,6 +193,11 @@ impl From<&TaskGraph> for DiGraph<TaskId, DataId> {
 impl TryFrom<&DiGraph<f64, u64>> for TaskGraph {
     type Error = TaskGraphError;
 
+    /// Builds the graph of these tasks and data.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`GraphBuilder::build`].
     fn try_from(graph: &DiGraph<f64, u64>) -> Result<Self, TaskGraphError> {
         let mut builder = GraphBuilder::default();
         for task in graph.node_indices() {
@@ -303,6 +308,12 @@ impl GraphBuilder {
     }
 
     /// Builds the graph, if it is valid.
+    ///
+    /// # Errors
+    ///
+    /// [`TaskGraphError::Work`] if a time is negative or not finite; [`TaskGraphError::TooMuch`] if
+    /// the total exceeds 1e12 s or 1e18 bytes; [`TaskGraphError::Circle`] if a task depends on
+    /// itself.
     pub fn build(mut self) -> Result<TaskGraph, TaskGraphError> {
         let is_time = |task: &&TaskSpec| !(task.work_s.is_finite() && task.work_s >= 0.0);
         if let Some(task) = self.tasks.iter().find(is_time) {

@@ -108,6 +108,10 @@ pub(crate) struct RunArgs {
     /// End a job that takes longer, such as 10min, with an error that reports what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
+    /// Declare a node lost after this much silence, from 1s to a day, besides four round trips; a
+    /// `lost_after` of a link in the grid file comes first [default: 3s].
+    #[arg(long, value_name = "TIME", value_parser = silence)]
+    pub(crate) lost_after: Option<Duration>,
     /// Set this variable for the nodes, to VALUE or to its value here; repeat it for more.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
@@ -381,6 +385,10 @@ pub(crate) struct ExportArgs {
 
 fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
+}
+
+fn silence(text: &str) -> Result<Duration, &'static str> {
+    gridspan::variables::silence(text).ok_or("write a time from 1s to a day, such as 60s")
 }
 
 fn policies() -> impl TypedValueParser<Value = StealingPolicyName> {

@@ -34,6 +34,11 @@ pub struct Client {
 
 impl Client {
     /// Creates a client with this token. Requires a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Listen`] if there is no tokio runtime, or the system opens no socket;
+    /// [`RemoteError::Identity`] if the certificates of the token cannot be used.
     pub fn new(token: Token) -> Result<Self, RemoteError> {
         let any: IpAddr = match token.address.is_ipv4() {
             true => Ipv4Addr::UNSPECIFIED.into(),
@@ -59,6 +64,11 @@ impl Client {
     }
 
     /// Connects to a server that has joined, or to the registry itself.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Stale`] if one side refuses the certificate of the other;
+    /// [`RemoteError::Away`] if the connection cannot be opened for another reason.
     pub async fn connect_to(&self, server: Option<SocketAddr>) -> Result<Connection, RemoteError> {
         let address = server.unwrap_or(self.token.address);
         let name = &self.token.names()[usize::from(server.is_some())];
@@ -97,6 +107,13 @@ impl Client {
     }
 
     /// Lists the servers of the registry.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Stale`] or [`RemoteError::Away`] as from [`connect_to`](Self::connect_to).
+    /// [`RemoteError::Away`] also if the connection is lost, or if no answer comes in 30 s;
+    /// [`RemoteError::Malformed`] if the answer cannot be understood, and [`RemoteError::TooMuch`]
+    /// if it exceeds 256 MiB.
     pub async fn list(&self) -> Result<Vec<ListedServer>, RemoteError> {
         let asked = async { request_response(&self.registry().await?, &Request::List).await };
         match self.within(PATIENCE, asked).await? {
@@ -122,6 +139,15 @@ impl Client {
     /// the call again, up to three times; the function may then be executed more than once. The
     /// whole call takes at most `timeout` for each attempt of the registry, and 30 s to find the
     /// registry.
+    ///
+    /// # Errors
+    ///
+    /// The outer error is as from [`list`](Self::list), after the times above. The inner error is
+    /// [`RpcError::NoServers`] or [`RpcError::FunctionNotFound`] if no server offers the function;
+    /// [`RpcError::SessionFailed`] if the function fails or panics, or `arguments` is not the JSON
+    /// of its arguments; [`RpcError::RpcRefused`] if the registry, or the last server that was
+    /// tried, refused the call; [`RpcError::CommunicationFailed`] if that server did not answer in
+    /// time, and [`RpcError::Other`] if it was lost.
     pub async fn call(
         &self,
         function: &str,

@@ -79,6 +79,12 @@ fn forgotten() -> RpcError {
 
 impl Remote {
     /// Creates a client of the registry that a token names.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Listen`] if there is no tokio runtime, or the system opens no socket or gives
+    /// no random numbers; [`RemoteError::Identity`] if the certificates of the token cannot be
+    /// used.
     pub fn new(token: Token) -> Result<Self, RemoteError> {
         let (client, kept) = (Client::new(token)?, ClientStore::new(dice()?));
         let connector = Connector::new(client.clone(), kept.supply());
@@ -94,6 +100,13 @@ impl Remote {
     /// Maps the calls that `body` makes with a heuristic, and executes them, as [`Mapper::map`]
     /// does. Measurements of functions are dropped afterwards: programs that map several groups
     /// keep a [`mapper`](Self::mapper).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Mapper::map`]. [`RpcError::CommunicationFailed`] also if no server is connected
+    /// and the registry does not answer, or if a result cannot be fetched; [`RpcError::Other`] also
+    /// if no server is connected and the registry does not accept the token, or if a server was
+    /// forgotten while its group was mapped.
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,

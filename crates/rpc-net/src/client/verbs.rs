@@ -225,6 +225,9 @@ impl Inner {
                 able.push(Able { round_trip, candidate: Candidate { card, contact } });
             }
         }
+        if bound.is_some() && able.is_empty() {
+            return Err(RpcError::ServerLeft);
+        }
         Ok(able)
     }
 
@@ -320,6 +323,10 @@ impl Tried<'_> {
 
 impl Remote {
     /// Returns the verbs of GridRPC on these servers, for individual calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ConfigFileError`] if a setting is out of its bounds.
     pub fn rpc(&self, config: &Config) -> Result<RemoteRpc, RpcError> {
         RemoteRpc::new(self.clone(), config)
     }
@@ -343,6 +350,13 @@ impl RemoteRpc {
     }
 
     /// Returns a handle of a function that any server may execute (`grpc_function_handle_default`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::FunctionNotFound`] if no connected server offers a function of this name;
+    /// [`RpcError::FunctionDiffers`] if all that do have another signature.
+    /// [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no server is connected and the
+    /// registry does not answer, or does not accept the token.
     pub async fn handle<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,
@@ -355,6 +369,13 @@ impl RemoteRpc {
     }
 
     /// Returns a handle of a function that one server executes (`grpc_function_handle_init`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ServerNotFound`] if no connected server has this name;
+    /// [`RpcError::FunctionNotFound`] or [`RpcError::FunctionDiffers`] if it does not offer the
+    /// function with this signature. [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no
+    /// server is connected and the registry does not answer, or does not accept the token.
     pub async fn handle_on<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,
@@ -362,16 +383,31 @@ impl RemoteRpc {
     ) -> Result<Handle<I, O>, RpcError> {
         let cards = self.inner.cards().await?;
         let named: Vec<ServerCard> = cards.into_iter().filter(|card| card.name == server).collect();
-        let Some(card) = named.first() else {
+        if named.is_empty() {
             return Err(RpcError::ServerNotFound { server: server.to_owned() });
-        };
-        match not_offered(function.name(), &function.signature(), &named) {
-            Some(error) => Err(error),
-            None => Ok(Handle::new(self.inner.owner, function, Some(card.number))),
         }
+        let (name, signature) = (function.name(), function.signature());
+        if let Some(error) = not_offered(name, &signature, &named) {
+            return Err(error);
+        }
+        // Servers of one name may offer different functions.
+        let able = named.iter().find(|card| card.functions.get(name) == Some(&signature));
+        Ok(Handle::new(self.inner.owner, function, able.map(|card| card.number)))
     }
 
     /// Calls, and waits for the results (`grpc_call`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidFunctionHandle`] if the handle is of another client;
+    /// [`RpcError::FunctionNotFound`], [`RpcError::FunctionDiffers`] and [`RpcError::Other`] as
+    /// from [`handle`](Self::handle).
+    ///
+    /// [`RpcError::RpcRefused`] if the arguments cannot be encoded or exceed 1 GiB, or if the last
+    /// server that was tried refused the call; [`RpcError::SessionFailed`] if the function fails,
+    /// if its results cannot be decoded, or if the servers that were tried are lost;
+    /// [`RpcError::CommunicationFailed`] if the servers cannot be listed, if none that may execute
+    /// the call is connected, if none answers in time, or if the results cannot be fetched.
     pub async fn call<I: Parts, O: Parts>(
         &self,
         handle: &Handle<I, O>,
@@ -395,6 +431,13 @@ impl RemoteRpc {
     }
 
     /// Starts a call (`grpc_call_async`), which continues whether or not it is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidFunctionHandle`] if the handle is of another client;
+    /// [`RpcError::RpcRefused`] if the arguments cannot be encoded or exceed 1 GiB;
+    /// [`RpcError::Other`] outside of a tokio runtime. [`wait`](Self::wait) returns the other
+    /// errors of the call.
     pub fn call_async<I: Parts, O: Parts>(
         &self,
         handle: &Handle<I, O>,
@@ -454,6 +497,12 @@ impl RemoteRpc {
     }
 
     /// Waits for a session and takes its results (`grpc_wait`). The session is invalid afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The error with which the call ended, as from [`call`](Self::call);
+    /// [`RpcError::SessionFailed`] also if it was cancelled. [`RpcError::InvalidSessionId`] if the
+    /// session is of another client, or its result was taken.
     pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         if let Err(error @ RpcError::InvalidSessionId { .. }) = self.wait_and(&[id]).await {
@@ -463,6 +512,11 @@ impl RemoteRpc {
     }
 
     /// Takes the results of a session that has ended. The session is invalid afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the call has not ended; otherwise the errors of
+    /// [`wait`](Self::wait).
     pub fn results<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let results = self.inner.state().sessions.take(id)?;
@@ -471,19 +525,29 @@ impl RemoteRpc {
 
     /// Waits until all of the sessions have ended (`grpc_wait_and`). Returns the error of the first
     /// failed session, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its result was
+    /// taken.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         self.wait_until(Until::All, |_| sessions.to_vec()).await.map(drop)
     }
 
     /// Waits until one of the sessions has ended, and returns it (`grpc_wait_or`), whether it
     /// failed or not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoneCompleted`] if the list is empty. [`RpcError::InvalidSessionId`] if one of
+    /// the sessions does not exist, or its result was taken.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let waited = self.wait_until(Until::One, |_| sessions.to_vec()).await?;
         waited.ok_or(RpcError::NoneCompleted)
     }
 
-    /// Waits until all sessions have ended (`grpc_wait_all`). Returns the error of the first failed
-    /// session, if any.
+    /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
+    /// error of the oldest of them that failed, if any.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.wait_until(Until::All, |state| state.sessions.running()).await.map(drop)
     }
@@ -497,18 +561,31 @@ impl RemoteRpc {
     }
 
     /// Checks whether a session has ended (`grpc_probe`); [`RpcError::NotCompleted`] if not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
     pub fn probe(&self, session: SessionId) -> Result<(), RpcError> {
         self.inner.state().sessions.probe(session)
     }
 
     /// Returns one of the sessions that has ended (`grpc_probe_or`); [`RpcError::NoneCompleted`] if
     /// none has.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its result was
+    /// taken.
     pub fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         self.inner.state().sessions.probe_or(sessions)
     }
 
     /// Cancels a session (`grpc_cancel`). A function in execution runs to its end, and its results
     /// are dropped. A session that has ended remains unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
     pub fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
         let mut state = self.inner.state();
         match state.sessions.probe(session) {
@@ -527,11 +604,20 @@ impl RemoteRpc {
     }
 
     /// Returns the name of the function that a session calls (`grpc_get_handle`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
     pub fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
         self.inner.state().sessions.function(session)
     }
 
     /// Returns the error of a failed session (`grpc_get_error`); `None` if it has not failed.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the call has not ended. [`RpcError::InvalidSessionId`] if
+    /// there is no such session, or its result was taken.
     pub fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
         self.inner.state().sessions.error(session)
     }

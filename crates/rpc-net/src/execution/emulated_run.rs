@@ -61,6 +61,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl EmulatedRun {
     /// Connects to the servers of a registry, and leaves out those that cannot be reached. `data`
     /// gives the sizes of the client's data in bytes, by the numbers of the data.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::list`]. It is no error if no server can be reached.
     pub async fn gather(client: &Client, data: BTreeMap<u32, u64>) -> Result<Self, RemoteError> {
         // All data is the same segment, repeated.
         let segment = Bytes::from(vec![0; SEGMENT_BYTES as usize]);
@@ -98,6 +102,11 @@ impl EmulatedRun {
     }
 
     /// Executes a workflow as it was mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`EmulatedRunError::GivenUp`] if a task reads or writes data of more than 8 GiB, or can no
+    /// longer be executed; [`EmulatedRunError::Registry`] if the system has no random numbers.
     pub async fn execute(
         &self,
         graph: &TaskGraph,

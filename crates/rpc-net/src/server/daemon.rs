@@ -20,6 +20,7 @@ use gridspan_rpc::calls::{Catalogue, Offer, RpcError, ServerCard};
 use gridspan_topology::Time;
 use quinn::{Endpoint, Incoming, RecvStream, SendStream, VarInt};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -158,7 +159,10 @@ pub(crate) async fn daemon<C: Catalogue>(
             () = &mut end => break,
             incoming = endpoint.accept() => match incoming {
                 Some(incoming) => drop(tokio::spawn(daemon.clone().receive(incoming))),
-                None => break,
+                None => {
+                    let lost = io::Error::other("its UDP socket failed");
+                    return Err(RemoteError::Listen(lost));
+                }
             },
         }
     }

@@ -48,6 +48,18 @@ pub struct ServeOptions {
 /// Serves the functions of a catalogue until `end` receives a message, or its sender is dropped.
 /// `told` is called with the address of the registry: once it is open or, for a member, each time
 /// the process has joined it.
+///
+/// # Errors
+///
+/// [`RemoteError::Listen`] if the system does not give the process its threads, an endpoint at the
+/// address, or random numbers; [`RemoteError::Servers`] if the job of the process's own servers
+/// fails; [`RemoteError::Identity`] if certificates cannot be made or used.
+///
+/// For a registry, [`RemoteError::Token`] if the file of the token or of its key cannot be read or
+/// written; [`RemoteError::Nowhere`] if it would listen at all addresses and advertise none. For a
+/// server, [`RemoteError::Unwelcome`] if the registry refuses it, such as for its name or speed.
+/// For a member that cannot join the first time, [`RemoteError::Away`], [`RemoteError::Stale`] or
+/// [`RemoteError::Malformed`].
 pub fn serve<C: Catalogue>(
     options: ServeOptions,
     end: oneshot::Receiver<()>,
@@ -78,10 +90,13 @@ pub fn serve<C: Catalogue>(
                 }
                 Role::Daemon(registry) | Role::Registry(registry) => {
                     match OpenedDaemon::open(registry) {
-                        Ok(plan) => {
-                            plan.address().into_iter().for_each(&told);
-                            daemon(plan, Some(own), ended).await
-                        }
+                        Ok(plan) => match plan.address() {
+                            Ok(address) => {
+                                told(address);
+                                daemon(plan, Some(own), ended).await
+                            }
+                            Err(error) => Err(error),
+                        },
                         Err(error) => Err(error),
                     }
                 }
@@ -90,9 +105,9 @@ pub fn serve<C: Catalogue>(
             // The job may have ended for another reason.
             let _ = resolve.send(());
         });
-        let _ = over.await;
+        let served = over.await;
         runtime.shutdown_background();
-        Ok(())
+        served.map_err(|_| JobError::failed("the task that serves panicked"))
     });
     let ran = driver::embedded::run(job, pes.saturating_add(1));
     ran.map_err(|error| RemoteError::Servers(error.to_string()))?;

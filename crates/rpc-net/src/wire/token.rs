@@ -55,8 +55,8 @@ pub enum RemoteError {
     /// Certificates cannot be made or used.
     #[error("cannot use the token's certificates: {0}")]
     Identity(#[from] IdentityError),
-    /// The registry cannot listen, or the system does not let it work.
-    #[error("cannot open the registry: {0}; choose another address")]
+    /// The registry, a server or a client has no socket, threads or random numbers.
+    #[error("cannot open the network: {0}; if the address is in use, choose another")]
     Listen(io::Error),
     /// The servers of the registry have failed.
     #[error("the servers have failed: {0}")]
@@ -146,6 +146,10 @@ impl Token {
     }
 
     /// Reads a token from its file.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Token`] if the file cannot be read, or is not a token of this version.
     pub fn read(path: &Path) -> Result<Self, RemoteError> {
         let token: Self = read(path)?;
         match token.version == VERSION {

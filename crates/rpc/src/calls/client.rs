@@ -185,6 +185,11 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Initialises the client (`grpc_initialize`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::AlreadyInitialized`] if the client is initialised; [`RpcError::ConfigFileError`]
+    /// if a setting is out of its bounds.
     pub fn initialize(&mut self, config: &Config) -> Result<(), RpcError> {
         if self.open.is_some() {
             return Err(RpcError::AlreadyInitialized);
@@ -197,6 +202,11 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Ends the client and cancels its running calls (`grpc_finalize`). Its handles and sessions
     /// are invalid from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn finalize(&mut self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::Close(Some(reply))).await?;
         self.open = None;
@@ -215,6 +225,13 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Creates a handle of a function that any server may execute (`grpc_function_handle_default`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoServers`] if no server takes calls; [`RpcError::FunctionNotFound`] if none
+    /// offers a function of this name. The signature is compared when a server executes a call.
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn handle<I, O>(&self, function: &Function<I, O>) -> Result<Handle<I, O>, RpcError> {
         let owner = self.open()?.owner;
         let name = function.name().to_owned();
@@ -231,6 +248,13 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Creates a handle of a function that one server executes (`grpc_function_handle_init`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ServerNotFound`] if no server of this name takes calls;
+    /// [`RpcError::FunctionNotFound`] if it does not offer a function of this name.
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn handle_on<I, O>(
         &self,
         function: &Function<I, O>,
@@ -265,6 +289,22 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Calls a function and waits for its results (`grpc_call`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised;
+    /// [`RpcError::InvalidFunctionHandle`] if the handle is of another client; [`RpcError::Other`]
+    /// if the time of the call cannot be [computed](Function::work_s), or if the server of the
+    /// handle has not registered since the registry was restarted; [`RpcError::NoServers`] or
+    /// [`RpcError::FunctionNotFound`] if no server offers the function; [`RpcError::Grid`] if the
+    /// job is ending.
+    ///
+    /// [`RpcError::RpcRefused`] if the arguments cannot be encoded or exceed 1 GiB, or if the last
+    /// server that was tried refused the call; [`RpcError::ServerLeft`] if that server or the
+    /// server of the handle has left; [`RpcError::CommunicationFailed`] if that server or the
+    /// registry did not answer in time. [`RpcError::SessionFailed`] if the function fails or
+    /// panics, if its signature on the server differs, or if its results exceed 1 GiB, or cannot be
+    /// encoded or decoded.
     pub async fn call<I, O>(&self, handle: &Handle<I, O>, arguments: &I) -> Result<O, RpcError>
     where
         I: Serialize + DeserializeOwned + 'static,
@@ -280,6 +320,11 @@ impl<C: Catalogue> GridRpc<C> {
     /// `given_up` resolves. Then the call is cancelled, and the future ends with
     /// [`RpcError::SessionFailed`] once no server holds the call any longer: a function that is
     /// already being executed runs to its end. Await this future to its end.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`call`](Self::call) that do not concern handles. [`RpcError::SessionFailed`] also
+    /// if `arguments` is not the JSON of the function's arguments.
     pub async fn call_text_until(
         &self,
         function: &str,
@@ -293,6 +338,13 @@ impl<C: Catalogue> GridRpc<C> {
     /// Calls a function of a group by name, with its arguments encoded one after the other, and
     /// waits for `results` results, each encoded separately. When `given_up` resolves, the call is
     /// cancelled as in [`call_text_until`](Self::call_text_until).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`call`](Self::call) that do not concern handles. [`RpcError::SessionFailed`] also
+    /// if the function was not added by
+    /// [`Functions::with_parts`](crate::calls::Functions::with_parts), or has another number of
+    /// results.
     pub async fn call_parts_until(
         &self,
         (function, signature): (&str, &Signature),
@@ -334,6 +386,15 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Starts a call and returns its session once the call is on its way (`grpc_call_async`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`], [`RpcError::InvalidFunctionHandle`], [`RpcError::Other`],
+    /// [`RpcError::NoServers`], [`RpcError::FunctionNotFound`] and [`RpcError::Grid`] as from
+    /// [`call`](Self::call). [`RpcError::RpcRefused`] if the arguments cannot be encoded or exceed
+    /// 1 GiB; [`RpcError::ServerLeft`] if the server of the handle has left;
+    /// [`RpcError::CommunicationFailed`] if the registry does not answer in time.
+    /// [`wait`](Self::wait) returns the errors of servers.
     pub async fn call_async<I, O>(
         &self,
         handle: &Handle<I, O>,
@@ -357,18 +418,38 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Checks whether a session has ended (`grpc_probe`): [`RpcError::NotCompleted`] if not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn probe(&self, session: SessionId) -> Result<(), RpcError> {
         self.ask(move |reply| SessionMessage::Probe(session, reply)).await?
     }
 
     /// Returns one of the sessions that has ended (`grpc_probe_or`): [`RpcError::NoneCompleted`] if
     /// none has.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its result was
+    /// taken. [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if
+    /// the job is ending.
     pub async fn probe_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| SessionMessage::ProbeOr(sessions, reply)).await?
     }
 
     /// Waits for a session and takes its results (`grpc_wait`). The session is invalid afterwards.
+    ///
+    /// # Errors
+    ///
+    /// The error with which the call ended: [`RpcError::SessionFailed`], [`RpcError::RpcRefused`],
+    /// [`RpcError::ServerLeft`] or [`RpcError::CommunicationFailed`] as from [`call`](Self::call),
+    /// and [`RpcError::SessionFailed`] if it was cancelled. [`RpcError::InvalidSessionId`] if the
+    /// session is of another client, or its result was taken. [`RpcError::NotInitialized`] if the
+    /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait<O: DeserializeOwned>(&self, session: &CallSession<O>) -> Result<O, RpcError> {
         let id = self.own(session)?;
         let waited = self.wait_and(&[id]).await;
@@ -381,6 +462,11 @@ impl<C: Catalogue> GridRpc<C> {
     }
 
     /// Takes the results of a session that has ended. The session is invalid afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the call has not ended; otherwise the errors of
+    /// [`wait`](Self::wait).
     pub async fn results<O: DeserializeOwned>(
         &self,
         session: &CallSession<O>,
@@ -392,6 +478,12 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Waits until all of the sessions have ended (`grpc_wait_and`). Returns the error of the first
     /// in the list that failed, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its result was
+    /// taken. [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if
+    /// the job is ending.
     pub async fn wait_and(&self, sessions: &[SessionId]) -> Result<(), RpcError> {
         let sessions = sessions.to_vec();
         self.ask(move |reply| SessionMessage::Wait(sessions, Until::All, reply)).await?.map(|_| ())
@@ -399,6 +491,12 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Waits until one of the sessions has ended, and returns it (`grpc_wait_or`), whether it
     /// failed or not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoneCompleted`] if the list is empty. [`RpcError::InvalidSessionId`] if one of
+    /// the sessions does not exist, or its result was taken. [`RpcError::NotInitialized`] if the
+    /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn wait_or(&self, sessions: &[SessionId]) -> Result<SessionId, RpcError> {
         let sessions = sessions.to_vec();
         let waited =
@@ -408,12 +506,22 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Waits until all sessions that are running now have ended (`grpc_wait_all`). Returns the
     /// error of the oldest of them that failed, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn wait_all(&self) -> Result<(), RpcError> {
         self.ask(|reply| SessionMessage::WaitOpen(Until::All, reply)).await?.map(|_| ())
     }
 
     /// Waits until any session has ended, and returns it (`grpc_wait_any`). Skips sessions that an
     /// earlier wait returned; without any other session it is [`RpcError::NoneCompleted`].
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn wait_any(&self) -> Result<SessionId, RpcError> {
         let waited = self.ask(|reply| SessionMessage::WaitOpen(Until::One, reply)).await?;
         waited?.ok_or(RpcError::NoneCompleted)
@@ -421,26 +529,54 @@ impl<C: Catalogue> GridRpc<C> {
 
     /// Cancels a session (`grpc_cancel`). A function that is already being executed runs to its
     /// end, and its results are dropped. A session that has ended stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn cancel(&self, session: SessionId) -> Result<(), RpcError> {
         self.ask(move |reply| SessionMessage::Cancel(session, reply)).await?
     }
 
     /// Cancels all sessions (`grpc_cancel_all`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn cancel_all(&self) -> Result<(), RpcError> {
         self.ask(SessionMessage::CancelAll).await
     }
 
     /// Returns the function that a session calls (`grpc_get_handle`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn function_of(&self, session: SessionId) -> Result<String, RpcError> {
         self.ask(move |reply| SessionMessage::Function(session, reply)).await?
     }
 
     /// Returns the error of a session that failed (`grpc_get_error`); `None` if it did not fail.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the call has not ended. [`RpcError::InvalidSessionId`] if
+    /// there is no such session, or its result was taken. [`RpcError::NotInitialized`] if the
+    /// client is not initialised; [`RpcError::Grid`] if the job is ending.
     pub async fn error(&self, session: SessionId) -> Result<Option<RpcError>, RpcError> {
         self.ask(move |reply| SessionMessage::Error(session, reply)).await?
     }
 
     /// Returns the next failed session, oldest first and each once (`grpc_get_failed_sessionid`).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotInitialized`] if the client is not initialised; [`RpcError::Grid`] if the job
+    /// is ending.
     pub async fn failed_session(&self) -> Result<Option<SessionId>, RpcError> {
         self.ask(SessionMessage::Failed).await
     }

@@ -42,6 +42,11 @@ struct Stored {
 
 impl Config {
     /// Parses settings in TOML, such as `timeout = "30s"` and `attempts = 2`.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ConfigFileError`] if the text is not TOML, has another key, or has a value that
+    /// is invalid or out of its bounds.
     pub fn parse(text: &str) -> Result<Self, RpcError> {
         let wrong = |reason: String| RpcError::ConfigFileError { reason };
         let stored: Stored = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -57,13 +62,26 @@ impl Config {
     }
 
     /// Reads settings from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ConfigFileNotFound`] if there is no such file; [`RpcError::ConfigFileError`] if
+    /// it cannot be read or is not UTF-8, and as from [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, RpcError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|_| RpcError::ConfigFileNotFound { path: path.display().to_string() })?;
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                RpcError::ConfigFileNotFound { path: path.display().to_string() }
+            }
+            _ => RpcError::ConfigFileError { reason: format!("{}: {error}", path.display()) },
+        })?;
         Self::parse(&text)
     }
 
     /// Checks that all settings are within their bounds; the error names the one that is not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ConfigFileError`] if `timeout` is not from 1 ms to a year, or `attempts` is 0.
     pub fn check(&self) -> Result<(), RpcError> {
         let range = Duration::from_millis(1)..=Duration::from_secs(365 * 86_400);
         let reason = match self {

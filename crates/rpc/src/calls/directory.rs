@@ -24,13 +24,16 @@ pub struct ServerCard {
     pub functions: BTreeMap<String, Signature>,
 }
 
-/// Why none of these servers can execute a call: none offers a function of this name, or all that
-/// do have another signature. `None` if one can execute it.
+/// Why none of these servers can execute a call: there is none, none offers a function of this
+/// name, or all that do have another signature. `None` if one can execute it.
 pub fn not_offered(
     function: &str,
     signature: &Signature,
     cards: &[ServerCard],
 ) -> Option<RpcError> {
+    if cards.is_empty() {
+        return Some(RpcError::NoServers);
+    }
     let mut other = None;
     for card in cards {
         match card.functions.get(function) {
@@ -111,6 +114,12 @@ impl ServerDirectory {
     /// with the earliest predicted end of the call comes first, and servers that are late with a
     /// call come last. `bytes` is the size of the arguments. `work_s` is the work of the call on a
     /// server of speed 1; if `None`, it is predicted from history.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NoServers`] if there is no server; [`RpcError::ServerLeft`] if `only` is not one
+    /// of them; [`RpcError::FunctionNotFound`] if no server that may execute the function offers
+    /// it.
     pub fn find(
         &self,
         function: &str,
@@ -148,6 +157,11 @@ impl ServerDirectory {
     }
 
     /// The number of the server of this name, if it offers the function.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ServerNotFound`] if no server has this name; [`RpcError::FunctionNotFound`] if
+    /// it does not offer the function.
     pub fn bound(&self, function: &str, server: &str) -> Result<u32, RpcError> {
         let found = self.servers.values().find(|listed| listed.card.name == server);
         let card = found.map(|listed| &listed.card);

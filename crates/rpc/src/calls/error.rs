@@ -12,13 +12,13 @@ pub enum RpcError {
     /// The client is not initialised, or is finalised.
     #[error("the client is not initialised; call `initialize` first")]
     NotInitialized,
-    /// The configuration file cannot be read.
-    #[error("cannot read the configuration {path}; check the path")]
+    /// The configuration file does not exist.
+    #[error("there is no configuration file {path}; check the path")]
     ConfigFileNotFound {
         /// Path of the file.
         path: String,
     },
-    /// The configuration is invalid.
+    /// The configuration is invalid, or its file cannot be read.
     #[error("the configuration is wrong: {reason}")]
     ConfigFileError {
         /// The invalid setting.

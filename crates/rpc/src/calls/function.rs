@@ -200,6 +200,11 @@ impl<I, O> Function<I, O> {
 
     /// Time of a call with these arguments on a server of speed 1, in seconds; `None` if the time
     /// is learned.
+    ///
+    /// # Errors
+    ///
+    /// [`CostError::Formula`] if the text in [`costs`](Self::costs) is not a formula of its names;
+    /// [`CostError::Panicked`] if the computation of the scalars panics.
     pub fn work_s(&self, arguments: &I) -> Result<Option<f64>, CostError> {
         let Some(cost) = &self.cost else { return Ok(None) };
         let formula = Formula::parse(cost.formula, cost.names)?;

@@ -119,6 +119,11 @@ pub(super) fn from_grid(error: &GridError) -> RpcError {
 
 impl<C: Catalogue> Services<C> {
     /// Starts a registry beside `main`, without servers.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Grid`] if [`with_rpc`](crate::calls::with_rpc) has not prepared the job for this
+    /// catalogue, or if the job is ending.
     pub async fn new(grid: &Grid) -> Result<Self, RpcError> {
         let registries = grid.create_placed::<Registry>(Placement::BySite, Ix1::range(1), |_| ());
         let registries = registries.await.map_err(|error| from_grid(&error))?;
@@ -144,6 +149,10 @@ impl<C: Catalogue> Services<C> {
 
     /// Starts a registry, and a server on every PE except that of `main` (which gets one if it is
     /// the only PE). The servers are named after their site and PE, such as `delft/pe3`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
     pub async fn on_all_pes(grid: &Grid) -> Result<Self, RpcError> {
         let services = Self::new(grid).await?;
         let layout = grid.layout();
@@ -233,6 +242,12 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Starts a server. Once this resolves, clients can call it.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Other`] if the job has no such PE, if the speed is not positive and finite, if a
+    /// server of this name exists, or if the catalogue lacks a function that it is to offer;
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn join(&self, plan: ServerPlan) -> Result<(), RpcError> {
         if !self.grid.layout().contains(plan.pe) {
             let reason = format!("there is no {} to start `{}` on", plan.pe, plan.name);
@@ -240,6 +255,18 @@ impl<C: Catalogue> Services<C> {
         }
         if !(plan.speed > 0.0 && plan.speed.is_finite()) {
             let reason = format!("`{}` cannot have a speed of {}", plan.name, plan.speed);
+            return Err(RpcError::Other { reason });
+        }
+        if self.membership().named(&plan.name).is_some() {
+            let reason = format!("there is a server `{}` already; choose another name", plan.name);
+            return Err(RpcError::Other { reason });
+        }
+        let functions = C::functions().signatures();
+        if let Some(unknown) = plan.offers.iter().find(|name| !functions.contains_key(*name)) {
+            let reason = format!(
+                "`{}` cannot offer `{unknown}`, which is not in the catalogue; correct the name, or add the function",
+                plan.name
+            );
             return Err(RpcError::Other { reason });
         }
         let ServerPlan { name, pe, speed, is_direct, offers, room } = plan;
@@ -270,6 +297,10 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// The servers that take calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn list(&self) -> Result<Vec<ServerCard>, RpcError> {
         let listed = self.registry().ask(FOREVER, RegistryMessage::List).await;
         listed.map_err(|error| from_grid(&error))
@@ -277,6 +308,10 @@ impl<C: Catalogue> Services<C> {
 
     /// The registry's estimate of the time of all single calls that servers still have to do, in
     /// seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn load_s(&self) -> Result<f64, RpcError> {
         let load_s = self.registry().ask(FOREVER, RegistryMessage::Load).await;
         load_s.map_err(|error| from_grid(&error))
@@ -286,6 +321,10 @@ impl<C: Catalogue> Services<C> {
     /// until they have, for at most ten seconds. A server in a longer call is unavailable until the
     /// call has ended; groups whose data it has wait for it. The times of functions and the load of
     /// servers are learned again.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn restart_registry(&self) -> Result<(), RpcError> {
         let standing = self.membership().standing_servers(self.grid.layout().pe_count());
         let (awaited, registry) = (standing.clone(), self.registry());
@@ -299,6 +338,10 @@ impl<C: Catalogue> Services<C> {
     }
 
     /// Number of bytes that all servers, including those that have left, keep for groups and calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn kept_bytes(&self) -> Result<u64, RpcError> {
         let servers = self.membership().ever_started(self.grid.layout().pe_count());
         let mut bytes = 0;
@@ -316,6 +359,12 @@ impl<C: Catalogue> Services<C> {
     /// call and the heir has all data. Windows of groups are not mapped meanwhile. If this future
     /// is dropped before it resolves, the registry may have removed the server without notifying
     /// it; then end it with [`lose`](Self::lose).
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ServerNotFound`] if no server of this name has joined, or it has left;
+    /// [`RpcError::Other`] if it is leaving already, or has not registered since the registry was
+    /// restarted; [`RpcError::Grid`] if the job is ending.
     pub async fn leave(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, true).await
     }
@@ -323,6 +372,11 @@ impl<C: Catalogue> Services<C> {
     /// Makes a server leave without an heir: data of groups that only this server has is lost, and
     /// windows are mapped without it at once. For servers that have failed, and for those whose
     /// [`leave`](Self::leave) has failed.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::ServerNotFound`] if no server of this name has joined, or it has left;
+    /// [`RpcError::Grid`] if the job is ending.
     pub async fn lose(&self, name: &str) -> Result<(), RpcError> {
         self.end_server(name, false).await
     }

@@ -90,6 +90,10 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// The function that a session calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
     pub fn function(&self, id: SessionId) -> Result<String, RpcError> {
         Ok(self.entry(id)?.function.clone())
     }
@@ -151,6 +155,10 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Checks that a session has ended: [`RpcError::NotCompleted`] if not.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if there is no such session, or its result was taken.
     pub fn probe(&self, id: SessionId) -> Result<(), RpcError> {
         match self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),
@@ -159,6 +167,11 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// The first of these that has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its result was
+    /// taken. [`RpcError::NoneCompleted`] if none has ended.
     pub fn probe_or(&self, ids: &[SessionId]) -> Result<SessionId, RpcError> {
         for &id in ids {
             self.entry(id)?;
@@ -168,6 +181,12 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Waits for sessions; returns the outcome if the wait is over already.
+    ///
+    /// # Errors
+    ///
+    /// The outcome is [`RpcError::InvalidSessionId`] if one of the sessions does not exist, or its
+    /// result was taken; [`RpcError::NoneCompleted`] if the list is empty and `until` is
+    /// [`Until::One`]; with [`Until::All`], the error of the first in the list that failed.
     pub fn wait(&mut self, who: W, sessions: Vec<SessionId>, until: Until) -> Option<Waited> {
         match self.waited(&sessions, until) {
             Some((waited, _)) => Some(waited),
@@ -219,6 +238,11 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// Takes the result of a session that has ended, and forgets the session.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the session runs. [`RpcError::InvalidSessionId`] if there is
+    /// no such session, or its result was taken. Otherwise the error with which the session ended.
     pub fn take(&mut self, id: SessionId) -> Result<R, RpcError> {
         self.probe(id)?;
         match self.entries.remove(&id).map(|entry| entry.state) {
@@ -228,6 +252,11 @@ impl<R, W: Clone> Sessions<R, W> {
     }
 
     /// The error of a session that has ended; `None` if it did not fail.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::NotCompleted`] if the session runs. [`RpcError::InvalidSessionId`] if there is
+    /// no such session, or its result was taken.
     pub fn error(&self, id: SessionId) -> Result<Option<RpcError>, RpcError> {
         match &self.entry(id)?.state {
             State::Running => Err(RpcError::NotCompleted),

@@ -15,6 +15,11 @@ use std::cell::RefCell;
 impl<S: Execute> Mapper<S> {
     /// Maps the calls that `body` makes by a heuristic, window by window, and executes them. Ends
     /// when all calls have ended, with the value of `body` or with the first error.
+    ///
+    /// # Errors
+    ///
+    /// The error of `body`, whose calls that were not executed by then are dropped; otherwise those
+    /// of [`CallGroup::run`].
     pub async fn map<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -28,6 +33,12 @@ impl<S: Execute> Mapper<S> {
     /// For groups whose calls depend on results, which otherwise form many small windows (Brady et
     /// al. (2010), section 4). The graph's data is at the client or on servers, which the graph
     /// identifies by their positions in the list of servers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`map`](Self::map); [`RpcError::NoServers`] if there is no server, and
+    /// [`RpcError::Other`] if the heuristic cannot map the graph, such as because no server offers
+    /// the function of a task.
     pub async fn map_along<R>(
         &self,
         heuristic: &dyn Heuristic,
@@ -35,6 +46,9 @@ impl<S: Execute> Mapper<S> {
         body: impl AsyncFnOnce(&CallGroup<'_, S>) -> Result<R, RpcError>,
     ) -> Result<R, RpcError> {
         let cards = self.services.cards().await?;
+        if cards.is_empty() {
+            return Err(RpcError::NoServers);
+        }
         let platform = self.platform(&cards).await?;
         let along = GivenGraph::new(graph, heuristic, &platform, &cards);
         self.map_as(heuristic, Some(along.map_err(|error| other(&error))?), body).await
@@ -61,7 +75,13 @@ impl<S: Execute> Mapper<S> {
 impl<S: Execute> CallGroup<'_, S> {
     /// Executes the gathered calls, and fetches a result to the client. A failed call fails only
     /// the calls that depend on it: `get` returns an error only if the requested result was not
-    /// made, whatever the outcome of other calls.
+    /// made or cannot be fetched, whatever the outcome of other calls.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::Other`] if the result is of another group, or was lost with its servers. If it
+    /// was not made, the error of [`run`](Self::run) for its call. [`RpcError::SessionFailed`] if
+    /// it is not a `T`, and the errors of [`ServerPool::fetch`](crate::group::ServerPool::fetch).
     pub async fn get<T: DeserializeOwned>(&self, lazy: &Lazy<T>) -> Result<T, RpcError> {
         if lazy.token.0 != self.number {
             return Err(RpcError::Other { reason: "the data belongs to another group".to_owned() });

@@ -191,6 +191,10 @@ impl<S: ServerPool> CallGroup<'_, S> {
 
     /// Makes a value of the client available as an argument of calls. It is sent to the servers
     /// that need it; if the mapping relays, once to each site.
+    ///
+    /// # Errors
+    ///
+    /// [`RpcError::RpcRefused`] if the value cannot be encoded, or exceeds 1 GiB.
     pub fn value<T: Serialize>(&self, value: &T) -> Result<Lazy<T>, RpcError> {
         let block = EncodedBlock::encode("the value", value, DATA_SEGMENT_BYTES);
         let block = block.map_err(|reason| RpcError::RpcRefused { reason })?;

@@ -8,6 +8,9 @@ use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The reason for a segment beyond the end of data.
+const TOO_FEW_SEGMENTS: &str = "the data has fewer segments";
+
 /// Location of data.
 #[derive(Debug, Serialize, Deserialize)]
 enum Kept {
@@ -59,6 +62,11 @@ impl ObjectStore {
 
     /// Returns a segment of a value and the number of segments. If the value is on disk, only this
     /// segment is read.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the value does not exist, that it has fewer segments, or why the
+    /// segment cannot be read from disk.
     pub fn segment(&mut self, key: DataKey, index: u32) -> Result<(DataSegment, u32), String> {
         let Piece { bytes, count, .. } = self.piece(key, index);
         bytes.map(|bytes| (DataSegment(bytes), count))
@@ -162,13 +170,16 @@ impl ObjectStore {
     pub(crate) fn piece(&mut self, key: DataKey, index: u32) -> Piece {
         let Some(Kept::There(bytes)) = self.kept.get(&key) else {
             let all = self.get(key);
-            let missing = Piece::failed(key, "the data has fewer segments".to_owned());
+            let missing = Piece::failed(key, TOO_FEW_SEGMENTS.to_owned());
             return pieces(key, 0, &all).nth(index as usize).unwrap_or(missing);
         };
         let segment = DATA_SEGMENT_BYTES as u64;
-        let offset = (u64::from(index) * segment).min(*bytes);
-        let length = (bytes - offset).min(segment) as usize;
         let count = bytes.div_ceil(segment).max(1) as u32;
+        if index >= count {
+            return Piece::failed(key, TOO_FEW_SEGMENTS.to_owned());
+        }
+        let offset = u64::from(index) * segment;
+        let length = (bytes - offset).min(segment) as usize;
         let read = self.disk.read(key, offset, length).map(Numbers::from);
         Piece { key, attempt: 0, index, count, bytes: read, then: Vec::new() }
     }
@@ -286,7 +297,7 @@ mod tests {
 
         assert_eq!((first.count, first.bytes.unwrap().len()), (2, DATA_SEGMENT_BYTES));
         assert_eq!(&last.bytes.unwrap()[..], [7; 5]);
-        assert_eq!(beyond.bytes.unwrap().len(), 0);
+        assert_eq!(beyond.bytes.unwrap_err(), TOO_FEW_SEGMENTS);
     }
 
     #[test]

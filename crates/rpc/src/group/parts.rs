@@ -16,6 +16,10 @@ pub trait Parts: Serialize + DeserializeOwned + 'static {
     /// Number of parts.
     const COUNT: usize;
     /// Encodes each part separately.
+    ///
+    /// # Errors
+    ///
+    /// The reason if a part cannot be encoded.
     fn encode(&self) -> Result<Vec<Vec<u8>>, String>;
     /// Creates a name for each part.
     fn lazies(tokens: &mut dyn FnMut() -> Arc<(u32, u32)>) -> Self::Lazies;

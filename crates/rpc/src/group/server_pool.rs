@@ -25,6 +25,10 @@ pub struct Beliefs {
 /// Servers on which groups are executed. Their numbers are not reused.
 pub trait ServerPool {
     /// Returns the servers that take calls now.
+    ///
+    /// # Errors
+    ///
+    /// If the servers cannot be listed. The window or group that needs them ends with this error.
     fn cards(&self) -> impl Future<Output = Result<Vec<ServerCard>, RpcError>>;
 
     /// Waits before another look at the servers.
@@ -33,6 +37,11 @@ pub trait ServerPool {
     /// Returns the platform of these servers, which it identifies by their positions in `cards`.
     /// `observed_speed` returns the observed speed of a server as a fraction of the speed that it
     /// declares.
+    ///
+    /// # Errors
+    ///
+    /// If the platform cannot be determined, such as because one of the servers is no longer known.
+    /// The window or group that needs it ends with this error.
     fn platform(
         &self,
         cards: &[ServerCard],
@@ -54,6 +63,12 @@ pub trait ServerPool {
     fn end_group(&self, group: u32, servers: BTreeSet<u32>);
 
     /// Fetches data of a group, of any size, to the client from a server that has it.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not have the data, or does not send all of it.
+    /// [`CallGroup::get`](crate::group::CallGroup::get) then tries the next server only if
+    /// [`standing`](Self::standing) returns `None` for this one.
     fn fetch(
         &self,
         group: u32,

@@ -55,6 +55,18 @@ struct Seen {
 impl<S: Execute> CallGroup<'_, S> {
     /// Maps the gathered calls as one window, and executes it. Waits while another window is in
     /// execution.
+    ///
+    /// # Errors
+    ///
+    /// The error of one of the calls that failed: [`RpcError::FunctionNotFound`] or
+    /// [`RpcError::FunctionDiffers`] if no server offers its function with its signature;
+    /// [`RpcError::SessionFailed`] if the function fails, or if servers or data that it needs are
+    /// lost; [`RpcError::RpcRefused`] if the last server that was tried refused it;
+    /// [`RpcError::Other`] if an argument was lost before, or is of another group.
+    ///
+    /// [`RpcError::Other`] for all calls if the heuristic cannot map them, if they form no valid
+    /// [`TaskGraph`], or if servers with arguments are not listed for an hour. The errors of
+    /// [`ServerPool::cards`] and [`ServerPool::platform`] if the servers are not known.
     pub async fn run(&self) -> Result<(), RpcError> {
         let _turn = self.locks.take(LockKey::Window).await;
         let calls = std::mem::take(&mut self.draft.borrow_mut().calls);
@@ -90,7 +102,7 @@ impl<S: Execute> CallGroup<'_, S> {
         let seen = self.look_for_data(calls, &mut failure).await?;
         if let Some((Seen { cards, platform, graph, names }, calls)) = seen {
             let place_of = |number: u32| self.place_of(&cards, number);
-            let map = || self.heuristic.map(&graph, &platform);
+            let map = || gridspan_workflow::map(self.heuristic, &graph, &platform);
             let mapping = match &mut *self.along.borrow_mut() {
                 Some(along) => along.follow(&calls, &place_of, map),
                 None => map(),

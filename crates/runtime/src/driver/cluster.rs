@@ -36,7 +36,7 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
     };
     check_pes(program.layout().place(node).pes.len() as u32)?;
     let net = joined
-        .into_loop(TransportLimits::for_job(&program.limits()))
+        .into_loop(TransportLimits::for_job(&program.limits()), program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
     let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
     let begin = Instant::now();

@@ -98,7 +98,7 @@ fn run_counted(
         bundle.emulate = true;
         let joined = Joined { bundle, port, addresses: addresses.clone() };
         let limits = TransportLimits::for_job(&program.limits());
-        let net = joined.into_loop(limits).map_err(|error| setup(&error))?;
+        let net = joined.into_loop(limits, program.lost_after()).map_err(|error| setup(&error))?;
         net_drivers.push(Arc::new(NetDriver::new(net)));
     }
     let (begin, counting) = (Instant::now(), net_drivers.clone());

@@ -54,6 +54,12 @@ impl Program {
         self.common.watch.time_limit
     }
 
+    /// Returns the silence after which a node is lost, if the job sets one.
+    #[cfg(feature = "net")]
+    pub(crate) fn lost_after(&self) -> Option<std::time::Duration> {
+        self.common.watch.lost_after
+    }
+
     /// Returns the listeners for failures that PEs may be too busy to handle.
     pub(crate) fn on_failure(&self) -> &[OnFailure] {
         self.job.listens_to_failure()

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Prefix of the line in which a process states where it listens.
@@ -199,8 +199,13 @@ pub struct Joined {
 
 impl Joined {
     /// Returns the node's transport with its socket, and the emulated links if the bundle requests
-    /// them.
-    pub fn into_loop(self, limits: TransportLimits) -> Result<NetLoop, IdentityError> {
+    /// them. `lost_after` is the silence after which a node is lost, unless the link from it has
+    /// another in the grid; by default 3 s, more on crowded machines.
+    pub fn into_loop(
+        self,
+        limits: TransportLimits,
+        lost_after: Option<Duration>,
+    ) -> Result<NetLoop, IdentityError> {
         let now = Instant::now();
         let Self { bundle, port, addresses } = self;
         let node = bundle.identity.node;
@@ -209,6 +214,10 @@ impl Joined {
         config.limits = limits;
         config.emulated = bundle.emulate;
         config.detector = DetectorSettings::crowded(bundle.nodes_per_core);
+        if let Some(silence) = lost_after {
+            config.detector = config.detector.with_lost_after(silence);
+        }
+        config.lost_after = accepted_silences(&bundle.spec, node);
         config.limits.connect_patience *= crowding_factor(bundle.nodes_per_core);
         if bundle.emulate {
             config.windows = windows(&bundle.spec, node);
@@ -224,6 +233,15 @@ impl Joined {
         let emulator = bundle.emulate.then(|| Emulator::new(bundle.spec, node, seed, now));
         Ok(NetLoop::new(transport, port, emulator))
     }
+}
+
+/// Returns the silences after which `node` declares others lost, where the grid has such for the
+/// links from them. For guests, those of the job count.
+fn accepted_silences(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
+    let layout = spec.layout();
+    let others = layout.nodes().filter(|&other| other != node);
+    let silence_of = |other| Some((other, spec.link(other, node).lost_after?));
+    others.filter_map(silence_of).collect()
 }
 
 /// Returns first congestion windows in bytes for the nodes of other sites, 1.25 times the
@@ -331,7 +349,7 @@ mod tests {
         let said = String::from_utf8(said).unwrap();
         assert_eq!(listening_address(&said), joined.port.local_address().ok());
         assert_eq!(listening_address("gridspan listening 127.0.0.1:1"), None);
-        assert!(joined.into_loop(TransportLimits::default()).is_ok());
+        assert!(joined.into_loop(TransportLimits::default(), None).is_ok());
     }
 
     #[test]
@@ -379,7 +397,7 @@ mod tests {
     fn the_end_of_the_launchers_pipe_is_detected() {
         let (send, receive) = std::sync::mpsc::channel();
         watch_launcher(Cursor::new(b"whatever"), || (), move || send.send(()).unwrap()).unwrap();
-        receive.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+        receive.recv_timeout(Duration::from_secs(10)).unwrap();
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct TransportConfig {
     pub limits: TransportLimits,
     /// Times after which other nodes are suspected and declared lost.
     pub detector: DetectorSettings,
+    /// Silence after which a node is lost, where it differs from `detector`.
+    pub lost_after: BTreeMap<NodeId, Duration>,
     /// Seed of all randomness except cryptography. The same seed and the same packets at the same
     /// times give the same decisions.
     pub seed: [u8; 32],
@@ -56,12 +58,23 @@ impl TransportConfig {
             identity,
             limits: TransportLimits::default(),
             detector: DetectorSettings::default(),
+            lost_after: BTreeMap::new(),
             seed,
             emulated: false,
             windows: BTreeMap::new(),
             congestion: Congestion::Auto,
             is_virtual: false,
             fault: PlantedFault::None,
+        }
+    }
+}
+
+impl TransportConfig {
+    /// Returns the settings of the detector for one other node.
+    pub(super) fn detector_of(&self, node: NodeId) -> DetectorSettings {
+        match self.lost_after.get(&node) {
+            Some(&silence) => self.detector.with_lost_after(silence),
+            None => self.detector,
         }
     }
 }
@@ -139,8 +152,8 @@ impl Default for TransportLimits {
     }
 }
 
-/// Time for which a connection lives without any packet. It must exceed the times of the detector,
-/// which decides on losses.
+/// Time for which a connection lives without any packet. If the detector is more patient, dials
+/// follow until the node answers or is lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Round trip assumed before the first is measured: it determines when a lost first packet is sent
 /// again.

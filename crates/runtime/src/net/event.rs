@@ -57,7 +57,7 @@ pub enum TransportEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LossReason {
     /// It was silent for too long.
-    #[error("it was silent for {silence:?}")]
+    #[error("it was silent for {:?}", tenths(*.silence))]
     Silent {
         /// Duration of the silence.
         silence: Duration,
@@ -80,6 +80,11 @@ pub enum LossReason {
     /// It refused this node.
     #[error(transparent)]
     Refused(#[from] HelloRefusal),
+}
+
+/// Returns a duration for people, without what is less than a tenth of a second.
+fn tenths(silence: Duration) -> Duration {
+    Duration::from_millis(silence.as_millis() as u64 / 100 * 100)
 }
 
 /// A frame was not accepted. Nothing changed.

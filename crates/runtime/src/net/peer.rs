@@ -29,7 +29,8 @@ use std::time::Duration;
 const COLLISION_WINDOW: Duration = Duration::from_secs(1);
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// Longest pause: the detector declares a node lost after 3 s, so several attempts must fit.
+/// Longest pause: by default the detector declares a node lost after 3 s, and several attempts must
+/// fit.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Additional time that the higher node waits: that of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);

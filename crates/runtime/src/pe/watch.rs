@@ -14,4 +14,6 @@ pub(crate) struct Watch {
     pub(crate) fails: bool,
     /// Time limit of the job.
     pub(crate) time_limit: Option<Duration>,
+    /// Silence after which a node is lost; applied to nodes that are connected by a network.
+    pub(crate) lost_after: Option<Duration>,
 }

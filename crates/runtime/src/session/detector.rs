@@ -16,9 +16,10 @@
 //!
 //! # Failure
 //!
-//! After [`lost_after`](DetectorSettings::lost_after) of silence the node is lost, for good.
-//! Measured over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no
-//! false alarm; 1 s gave some, phi alone many.
+//! After [`lost_after`](DetectorSettings::lost_after) and [`LOST_ROUND_TRIPS`] of silence the node
+//! is lost, for good. The round trips are for a connection that must be established again. Measured
+//! over twelve hosts with 10 % loss, stops of up to 1.5 s and saturated links, 3 s gave no false
+//! alarm; 1 s gave some, phi alone many.
 //!
 //! A node that did not run itself (stopped, swapped, starved of CPU) must not blame others for the
 //! silence during that time (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] detects the gap
@@ -42,9 +43,12 @@ pub struct DetectorSettings {
     pub sigma_min: Duration,
     /// Silence after which a node is suspected, regardless of phi.
     pub suspect_after: Duration,
-    /// Silence after which a node is lost.
+    /// Silence after which a node is lost, besides [`LOST_ROUND_TRIPS`].
     pub lost_after: Duration,
 }
+
+/// Round trips to a node that its silence may last in addition.
+pub const LOST_ROUND_TRIPS: u32 = 4;
 
 impl Default for DetectorSettings {
     fn default() -> Self {
@@ -59,6 +63,8 @@ impl Default for DetectorSettings {
     }
 }
 
+/// Least number of beats that a node may be silent before it is lost, whatever the settings say.
+const LOST_BEATS_MIN: u32 = 5;
 /// Number of nodes that can share a core without delaying each other's signs of life by much.
 const NODES_PER_CORE: u32 = 8;
 
@@ -78,6 +84,15 @@ impl DetectorSettings {
             suspect_after: suspect_after * factor,
             lost_after: lost_after * factor,
         }
+    }
+}
+
+impl DetectorSettings {
+    /// Returns the settings with another silence after which a node is lost, of at least five
+    /// beats.
+    #[must_use]
+    pub fn with_lost_after(self, lost_after: Duration) -> Self {
+        Self { lost_after: lost_after.max(self.beat * LOST_BEATS_MIN), ..self }
     }
 }
 
@@ -105,6 +120,8 @@ const WINDOW: usize = 100;
 #[derive(Debug)]
 pub struct Detector {
     settings: DetectorSettings,
+    /// Latest round trip to the node.
+    round_trip: Duration,
     health: Health,
     /// Time at which the node was last heard, moved on by the time during which this node itself
     /// did not run.
@@ -121,6 +138,7 @@ impl Detector {
     pub fn new(settings: DetectorSettings, now: Time) -> Self {
         let mut detector = Self {
             settings,
+            round_trip: Duration::ZERO,
             health: Health::Alive,
             heard: now,
             sampled: now,
@@ -154,6 +172,16 @@ impl Detector {
         self.sampled = self.sampled.max(self.heard);
     }
 
+    /// Notes the round trip to the node.
+    pub fn measured(&mut self, round_trip: Duration) {
+        self.round_trip = round_trip;
+    }
+
+    /// Returns the silence after which the node is lost, including [`LOST_ROUND_TRIPS`].
+    pub fn patience(&self) -> Duration {
+        self.settings.lost_after + self.round_trip * LOST_ROUND_TRIPS
+    }
+
     /// Returns the time since the node was last heard, without the time during which this node
     /// itself did not run.
     pub fn silence(&self, now: Time) -> Duration {
@@ -163,7 +191,7 @@ impl Detector {
     /// Updates the health of the node. Returns it if it changed.
     pub fn poll(&mut self, now: Time) -> Option<Health> {
         let silence = self.silence(now);
-        let health = if self.health == Health::Lost || silence >= self.settings.lost_after {
+        let health = if self.health == Health::Lost || silence >= self.patience() {
             Health::Lost
         } else if silence >= self.settings.suspect_after || self.phi(now) > self.settings.phi {
             Health::Suspected
@@ -272,6 +300,23 @@ mod tests {
         assert_eq!(detector.poll(at(13_000)), Some(Health::Lost));
         assert!(!detector.heard(at(13_100)), "lost is final");
         assert_eq!(detector.health(), Health::Lost);
+    }
+
+    #[test]
+    fn a_distant_node_may_be_silent_for_four_round_trips_longer() {
+        let mut detector = regular(10_000);
+        detector.measured(Duration::from_millis(300));
+        assert_eq!(detector.patience(), Duration::from_millis(4_200));
+        assert_eq!(detector.poll(at(14_100)), Some(Health::Suspected));
+        assert_eq!(detector.poll(at(14_200)), Some(Health::Lost));
+    }
+
+    #[test]
+    fn a_node_is_not_lost_before_five_beats() {
+        let crowded = DetectorSettings::crowded(32);
+        let second = Duration::from_secs(1);
+        assert_eq!(crowded.with_lost_after(second).lost_after, crowded.beat * 5);
+        assert_eq!(DetectorSettings::default().with_lost_after(second).lost_after, second);
     }
 
     #[test]

@@ -37,7 +37,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use detector::{Detector, DetectorSettings, Health, LocalHealth, crowding_factor};
+pub use detector::{
+    Detector, DetectorSettings, Health, LOST_ROUND_TRIPS, LocalHealth, crowding_factor,
+};
 pub use fault::PlantedFault;
 pub use received::{Class, Received};
 pub use receiver::{FrameVerdict, Receiver};

@@ -65,6 +65,9 @@ pub(crate) struct World {
     pub(crate) weather: Weather,
     /// Limits of the transports that start from now on.
     pub(crate) limits: TransportLimits,
+    /// Silence after which transports that start from now on declare others lost, where it is not
+    /// the default.
+    pub(crate) lost_after: BTreeMap<NodeId, Duration>,
     pub(crate) fault: PlantedFault,
     pub(crate) began: Instant,
     pub(crate) now: Instant,
@@ -108,6 +111,7 @@ impl World {
             members: (0..nodes).map(|_| None).collect(),
             weather: Weather::FINE,
             limits: TransportLimits::default(),
+            lost_after: BTreeMap::new(),
             fault,
             began: now,
             now,
@@ -136,6 +140,7 @@ impl World {
         let mut config = TransportConfig::new(self.layout.clone(), identity, seed);
         config.fault = self.fault;
         config.limits = self.limits.clone();
+        config.lost_after = self.lost_after.clone();
         self.enter(node, Transport::new(config, self.now).unwrap());
     }
 
@@ -160,6 +165,11 @@ impl World {
         if let Some(member) = &mut self.members[node.index()] {
             member.stopped_until = Some(until);
         }
+    }
+
+    /// Ends all partitions.
+    pub(crate) fn heal(&mut self) {
+        self.parted.clear();
     }
 
     /// Partitions `nodes` from all others, in both directions.
@@ -193,6 +203,15 @@ impl World {
     /// Delivers a packet to `to` without delay or loss, as if `from` had sent it.
     pub(crate) fn inject(&mut self, from: SocketAddr, to: NodeId, bytes: Vec<u8>) {
         self.launch(Packet { from, to: address(to), bytes }, Duration::ZERO);
+    }
+
+    /// The losses so far: the node that reported each, and the lost one.
+    pub(crate) fn losses(&self) -> Vec<(NodeId, NodeId)> {
+        let lost = |(at, event): &(NodeId, TransportEvent)| match event {
+            TransportEvent::Lost { node, .. } => Some((*at, *node)),
+            _ => None,
+        };
+        self.events.iter().filter_map(lost).collect()
     }
 
     /// Lets this much virtual time pass.

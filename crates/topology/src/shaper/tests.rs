@@ -208,6 +208,7 @@ prop_compose! {
             loss,
             queue_bytes,
             reorder,
+            lost_after: None,
         }
     }
 }

@@ -46,13 +46,14 @@ const JITTER: Key = key("jitter", "a string with a unit", "jitter = \"1ms\"");
 const LOSS: Key = key("loss", "a string", "loss = \"0.1%\"");
 const QUEUE: Key = key("queue", "a string with a unit", "queue = \"1MB\"");
 const REORDER: Key = key("reorder", "true or false", "reorder = true");
-const LINK_KEYS: &[Key] = &[LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER];
+const LOST_AFTER: Key = key("lost_after", "a string with a unit", "lost_after = \"60s\"");
+const LINK_KEYS: &[Key] = &[LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER, LOST_AFTER];
 
 const BETWEEN: Key = key("between", "two names of sites", "between = [\"delft\", \"urbana\"]");
 const FROM: Key = key("from", "the name of a site", "from = \"delft\"");
 const TO: Key = key("to", "the name of a site", "to = \"urbana\"");
 const LINK_ENTRY_KEYS: &[Key] =
-    &[BETWEEN, FROM, TO, LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER];
+    &[BETWEEN, FROM, TO, LATENCY, BANDWIDTH, JITTER, LOSS, QUEUE, REORDER, LOST_AFTER];
 
 impl GridSpec {
     /// Reads a grid file: TOML of at most 1 MiB with these tables.
@@ -74,8 +75,8 @@ impl GridSpec {
     /// | `[[link]]` | `between` | two sites: the link in both directions | |
     /// | | `from`, `to` | two sites: the link in this direction | |
     ///
-    /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue` and
-    /// `reorder`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]` or
+    /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue`, `reorder`
+    /// and `lost_after`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]` or
     /// `[lan]`; an entry for one direction takes them from the entry for both directions, if there
     /// is one. Sites are numbered in the order of the file.
     ///
@@ -236,6 +237,7 @@ fn read_link(section: &Section<'_, '_>, base: Link) -> Result<Link, Located> {
         loss: section.quantity(LOSS)?.map_or(base.loss, |Probability(loss)| loss),
         queue_bytes: section.quantity(QUEUE)?.map_or(base.queue_bytes, |ByteCount(bytes)| bytes),
         reorder: section.flag(REORDER)?.unwrap_or(base.reorder),
+        lost_after: section.quantity(LOST_AFTER)?.map(Latency::duration).or(base.lost_after),
     };
     link.validate().map_err(|error| section.located(error))?;
     Ok(link)

@@ -107,6 +107,7 @@ impl Settings {
             loss: self.loss.unwrap_or(link.loss),
             queue_bytes: self.queue_bytes.unwrap_or(link.queue_bytes),
             reorder: self.reorder.unwrap_or(link.reorder),
+            lost_after: link.lost_after,
         }
     }
 }

@@ -80,6 +80,11 @@ pub trait Heuristic: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Returns a server for each task, and the order of the tasks.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::NoServers`] and [`MapError::NoServer`] as from [`check`](crate::check);
+    /// [`MapError::TooMany`] from [`Exhaustive`] for a group with more than 100 000 mappings.
     fn map(&self, graph: &TaskGraph, platform: &Platform) -> Result<Mapping, MapError>;
 }
 

@@ -32,6 +32,10 @@ pub struct UnknownHeuristic {
 }
 
 /// Creates the heuristic of this name. Random heuristics use `seed`.
+///
+/// # Errors
+///
+/// [`UnknownHeuristic`] if the name is not one of [`NAMES`].
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Heuristic>, UnknownHeuristic> {
     match name {
         "greedy" => Ok(Box::new(MinCompletionTime)),

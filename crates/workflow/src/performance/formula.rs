@@ -60,6 +60,11 @@ const DEPTH_MAX: usize = 64;
 
 impl Formula {
     /// Parses a formula of scalar arguments with these names.
+    ///
+    /// # Errors
+    ///
+    /// [`FormulaError`] if the text is not a formula, has a name that is neither an argument nor a
+    /// function, is nested too deeply, or has more than 4096 bytes.
     pub fn parse(text: &str, arguments: &[&str]) -> Result<Self, FormulaError> {
         let mut parser = Parser { text, at: 0, arguments, depth: 0 };
         if text.len() > LENGTH_MAX {

@@ -12,6 +12,10 @@ const READS_MAX: u32 = 3;
 /// Generates a workflow in levels: each task reads one to three files of the level before it, of
 /// 0.1 to 100 MB, and computes for 1 to 100 s, both distributed log-uniformly; the tasks of the
 /// first level read a file from the client.
+///
+/// # Errors
+///
+/// Those of [`GraphBuilder::build`], whose limits the generated times and sizes do not reach.
 pub fn layered(tasks: u32, seed: u64) -> Result<TaskGraph, TaskGraphError> {
     let mut dice = Dice::new(seed);
     let width = tasks.div_ceil(LEVELS).max(1);

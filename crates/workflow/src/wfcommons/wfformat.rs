@@ -109,6 +109,13 @@ struct Executed {
 }
 
 /// Parses a workflow from the text of its file.
+///
+/// # Errors
+///
+/// [`WorkflowError::Format`] if the text is not JSON of this format; [`WorkflowError::Empty`] if it
+/// has no tasks; [`WorkflowError::Twice`] if two tasks have the same identifier;
+/// [`WorkflowError::Graph`] if tasks depend on themselves, or their total time or size exceeds its
+/// limit.
 pub fn load(text: &str) -> Result<Workflow, WorkflowError> {
     let Document { name, workflow } = serde_json::from_str(text)?;
     let Body { specification, execution } = workflow;

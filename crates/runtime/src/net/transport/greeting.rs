@@ -230,7 +230,7 @@ impl Transport {
         peer.beat_due = now + self.config.detector.beat;
         tracing::debug!(%node, connections, ?rtt, dialled, "connection open");
         if peer.detector.is_none() {
-            peer.detector = Some(Detector::new(self.config.detector, now));
+            peer.detector = Some(Detector::new(self.config.detector_of(node), now));
             tracing::info!(%node, incarnation = hello.incarnation, "connected");
             self.events.push_back(TransportEvent::Connected(node));
         }

@@ -3,7 +3,6 @@
 use super::super::hello::HelloRefusal;
 use super::super::link::Link;
 use super::*;
-use crate::session::DetectorSettings;
 use quinn_proto::TransportErrorCode;
 
 /// Number of beats within which nodes that fall silent together were last heard: one for the phase
@@ -60,7 +59,8 @@ impl Transport {
                     self.free_if_stuck(node);
                 }
                 Health::Lost => {
-                    let silence = self.config.detector.lost_after;
+                    let detector = peer.detector.as_ref();
+                    let silence = detector.map_or(Duration::ZERO, Detector::patience);
                     let others = self.as_silent_as(node, now);
                     self.lose(node, LossReason::Silent { silence, others });
                     return;
@@ -94,11 +94,10 @@ impl Transport {
     /// Returns the other nodes that fell silent together with `node`: a site that is cut off is
     /// lost as a whole, although its nodes are detected one by one.
     fn as_silent_as(&self, node: NodeId, now: Time) -> Vec<NodeId> {
-        let DetectorSettings { lost_after, beat, .. } = self.config.detector;
-        let long = lost_after.saturating_sub(beat * TOGETHER_BEATS);
+        let phase = self.config.detector.beat * TOGETHER_BEATS;
         let is_silent = |other: NodeId| {
             let detector = self.peers[other].detector.as_ref();
-            detector.is_some_and(|detector| detector.silence(now) >= long)
+            detector.is_some_and(|detector| detector.silence(now) + phase >= detector.patience())
         };
         let is_given_up = |other: NodeId| self.peers[other].phase == Phase::Lost;
         let others = self.peers.nodes().filter(|&other| other != node);
@@ -150,9 +149,13 @@ impl Transport {
                 let window = 2 * link.connection.congestion_state().window();
                 let window = window.clamp(SEND_WINDOW_MIN, send_window_max.max(SEND_WINDOW_MIN));
                 link.connection.set_send_window(window);
+                let round_trip = link.connection.rtt();
                 if link.was_heard()
                     && let Some(node) = link.peer
                 {
+                    if let Some(detector) = &mut self.peers[node].detector {
+                        detector.measured(round_trip);
+                    }
                     self.heard(node);
                 }
             }

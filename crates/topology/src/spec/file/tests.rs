@@ -31,6 +31,7 @@ latency = "32ms"
 jitter = "1ms"
 queue = "1MB"
 reorder = true
+lost_after = "60s"
 
 [wan]
 latency = "12ms"
@@ -64,7 +65,8 @@ fn missing_keys_of_a_link_come_from_the_wan_or_the_pair() {
         .with_latency(Latency::from_millis(32))
         .with_jitter(Duration::from_millis(1))
         .with_queue_bytes(1_000_000)
-        .with_reorder(true);
+        .with_reorder(true)
+        .with_lost_after(Duration::from_secs(60));
     let (urbana, delft, ankara) = (NodeId(0), NodeId(2), NodeId(4));
     assert_eq!(spec.link(urbana, ankara), &wan);
     assert_eq!(spec.link(urbana, delft), &pair);

@@ -2,10 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
-    Catalogue, Config, Function, Functions, GridRpc, RpcError, Services, Work, with_rpc,
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work,
+    with_rpc,
 };
 use gridspan_rpc::group::Mapper;
-use gridspan_runtime::{Grid, Job, JobError, Numbers, driver};
+use gridspan_runtime::{Grid, Job, JobError, Numbers, PeId, driver};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{Bandwidth, GridSpec, Latency, Link};
 use gridspan_workflow::heuristics::{HeftC, Heuristic, MinCompletionTime};
@@ -90,6 +91,23 @@ fn run(
 
 fn bytes(value: u8) -> Bytes {
     vec![value; 64].into()
+}
+
+#[test]
+fn a_server_with_a_name_in_use_or_an_unknown_function_is_refused() {
+    run("1x2", async |_, services| {
+        let taken = services.list().await?[0].name.clone();
+        let again = services.join(ServerPlan::new(taken.clone(), PeId(0))).await;
+        let reason = again.unwrap_err().to_string();
+        assert!(reason.contains("choose another name"), "{reason}");
+        assert!(reason.contains(&taken), "{reason}");
+        let offers = ["stp".to_owned()].into();
+        let misspelt = ServerPlan { offers, ..ServerPlan::new("third", PeId(0)) };
+        let reason = services.join(misspelt).await.unwrap_err().to_string();
+        assert!(reason.contains("`stp`, which is not in the catalogue"), "{reason}");
+        assert_eq!(services.list().await?.len(), 2, "neither has started");
+        Ok(())
+    });
 }
 
 #[test]

@@ -2,8 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_rpc::calls::{
-    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work,
-    with_rpc,
+    Catalogue, Config, Function, Functions, GridRpc, RpcError, ServerPlan, Services, Work, with_rpc,
 };
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{Grid, Job, JobError, Numbers, PeId, driver};

@@ -212,5 +212,6 @@ fn a_killed_guest_ends_a_job_that_does_not_tolerate_it() {
     guest.process.kill().unwrap();
 
     let failed = founders[1].expect("FAILED");
-    assert!(failed.starts_with("FAILED lost node2 at site a"), "{failed}");
+    let evidence = "FAILED lost node2 at site a: no process has its port any more";
+    assert!(failed.starts_with(evidence), "{failed}");
 }

@@ -65,6 +65,9 @@ pub enum LossReason {
         /// well.
         others: Vec<NodeId>,
     },
+    /// Its port is closed, so its process has ended.
+    #[error("no process has its port any more")]
+    PortClosed,
     /// It ended normally.
     #[error("it closed the connection: {0}")]
     Closed(String),

@@ -25,6 +25,7 @@ mod net_loop;
 mod outgoing;
 mod peer;
 mod peers;
+mod port_checks;
 mod probe_packet;
 mod prober;
 mod sampler;

@@ -11,6 +11,7 @@
 
 use super::emulator::Emulator;
 use super::event::TransportEvent;
+use super::port_checks::PortChecks;
 use super::probe_packet::is_probe;
 use super::prober::Prober;
 use super::sampler::Sampler;
@@ -30,6 +31,9 @@ const SENDS_PER_TURN: usize = 16;
 /// Time allowed for the last packets over emulated links; other nodes declare a silent node lost
 /// after the same time.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// Copies of the last packet of a connection: it is not sent again if the network loses it, and
+/// the other node would then find the port closed.
+const FAREWELL_COPIES: u32 = 3;
 
 /// A transport with its socket.
 pub struct NetLoop {
@@ -38,6 +42,7 @@ pub struct NetLoop {
     emulator: Option<Emulator>,
     prober: Prober,
     sampler: Sampler,
+    port_checks: PortChecks,
     send_costs: SendCosts,
     buffer: Vec<u8>,
     /// Packets that the kernel had no room for; their bytes are in `buffer`.
@@ -79,6 +84,7 @@ impl NetLoop {
             emulator,
             prober,
             sampler,
+            port_checks: PortChecks::default(),
             send_costs: SendCosts::default(),
             buffer: vec![],
             stuck: None,
@@ -136,11 +142,25 @@ impl NetLoop {
         if self.transport.poll_timeout().is_some_and(|due| due <= now) {
             self.transport.handle_timeout(now);
         }
+        self.check_ports(now)?;
         if packets > 0 || events == 0 {
             events += self.dispatch(on_event);
         }
         self.sample(now, on_event);
         Ok(events)
+    }
+
+    /// Checks the ports of silent nodes.
+    fn check_ports(&mut self, now: Instant) -> io::Result<()> {
+        for node in self.transport.take_unchecked() {
+            if let Some(port) = self.transport.address_of(node) {
+                self.port_checks.start(now, node, port, self.port.local_address()?.ip());
+            }
+        }
+        for node in self.port_checks.closed(now) {
+            self.transport.port_closed(now, node);
+        }
+        Ok(())
     }
 
     fn sample(&mut self, now: Instant, on_event: &mut dyn FnMut(TransportEvent)) {
@@ -176,7 +196,7 @@ impl NetLoop {
         self.transport.acknowledge_all();
         while self.transmit(Instant::now())? && self.stuck.is_none() {}
         self.transport.close(Instant::now(), reason);
-        while self.transmit(Instant::now())? && self.stuck.is_none() {}
+        self.send_farewells(Instant::now())?;
         // Packets on emulated links must still arrive, unless they are stuck behind a queue.
         let end = Instant::now() + FAREWELL;
         while let Some(due) = self.emulator.as_ref().and_then(Emulator::poll_timeout) {
@@ -185,6 +205,25 @@ impl NetLoop {
             }
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             self.transmit(Instant::now())?;
+        }
+        Ok(())
+    }
+
+    /// Sends the last packets of all connections, as far as the kernel has room.
+    fn send_farewells(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(stuck) = self.stuck.take()
+            && !self.send(stuck)?
+        {
+            return Ok(());
+        }
+        self.buffer.clear();
+        while let Some(packet) = self.poll_connections(now, 1) {
+            for _ in 0..FAREWELL_COPIES {
+                if !self.pass(now, packet)? {
+                    return Ok(());
+                }
+            }
+            self.buffer.clear();
         }
         Ok(())
     }

@@ -75,6 +75,8 @@ pub(super) struct Peer {
     pub(super) is_refusal_reported: bool,
     /// Time at which a sign of life, with an acknowledgement, is due.
     pub(super) beat_due: Time,
+    /// Time from which its port may be checked again.
+    pub(super) check_due: Time,
     /// First congestion window of the next connection, if the path is known.
     pub(super) window: Option<u64>,
 }
@@ -93,6 +95,7 @@ impl Peer {
             trying_since: None,
             is_refusal_reported: false,
             beat_due: Time::MAX,
+            check_due: Time::ZERO,
             window: None,
         }
     }

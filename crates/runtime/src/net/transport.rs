@@ -50,7 +50,7 @@ use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, EcnCodepoint, Incoming, ServerConfig, Transmit,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,6 +85,8 @@ pub struct Transport {
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
     /// Peers to which a connection is to be opened.
     wanted: Vec<NodeId>,
+    /// Silent peers whose ports are to be checked.
+    unchecked: BTreeSet<NodeId>,
     assembly: Assembly,
     is_paused: bool,
     is_starved: bool,
@@ -122,6 +124,7 @@ impl Transport {
             events: VecDeque::new(),
             inbox: VecDeque::new(),
             wanted: vec![],
+            unchecked: BTreeSet::new(),
             assembly: Assembly::new(config.limits.assembly_bytes_max),
             is_paused: false,
             is_starved: false,

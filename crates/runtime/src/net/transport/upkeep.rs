@@ -8,6 +8,11 @@ use quinn_proto::TransportErrorCode;
 /// Number of beats within which nodes that fall silent together were last heard: one for the phase
 /// of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
+/// Number of beats of silence after which the port of a node is checked, and is believed to be
+/// closed: as early as possible, but not while the node is heard.
+const CHECK_BEATS: u32 = 3;
+/// Time between two checks of a port.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 impl Transport {
     /// Sends the last acknowledgements to all nodes, for a caller that is about to
@@ -49,7 +54,28 @@ impl Transport {
         }
     }
 
+    /// Returns the silent nodes whose ports should be checked now; see [`port_closed`].
+    ///
+    /// [`port_closed`]: Self::port_closed
+    pub fn take_unchecked(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.unchecked)
+    }
+
+    /// Handles the evidence that no process has the port of `node`: if the node is still silent, it
+    /// is lost.
+    pub fn port_closed(&mut self, now: Instant, node: NodeId) {
+        self.now = self.now.max(now);
+        let now = self.time();
+        let beats = self.config.detector.beat * CHECK_BEATS;
+        let Some(peer) = self.peers.get_mut(node) else { return };
+        let is_silent = |detector: &Detector| detector.silence(now) >= beats;
+        if peer.phase != Phase::Lost && peer.detector.as_ref().is_some_and(is_silent) {
+            self.lose(node, LossReason::PortClosed);
+        }
+    }
+
     fn look_after(&mut self, node: NodeId, now: Time) {
+        let beats = self.config.detector.beat * CHECK_BEATS;
         let peer = &mut self.peers[node];
         if let Some(health) = peer.detector.as_mut().and_then(|detector| detector.poll(now)) {
             match health {
@@ -69,6 +95,14 @@ impl Transport {
             }
         }
         let peer = &mut self.peers[node];
+        let is_silent = |detector: &Detector| detector.silence(now) >= beats;
+        if peer.phase != Phase::Lost
+            && peer.check_due <= now
+            && peer.detector.as_ref().is_some_and(is_silent)
+        {
+            peer.check_due = now + CHECK_EVERY;
+            self.unchecked.insert(node);
+        }
         match peer.phase {
             Phase::Open { .. } if peer.beat_due <= now => self.send_beat(node),
             Phase::Open { .. } => {

@@ -257,7 +257,12 @@ impl Ledger {
         self.doings.migrations += 1;
     }
 
+    /// Notes that a member ends itself. A second time in one handler has no effect, even if the
+    /// handler has inserted a successor under the index in between.
     pub(super) fn destroyed(&mut self, id: ActorId) {
+        if matches!(self.members.get(&id), Some(Life::Expected { .. })) {
+            return;
+        }
         self.members.insert(id, Life::Gone);
         for ((_, to, _), queue) in &mut self.channels {
             if *to == id {

@@ -67,7 +67,9 @@ pub enum MapError {
         limit: usize,
     },
     /// The mapping of a heuristic does not fit the tasks and servers.
-    #[error("`{heuristic}` maps a task to no server that can execute it; correct the heuristic")]
+    #[error(
+        "the mapping of `{heuristic}` does not fit the tasks and their servers; correct the heuristic"
+    )]
     Invalid {
         /// The name of the heuristic.
         heuristic: &'static str,
@@ -78,8 +80,8 @@ pub enum MapError {
 ///
 /// # Errors
 ///
-/// Those of the heuristic, and [`MapError::Invalid`] if its mapping does not give each task a place
-/// and a server of the platform that can execute it.
+/// Those of the heuristic, and [`MapError::Invalid`] if its mapping does not have as many places and
+/// servers as there are tasks, or a server is not of the platform or cannot execute its task.
 pub fn map(
     heuristic: &dyn Heuristic,
     graph: &TaskGraph,

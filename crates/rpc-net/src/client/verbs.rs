@@ -209,6 +209,9 @@ impl Inner {
     /// Returns the servers that a call may go to.
     async fn able(&self, wanted: &Wanted, bound: Option<u32>) -> Result<Vec<Able>, RpcError> {
         let cards = self.cards_in_time().await?;
+        if bound.is_some_and(|bound| !cards.iter().any(|card| card.number == bound)) {
+            return Err(RpcError::ServerLeft);
+        }
         if let Some(error) = not_offered(wanted.function, &wanted.signature, &cards) {
             return Err(error);
         }
@@ -224,9 +227,6 @@ impl Inner {
             {
                 able.push(Able { round_trip, candidate: Candidate { card, contact } });
             }
-        }
-        if bound.is_some() && able.is_empty() {
-            return Err(RpcError::ServerLeft);
         }
         Ok(able)
     }
@@ -353,9 +353,9 @@ impl RemoteRpc {
     ///
     /// # Errors
     ///
-    /// [`RpcError::FunctionNotFound`] if no connected server offers a function of this name;
-    /// [`RpcError::FunctionDiffers`] if all that do have another signature.
-    /// [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no server is connected and the
+    /// [`RpcError::NoServers`] if there is no server; [`RpcError::FunctionNotFound`] if none offers
+    /// a function of this name; [`RpcError::FunctionDiffers`] if all that do have another
+    /// signature. [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no server is connected and the
     /// registry does not answer, or does not accept the token.
     pub async fn handle<I: Parts, O: Parts>(
         &self,
@@ -400,8 +400,9 @@ impl RemoteRpc {
     /// # Errors
     ///
     /// [`RpcError::InvalidFunctionHandle`] if the handle is of another client;
-    /// [`RpcError::FunctionNotFound`], [`RpcError::FunctionDiffers`] and [`RpcError::Other`] as
-    /// from [`handle`](Self::handle).
+    /// [`RpcError::ServerLeft`] if the server of the handle is no longer listed;
+    /// [`RpcError::NoServers`], [`RpcError::FunctionNotFound`], [`RpcError::FunctionDiffers`] and
+    /// [`RpcError::Other`] as from [`handle`](Self::handle).
     ///
     /// [`RpcError::RpcRefused`] if the arguments cannot be encoded or exceed 1 GiB, or if the last
     /// server that was tried refused the call; [`RpcError::SessionFailed`] if the function fails,

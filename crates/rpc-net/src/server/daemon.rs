@@ -154,14 +154,15 @@ pub(crate) async fn daemon<C: Catalogue>(
         task_server,
     });
     let mut end = std::pin::pin!(end);
+    let mut served = Ok(());
     loop {
         tokio::select! {
             () = &mut end => break,
             incoming = endpoint.accept() => match incoming {
                 Some(incoming) => drop(tokio::spawn(daemon.clone().receive(incoming))),
                 None => {
-                    let lost = io::Error::other("its UDP socket failed");
-                    return Err(RemoteError::Listen(lost));
+                    served = Err(RemoteError::Listen(io::Error::other("the UDP socket failed")));
+                    break;
                 }
             },
         }
@@ -174,7 +175,7 @@ pub(crate) async fn daemon<C: Catalogue>(
         // The user may have removed the token.
         let _ = std::fs::remove_file(&options.token);
     }
-    Ok(())
+    served
 }
 
 impl<C: Catalogue> Daemon<C> {

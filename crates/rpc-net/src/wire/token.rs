@@ -56,7 +56,7 @@ pub enum RemoteError {
     #[error("cannot use the token's certificates: {0}")]
     Identity(#[from] IdentityError),
     /// The registry, a server or a client has no socket, threads or random numbers.
-    #[error("cannot open the network: {0}; if the address is in use, choose another")]
+    #[error("cannot use the network: {0}; if the address is in use, choose another")]
     Listen(io::Error),
     /// The servers of the registry have failed.
     #[error("the servers have failed: {0}")]

@@ -217,8 +217,11 @@ impl Joined {
         if let Some(silence) = lost_after {
             config.detector = config.detector.with_lost_after(silence);
         }
-        config.lost_after = accepted_silences(&bundle.spec, node);
+        config.lost_after = lost_after_of_links(&bundle.spec, node);
         config.limits.connect_patience *= crowding_factor(bundle.nodes_per_core);
+        let longest = config.lost_after.values().copied().chain([config.detector.lost_after]).max();
+        config.limits.connect_patience =
+            config.limits.connect_patience.max(longest.unwrap_or_default());
         if bundle.emulate {
             config.windows = windows(&bundle.spec, node);
         }
@@ -237,9 +240,10 @@ impl Joined {
 
 /// Returns the silences after which `node` declares others lost, where the grid has such for the
 /// links from them. For guests, those of the job count.
-fn accepted_silences(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
+fn lost_after_of_links(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
     let layout = spec.layout();
-    let others = layout.nodes().filter(|&other| other != node);
+    let is_founder = !layout.is_guest(node);
+    let others = layout.nodes().filter(|&other| other != node && is_founder);
     let silence_of = |other| Some((other, spec.link(other, node).lost_after?));
     others.filter_map(silence_of).collect()
 }

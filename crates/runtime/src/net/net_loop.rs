@@ -150,15 +150,17 @@ impl NetLoop {
         Ok(events)
     }
 
-    /// Checks the ports of silent nodes.
+    /// Checks the ports of guests, as the transport requests.
     fn check_ports(&mut self, now: Instant) -> io::Result<()> {
-        for node in self.transport.take_unchecked() {
+        for (node, port) in self.port_checks.closed(now) {
+            if self.transport.address_of(node) == Some(port) {
+                self.transport.port_closed(now, node);
+            }
+        }
+        for node in self.transport.take_ports_to_check() {
             if let Some(port) = self.transport.address_of(node) {
                 self.port_checks.start(now, node, port, self.port.local_address()?.ip());
             }
-        }
-        for node in self.port_checks.closed(now) {
-            self.transport.port_closed(now, node);
         }
         Ok(())
     }

@@ -1,11 +1,15 @@
-//! Checks whether the ports of silent nodes are closed, which proves that their processes have
+//! Checks whether the ports of silent guests are closed, which shows that their processes have
 //! ended.
 //!
 //! A check sends one byte from a socket that is connected to the port. If no process has the port,
 //! the other host answers that it is unreachable (ICMP, RFC 792 and RFC 4443), and the system
 //! reports this as a refused connection of the socket. A host that cannot be reached, and a process
-//! that is stopped, do not answer. The port of the socket is chosen by the system, so that a host
-//! that does not see the byte cannot forge an answer.
+//! that is stopped, do not answer. Hosts limit the rate of such answers, so one may be missing. The
+//! system chooses the port of the socket, so a host that does not see the byte can hardly forge an
+//! answer.
+//!
+//! A firewall that refuses new flows gives the same answer for a process that runs. So each port is
+//! checked once while its node is heard, and if it seems closed then, later answers do not count.
 
 use gridspan_topology::NodeId;
 use std::io::ErrorKind;
@@ -14,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Time for which an answer is awaited: longer than a round trip.
 const ANSWER: Duration = Duration::from_secs(1);
+/// Time between two looks for answers, each of which costs a system call per check.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Largest number of checks under way, each of which has a socket.
 const CHECKS_MAX: usize = 64;
 
@@ -21,11 +27,13 @@ const CHECKS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct PortChecks {
     checks: Vec<Check>,
+    looked: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Check {
     node: NodeId,
+    port: SocketAddr,
     socket: UdpSocket,
     end: Instant,
 }
@@ -46,17 +54,22 @@ impl PortChecks {
             Ok::<_, std::io::Error>(socket)
         };
         match open() {
-            Ok(socket) => self.checks.push(Check { node, socket, end: now + ANSWER }),
+            Ok(socket) => self.checks.push(Check { node, port, socket, end: now + ANSWER }),
             Err(error) => tracing::debug!(%node, %error, "its port cannot be checked"),
         }
     }
 
-    /// Returns the nodes whose ports are closed.
-    pub(super) fn closed(&mut self, now: Instant) -> Vec<NodeId> {
+    /// Returns the ports that are closed, with their nodes.
+    pub(super) fn closed(&mut self, now: Instant) -> Vec<(NodeId, SocketAddr)> {
         let mut closed = Vec::new();
+        let is_early = |looked: Instant| now.saturating_duration_since(looked) < LOOK_EVERY;
+        if self.checks.is_empty() || self.looked.is_some_and(is_early) {
+            return closed;
+        }
+        self.looked = Some(now);
         self.checks.retain(|check| match check.socket.recv(&mut [0; 1]) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                closed.push(check.node);
+                closed.push((check.node, check.port));
                 false
             }
             _ => now < check.end,
@@ -71,7 +84,7 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn closed_within(patience: Duration, port: SocketAddr) -> Vec<NodeId> {
+    fn closed_within(patience: Duration, port: SocketAddr) -> Vec<(NodeId, SocketAddr)> {
         let begin = Instant::now();
         let mut checks = PortChecks::default();
         checks.start(begin, NodeId(7), port, HERE);
@@ -90,7 +103,7 @@ mod tests {
         let port = socket.local_addr().unwrap();
         assert!(closed_within(Duration::from_millis(50), port).is_empty());
         drop(socket);
-        assert_eq!(closed_within(Duration::from_secs(10), port), [NodeId(7)]);
+        assert_eq!(closed_within(Duration::from_secs(10), port), [(NodeId(7), port)]);
     }
 
     #[test]

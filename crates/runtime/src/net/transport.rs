@@ -85,8 +85,8 @@ pub struct Transport {
     inbox: VecDeque<(ConnectionHandle, LinkEvent)>,
     /// Peers to which a connection is to be opened.
     wanted: Vec<NodeId>,
-    /// Silent peers whose ports are to be checked.
-    unchecked: BTreeSet<NodeId>,
+    /// Guests whose ports are to be checked.
+    ports_to_check: BTreeSet<NodeId>,
     assembly: Assembly,
     is_paused: bool,
     is_starved: bool,
@@ -124,7 +124,7 @@ impl Transport {
             events: VecDeque::new(),
             inbox: VecDeque::new(),
             wanted: vec![],
-            unchecked: BTreeSet::new(),
+            ports_to_check: BTreeSet::new(),
             assembly: Assembly::new(config.limits.assembly_bytes_max),
             is_paused: false,
             is_starved: false,

@@ -25,7 +25,7 @@
 //! silence during that time (Dadgar et al., "Lifeguard", 2017). [`LocalHealth`] detects the gap
 //! between its own polls, and the detectors do not count that time.
 
-use gridspan_topology::Time;
+use gridspan_topology::{Link, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -89,9 +89,10 @@ impl DetectorSettings {
 
 impl DetectorSettings {
     /// Returns the settings with another silence after which a node is lost, of at least five
-    /// beats.
+    /// beats and at most a day.
     #[must_use]
     pub fn with_lost_after(self, lost_after: Duration) -> Self {
+        let lost_after = lost_after.min(*Link::LOST_AFTER.end());
         Self { lost_after: lost_after.max(self.beat * LOST_BEATS_MIN), ..self }
     }
 }
@@ -179,7 +180,7 @@ impl Detector {
 
     /// Returns the silence after which the node is lost, including [`LOST_ROUND_TRIPS`].
     pub fn patience(&self) -> Duration {
-        self.settings.lost_after + self.round_trip * LOST_ROUND_TRIPS
+        self.settings.lost_after.saturating_add(self.round_trip.saturating_mul(LOST_ROUND_TRIPS))
     }
 
     /// Returns the time since the node was last heard, without the time during which this node
@@ -317,6 +318,14 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(crowded.with_lost_after(second).lost_after, crowded.beat * 5);
         assert_eq!(DetectorSettings::default().with_lost_after(second).lost_after, second);
+    }
+
+    #[test]
+    fn a_node_is_lost_after_a_day_at_the_latest() {
+        let settings = DetectorSettings::default().with_lost_after(Duration::MAX);
+        let mut detector = Detector::new(settings, at(0));
+        detector.measured(Duration::from_secs(1));
+        assert_eq!(detector.patience(), Duration::from_secs(86_404));
     }
 
     #[test]

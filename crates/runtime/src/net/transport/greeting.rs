@@ -232,6 +232,9 @@ impl Transport {
         if peer.detector.is_none() {
             peer.detector = Some(Detector::new(self.config.detector_of(node), now));
             tracing::info!(%node, incarnation = hello.incarnation, "connected");
+            if self.config.layout.is_guest(node) {
+                self.ports_to_check.insert(node);
+            }
             self.events.push_back(TransportEvent::Connected(node));
         }
         self.heard(node);

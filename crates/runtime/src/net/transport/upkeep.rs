@@ -8,8 +8,8 @@ use quinn_proto::TransportErrorCode;
 /// Number of beats within which nodes that fall silent together were last heard: one for the phase
 /// of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
-/// Number of beats of silence after which the port of a node is checked, and is believed to be
-/// closed: as early as possible, but not while the node is heard.
+/// Number of beats of silence after which the port of a guest is checked, and may be closed: as
+/// early as possible, but not while the guest is heard.
 const CHECK_BEATS: u32 = 3;
 /// Time between two checks of a port.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -54,22 +54,25 @@ impl Transport {
         }
     }
 
-    /// Returns the silent nodes whose ports should be checked now; see [`port_closed`].
-    ///
-    /// [`port_closed`]: Self::port_closed
-    pub fn take_unchecked(&mut self) -> BTreeSet<NodeId> {
-        std::mem::take(&mut self.unchecked)
+    /// Returns the guests whose ports should be checked now: once when they connect, and while they
+    /// are silent. The launcher sees the ends of other nodes.
+    pub fn take_ports_to_check(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.ports_to_check)
     }
 
-    /// Handles the evidence that no process has the port of `node`: if the node is still silent, it
-    /// is lost.
+    /// Handles an answer that no process has the port of a guest: if the guest is silent, it is
+    /// lost. If it is heard, the answer comes from a firewall, and its port is not checked again.
     pub fn port_closed(&mut self, now: Instant, node: NodeId) {
         self.now = self.now.max(now);
         let now = self.time();
         let beats = self.config.detector.beat * CHECK_BEATS;
         let Some(peer) = self.peers.get_mut(node) else { return };
-        let is_silent = |detector: &Detector| detector.silence(now) >= beats;
-        if peer.phase != Phase::Lost && peer.detector.as_ref().is_some_and(is_silent) {
+        let Some(detector) = peer.detector.as_ref().filter(|_| peer.phase != Phase::Lost) else {
+            return;
+        };
+        if detector.silence(now) < beats {
+            peer.is_port_hidden = true;
+        } else if !peer.is_port_hidden {
             self.lose(node, LossReason::PortClosed);
         }
     }
@@ -96,12 +99,12 @@ impl Transport {
         }
         let peer = &mut self.peers[node];
         let is_silent = |detector: &Detector| detector.silence(now) >= beats;
-        if peer.phase != Phase::Lost
+        if self.config.layout.is_guest(node)
             && peer.check_due <= now
             && peer.detector.as_ref().is_some_and(is_silent)
         {
             peer.check_due = now + CHECK_EVERY;
-            self.unchecked.insert(node);
+            self.ports_to_check.insert(node);
         }
         match peer.phase {
             Phase::Open { .. } if peer.beat_due <= now => self.send_beat(node),

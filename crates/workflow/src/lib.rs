@@ -28,5 +28,5 @@ pub mod wfcommons;
 pub use described::described;
 pub use graph::{Data, GraphBuilder, TaskGraph, TaskGraphError, TaskSpec};
 pub use id::{DataId, Endpoint, ServerId, TaskId};
-pub use mapping::{MapError, Mapping, check, map};
+pub use mapping::{MapError, Mapping, check};
 pub use platform::{ClientSpec, Platform, ServerSpec, Site};

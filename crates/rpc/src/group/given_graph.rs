@@ -38,7 +38,7 @@ impl GivenGraph {
             let able = platform.server_ids().filter(|&server| task.can_run_on(server));
             able.filter(|&server| offers(server, &task.name)).collect()
         });
-        let mapping = gridspan_workflow::map(heuristic, &graph, platform)?;
+        let mapping = gridspan_workflow::heuristics::map(heuristic, &graph, platform)?;
         let mut next: BTreeMap<String, VecDeque<(u32, u32)>> = BTreeMap::new();
         for &task in graph.order() {
             let (server, place) = (mapping.servers[task.index()], mapping.places[task.index()]);

@@ -102,7 +102,7 @@ impl<S: Execute> CallGroup<'_, S> {
         let seen = self.look_for_data(calls, &mut failure).await?;
         if let Some((Seen { cards, platform, graph, names }, calls)) = seen {
             let place_of = |number: u32| self.place_of(&cards, number);
-            let map = || gridspan_workflow::map(self.heuristic, &graph, &platform);
+            let map = || gridspan_workflow::heuristics::map(self.heuristic, &graph, &platform);
             let mapping = match &mut *self.along.borrow_mut() {
                 Some(along) => along.follow(&calls, &place_of, map),
                 None => map(),

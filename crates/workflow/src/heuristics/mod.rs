@@ -13,6 +13,7 @@
 //! All are pure functions of the graph, the platform and, if they are random, a seed.
 
 mod arrivals;
+mod checked;
 mod contention;
 mod cores;
 mod exhaustive;
@@ -26,6 +27,7 @@ mod ready;
 mod registry;
 mod reservations;
 
+pub use checked::map;
 pub use contention::HeftC;
 pub use exhaustive::Exhaustive;
 pub use greedy::MinCompletionTime;

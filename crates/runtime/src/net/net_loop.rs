@@ -7,7 +7,7 @@
 //!
 //! A node is silent while no caller turns its loop. A caller whose own work can take longer than a
 //! second between two turns must run the loop on a separate thread, or other nodes suspect this
-//! node, and declare it lost after three seconds.
+//! node, and declare it lost, by default after three seconds.
 
 use super::emulator::Emulator;
 use super::event::TransportEvent;

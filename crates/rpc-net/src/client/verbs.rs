@@ -355,8 +355,8 @@ impl RemoteRpc {
     ///
     /// [`RpcError::NoServers`] if there is no server; [`RpcError::FunctionNotFound`] if none offers
     /// a function of this name; [`RpcError::FunctionDiffers`] if all that do have another
-    /// signature. [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no server is connected and the
-    /// registry does not answer, or does not accept the token.
+    /// signature. [`RpcError::CommunicationFailed`] or [`RpcError::Other`] if no server is
+    /// connected and the registry does not answer, or does not accept the token.
     pub async fn handle<I: Parts, O: Parts>(
         &self,
         function: &Function<I, O>,

@@ -239,7 +239,7 @@ impl Joined {
 }
 
 /// Returns the silences after which `node` declares others lost, where the grid has such for the
-/// links from them. For guests, those of the job count.
+/// links from them. Guests have the setting of the job.
 fn lost_after_of_links(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
     let layout = spec.layout();
     let is_founder = !layout.is_guest(node);

@@ -217,6 +217,18 @@ pub enum GridError {
     /// The actor type was not registered.
     #[error("{0} is not part of the job; add `.actor::<{0}>()` to its definition")]
     NotRegistered(String),
+    /// Main waits for something else at a progress point.
+    #[error(
+        "main waits for something else while it calls `progress`; await everything else first, since a main that \
+         begins from the checkpoint could not receive it"
+    )]
+    ProgressWhileWaiting,
+    /// What main remembered at a checkpoint has another structure.
+    #[error("what main remembered at the checkpoint cannot be read ({reason}); continue with the program that made it")]
+    Restored {
+        /// The error of the decoder.
+        reason: String,
+    },
     /// The type of tasks or searches was not added to the job.
     #[error("{name} is not part of the job; add `.{method}::<{name}>()` to its definition")]
     NoSuchTask {

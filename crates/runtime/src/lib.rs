@@ -43,15 +43,16 @@ pub use error::{
     AskError, GridError, JobError, Misuse, NodeProcessError, StartError, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
-pub use job::grid::{Collection, Grid, MainPort, Member, Per};
+pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};
+pub use job::image::{CheckpointStore, Image, RestorePlan};
 pub use job::program::{Program, end};
 pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};
-pub use message::List;
+pub use message::{CheckpointSegment, List};
 pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
-pub use pe::GuestEvent;
+pub use pe::{CheckpointEvery, Checkpoints, GuestEvent, Seat};
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;
 pub use pe::actor::context::Context;

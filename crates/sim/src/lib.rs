@@ -35,4 +35,4 @@ pub use guests::{Departure, GuestPlan};
 pub use log::LogEntry;
 pub use options::SimOptions;
 pub use report::{Ending, SimError, SimReport};
-pub use simulation::Simulation;
+pub use simulation::{Halted, Simulation};

@@ -44,6 +44,8 @@ pub enum Ending {
     Stalled,
     /// The time limit passed.
     TimeLimit,
+    /// The run was stopped from outside.
+    Halted,
 }
 
 /// The results of a run: the same for the same job, grid and options.

@@ -17,6 +17,7 @@
 //! **Main** is polled at the start, and after each turn of PE 0 if it was woken. Its actions reach
 //! PE 0 at once.
 
+mod checkpoints;
 mod coordination;
 mod ending;
 mod frames;
@@ -43,7 +44,10 @@ use gridspan_runtime::message::Packet;
 use gridspan_runtime::message::probe::ProbeReport;
 use gridspan_runtime::pe::{Core, PeCommand, PendingWork, Spent};
 use gridspan_runtime::relay::Relay;
-use gridspan_runtime::{COORDINATOR, Job, JobError, Layout, NodeId, PeId, Program, Time, end};
+use gridspan_runtime::{
+    COORDINATOR, CheckpointStore, Job, JobError, Layout, NodeId, PeId, Program, Time, end,
+};
+pub use checkpoints::Halted;
 use gridspan_topology::GridSpec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -141,6 +145,10 @@ pub struct Simulation {
     on_detection: Option<OnDetection>,
     /// Returns whether the run is cancelled.
     is_cancelled: Option<Box<dyn Fn() -> bool + Send>>,
+    /// The checkpoints of each node.
+    kept: Vec<CheckpointStore>,
+    /// When the run is to be stopped.
+    halts_at: Option<Time>,
 }
 
 /// A state of the job that the coordinator has detected.
@@ -167,8 +175,12 @@ impl Simulation {
     /// Prepares a job on a grid. Memory: about 8 KB for each PE, plus the state of its actors.
     /// Fails if the job's definition is invalid, a guest's site does not exist, or nodes over QUIC
     /// cannot get certificates.
-    pub fn new(job: Job, spec: GridSpec, mut options: SimOptions) -> Result<Self, SimError> {
+    pub fn new(job: Job, spec: GridSpec, options: SimOptions) -> Result<Self, SimError> {
         let program = Program::new(job, spec.layout().clone())?;
+        Self::of(program, spec, options)
+    }
+
+    fn of(program: Program, spec: GridSpec, mut options: SimOptions) -> Result<Self, SimError> {
         if let Some(limit) = program.time_limit() {
             options.time_limit = options.time_limit.min(limit);
         }
@@ -211,6 +223,8 @@ impl Simulation {
             idleness: Idleness::default(),
             on_detection: None,
             is_cancelled: None,
+            kept: layout.nodes().map(|_| CheckpointStore::default()).collect(),
+            halts_at: None,
             layout,
         };
         simulation.expect(guests);
@@ -226,28 +240,38 @@ impl Simulation {
     }
 
     /// Runs the job to its end.
-    pub fn run(mut self) -> SimReport {
+    pub fn run(self) -> SimReport {
+        self.run_to_end().0
+    }
+
+    /// Runs the job to its end, or until it is to be stopped. Then also returns the checkpoints of
+    /// each node.
+    fn run_to_end(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
         self.poll_main();
         let limit = Time::ZERO + self.options.time_limit;
         loop {
             if let Some(error) = self.broken.take() {
-                return self.report(Ending::Finished, Err(error));
+                return (self.report(Ending::Finished, Err(error)), None);
             }
             if let Some(outcome) = self.stations[PeId(0)].machine.outcome().cloned() {
-                return self.report(Ending::Finished, outcome);
+                return (self.report(Ending::Finished, outcome), None);
             }
             let Some((now, number, event)) = self.queue.pop() else {
-                return self.give_up(Ending::Stalled);
+                return (self.give_up(Ending::Stalled), None);
             };
+            if self.halts_at.is_some_and(|at| now > at) {
+                let kept = std::mem::take(&mut self.kept);
+                return (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept));
+            }
             if now > limit {
-                return self.give_up(Ending::TimeLimit);
+                return (self.give_up(Ending::TimeLimit), None);
             }
             if self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled()) {
-                return self.report(Ending::Finished, Err(JobError::Cancelled));
+                return (self.report(Ending::Finished, Err(JobError::Cancelled)), None);
             }
             if self.only_transports_are_active(now, &event) || self.only_upkeep_is_left(now, &event)
             {
-                return self.give_up(Ending::Stalled);
+                return (self.give_up(Ending::Stalled), None);
             }
             self.now = now;
             self.step(number, event);
@@ -393,6 +417,12 @@ impl Simulation {
                 PeCommand::CoordinatorAt(place) => self.note_coordinator(pe, place),
                 // The coordinator asks for this only in real time, to find the reason of a stall.
                 PeCommand::Look { .. } => {}
+                PeCommand::Keep(segment) => self.keep(pe, &segment),
+                PeCommand::CheckpointComplete { manifest } => {
+                    if let Err(error) = self.kept[node.index()].complete(manifest) {
+                        self.broken = Some(error.into());
+                    }
+                }
             }
         }
     }

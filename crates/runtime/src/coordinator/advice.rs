@@ -187,7 +187,7 @@ impl Coordinator {
     /// Hands a planning job with the pending news to the driver.
     pub(in crate::coordinator) fn begin_planning(&mut self) {
         self.note_link_news();
-        let (now, is_to_move) = (self.now, self.is_to_move());
+        let (now, is_to_move) = (self.now, self.is_to_pause());
         let advice = &mut self.advice;
         advice.is_scheduled = false;
         if advice.news.is_empty() || is_to_move {

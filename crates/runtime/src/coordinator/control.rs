@@ -58,6 +58,7 @@ impl Coordinator {
         self.follow_up();
         self.check_budget();
         self.tell_end();
+        self.begin_checkpoint();
         self.begin_transfer();
         self.follow_up();
     }
@@ -71,7 +72,7 @@ impl Coordinator {
                 FollowUp::BroadcastBegun(travel) => self.note_travel(travel),
                 // The rebalance begins at the coordinator's next place. Otherwise a transfer, which
                 // waits for rebalances to end, could wait for ever.
-                FollowUp::BeginRebalance if self.is_to_move() => self.balances.is_put_off = true,
+                FollowUp::BeginRebalance if self.is_to_pause() => self.balances.is_put_off = true,
                 FollowUp::BeginRebalance => self.measure(),
             }
         }
@@ -90,6 +91,7 @@ impl Coordinator {
             Timer::TimeIsUp => self.time_is_up(),
             Timer::EndAtLimit => self.end_at_limit(),
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
+            Timer::BeginDrainRound => self.begin_drain_round(),
         }
     }
 
@@ -171,6 +173,7 @@ impl Coordinator {
                     self.fail_no_collection(collection);
                 }
             }
+            Control::Checkpoint(message) => self.handle_checkpoint(from, *message),
             Control::UsesSteps => self.uses_steps = true,
             Control::PoolOpened { collection } => self.open_pool(collection),
             Control::PoolClosed { collection, farewell } => self.close_pool(collection, &farewell),
@@ -208,6 +211,9 @@ impl Coordinator {
             MainRequest::Places => self.await_places(asker),
             MainRequest::Links => self.await_links(asker),
             MainRequest::LinkChange => self.await_link_change(asker),
+            MainRequest::Checkpoint { progress, phases } => {
+                self.checkpoint(asker, progress, phases);
+            }
             MainRequest::MoveCoordinator { to } => self.transfer(asker, to),
         }
     }

@@ -22,7 +22,9 @@ use super::machine::Coordinator;
 use super::transfer::CoordinatorState;
 use crate::address::id::COORDINATOR;
 use crate::error::JobError;
-use crate::message::{Content, Control, CoordinatorPlace, Packet, Spread, TransferMessage, codec};
+use crate::message::{
+    Content, Control, CoordinatorPlace, Manifest, Packet, Spread, TransferMessage, codec,
+};
 use crate::pe::{Accounted, Budget, Common, Pieces, PlantedFault};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
@@ -73,6 +75,13 @@ impl CoordinatorHost {
         let pieces = Pieces::numbered_from(u64::from(node.0) << 32);
         let (stopwatch, budget, lost) = (None, Budget::default(), BTreeMap::new());
         Self { node, common, stopwatch, state, pieces, budget, lost, has_ended: false }
+    }
+
+    /// Restores the coordinator's part of an image, if the coordinator is here.
+    pub(crate) fn restore(&mut self, manifest: &Manifest) {
+        if let State::Here(coordinator) = &mut self.state {
+            coordinator.restore(manifest);
+        }
     }
 
     /// Sets the stopwatch that times planning, and starts the stall watch, on hosts that run in

@@ -4,6 +4,7 @@ use super::event::{Asker, CoordinatorCommand, FollowUp};
 use super::state::advice::Advice;
 use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
+use super::state::checkpoint::Checkpoints;
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
 use super::state::phases::Phases;
@@ -62,6 +63,7 @@ pub struct Coordinator {
     pub(super) result_numbers: BTreeMap<ActorId, u64>,
     pub(super) quiescence: QuiescenceRounds,
     pub(super) phases: Phases,
+    pub(super) checkpoints: Checkpoints,
     pub(super) publications: Publications,
     pub(super) survey: Survey,
     pub(super) balancer: Balancer,
@@ -99,6 +101,7 @@ impl Coordinator {
             result_numbers: BTreeMap::new(),
             quiescence: QuiescenceRounds::default(),
             phases: Phases::default(),
+            checkpoints: Checkpoints::default(),
             publications: Publications::default(),
             survey: Survey::default(),
             balancer: common.balancing.balancer(common.seed),

@@ -20,6 +20,7 @@ use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
 use super::state::advice::{Advice, TransferredAdvice};
 use super::state::balance::Balances;
+use super::state::checkpoint::Checkpoints;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
@@ -61,6 +62,7 @@ pub(super) struct CoordinatorState {
     result_numbers: BTreeMap<ActorId, u64>,
     quiescence: QuiescenceRounds,
     phases: Phases,
+    checkpoints: Checkpoints,
     publications: Publications,
     survey: Survey,
     balances: Balances,
@@ -80,7 +82,12 @@ impl Coordinator {
     /// Begins the next transfer, if there is one and no operation prevents it. The host of this
     /// node then takes the coordinator.
     pub(super) fn begin_transfer(&mut self) {
-        while self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
+        let may_begin = !self.is_draining();
+        while may_begin
+            && self.departing.is_none()
+            && self.outcome.is_none()
+            && self.is_settled()
+        {
             match self.transfers.pop_front() {
                 Some((to, asker)) if to == self.node => self.answer(asker, ()),
                 Some(departure) => {
@@ -100,9 +107,9 @@ impl Coordinator {
         }
     }
 
-    /// Whether a transfer waits, so that no operation that would delay the transfer may begin.
-    pub(super) fn is_to_move(&self) -> bool {
-        !self.transfers.is_empty()
+    /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may begin.
+    pub(super) fn is_to_pause(&self) -> bool {
+        !self.transfers.is_empty() || self.is_draining()
     }
 
     /// Whether no operation is in progress with machines that stay behind.
@@ -144,6 +151,7 @@ impl Coordinator {
             result_numbers: self.result_numbers,
             quiescence: self.quiescence,
             phases: self.phases,
+            checkpoints: self.checkpoints,
             publications: self.publications,
             survey: self.survey,
             balances: self.balances,
@@ -176,6 +184,7 @@ impl Coordinator {
             result_numbers: state.result_numbers,
             quiescence: state.quiescence,
             phases: state.phases,
+            checkpoints: state.checkpoints,
             publications: state.publications,
             survey: state.survey,
             balances: state.balances,

@@ -1,6 +1,7 @@
 //! The cluster driver: this process is one node of a job.
 
 use super::brake::emulated_speed;
+use super::checkpoints::{CheckpointKeeper, program};
 use super::handle::NodeHandle;
 use super::main_thread;
 use super::net_driver::NetDriver;
@@ -28,7 +29,7 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
     let layout = joined.bundle.spec.layout().clone();
     let program = match joined.bundle.guest {
         Some(pes) => Program::guest(job, layout, node, pes),
-        None => Program::new(job, layout),
+        None => program(job, layout, Some(node)),
     }?;
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),
@@ -39,9 +40,10 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
         .into_loop(TransportLimits::for_job(&program.limits()), program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
     let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
+    let keeper = CheckpointKeeper::new(program.folder(), node)?;
     let begin = Instant::now();
     thread::scope(|scope| {
-        let running = Node::start(scope, &program, node, Some(net_driver), (begin, speed));
+        let running = Node::start(scope, (&program, keeper), node, Some(net_driver), (begin, speed));
         begun(NodeHandle::new(&running.switch));
         if node == NodeId(0) {
             main_thread::run(program, &running.switch);

@@ -1,5 +1,6 @@
 //! The embedded driver: all PEs are threads of this process.
 
+use super::checkpoints::{CheckpointKeeper, program};
 use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
@@ -7,7 +8,6 @@ use crate::Job;
 use crate::error::JobError;
 #[cfg(feature = "net")]
 use crate::error::StartError;
-use crate::job::program::Program;
 use gridspan_topology::{Layout, NodeId, Speed};
 use std::thread;
 use std::time::Instant;
@@ -21,10 +21,11 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
 /// Like [`run`]; once the job runs, calls `begun` with a handle that cancels it.
 pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     check_pes(pes)?;
-    let program = Program::new(job, Layout::single(pes))?;
+    let program = program(job, Layout::single(pes), None)?;
+    let keeper = CheckpointKeeper::new(program.folder(), NodeId(0))?;
     let begin = Instant::now();
     thread::scope(|scope| {
-        let node = Node::start(scope, &program, NodeId(0), None, (begin, Speed::ORDINARY));
+        let node = Node::start(scope, (&program, keeper), NodeId(0), None, (begin, Speed::ORDINARY));
         begun(NodeHandle::new(&node.switch));
         main_thread::run(program, &node.switch);
         node.join()
@@ -92,7 +93,9 @@ fn run_counted(
         addresses.push(port.local_address().map_err(|error| setup(&error))?);
         ports.push(port);
     }
-    let program = Program::new(job, spec.layout().clone())?;
+    let program = program(job, spec.layout().clone(), None)?;
+    let keeper = |node| CheckpointKeeper::new(program.folder(), node);
+    let keepers = program.layout().nodes().map(keeper).collect::<Result<Vec<_>, _>>()?;
     let mut net_drivers = Vec::new();
     for (mut bundle, port) in bundles.into_iter().zip(ports) {
         bundle.emulate = true;
@@ -107,9 +110,10 @@ fn run_counted(
             .layout()
             .nodes()
             .zip(net_drivers)
-            .map(|(node, net_driver)| {
+            .zip(keepers)
+            .map(|((node, net_driver), keeper)| {
                 let pace = (begin, emulated_speed(spec, node));
-                Node::start(scope, &program, node, Some(net_driver), pace)
+                Node::start(scope, (&program, keeper), node, Some(net_driver), pace)
             })
             .collect();
         let switch = nodes[0].switch.clone();

@@ -6,12 +6,13 @@
 //!
 //! Inside: `worker` is the thread of a PE, `inbox` its queue of packets, `switch` delivers packets
 //! to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on PEs that cannot
-//! answer because they are inside a handler.
+//! answer because they are inside a handler. `checkpoints` keeps checkpoints in memory and files.
 
 #[cfg(feature = "net")]
 mod arrivals;
 #[cfg(feature = "net")]
 mod brake;
+mod checkpoints;
 #[cfg(feature = "net")]
 pub mod cluster;
 mod coordinator;
@@ -34,4 +35,5 @@ mod switch;
 mod watchdog;
 mod worker;
 
+pub use checkpoints::{CheckpointFolder, CheckpointKeeper};
 pub use handle::NodeHandle;

@@ -1,5 +1,6 @@
 //! One node: the threads of its PEs and, if the job has other nodes, the driver of its network.
 
+use super::checkpoints::CheckpointKeeper;
 use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
 #[cfg(feature = "net")]
@@ -113,7 +114,7 @@ impl<'scope> Node<'scope> {
     /// Starts the threads of a node; `speed` is emulated if it is below ordinary.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
-        program: &Program,
+        (program, keeper): (&Program, CheckpointKeeper),
         node: NodeId,
         net_driver: Option<Arc<NetDriver>>,
         (begin, speed): (Instant, Speed),
@@ -150,7 +151,7 @@ impl<'scope> Node<'scope> {
         let host = program.coordinator_host(node);
         let coordinator = CoordinatorDriver::new(host, limits.hard_bytes, begin);
         let switch =
-            Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, limits);
+            Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, (limits, keeper));
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);

@@ -1,5 +1,6 @@
 //! Delivers packets of a node's PEs to other PEs, of the same node or over the network.
 
+use super::checkpoints::CheckpointKeeper;
 use super::coordinator::{CoordinatorDriver, Surroundings};
 use super::ending::Ending;
 use super::inbox::Inbox;
@@ -84,6 +85,7 @@ pub(super) struct Switch {
     /// The state of main, if it is in this process.
     pub(super) main: MainState,
     is_closed: AtomicBool,
+    checkpoints: CheckpointKeeper,
 }
 
 impl Switch {
@@ -94,7 +96,7 @@ impl Switch {
         network: Option<Arc<dyn Network>>,
         mut relay: Relay,
         coordinator: CoordinatorDriver,
-        limits: Limits,
+        (limits, checkpoints): (Limits, CheckpointKeeper),
     ) -> Arc<Self> {
         let is_nudged = Arc::new(AtomicBool::new(false));
         if let Some(network) = network.clone() {
@@ -126,6 +128,7 @@ impl Switch {
             ending,
             main: MainState::default(),
             is_closed: AtomicBool::new(false),
+            checkpoints,
         })
     }
 
@@ -170,6 +173,12 @@ impl Switch {
                 self.tell_coordinator(CoordinatorEvent::Place(place));
             }
             PeCommand::Look { round } => self.look(pe, round),
+            PeCommand::Keep(segment) => {
+                if let Some(switch) = self.me.upgrade() {
+                    self.checkpoints.keep(&switch, pe, &segment);
+                }
+            }
+            PeCommand::CheckpointComplete { manifest } => self.checkpoints.complete(manifest),
             PeCommand::Probe(order) => {
                 if let Some(network) = &self.network {
                     network.probe(order);

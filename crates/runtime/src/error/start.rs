@@ -69,6 +69,36 @@ pub enum StartError {
         /// The error of the system.
         reason: String,
     },
+    /// A checkpoint cannot be read.
+    #[error("cannot read the checkpoint: {reason}")]
+    Checkpoint {
+        /// The problem.
+        reason: String,
+    },
+    /// A checkpoint was made by a job with another definition.
+    #[error(
+        "the checkpoint was made by job `{was}`, and this is job `{is}`, or one of its types, placement maps or \
+         reducers has changed; continue with the program that made it"
+    )]
+    CheckpointOfOther {
+        /// The name of the job that made it.
+        was: String,
+        /// The name of this job.
+        is: String,
+    },
+    /// A job with a group cannot continue on another number of PEs or nodes.
+    #[error(
+        "the checkpoint has the group of `{actor}` with a member on each of {was}; the job has {is} now: \
+         continue on as many"
+    )]
+    CheckpointOfGroup {
+        /// The type of the members.
+        actor: String,
+        /// Number of PEs or nodes before.
+        was: String,
+        /// Number of PEs or nodes now.
+        is: String,
+    },
     /// The settings of a simulation do not fit its grid.
     #[error("{reason}")]
     Simulation {

@@ -118,8 +118,9 @@ impl Grid {
         registry: Registry,
         maps: Vec<String>,
         awaited: Arc<Awaited>,
+        phases: u32,
     ) -> Self {
-        let phases = AtomicU32::new(0);
+        let phases = AtomicU32::new(phases);
         Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited, phases }) }
     }
 
@@ -128,10 +129,7 @@ impl Grid {
     }
 
     fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
-        (self.shared.port)(Box::new(move |core: &mut Core| {
-            core.main_goes_on();
-            action(core);
-        }));
+        (self.shared.port)(Box::new(move |core: &mut Core| core.act_for_main(Box::new(action))));
     }
 
     async fn ask_coordinator<T: DeserializeOwned + Send + 'static>(
@@ -440,6 +438,97 @@ impl Grid {
         self.ask_coordinator(MainRequest::MoveCoordinator { to }).await
     }
 
+    /// Marks a point at which the job can continue later from a checkpoint, if main gets back
+    /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
+    /// of all actors with the messages in their mailboxes, delayed messages, published data,
+    /// incomplete reductions and phases. Resolves once the image is taken; it is stored meanwhile.
+    /// No PE handles messages while it is taken, which takes four crossings of the widest link and
+    /// the encoding of the largest PE.
+    ///
+    /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
+    /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
+    /// [references](Collection::reference) of collections, which [`collection`](Self::collection)
+    /// turns into collections again. What main has printed or sent since the checkpoint happens
+    /// again.
+    ///
+    /// ```
+    /// # use gridspan::{embed::Runner, prelude::*, CheckpointEvery, Checkpoints, CollectionRef};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Cell(u64);
+    /// # impl Actor for Cell {
+    /// #     type Index = Ix1;
+    /// #     type Init = ();
+    /// #     type Message = ();
+    /// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell(0) }
+    /// #     fn handle(&mut self, (): (), cx: &mut Context<Self>) {
+    /// #         self.0 += 1;
+    /// #         cx.contribute(Sum, self.0, To::main());
+    /// #     }
+    /// # }
+    /// #[derive(Serialize, Deserialize)]
+    /// struct AtStep {
+    ///     step: u32,
+    ///     cells: CollectionRef<Cell>,
+    /// }
+    ///
+    /// let job = Job::new("cells").actor::<Cell>().main(async |grid: Grid| {
+    ///     let (first, cells) = match grid.restored::<AtStep>().await? {
+    ///         Some(AtStep { step, cells }) => (step, grid.collection(cells)),
+    ///         None => (0, grid.create::<Cell>(Ix1::range(8), |_| ()).await?),
+    ///     };
+    ///     for step in first..10 {
+    ///         grid.progress(&AtStep { step, cells: cells.reference() }).await?;
+    ///         cells.broadcast(());
+    ///         let sum: u64 = cells.reduction(Sum).await?;
+    ///         assert_eq!(sum, 8 * (u64::from(step) + 1));
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(4)));
+    /// # Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, which
+    /// a later main could not receive.
+    pub async fn progress<P: Serialize>(&self, progress: &P) -> Result<Progress, GridError> {
+        let progress: Bytes = codec::encode(progress).into();
+        let phases = self.shared.phases.load(Ordering::Relaxed);
+        let (resolve, done) = self.promise();
+        self.run(move |core| match core.main_waits() {
+            true => resolve.with(Err(GridError::ProgressWhileWaiting)),
+            false => core.progress(progress, phases, move |made| resolve.with(Ok(made))),
+        });
+        Ok(match wait(done).await? {
+            Ok(None) => Progress::NotDue,
+            Ok(Some(number)) => Progress::Taken { number },
+            Err(reason) => Progress::Postponed { reason },
+        })
+    }
+
+    /// Returns what main gave to [`progress`](Self::progress) at the checkpoint from which the job
+    /// continues. `None` if the job begins, and at later calls.
+    ///
+    /// # Errors
+    ///
+    /// [`GridError::Restored`] if the value has another structure.
+    pub async fn restored<P: DeserializeOwned>(&self) -> Result<Option<P>, GridError> {
+        let (resolve, found) = self.promise();
+        self.run(move |core| resolve.with(Ok(core.take_progress())));
+        let bytes: Option<Bytes> = wait(found).await?;
+        let decode = |bytes: Bytes| codec::decode(type_name::<P>(), &bytes);
+        bytes
+            .map(decode)
+            .transpose()
+            .map_err(|error| GridError::Restored { reason: error.to_string() })
+    }
+
+    /// Returns the collection of a reference, such as one that main has got back from a checkpoint.
+    pub fn collection<A: Actor>(&self, reference: CollectionRef<A>) -> Collection<A> {
+        Collection { grid: self.clone(), reference }
+    }
+
     /// Returns the time since the job began, in the time of the driver. Fails only if the job is
     /// ending.
     pub async fn now(&self) -> Result<Time, GridError> {
@@ -447,6 +536,24 @@ impl Grid {
         self.run(move |core| resolve.with(Ok(core.now)));
         wait(now).await
     }
+}
+
+/// The result of a [progress point](Grid::progress).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// No checkpoint was due.
+    NotDue,
+    /// A checkpoint was taken, and is being stored.
+    Taken {
+        /// Its number, counted over all runs of the job.
+        number: u64,
+    },
+    /// A checkpoint was due and could not be taken; the next progress point tries again.
+    Postponed {
+        /// The reason.
+        reason: String,
+    },
 }
 
 /// Fails if two members have the same index.

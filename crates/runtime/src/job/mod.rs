@@ -1,6 +1,7 @@
 //! A job's definition: its actor types, its maps and operations, and its main function.
 
 pub(crate) mod grid;
+pub(crate) mod image;
 pub(crate) mod program;
 pub(crate) mod promise;
 
@@ -12,7 +13,7 @@ use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
-use crate::pe::{Balancing, Common, GuestEvent, OnGuests, PlantedFault};
+use crate::pe::{Balancing, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::schema::definition::{Definition, Origin};
 use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
@@ -20,6 +21,7 @@ use gridspan_balance::{BalanceReport, MakeStrategy, Plan, Snapshot};
 use gridspan_bcast::Mode;
 use gridspan_topology::{Layout, LinkChange, NodeId};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +58,9 @@ pub struct Job {
     on_guests: Vec<OnGuests>,
     on_failure: Vec<OnFailure>,
     watch: Watch,
+    checkpoints: Checkpoints,
+    checkpoint_folder: Option<PathBuf>,
+    restart: Option<PathBuf>,
     origin: Origin,
 }
 
@@ -80,6 +85,9 @@ impl Job {
             on_guests: vec![],
             on_failure: Vec::new(),
             watch: Watch::default(),
+            checkpoints: Checkpoints::default(),
+            checkpoint_folder: None,
+            restart: None,
             origin: Origin::default(),
         }
     }
@@ -355,6 +363,35 @@ impl Job {
         self
     }
 
+    /// Sets how often the job makes checkpoints, and how many copies of them nodes keep in memory.
+    /// Default never. Checkpoints are made at main's [progress points](Grid::progress).
+    pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = checkpoints;
+        self
+    }
+
+    /// Also stores checkpoints in a folder, which all nodes must share. Default none. The simulator
+    /// ignores it.
+    pub fn checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.checkpoint_folder = Some(folder.into());
+        self
+    }
+
+    /// Continues from the last checkpoint in a folder, on any number of nodes and PEs. Default no.
+    /// The simulator ignores it.
+    pub fn restart(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.restart = Some(folder.into());
+        self
+    }
+
+    pub(crate) fn restart_from(&self) -> Option<&Path> {
+        self.restart.as_deref()
+    }
+
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.checkpoint_folder.as_deref()
+    }
+
     pub(crate) fn listens_to_failure(&self) -> &[OnFailure] {
         &self.on_failure
     }
@@ -459,6 +496,8 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             watch: self.watch.clone(),
+            checkpoints: self.checkpoints,
+            name: self.name.as_str().into(),
             node_local: Arc::default(),
         }
     }

@@ -3,6 +3,7 @@
 use crate::coordinator::CoordinatorHost;
 use crate::error::{JobError, StartError};
 use crate::job::grid::{Grid, MainPort};
+use crate::job::image::{Image, RestorePlan};
 use crate::job::promise::Awaited;
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
@@ -17,6 +18,7 @@ pub struct Program {
     layout: Arc<Layout>,
     common: Common,
     job: Job,
+    restoring: Option<Arc<(Image, RestorePlan)>>,
 }
 
 impl Program {
@@ -25,7 +27,30 @@ impl Program {
         job.check(&layout)?;
         let layout = Arc::new(layout);
         let common = job.common(&layout);
-        Ok(Self { layout, common, job })
+        Ok(Self { layout, common, job, restoring: None })
+    }
+
+    /// Like [`new`](Self::new), for a job that continues from an image on another layout, by a
+    /// plan. The image has at least the parts that PEs of this process read.
+    pub fn restored(
+        job: Job,
+        layout: Layout,
+        image: Image,
+        plan: RestorePlan,
+    ) -> Result<Self, StartError> {
+        let program = Self::new(job, layout)?;
+        image.check(&program.common, &plan)?;
+        Ok(Self { restoring: Some(Arc::new((image, plan))), ..program })
+    }
+
+    /// The folder for checkpoints.
+    pub(crate) fn folder(&self) -> Option<&std::path::Path> {
+        self.job.folder()
+    }
+
+    /// Whether the job continues from an image.
+    pub fn is_restored(&self) -> bool {
+        self.restoring.is_some()
     }
 
     /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout has the founders and this
@@ -67,7 +92,24 @@ impl Program {
 
     /// Creates one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
-        Pe::new(pe, self.common.clone())
+        let mut machine = Pe::new(pe, self.common.clone());
+        if let Some(restoring) = &self.restoring {
+            let (image, plan) = &**restoring;
+            machine.prepare_to_restore(image.inner());
+            let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.seats));
+            for (part, (_, seat)) in parts.filter(|(_, (reader, _))| **reader == pe) {
+                for position in image.segments_of(part) {
+                    match image.segment(part, position) {
+                        Some(segment) => machine.restore(segment, seat),
+                        None => machine.fail(JobError::Failed(format!(
+                            "segment {position} of {part} in checkpoint {} is missing",
+                            image.number()
+                        ))),
+                    }
+                }
+            }
+        }
+        machine
     }
 
     /// Creates the PEs, the relay and the host of the coordinator of a guest, in a process that
@@ -93,14 +135,19 @@ impl Program {
     /// Creates the coordinator host of a node. The host of the
     /// [coordinator's node](Self::coordinator_node) has the coordinator.
     pub fn coordinator_host(&self, node: NodeId) -> CoordinatorHost {
-        CoordinatorHost::new(node, self.common.clone())
+        let mut host = CoordinatorHost::new(node, self.common.clone());
+        if let Some(restoring) = &self.restoring {
+            host.restore(restoring.0.inner());
+        }
+        host
     }
 
     /// Starts the main function, which passes its requests to PE 0 through `port`. Its outcome goes
     /// to PE 0 as an [`end`]; `awaited` counts the promises that main waits for.
     pub fn begin_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
-        main.begin(Grid::new(port, self.layout, registry, maps, awaited))
+        let phases = self.restoring.as_ref().map_or(0, |it| it.0.inner().phases);
+        main.begin(Grid::new(port, self.layout, registry, maps, awaited, phases))
     }
 
     /// Returns the measures against a job that does not end.

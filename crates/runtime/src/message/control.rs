@@ -1,5 +1,6 @@
 //! Controls: all packets between PEs and the coordinator other than messages to single actors.
 
+use super::checkpoint::CheckpointMessage;
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::look::Looked;
 use super::membership::MembershipMessage;
@@ -172,6 +173,9 @@ pub(crate) enum MainRequest {
     MoveCoordinator { to: NodeId },
     /// Answer with the final [`PhaseCounts`] once the phase is complete.
     Completion { phase: Phase },
+    /// Make a checkpoint with what main wants to remember, after this number of phases. The answer
+    /// is its number, or the reason why it is postponed.
+    Checkpoint { progress: Bytes, phases: u32 },
 }
 
 /// Completed moves of a plan, as observed by one PE.
@@ -447,6 +451,8 @@ pub(crate) enum Control {
     /// To the coordinator: the sender has created this number of first members of a bound
     /// collection. `missing`: the base collection has no member of this index.
     Placed { collection: CollectionId, members: u64, missing: Option<Key> },
+    /// About checkpoints.
+    Checkpoint(Box<CheckpointMessage>),
 }
 
 impl Control {
@@ -490,6 +496,7 @@ impl Control {
                 insertion.init.wire_len() + insertion.held.iter().map(Bytes::len).sum::<usize>()
             }
             Self::OfferPartners(migrants) => migrants.iter().map(Migrant::bytes).sum(),
+            Self::Checkpoint(message) => message.bytes(),
             _ => 0,
         }
     }

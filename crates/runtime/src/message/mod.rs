@@ -6,6 +6,7 @@
 
 mod assembly;
 mod broadcast;
+mod checkpoint;
 pub(crate) mod codec;
 mod control;
 mod earlier;
@@ -31,6 +32,11 @@ mod transfer;
 pub(crate) use assembly::Assembly;
 pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
+};
+pub use checkpoint::CheckpointSegment;
+pub(crate) use checkpoint::{
+    CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage, PartImage, PartSummary,
+    RestoredPart, Segment,
 };
 pub(crate) use control::{
     Accepted, Arrival, Contribution, Control, Edge, Follower, Insertion, Loads, MainRequest, Moves,

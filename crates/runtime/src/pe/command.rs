@@ -1,7 +1,8 @@
 //! Commands of PEs to drivers, besides the packets of the [`Outbox`](super::Outbox).
 
-use crate::message::CoordinatorPlace;
+use crate::message::{CheckpointSegment, CoordinatorPlace};
 use crate::message::probe::ProbeOrder;
+use bytes::Bytes;
 use gridspan_topology::NodeId;
 
 /// An action that a PE requests from its driver.
@@ -22,5 +23,13 @@ pub enum PeCommand {
     Look {
         /// The coordinator's round.
         round: u64,
+    },
+    /// Keep a segment of a part of a checkpoint. The driver confirms each complete part with
+    /// [`Core::checkpoint_kept`](super::Core).
+    Keep(CheckpointSegment),
+    /// A checkpoint is complete; the driver keeps its manifest and drops earlier checkpoints.
+    CheckpointComplete {
+        /// The encoded manifest.
+        manifest: Bytes,
     },
 }

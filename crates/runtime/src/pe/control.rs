@@ -97,6 +97,7 @@ impl Pe {
                     Err(error) => core.fail(JobError::Protocol(format!("{from}: {error}"))),
                 }
             }
+            Control::Checkpoint(message) => self.handle_checkpoint(from, *message),
             Control::Look { round } => core.handle_look(round),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),

@@ -30,6 +30,8 @@ use crate::pe::ask::waits::Waits;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
+use crate::pe::checkpoint::settings::Checkpoints;
+use crate::pe::checkpoint::state::Checkpointing;
 use crate::pe::command::PeCommand;
 use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;
@@ -146,6 +148,8 @@ pub(crate) trait Store: Send {
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without installing it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
+    /// Calls a member's `arrived`.
+    fn arrived(&mut self, core: &mut Core, slot: u32);
     /// Drops a member.
     fn remove(&mut self, slot: u32);
     /// Calls a member's `resume`.
@@ -181,6 +185,9 @@ pub(crate) struct Common {
     pub(crate) tolerates_lost_guests: bool,
     pub(crate) on_guests: Vec<OnGuests>,
     pub(crate) watch: Watch,
+    pub(crate) checkpoints: Checkpoints,
+    /// The job's name.
+    pub(crate) name: Arc<str>,
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
 }
@@ -300,6 +307,7 @@ pub struct Core {
     /// Measurements for balancing besides those of members, if actors are balanced.
     pub(super) measures: Option<Box<Measures>>,
     pub(super) steps: Steps,
+    pub(super) checkpointing: Checkpointing<Self>,
     pub(super) running: Option<KindId>,
     pub(super) looks: Looks,
     pub(super) statistics: PeStatistics,
@@ -359,6 +367,7 @@ impl Core {
             turn_is_over: false,
             measures: common.balancing.is_active().then(Box::default),
             steps: Steps::default(),
+            checkpointing: Checkpointing::default(),
             running: None,
             looks: Looks::default(),
             statistics: PeStatistics::default(),

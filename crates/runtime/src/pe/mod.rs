@@ -12,7 +12,7 @@
 //! - `replicas`: actors that live on two PEs. `partners`: actors that are bound to each other, and
 //!   live and move together. `insertion`: new members. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
-//! - `ask`: questions and answers. `outbox`: outgoing packets. `measure`, `own_time`: loads, and
+//! - `checkpoint`: the image of this PE, and its restoration. `ask`: questions and answers. `outbox`: outgoing packets. `measure`, `own_time`: loads, and
 //!   the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
 //!   place of the coordinator. `stall`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
@@ -22,6 +22,7 @@ pub(crate) mod actor;
 mod ask;
 mod balancing;
 mod callback;
+mod checkpoint;
 mod collective;
 mod command;
 mod control;
@@ -59,6 +60,8 @@ mod timers;
 pub(crate) mod watch;
 mod worker_message;
 
+pub use self::checkpoint::Seat;
+pub use self::checkpoint::settings::{CheckpointEvery, Checkpoints};
 pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
 pub(crate) use self::core::{Common, Deliver, Kind, Store};
@@ -186,6 +189,9 @@ impl Pe {
         let begin = self.core.work_begins();
         let is_over =
             |core: &Core| core.failure.is_some() || core.turn_is_over || core.outbox.is_full();
+        if self.core.checkpointing.is_stopped {
+            return 0;
+        }
         while handled < budget && !is_over(&self.core) {
             let Some((rank, kind)) = self.core.lanes.peek() else { break };
             let store = &mut self.stores[kind.index()];
@@ -208,8 +214,10 @@ impl Pe {
     /// end of each turn, before sending the contents of the [`outbox`](Self::outbox).
     pub fn finish_turn(&mut self) {
         self.core.turn_is_over = false;
-        while let Some(action) = self.core.timers.take_due(self.core.now) {
-            action(&mut self.core);
+        while !self.core.checkpointing.is_stopped
+            && let Some(due) = self.core.timers.take_due(self.core.now)
+        {
+            due.fire(&mut self.core);
             self.grant_requests();
         }
         if !self.core.replicas.is_empty() {
@@ -235,7 +243,8 @@ impl Pe {
     /// The time at which [`finish_turn`](Self::finish_turn) has work even if nothing arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
         let held = self.core.delivery.next_deadline();
-        [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
+        let timer = self.core.timers.next().filter(|_| !self.core.checkpointing.is_stopped);
+        [timer, self.core.next_accumulator(), held].into_iter().flatten().min()
     }
 
     /// Amount of work that the PE has done for the job. Periodic work of the runtime, such as
@@ -326,7 +335,8 @@ impl Pe {
 
     /// Whether messages are ready to be handled.
     pub fn has_work(&self) -> bool {
-        !self.core.lanes.is_empty() && self.core.failure.is_none()
+        let is_stopped = self.core.checkpointing.is_stopped;
+        !self.core.lanes.is_empty() && self.core.failure.is_none() && !is_stopped
     }
 
     /// The packets to be sent.

@@ -104,12 +104,8 @@ impl<A: Actor> Store for TypedStore<A> {
     }
 
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>) {
-        if let Ok(actor) = state.downcast::<A>() {
-            self.put(slot, *actor);
-            if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
-                actor.arrived(&mut Context::new(core, self.kind, slot));
-            }
-        }
+        self.put_aside(slot, state);
+        self.arrived(core, slot);
     }
 
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>) {
@@ -120,6 +116,12 @@ impl<A: Actor> Store for TypedStore<A> {
 
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError> {
         Ok(Box::new(codec::decode::<A>(type_name::<A>(), state)?))
+    }
+
+    fn arrived(&mut self, core: &mut Core, slot: u32) {
+        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+            actor.arrived(&mut Context::new(core, self.kind, slot));
+        }
     }
 
     fn remove(&mut self, slot: u32) {

@@ -1,31 +1,91 @@
 //! Deferred actions.
 
+use crate::address::id::{ActorId, KindId, Timer};
 use crate::pe::callback::Callback;
-use gridspan_topology::Time;
+use bytes::Bytes;
+use gridspan_topology::{PeId, Time};
 use std::collections::BTreeMap;
 
 /// Identifies a timer, so that it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
+/// A message that an actor sends later.
+pub(crate) trait Delayed<C>: Send {
+    /// Sends the message.
+    fn send(self: Box<Self>, core: &mut C);
+    /// Its receiver, its type, and the encoded message.
+    fn image(&self) -> (ActorId, KindId, Bytes);
+    /// The timer that its sender got, if the job was restored since.
+    fn timer(&self) -> Option<Timer>;
+}
+
+/// The effect of a timer.
+pub(crate) enum Due<C> {
+    Action(Callback<C>),
+    Message(Box<dyn Delayed<C>>),
+}
+
+impl<C> Due<C> {
+    pub(crate) fn fire(self, core: &mut C) {
+        match self {
+            Self::Action(action) => action(core),
+            Self::Message(message) => message.send(core),
+        }
+    }
+}
+
 /// The timers of a PE, by due time and, among equals, in the order in which they were set.
 pub(crate) struct Timers<C> {
-    due: BTreeMap<TimerId, Callback<C>>,
+    due: BTreeMap<TimerId, Due<C>>,
     set: u64,
+    /// Restored timers, by the timers that actors got before.
+    restored: BTreeMap<(PeId, TimerId), TimerId>,
 }
 
 impl<C> Default for Timers<C> {
     fn default() -> Self {
-        Self { due: BTreeMap::new(), set: 0 }
+        Self { due: BTreeMap::new(), set: 0, restored: BTreeMap::new() }
     }
 }
 
 impl<C> Timers<C> {
+    /// Numbers timers from `number` on, which differs from all numbers before a restoration.
+    pub(crate) fn number_from(&mut self, number: u64) {
+        self.set = self.set.max(number);
+    }
+
     pub(crate) fn set(&mut self, at: Time, action: Callback<C>) -> TimerId {
+        self.insert(at, Due::Action(action))
+    }
+
+    pub(crate) fn delay(&mut self, at: Time, message: Box<dyn Delayed<C>>) -> TimerId {
+        let restored = message.timer();
+        let id = self.insert(at, Due::Message(message));
+        if let Some(Timer { pe, at, number }) = restored {
+            self.restored.insert((pe, TimerId(at, number)), id);
+        }
+        id
+    }
+
+    fn insert(&mut self, at: Time, due: Due<C>) -> TimerId {
         let id = TimerId(at, self.set);
         self.set += 1;
-        self.due.insert(id, action);
+        self.due.insert(id, due);
         id
+    }
+
+    /// Returns the present identity of a timer that was restored.
+    pub(crate) fn restored(&self, timer: Timer) -> Option<TimerId> {
+        self.restored.get(&(timer.pe, TimerId(timer.at, timer.number))).copied()
+    }
+
+    /// The messages that are to be sent later.
+    pub(crate) fn delayed(&self) -> impl Iterator<Item = (TimerId, &dyn Delayed<C>)> {
+        self.due.iter().filter_map(|(&id, due)| match due {
+            Due::Action(_) => None,
+            Due::Message(message) => Some((id, &**message)),
+        })
     }
 
     /// Cancels a timer. Returns whether it was still pending.
@@ -38,7 +98,7 @@ impl<C> Timers<C> {
         self.due.first_key_value().map(|(id, _)| id.0).filter(|&at| at < Time::MAX)
     }
 
-    pub(crate) fn take_due(&mut self, now: Time) -> Option<Callback<C>> {
+    pub(crate) fn take_due(&mut self, now: Time) -> Option<Due<C>> {
         let entry = self.due.first_entry()?;
         (entry.key().0 <= now).then(|| entry.remove())
     }

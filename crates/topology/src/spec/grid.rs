@@ -126,6 +126,54 @@ impl GridSpec {
         }
     }
 
+    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs and
+    /// sites are numbered anew, in the same order. `None` if no node is left.
+    pub fn without(&self, lost: &[NodeId]) -> Option<Self> {
+        let layout = &self.layout;
+        let nodes: Vec<NodeId> = layout.nodes().filter(|node| !lost.contains(node)).collect();
+        let is_left = |site: &SiteId| nodes.iter().any(|&node| layout.site_of_node(node) == *site);
+        let sites: Vec<SiteId> = layout.sites().filter(is_left).collect();
+        if nodes.is_empty() {
+            return None;
+        }
+        let pes_of = |site| {
+            let here = nodes.iter().filter(|&&node| layout.site_of_node(node) == site);
+            here.map(|&node| layout.place(node).pes.len() as u32).collect()
+        };
+        let shape = sites.iter().map(|&site| (layout.site_name(site).to_owned(), pes_of(site)));
+        let clusters: Vec<_> = nodes.iter().map(|&node| layout.cluster_of(node)).collect();
+        let now = |site: SiteId| sites.iter().position(|&left| left == site).map(SiteId::from);
+        let with_site = |cluster: &Cluster| Cluster {
+            site: now(cluster.site).unwrap_or(SiteId(0)),
+            spec: cluster.spec.clone(),
+        };
+        let link = |(&(from, to), link): (&(SiteId, SiteId), &Link)| {
+            Some(((now(from)?, now(to)?), *link))
+        };
+        let change = |change: &Change| {
+            let (from, to) = (now(change.from)?, now(change.to)?);
+            Some(Change { from, to, ..change.clone() })
+        };
+        let load = |load: &ForeignLoad| {
+            let node = nodes.iter().position(|&left| left == load.node).map(NodeId::from)?;
+            Some(ForeignLoad { node, ..*load })
+        };
+        Some(Self {
+            layout: Layout::new(shape.collect()).with_clusters(&clusters),
+            hosts: nodes.iter().map(|node| self.hosts[node.index()].clone()).collect(),
+            speeds: nodes.iter().map(|node| self.speeds[node.index()]).collect(),
+            lans: sites.iter().map(|site| self.lans[site.index()]).collect(),
+            clusters: self.clusters.iter().map(with_site).collect(),
+            ports: sites.iter().map(|site| self.ports[site.index()]).collect(),
+            gateways: sites.iter().map(|site| self.gateways[site.index()].clone()).collect(),
+            wan: self.wan,
+            links: self.links.iter().filter_map(link).collect(),
+            loopback: self.loopback,
+            timeline: self.timeline.iter().filter_map(change).collect(),
+            foreign_loads: self.foreign_loads.iter().filter_map(load).collect(),
+        })
+    }
+
     /// Sets the link inside every site.
     pub fn with_lan(mut self, link: Link) -> Self {
         self.lans.fill(link);

@@ -50,7 +50,7 @@ impl Coordinator {
     }
 
     /// Releases the members that wait at first sync points, because the moves are known.
-    fn settle_first_syncs(&mut self) {
+    pub(in crate::coordinator) fn settle_first_syncs(&mut self) {
         for collection in std::mem::take(&mut self.balances.first_syncs) {
             self.settle_syncs(collection);
         }

@@ -37,7 +37,7 @@ pub(crate) struct CollectionState {
 }
 
 /// Number of members that contribute to each of a sequence of collective operations.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Attendance {
     /// Number of the next operation to be completed.
     pub(crate) next: u64,

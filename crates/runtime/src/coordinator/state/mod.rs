@@ -3,6 +3,7 @@
 pub(super) mod advice;
 pub(super) mod balance;
 pub(super) mod broadcasts;
+pub(super) mod checkpoint;
 pub(super) mod clusters;
 pub(super) mod collections;
 pub(super) mod membership;

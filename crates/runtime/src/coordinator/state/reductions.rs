@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Incomplete reductions.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Accumulators(pub(crate) BTreeMap<(ReductionGroup, u64), Contribution>);
 
 impl Accumulators {
@@ -22,7 +22,7 @@ impl Accumulators {
 }
 
 /// Results of reductions to main, or main's requests for them, in order.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct ForMain {
     pub(crate) results: VecDeque<(Op, Value)>,
     pub(crate) askers: VecDeque<Asker>,

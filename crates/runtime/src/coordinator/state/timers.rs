@@ -24,6 +24,7 @@ pub(crate) enum Timer {
     TimeIsUp,
     EndAtLimit,
     BeginPhaseRound(u32),
+    BeginDrainRound,
 }
 
 /// Timers by due time and, at equal times, in the order they were set.

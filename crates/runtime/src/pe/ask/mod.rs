@@ -1,5 +1,6 @@
 //! Questions and their answers, delayed messages and other deferred actions.
 
+mod delayed;
 pub(in crate::pe) mod waits;
 
 use crate::Actor;
@@ -8,9 +9,11 @@ use crate::error::{AskError, JobError};
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
 use crate::pe::actor::reference::Reply;
+use crate::pe::ask::delayed::DelayedMessage;
 use crate::pe::ask::waits::Resume;
 use crate::pe::core::Core;
 use crate::pe::timers::TimerId;
+use gridspan_topology::{PeId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -82,23 +85,28 @@ impl Core {
     ) -> Timer {
         // An armed timer is pending work: the job is not quiescent.
         self.created += 1;
-        let action = Box::new(move |core: &mut Self| {
-            core.processed += 1;
-            core.send::<A>(Sender::Pe, to, 0, message);
-        });
-        let TimerId(at, number) = self.timers.set(self.now + delay, action);
+        let Some(kind) = self.kind_in::<A>(to.collection) else {
+            return Timer { pe: self.me, at: Time::MAX, number: u64::MAX };
+        };
+        let message = Box::new(DelayedMessage::<A> { to, kind, message });
+        let TimerId(at, number) = self.timers.delay(self.now + delay, message);
         Timer { pe: self.me, at, number }
     }
 
     /// Cancels a timer that [`send_after`](Self::send_after) has armed, here or on another PE.
     pub(crate) fn cancel_timer(&mut self, timer: Timer) {
-        if timer.pe != self.me {
-            if self.common.layout.contains(timer.pe) {
-                self.post(timer.pe, Control::CancelTimer(timer));
-            }
-        } else if self.timers.cancel(TimerId(timer.at, timer.number)) {
+        let pe = self.keeper_of(timer);
+        let id = TimerId(timer.at, timer.number);
+        if pe != self.me {
+            self.post(pe, Control::CancelTimer(timer));
+        } else if self.timers.cancel(self.timers.restored(timer).unwrap_or(id)) {
             self.processed += 1;
         }
+    }
+
+    /// The PE that has a timer. After a restoration on fewer PEs, each has those of several.
+    pub(crate) fn keeper_of(&self, timer: Timer) -> PeId {
+        PeId(timer.pe.0 % self.common.layout.pe_count())
     }
 
     /// Sends `to` a message once the job is quiescent.

@@ -43,6 +43,11 @@ impl<C> Waits<C> {
         self.pending.remove(&slot)
     }
 
+    /// Whether main waits for the coordinator.
+    pub(crate) fn is_for_main(&self) -> bool {
+        !self.for_main.is_empty()
+    }
+
     /// Number of unanswered questions that are not requests of main to the coordinator.
     pub(crate) fn len(&self) -> usize {
         self.pending.len() - self.for_main.len()

@@ -134,7 +134,7 @@ impl Core {
                 self.collections.get(group.collection()).map_or(0, |local| local.slots.len() as u64)
             }
         };
-        if count >= outstanding {
+        if count >= outstanding || self.checkpointing.is_stopped {
             self.pass_up(merged.contribution);
         } else {
             self.accumulators.insert((group, sequence), merged);
@@ -182,6 +182,13 @@ impl Core {
             && let Some(late) = self.accumulators.remove(&key)
         {
             self.pass_up(late.contribution);
+        }
+    }
+
+    /// Passes up all contributions that wait for others.
+    pub(in crate::pe) fn pass_all_up(&mut self) {
+        while let Some((_, waiting)) = self.accumulators.pop_first() {
+            self.pass_up(waiting.contribution);
         }
     }
 

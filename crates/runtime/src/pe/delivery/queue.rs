@@ -192,6 +192,10 @@ pub(crate) trait Queue: Any + Send {
     ) -> Option<usize>;
     /// Ranks messages of steps again, by the hops of the member in each slot, and updates `lanes`.
     fn rank_anew(&mut self, kind: KindId, hops: &dyn Fn(u32) -> u8, lanes: &mut Lanes);
+    /// All messages, by slot: priority and encoded message, in order.
+    fn image(&self) -> BTreeMap<u32, Vec<(i32, Bytes)>>;
+    /// Number of waiting messages.
+    fn len(&self) -> usize;
     /// Number of waiting messages per slot.
     fn waiting(&self) -> BTreeMap<u32, u64>;
 }
@@ -313,6 +317,22 @@ impl<A: 'static, M: Serialize + DeserializeOwned + Send + 'static> Queue for Typ
                 lanes.push(kind, rank);
             }
         }
+    }
+
+    fn image(&self) -> BTreeMap<u32, Vec<(i32, Bytes)>> {
+        let mut image: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let ranks = std::iter::once(Rank::NORMAL).chain(self.others.keys().copied());
+        for (rank, lane) in ranks.zip(self.lanes()) {
+            for Ready { slot, message } in lane {
+                let message = codec::encode(message).into();
+                image.entry(*slot).or_default().push((rank.priority, message));
+            }
+        }
+        image
+    }
+
+    fn len(&self) -> usize {
+        self.lanes().map(VecDeque::len).sum()
     }
 
     fn waiting(&self) -> BTreeMap<u32, u64> {

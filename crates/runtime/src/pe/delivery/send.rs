@@ -99,6 +99,21 @@ impl Core {
         }
     }
 
+    /// Sends a message of this PE whose type is not known here.
+    pub(crate) fn send_encoded(&mut self, kind: KindId, to: ActorId, message: Payload) {
+        let Some(known) = self.kind(kind) else { return };
+        let after = self.delivery.system.after(to.collection, 0);
+        let sequence = self.delivery.system.take_next(to, 0);
+        let epoch = self.route(to).epoch_for_one();
+        self.created += 1;
+        let source = ActorId::system(self.me);
+        let header = Header { epoch, after, ..Header::new(to, source, sequence, self.me) };
+        match known.envelope(header, message) {
+            Ok(envelope) => self.dispatch_envelope(kind, envelope),
+            Err(error) => self.fail(JobError::Protocol(error.to_string())),
+        }
+    }
+
     /// Counts a message that leaves its sender.
     #[inline(always)]
     fn note_sent<A: Actor>(&mut self, sender: Sender, to: ActorId, message: &A::Message) {

@@ -68,6 +68,10 @@ impl Replicas {
         self.by_actor.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_actor.len()
+    }
+
     pub(crate) fn get(&self, id: ActorId) -> Option<&ReplicaState> {
         self.by_actor.get(&id)
     }

@@ -1,0 +1,314 @@
+//! Checkpoints: a consistent image of the job, made while it runs.
+//!
+//! **Start.** Main asks for a checkpoint at a point where it waits for nothing else. A rebalance in
+//! progress ends first.
+//!
+//! **Draining.** All PEs stop handling messages, pass on what they hold back for others, and report
+//! their counts, in rounds. If two rounds in a row report the same counts, and every message that
+//! was created is handled or waits in a mailbox or a timer, nothing is in flight anywhere (the
+//! four-counter method of F. Mattern, "Algorithms for distributed termination detection", 1987,
+//! with waiting messages in the place of handled ones). PEs that have not stopped yet may send
+//! until they do, which the second round sees.
+//!
+//! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
+//! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
+//! nodes get the manifest, and the checkpoint is complete.
+//!
+//! **Postponement.** Questions without an answer, requests for quiescence, replicas and open pools
+//! of tasks are not part of an image. While there are any, or messages stay in flight for
+//! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason.
+//!
+//! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
+//! reads it; members continue on the PE that the layout gives them, and their homes learn their
+//! places. When all can be reached, all PEs continue.
+//!
+//! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
+//! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
+//! and an image with such packets could only be restored on the same layout. The stop takes four
+//! crossings of the widest link and the encoding of the largest part.
+
+use super::event::Asker;
+use super::machine::Coordinator;
+use super::state::checkpoint::{
+    CollectionImage, CoordinatorImage, Keeping, Making, Stage,
+};
+use super::state::publications::Publications;
+use super::state::timers::Timer;
+use crate::error::JobError;
+use crate::message::codec;
+use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Time for which messages may stay in flight while PEs are drained.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// Divisor of the time since the first round that gives the pause before the next.
+const PAUSE_SHARE: u32 = 8;
+/// Bounds of that pause.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+impl Coordinator {
+    /// Makes a checkpoint, and answers with its number or with the reason why it is postponed.
+    pub(super) fn checkpoint(&mut self, asker: Asker, progress: Bytes, phases: u32) {
+        let reason = if !self.members.pools.is_empty() {
+            "a pool of tasks is open"
+        } else if self.checkpoints.making.is_some() {
+            "another checkpoint is being made"
+        } else if self.checkpoints.keeping.is_some() {
+            "the checkpoint before is still being stored"
+        } else {
+            self.checkpoints.last += 1;
+            let number = self.checkpoints.last;
+            let (since, stage) = (None, Stage::Waiting);
+            self.checkpoints.making =
+                Some(Making { number, asker, progress, phases, since, stage });
+            return;
+        };
+        self.answer(asker, Err::<u64, _>(reason.to_owned()));
+    }
+
+    /// Whether PEs must not be given work that takes several exchanges, because they are drained.
+    pub(super) fn is_draining(&self) -> bool {
+        self.checkpoints.making.is_some()
+    }
+
+    /// Begins the first round once no rebalance is in progress. Called after each event.
+    pub(super) fn begin_checkpoint(&mut self) {
+        let is_settled = self.balances.is_settled() && self.departing.is_none();
+        let now = self.now;
+        if let Some(making) = &mut self.checkpoints.making
+            && is_settled
+            && matches!(making.stage, Stage::Waiting)
+        {
+            making.since = Some(now);
+            self.begin_drain_round();
+        }
+    }
+
+    pub(super) fn begin_drain_round(&mut self) {
+        let pes: Vec<PeId> = self.common.layout.pes().collect();
+        let Some(making) = &mut self.checkpoints.making else { return };
+        let (round, previous) = match making.stage {
+            Stage::Waiting => (1, None),
+            Stage::Draining { round, sum, .. } => (round + 1, Some(sum)),
+            Stage::Encoding { .. } => return,
+        };
+        let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
+        making.stage = Stage::Draining { round, missing, sum, previous };
+        for pe in pes {
+            self.post_checkpoint(pe, CheckpointMessage::Drain { round });
+        }
+    }
+
+    fn post_checkpoint(&mut self, to: PeId, message: CheckpointMessage) {
+        self.post(to, Control::Checkpoint(Box::new(message)));
+    }
+
+    fn post_checkpoint_to_all(&mut self, make: impl Fn() -> CheckpointMessage) {
+        for pe in self.common.layout.pes() {
+            self.post_checkpoint(pe, make());
+        }
+    }
+
+    pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
+        match message {
+            CheckpointMessage::Drained { round, counts } => self.note_drained(from, round, counts),
+            CheckpointMessage::Encoded { checkpoint, part } => {
+                self.note_encoded(from, checkpoint, part);
+            }
+            CheckpointMessage::Kept { checkpoint, part, is_copy } => {
+                self.note_kept(checkpoint, (part, is_copy));
+            }
+            CheckpointMessage::NotKept { checkpoint, reason } => {
+                if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
+                    self.warn(&format!("checkpoint {checkpoint} is given up: {reason}"));
+                }
+            }
+            CheckpointMessage::Restored { items } => self.note_restored(items),
+            other => {
+                let reason = format!("{from} sent the coordinator a packet for a PE: {other:?}");
+                self.fail(JobError::Protocol(reason));
+            }
+        }
+    }
+
+    fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
+        let own = [self.created, self.processed];
+        let Some(making) = &mut self.checkpoints.making else { return };
+        let Stage::Draining { round, missing, sum, previous } = &mut making.stage else { return };
+        if of != *round || !missing.remove(&from) {
+            return;
+        }
+        *sum += counts;
+        if !missing.is_empty() {
+            return;
+        }
+        sum.created += own[0];
+        sum.processed += own[1];
+        let (sum, is_repeated) = (*sum, *previous == Some(*sum));
+        let since = making.since.unwrap_or(self.now);
+        let left = sum.created.saturating_sub(sum.processed + sum.waiting);
+        let waited = self.now.since(since);
+        let reason = if !is_repeated {
+            None
+        } else if sum.questions > 0 {
+            Some(format!("{} questions of actors wait for an answer", sum.questions))
+        } else if sum.replicas > 0 {
+            Some(format!("{} actors have replicas", sum.replicas))
+        } else if left > 0 && left == sum.stranded {
+            Some(format!("{left} messages wait for members that do not exist"))
+        } else if left > 0 && waited >= DRAIN_MAX {
+            Some(format!("{left} messages were in flight for {DRAIN_MAX:?}"))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.end_making(Err(reason));
+        } else if is_repeated && left == 0 {
+            self.begin_encoding();
+        } else if left == 0 || is_repeated && waited < PAUSE_MIN {
+            self.begin_drain_round();
+        } else {
+            let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.run_after(pause, Timer::BeginDrainRound);
+        }
+    }
+
+    fn begin_encoding(&mut self) {
+        let Some(making) = &mut self.checkpoints.making else { return };
+        making.stage = Stage::Encoding { parts: BTreeMap::new() };
+        let checkpoint = making.number;
+        let nodes = self.common.layout.node_count();
+        let has_copies = self.common.checkpoints.copies > 1 && nodes > 1;
+        let copies: &[bool] = if has_copies { &[false, true] } else { &[false] };
+        let pes = self.common.layout.pes();
+        let missing = pes.flat_map(|pe| copies.iter().map(move |&copy| (pe, copy))).collect();
+        self.checkpoints.keeping = Some(Keeping { number: checkpoint, manifest: None, missing });
+        self.post_checkpoint_to_all(|| CheckpointMessage::Encode { checkpoint });
+    }
+
+    fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
+        let pes = self.common.layout.pe_count() as usize;
+        let Some(making) = &mut self.checkpoints.making else { return };
+        let Stage::Encoding { parts } = &mut making.stage else { return };
+        if making.number != checkpoint {
+            return;
+        }
+        parts.insert(from, part);
+        if parts.len() < pes {
+            return;
+        }
+        let parts = std::mem::take(parts).into_values().collect();
+        let manifest = self.manifest(parts);
+        if let Some(keeping) = &mut self.checkpoints.keeping {
+            keeping.manifest = Some(codec::encode(&manifest).into());
+        }
+        self.end_making(Ok(checkpoint));
+        self.complete_checkpoint();
+    }
+
+    fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {
+        let making = self.checkpoints.making.as_ref();
+        let first_syncs = &self.balances.first_syncs;
+        let settled = |info: &crate::address::collection::CollectionInfo, next| {
+            if first_syncs.contains(&info.id) { 0 } else { next }
+        };
+        let collections = self.collections.values();
+        let coordinator = CoordinatorImage {
+            collections: collections.clone().map(CollectionImage::of).collect(),
+            reductions: self.accumulators.clone(),
+            publications: self.publications.next,
+            phases: self.phases.complete.clone(),
+            uses_steps: self.uses_steps,
+            first_syncs: first_syncs.clone(),
+        };
+        Manifest {
+            number: self.checkpoints.last,
+            job: self.common.name.to_string(),
+            fingerprint: self.common.definition.fingerprint,
+            at: self.now,
+            layout: (*self.common.layout).clone(),
+            progress: making.map(|making| making.progress.clone()).unwrap_or_default(),
+            phases: making.map_or(0, |making| making.phases),
+            collections: collections
+                .map(|state| (state.info.clone(), settled(&state.info, state.syncs.next)))
+                .collect(),
+            coordinator: codec::encode(&coordinator).into(),
+            parts,
+        }
+    }
+
+    /// Ends the making of a checkpoint: all PEs continue, and main gets the result.
+    fn end_making(&mut self, result: Result<u64, String>) {
+        let Some(making) = self.checkpoints.making.take() else { return };
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        self.answer(making.asker, result);
+    }
+
+    fn note_kept(&mut self, checkpoint: u64, part: (PeId, bool)) {
+        let Some(keeping) = &mut self.checkpoints.keeping else { return };
+        if keeping.number != checkpoint || !keeping.missing.remove(&part) {
+            return;
+        }
+        self.complete_checkpoint();
+    }
+
+    /// Sends the manifest to all nodes once all parts are kept.
+    fn complete_checkpoint(&mut self) {
+        let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
+        let Some(Keeping { manifest: Some(manifest), .. }) =
+            self.checkpoints.keeping.take_if(is_kept)
+        else {
+            return;
+        };
+        let layout = self.common.layout.clone();
+        for node in layout.nodes() {
+            let manifest = manifest.clone();
+            let message = CheckpointMessage::Complete { manifest };
+            self.post_checkpoint(layout.leader(node), message);
+        }
+    }
+
+    fn warn(&self, text: &str) {
+        self.common.watch.on_warning.iter().for_each(|tell| tell(text));
+    }
+
+    /// Restores the coordinator's part of an image. PEs restore theirs meanwhile.
+    pub(super) fn restore(&mut self, manifest: &Manifest) {
+        let image: CoordinatorImage = match codec::decode("a manifest", &manifest.coordinator) {
+            Ok(image) => image,
+            Err(error) => return self.fail(JobError::Protocol(error.to_string())),
+        };
+        let nobody = Asker { pe: crate::address::id::MAIN_PE, slot: u64::MAX };
+        let infos = manifest.collections.iter().map(|(info, _)| info.id);
+        let states = image.collections.into_iter().map(|it| it.into_state(nobody));
+        self.collections = infos.zip(states).collect();
+        self.accumulators = image.reductions;
+        self.publications = Publications { next: image.publications, ..Publications::default() };
+        self.phases.complete = image.phases;
+        self.uses_steps = image.uses_steps;
+        self.balances.first_syncs = image.first_syncs;
+        self.checkpoints.last = manifest.number;
+        let pes = u64::from(self.common.layout.pe_count());
+        let items = |part: &PartSummary| part.members + part.delayed + part.published * pes;
+        self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());
+    }
+
+    /// Counts restored members. When none is missing, all PEs continue.
+    pub(super) fn note_restored(&mut self, items: u64) {
+        let Some(missing) = &mut self.checkpoints.restoring else { return };
+        *missing = missing.saturating_sub(items);
+        if *missing > 0 {
+            return;
+        }
+        self.checkpoints.restoring = None;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        if !self.collections.is_empty() {
+            self.begin_periods();
+        }
+        self.settle_first_syncs();
+    }
+}

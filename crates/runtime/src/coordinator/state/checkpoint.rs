@@ -1,0 +1,125 @@
+//! Checkpoints in the making, and the coordinator's own part of an image.
+
+use super::collections::{Attendance, CollectionState};
+use super::reductions::{Accumulators, ForMain};
+use super::sequencer::Sequencer;
+use crate::address::collection::CollectionInfo;
+use crate::address::id::CollectionId;
+use crate::coordinator::event::Asker;
+use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
+use bytes::Bytes;
+use gridspan_topology::{PeId, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Checkpoints of the job.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Checkpoints {
+    /// Number of the last checkpoint that was begun.
+    pub(crate) last: u64,
+    /// The checkpoint that is being made.
+    pub(crate) making: Option<Making>,
+    /// A checkpoint whose parts are encoded and not all kept.
+    pub(crate) keeping: Option<Keeping>,
+    /// Number of members and published values that are not restored yet, if the job begins with an
+    /// image.
+    pub(crate) restoring: Option<u64>,
+}
+
+/// A checkpoint that is being made.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Making {
+    pub(crate) number: u64,
+    pub(crate) asker: Asker,
+    /// What main gave to remember.
+    pub(crate) progress: Bytes,
+    /// Number of phases that main has begun.
+    pub(crate) phases: u32,
+    /// Time at which the first round began.
+    pub(crate) since: Option<Time>,
+    pub(crate) stage: Stage,
+}
+
+/// The stages of the making of a checkpoint.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Stage {
+    /// A rebalance or an earlier checkpoint ends first.
+    Waiting,
+    /// PEs pass on everything that is in flight.
+    Draining {
+        round: u64,
+        /// PEs that have not answered.
+        missing: BTreeSet<PeId>,
+        sum: DrainCounts,
+        previous: Option<DrainCounts>,
+    },
+    /// PEs encode their parts.
+    Encoding { parts: BTreeMap<PeId, PartSummary> },
+}
+
+/// A checkpoint whose parts are not all kept.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Keeping {
+    pub(crate) number: u64,
+    /// The manifest, once all PEs have encoded their parts.
+    pub(crate) manifest: Option<Bytes>,
+    /// Parts to be kept, and whether the copy is meant.
+    pub(crate) missing: BTreeSet<(PeId, bool)>,
+}
+
+/// The coordinator's part of an image.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CoordinatorImage {
+    pub(crate) collections: Vec<CollectionImage>,
+    /// Incomplete reductions.
+    pub(crate) reductions: Accumulators,
+    /// Number of the next publication.
+    pub(crate) publications: u32,
+    /// Final counts of complete phases.
+    pub(crate) phases: BTreeMap<u32, PhaseCounts>,
+    /// Whether any PE has handled a message of a step.
+    pub(crate) uses_steps: bool,
+    /// Collections whose first sync point waits for a rebalance.
+    pub(crate) first_syncs: BTreeSet<CollectionId>,
+}
+
+/// The coordinator's state of a collection that an image contains.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CollectionImage {
+    info: CollectionInfo,
+    reductions: Attendance,
+    syncs: Attendance,
+    sections: BTreeMap<u64, u64>,
+    for_main: BTreeMap<ReductionGroup, ForMain>,
+}
+
+impl CollectionImage {
+    /// Takes the image of a collection.
+    pub(crate) fn of(state: &CollectionState) -> Self {
+        Self {
+            info: state.info.clone(),
+            reductions: state.reductions.clone(),
+            syncs: state.syncs.clone(),
+            sections: state.sections.clone(),
+            for_main: state.for_main.clone(),
+        }
+    }
+
+    /// Restores a collection, with broadcasts numbered from 0.
+    pub(crate) fn into_state(self, nobody: Asker) -> CollectionState {
+        let Self { info, reductions, syncs, sections, for_main } = self;
+        CollectionState {
+            info,
+            creating: 0,
+            creator: nobody,
+            reductions,
+            syncs,
+            broadcasts: 0,
+            sequencer: Sequencer::default(),
+            inserting: 0,
+            waiting: VecDeque::new(),
+            sections,
+            for_main,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Checkpoints of a job, as the drivers keep and restore them.
+
+use crate::address::collection::Map;
+use crate::error::StartError;
+use crate::message::codec;
+use crate::message::{CheckpointSegment, Manifest, Segment};
+use crate::pe::{Common, Seat};
+use bytes::Bytes;
+use gridspan_topology::{Layout, NodeId, PeId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A complete checkpoint, or as much of it as a process has.
+#[derive(Clone, Debug)]
+pub struct Image {
+    manifest: Manifest,
+    encoded: Bytes,
+    segments: BTreeMap<(PeId, u32), Bytes>,
+}
+
+impl Image {
+    /// Reads a manifest. The parts are [added](Self::add) later.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the bytes are no manifest.
+    pub fn new(manifest: Bytes) -> Result<Self, StartError> {
+        let decoded: Manifest = codec::decode("a manifest", &manifest).map_err(unreadable)?;
+        if decoded.parts.len() != decoded.layout.pe_count() as usize {
+            return Err(unreadable("it does not have a part for each PE"));
+        }
+        Ok(Self { manifest: decoded, encoded: manifest, segments: BTreeMap::new() })
+    }
+
+    /// Number of the checkpoint.
+    pub fn number(&self) -> u64 {
+        self.manifest.number
+    }
+
+    /// The name of the job.
+    pub fn job(&self) -> &str {
+        &self.manifest.job
+    }
+
+    /// The layout of the job when the checkpoint was made.
+    pub fn layout(&self) -> &Layout {
+        &self.manifest.layout
+    }
+
+    /// Time since the job began, in the time of the driver.
+    pub fn at(&self) -> gridspan_topology::Time {
+        self.manifest.at
+    }
+
+    /// Number of actors.
+    pub fn members(&self) -> u64 {
+        self.manifest.parts.iter().map(|part| part.members).sum()
+    }
+
+    /// Number of collections.
+    pub fn collections(&self) -> usize {
+        self.manifest.collections.len()
+    }
+
+    /// Number of bytes in the parts.
+    pub fn bytes(&self) -> u64 {
+        self.manifest.parts.iter().flat_map(|part| &part.segments).sum()
+    }
+
+    /// The encoded manifest.
+    pub fn manifest(&self) -> &Bytes {
+        &self.encoded
+    }
+
+    /// Adds a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the segment does not belong here.
+    pub fn add(&mut self, part: PeId, position: u32, bytes: Bytes) -> Result<(), StartError> {
+        let expected = self.manifest.parts.get(part.index());
+        let expected = expected.and_then(|part| part.segments.get(position as usize));
+        if expected != Some(&(bytes.len() as u64)) {
+            return Err(unreadable(format_args!("segment {position} of {part} has another size")));
+        }
+        self.segments.insert((part, position), bytes);
+        Ok(())
+    }
+
+    /// The positions of all segments of the part of a PE.
+    pub fn segments_of(&self, part: PeId) -> std::ops::Range<u32> {
+        let part = self.manifest.parts.get(part.index());
+        0..part.map_or(0, |part| part.segments.len() as u32)
+    }
+
+    /// The PEs whose parts are complete here.
+    pub fn parts(&self) -> BTreeSet<PeId> {
+        let is_here = |&part: &PeId| {
+            self.segments_of(part).all(|position| self.segments.contains_key(&(part, position)))
+        };
+        self.manifest.layout.pes().filter(is_here).collect()
+    }
+
+    /// A segment, if it is here.
+    pub fn segment(&self, part: PeId, position: u32) -> Option<&Bytes> {
+        self.segments.get(&(part, position))
+    }
+
+    /// Checks whether a job can continue from the image, by a plan.
+    pub(crate) fn check(&self, common: &Common, plan: &RestorePlan) -> Result<(), StartError> {
+        let Manifest { job, fingerprint, layout: before, collections, .. } = &self.manifest;
+        if *fingerprint != common.definition.fingerprint {
+            let (was, is) = (job.clone(), common.name.to_string());
+            return Err(StartError::CheckpointOfOther { was, is });
+        }
+        let layout = &common.layout;
+        for (info, _) in collections {
+            let (was, is, what) = match info.map {
+                Map::PerPe => (before.pe_count(), layout.pe_count(), "PEs"),
+                Map::PerNode => (before.node_count(), layout.node_count(), "nodes"),
+                _ => continue,
+            };
+            if was != is {
+                let actor = common.kind(info.kind).map_or("an actor", |kind| kind.name());
+                let [was, is] = [was, is].map(|number| format!("{number} {what}"));
+                return Err(StartError::CheckpointOfGroup { actor: actor.to_owned(), was, is });
+            }
+        }
+        let parts = before.pe_count() as usize;
+        let is_known = |pe: &PeId| layout.contains(*pe);
+        let is_sound = |seat: &Seat| match seat {
+            Seat::On(pe) => is_known(pe),
+            Seat::Over(pes) => pes.iter().all(is_known),
+            Seat::Homes => true,
+        };
+        let fits = plan.readers.len() == parts
+            && plan.seats.len() == parts
+            && plan.readers.iter().all(is_known)
+            && plan.seats.iter().all(is_sound);
+        if fits { Ok(()) } else { Err(unreadable("the plan to restore it does not fit the layout")) }
+    }
+
+    pub(crate) fn inner(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+fn unreadable(reason: impl std::fmt::Display) -> StartError {
+    StartError::Checkpoint { reason: reason.to_string() }
+}
+
+/// Where the parts of an image are read, and where their members continue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestorePlan {
+    /// The PE that reads each part, by the PE that wrote it.
+    pub readers: Vec<PeId>,
+    /// Where the members of each part continue, by the PE that wrote it.
+    pub seats: Vec<Seat>,
+}
+
+impl RestorePlan {
+    /// A plan for a new start, where every process can read all parts: members continue where they
+    /// were if the layouts have as many PEs, and at their homes otherwise.
+    pub fn anew(before: &Layout, layout: &Layout) -> Self {
+        let pes = layout.pe_count();
+        let is_same = before.pe_count() == pes;
+        let seat = |pe| if is_same { Seat::On(pe) } else { Seat::Homes };
+        Self {
+            readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
+            seats: before.pes().map(seat).collect(),
+        }
+    }
+
+    /// A plan for the nodes that remain of a layout. `nodes`: the number that each node of
+    /// `before` has in `layout`, or `None` if it is lost; `holders`: for each lost node, the node
+    /// of `layout` that has copies of its parts. Members of lost nodes are spread over the PEs of
+    /// their site that remain, or over all PEs if none does.
+    ///
+    /// # Errors
+    ///
+    /// The lost nodes whose parts nobody has.
+    pub fn without_lost(
+        before: &Layout,
+        layout: &Layout,
+        nodes: &[Option<NodeId>],
+        holders: &BTreeMap<NodeId, NodeId>,
+    ) -> Result<Self, Vec<NodeId>> {
+        let (mut readers, mut seats, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for node in before.nodes() {
+            let old = before.place(node).pes.clone();
+            match nodes[node.index()] {
+                Some(new) => {
+                    let pes = layout.place(new).pes.clone().map(PeId);
+                    readers.extend(pes.clone());
+                    seats.extend(pes.map(Seat::On));
+                }
+                None => {
+                    let Some(&holder) = holders.get(&node) else {
+                        missing.push(node);
+                        continue;
+                    };
+                    let here: Vec<PeId> = layout.place(holder).pes.clone().map(PeId).collect();
+                    let site = before.site_of_node(node);
+                    let left = before.nodes_in(site).filter_map(|other| nodes[other.index()]);
+                    let mut pes: Vec<PeId> =
+                        left.flat_map(|node| layout.place(node).pes.clone()).map(PeId).collect();
+                    if pes.is_empty() {
+                        pes = layout.pes().collect();
+                    }
+                    for (position, _) in old.enumerate() {
+                        readers.push(here[position % here.len()]);
+                        // Different parts begin with different PEs.
+                        let mut over = pes.clone();
+                        over.rotate_left(position % pes.len());
+                        seats.push(Seat::Over(over));
+                    }
+                }
+            }
+        }
+        if missing.is_empty() { Ok(Self { readers, seats }) } else { Err(missing) }
+    }
+}
+
+/// The checkpoints that a node keeps in memory: the last complete one, and the one in the making.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointStore {
+    segments: BTreeMap<u64, BTreeMap<(PeId, u32), Bytes>>,
+    complete: Option<Image>,
+}
+
+impl CheckpointStore {
+    /// Keeps a segment. Returns the PE whose part is complete with it, if one is.
+    pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
+        let Segment { checkpoint, part, position, segments } = segment.segment;
+        let kept = self.segments.entry(checkpoint).or_default();
+        kept.insert((part, position), segment.bytes.clone());
+        let number = kept.range((part, 0)..=(part, u32::MAX)).count();
+        (number == segments as usize).then_some(part)
+    }
+
+    /// The segments of a part of a checkpoint that is not complete.
+    pub fn segments(&self, checkpoint: u64, part: PeId) -> Vec<Bytes> {
+        let all = self.segments.get(&checkpoint).into_iter();
+        let part = all.flat_map(|all| all.range((part, 0)..=(part, u32::MAX)));
+        part.map(|(_, bytes)| bytes.clone()).collect()
+    }
+
+    /// Keeps the manifest of a complete checkpoint, and drops what is older.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    pub fn complete(&mut self, manifest: Bytes) -> Result<&Image, StartError> {
+        let mut image = Image::new(manifest)?;
+        let number = image.number();
+        for ((part, position), bytes) in self.segments.remove(&number).unwrap_or_default() {
+            image.add(part, position, bytes)?;
+        }
+        self.segments.retain(|&other, _| other > number);
+        Ok(self.complete.insert(image))
+    }
+
+    /// The last complete checkpoint that this node knows, with the parts that it has.
+    pub fn last(&self) -> Option<&Image> {
+        self.complete.as_ref()
+    }
+
+    /// What this node has of a checkpoint whose manifest another node has, since it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    pub fn image(&self, manifest: &Bytes) -> Result<Image, StartError> {
+        let mut image = Image::new(manifest.clone())?;
+        if let Some(complete) = self.last().filter(|it| it.number() == image.number()) {
+            return Ok(complete.clone());
+        }
+        for (&(part, position), bytes) in self.segments.get(&image.number()).into_iter().flatten() {
+            image.add(part, position, bytes.clone())?;
+        }
+        Ok(image)
+    }
+
+    /// Drops the parts of a checkpoint that was not completed.
+    pub fn drop_incomplete(&mut self) {
+        self.segments.clear();
+    }
+
+    /// Number of bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        let making = self.segments.values().flatten().map(|(_, bytes)| bytes.len() as u64);
+        let complete = self.complete.iter().flat_map(|image| image.segments.values());
+        making.sum::<u64>() + complete.map(|bytes| bytes.len() as u64).sum::<u64>()
+    }
+}

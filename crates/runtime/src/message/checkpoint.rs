@@ -1,0 +1,208 @@
+//! Messages about checkpoints, and the image of a job.
+//!
+//! An image holds what the program can observe: states and mailboxes of actors, delayed messages,
+//! published data, the counts of collective operations. It holds no state of a protocol, because
+//! PEs are drained before they are encoded: no packet is in flight, every message is in the mailbox
+//! of its receiver, and all numbers of channels begin again at 0. So an image can be restored on
+//! any number of nodes and PEs.
+
+use crate::address::collection::CollectionInfo;
+use crate::address::id::{ActorId, KindId, SectionId, Timer};
+use crate::message::PhaseCounts;
+use bytes::Bytes;
+use gridspan_topology::{Layout, PeId, Time};
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// Between the coordinator and PEs: the making of a checkpoint, and its restoration.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum CheckpointMessage {
+    /// To all PEs: handle no message, pass on everything that waits for others, and report.
+    Drain { round: u64 },
+    /// The report of a PE.
+    Drained { round: u64, counts: DrainCounts },
+    /// To all PEs: encode everything here.
+    Encode { checkpoint: u64 },
+    /// The sender has encoded its part.
+    Encoded { checkpoint: u64, part: PartSummary },
+    /// To all PEs: continue with the handling of messages.
+    Resume,
+    /// To a PE of another node: keep a copy of a segment of a part.
+    Copy { segment: Segment, bytes: Bytes },
+    /// To the coordinator: a part is kept, as an original or a copy.
+    Kept { checkpoint: u64, part: PeId, is_copy: bool },
+    /// To the coordinator: a part cannot be kept.
+    NotKept { checkpoint: u64, reason: String },
+    /// To the first PE of each node: the checkpoint is complete.
+    Complete { manifest: Bytes },
+    /// From the PE that reads a part to a PE where members of it continue.
+    Restore(RestoredPart),
+    /// To all PEs: published data of the image.
+    Publish { id: u32, value: Bytes },
+    /// To the home of these members: they live on the sender.
+    Places(Vec<ActorId>),
+    /// To the coordinator: number of members that can be reached from now on, and of delayed
+    /// messages and published values that are restored here.
+    Restored { items: u64 },
+}
+
+impl CheckpointMessage {
+    /// Returns the number of bytes it holds, for the memory budget.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Copy { bytes, .. } | Self::Publish { value: bytes, .. } => bytes.len(),
+            Self::Restore(part) => part.members.iter().map(MemberImage::bytes).sum(),
+            _ => 0,
+        }
+    }
+}
+
+/// A PE's counts while it is drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DrainCounts {
+    /// Number of messages created since the start.
+    pub(crate) created: u64,
+    /// Number of messages handled since the start.
+    pub(crate) processed: u64,
+    /// Number of messages that wait in mailboxes and timers.
+    pub(crate) waiting: u64,
+    /// Number of messages for members that their home does not know.
+    pub(crate) stranded: u64,
+    /// Number of questions of actors, or their requests for quiescence, without an answer.
+    pub(crate) questions: u64,
+    /// Number of actors with replicas.
+    pub(crate) replicas: u64,
+}
+
+impl AddAssign for DrainCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.created += other.created;
+        self.processed += other.processed;
+        self.waiting += other.waiting;
+        self.stranded += other.stranded;
+        self.questions += other.questions;
+        self.replicas += other.replicas;
+    }
+}
+
+/// Position of a segment within a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Segment {
+    pub(crate) checkpoint: u64,
+    /// The PE whose state it holds.
+    pub(crate) part: PeId,
+    /// Position of the segment within the part.
+    pub(crate) position: u32,
+    /// Number of segments of the part.
+    pub(crate) segments: u32,
+}
+
+/// A segment of the part that one PE contributes to a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointSegment {
+    pub(crate) segment: Segment,
+    pub(crate) bytes: Bytes,
+    /// Whether another node has the original.
+    pub(crate) is_copy: bool,
+}
+
+impl CheckpointSegment {
+    /// Number of the checkpoint.
+    pub fn checkpoint(&self) -> u64 {
+        self.segment.checkpoint
+    }
+
+    /// Whether another node has the original.
+    pub fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+}
+
+/// Description of the part of one PE.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PartSummary {
+    pub(crate) members: u64,
+    pub(crate) delayed: u64,
+    pub(crate) published: u64,
+    /// Size of each segment in bytes.
+    pub(crate) segments: Vec<u64>,
+}
+
+/// One segment of the part of a PE.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PartImage {
+    pub(crate) members: Vec<MemberImage>,
+    pub(crate) delayed: Vec<DelayedImage>,
+    /// Counts of phases that are not complete.
+    pub(crate) phases: Vec<(u32, PhaseCounts)>,
+    /// Published values; in the part of main's PE only.
+    pub(crate) published: Vec<(u32, Bytes)>,
+}
+
+/// The part of a segment that continues on one PE.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RestoredPart {
+    pub(crate) members: Vec<MemberImage>,
+    pub(crate) delayed: Vec<DelayedImage>,
+}
+
+/// A member, with the messages in its mailbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct MemberImage {
+    pub(crate) id: ActorId,
+    pub(crate) state: Bytes,
+    /// Priority and encoded message, in the order in which they will be handled.
+    pub(crate) mailbox: Vec<(i32, Bytes)>,
+    /// Number of reductions over its collection that it has contributed to.
+    pub(crate) reductions: u64,
+    /// The same for sections.
+    pub(crate) section_reductions: Vec<(SectionId, u64)>,
+    /// Number of times it has reached its sync point.
+    pub(crate) syncs: u64,
+    /// Whether it waits at its sync point.
+    pub(crate) synced: bool,
+}
+
+impl MemberImage {
+    pub(crate) fn bytes(&self) -> usize {
+        let mailbox = self.mailbox.iter().map(|(_, message)| message.len());
+        size_of::<Self>() + self.state.len() + mailbox.sum::<usize>()
+    }
+}
+
+/// A message that is to be sent later.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DelayedImage {
+    /// The timer that its sender got.
+    pub(crate) timer: Timer,
+    /// Time that remains.
+    pub(crate) remaining: Duration,
+    pub(crate) to: ActorId,
+    pub(crate) kind: KindId,
+    pub(crate) message: Bytes,
+}
+
+/// Description of a complete checkpoint: everything but the parts of the PEs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    /// Number of the checkpoint, counted over all runs of the job.
+    pub(crate) number: u64,
+    /// Name of the job.
+    pub(crate) job: String,
+    /// Fingerprint of the job's definition.
+    pub(crate) fingerprint: u64,
+    /// Time since the job began.
+    pub(crate) at: Time,
+    pub(crate) layout: Layout,
+    /// What main gave to remember.
+    pub(crate) progress: Bytes,
+    /// Number of phases that main has begun.
+    pub(crate) phases: u32,
+    /// The collections, each with the number of its sync points that are settled.
+    pub(crate) collections: Vec<(CollectionInfo, u64)>,
+    /// The coordinator's state, which only the coordinator reads.
+    pub(crate) coordinator: Bytes,
+    /// The parts, by PE.
+    pub(crate) parts: Vec<PartSummary>,
+}

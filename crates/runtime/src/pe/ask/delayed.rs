@@ -1,0 +1,72 @@
+//! Messages that are sent later.
+
+use crate::Actor;
+use crate::address::id::{ActorId, KindId, Sender, Timer};
+use crate::message::payload::Payload;
+use crate::message::{DelayedImage, codec};
+use crate::pe::core::Core;
+use crate::pe::timers::Delayed;
+use bytes::Bytes;
+
+/// A message of an actor of this PE.
+pub(super) struct DelayedMessage<A: Actor> {
+    pub(super) to: ActorId,
+    pub(super) kind: KindId,
+    pub(super) message: A::Message,
+}
+
+impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
+    fn send(self: Box<Self>, core: &mut Core) {
+        core.processed += 1;
+        core.send::<A>(Sender::Pe, self.to, 0, self.message);
+    }
+
+    fn image(&self) -> (ActorId, KindId, Bytes) {
+        (self.to, self.kind, codec::encode(&self.message).into())
+    }
+
+    fn timer(&self) -> Option<Timer> {
+        None
+    }
+}
+
+/// A message of an image.
+struct RestoredMessage(DelayedImage);
+
+impl Delayed<Core> for RestoredMessage {
+    fn send(self: Box<Self>, core: &mut Core) {
+        core.processed += 1;
+        let DelayedImage { to, kind, message, .. } = self.0;
+        core.send_encoded(kind, to, Payload::Bytes(message));
+    }
+
+    fn image(&self) -> (ActorId, KindId, Bytes) {
+        (self.0.to, self.0.kind, self.0.message.clone())
+    }
+
+    fn timer(&self) -> Option<Timer> {
+        Some(self.0.timer)
+    }
+}
+
+impl Core {
+    /// Sets the timers of an image.
+    pub(in crate::pe) fn restore_delayed(&mut self, delayed: Vec<DelayedImage>) {
+        for image in delayed {
+            self.created += 1;
+            let at = self.now + image.remaining;
+            self.timers.delay(at, Box::new(RestoredMessage(image)));
+        }
+    }
+
+    /// The messages that are to be sent later.
+    pub(in crate::pe) fn delayed_images(&self) -> Vec<DelayedImage> {
+        let image = |(id, message): (crate::pe::timers::TimerId, &dyn Delayed<Self>)| {
+            let (to, kind, bytes) = message.image();
+            let new = Timer { pe: self.me, at: id.0, number: id.1 };
+            let timer = message.timer().unwrap_or(new);
+            DelayedImage { timer, remaining: id.0.since(self.now), to, kind, message: bytes }
+        };
+        self.timers.delayed().map(image).collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! A PE's part in the making of a checkpoint; see `coordinator/checkpoint.rs`.
+
+mod restore;
+pub(in crate::pe) mod settings;
+pub(in crate::pe) mod state;
+
+use super::Pe;
+use super::core::Core;
+use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
+use crate::message::codec;
+use crate::message::{
+    CheckpointMessage, CheckpointSegment, Control, DrainCounts, MainRequest, MemberImage, PartImage, PartSummary,
+    Segment,
+};
+use crate::pe::command::PeCommand;
+use crate::pe::members::member::Member;
+use bytes::Bytes;
+use gridspan_topology::{NodeId, PeId};
+
+pub use restore::Seat;
+
+/// Size in bytes at which a segment of a part is complete.
+const SEGMENT_BYTES: usize = 4 << 20;
+
+impl Pe {
+    pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
+        match message {
+            CheckpointMessage::Drain { round } => self.core.drain(round),
+            CheckpointMessage::Encode { checkpoint } => self.encode(checkpoint),
+            CheckpointMessage::Resume => self.resume_handling(),
+            CheckpointMessage::Copy { segment, bytes } => {
+                let kept = CheckpointSegment { segment, bytes, is_copy: true };
+                self.core.commands.push(PeCommand::Keep(kept));
+            }
+            CheckpointMessage::Complete { manifest } => {
+                self.core.commands.push(PeCommand::CheckpointComplete { manifest });
+            }
+            CheckpointMessage::Restore(part) => self.install(part),
+            CheckpointMessage::Publish { id, value } => {
+                self.core.handle_publish(id, value);
+                self.core.report_restored(1);
+            }
+            CheckpointMessage::Places(members) => self.core.learn_places(from, &members),
+            // These are for the coordinator.
+            _ => {}
+        }
+    }
+
+    /// Handles messages again. Restored members learn that they have arrived.
+    fn resume_handling(&mut self) {
+        let Self { core, stores, .. } = self;
+        if !std::mem::take(&mut core.checkpointing.is_stopped) {
+            return;
+        }
+        core.checkpointing.seats.clear();
+        for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
+            stores[kind.index()].arrived(core, slot);
+        }
+        for action in std::mem::take(&mut core.checkpointing.waiting) {
+            core.act_for_main(action);
+        }
+        self.grant_requests();
+    }
+
+    /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
+    fn encode(&mut self, checkpoint: u64) {
+        let mut summary = PartSummary::default();
+        let mut image = PartImage {
+            delayed: self.core.delayed_images(),
+            phases: self.core.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
+            published: self.core.published_images(),
+            ..PartImage::default()
+        };
+        (summary.delayed, summary.published) =
+            (image.delayed.len() as u64, image.published.len() as u64);
+        let (mut segments, mut bytes) = (Vec::new(), 0);
+        for (number, store) in self.stores.iter().enumerate() {
+            let kind = KindId(number as u16);
+            let mut mailboxes = self.core.queues[number].image();
+            for (slot, member) in (0..).zip(&self.core.members[number]) {
+                let Some(member) = member else { continue };
+                let mailbox = mailboxes.remove(&slot).unwrap_or_default();
+                let member = member_image(member, store.encode(slot), mailbox);
+                summary.members += 1;
+                bytes += member.bytes();
+                image.members.push(member);
+                if bytes >= SEGMENT_BYTES {
+                    segments.push(Bytes::from(codec::encode(&std::mem::take(&mut image))));
+                    bytes = 0;
+                }
+            }
+            debug_assert!(mailboxes.is_empty(), "messages of {kind:?} for empty slots");
+        }
+        segments.push(codec::encode(&image).into());
+        summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
+        self.core.keep_segments(checkpoint, segments);
+        let part = summary;
+        self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
+    }
+}
+
+fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> MemberImage {
+    let sections = member.channels.as_deref().map(|channels| &channels.section_reductions);
+    MemberImage {
+        id: member.id,
+        state,
+        mailbox,
+        reductions: member.reductions,
+        section_reductions: sections
+            .map(|sections| sections.iter().map(|(&section, &next)| (section, next)).collect())
+            .unwrap_or_default(),
+        syncs: member.syncs,
+        synced: member.synced,
+    }
+}
+
+impl Core {
+    /// Runs an action of main, once this PE handles messages.
+    pub(crate) fn act_for_main(&mut self, action: super::Action) {
+        match self.checkpointing.is_stopped {
+            true => self.checkpointing.waiting.push(action),
+            false => {
+                self.main_goes_on();
+                action(self);
+            }
+        }
+    }
+
+    fn report_checkpoint(&mut self, message: CheckpointMessage) {
+        self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
+    }
+
+    /// Stops handling messages, passes contributions up, and reports the counts of this PE.
+    fn drain(&mut self, round: u64) {
+        self.checkpointing.is_stopped = true;
+        self.pass_all_up();
+        let queues = self.queues.iter().map(|queue| queue.len());
+        let counts = DrainCounts {
+            created: self.created,
+            processed: self.processed,
+            waiting: (queues.sum::<usize>() + self.timers.delayed().count()) as u64,
+            stranded: self.delivery.waiting()[1],
+            questions: self.waits.len() as u64,
+            replicas: self.replicas.len() as u64,
+        };
+        self.report_checkpoint(CheckpointMessage::Drained { round, counts });
+    }
+
+
+    /// Gives the segments of this PE's part to the driver, and copies to another node.
+    fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>) {
+        let (part, count) = (self.me, segments.len() as u32);
+        let partner = self.partner().filter(|_| self.common.checkpoints.copies > 1);
+        for (position, bytes) in (0..).zip(segments) {
+            let segment = Segment { checkpoint, part, position, segments: count };
+            if let Some(partner) = partner {
+                let to = self.common.layout.leader(partner);
+                let copy = CheckpointMessage::Copy { segment, bytes: bytes.clone() };
+                self.post_large(to, Control::Checkpoint(Box::new(copy)));
+            }
+            let kept = CheckpointSegment { segment, bytes, is_copy: false };
+            self.commands.push(PeCommand::Keep(kept));
+        }
+    }
+
+    /// The node that has the copies of this node's parts: the next one of the site, or of all if
+    /// the site has no other.
+    fn partner(&self) -> Option<NodeId> {
+        let layout = &self.common.layout;
+        let here = layout.node_of(self.me);
+        let after = |nodes: Vec<NodeId>| {
+            let position = nodes.iter().position(|&node| node == here)?;
+            let next = nodes[(position + 1) % nodes.len()];
+            (next != here).then_some(next)
+        };
+        let site = layout.nodes_in(layout.site_of_node(here)).collect();
+        let is_apart = self.common.checkpoints.protects_site;
+        let near = if is_apart { None } else { after(site) };
+        near.or_else(|| match is_apart && layout.site_count() > 1 {
+            true => Some(self.node_at_next_site(here)),
+            false => after(layout.nodes().collect()),
+        })
+    }
+
+    /// The node of the next site at the position of `here` within its site.
+    fn node_at_next_site(&self, here: NodeId) -> NodeId {
+        let layout = &self.common.layout;
+        let site = layout.site_of_node(here);
+        let position = layout.nodes_in(site).position(|node| node == here).unwrap_or(0);
+        let sites: Vec<_> = layout.sites().collect();
+        let next: Vec<_> = layout.nodes_in(sites[(site.index() + 1) % sites.len()]).collect();
+        next[position % next.len()]
+    }
+
+    /// Notes that the driver keeps a part of a checkpoint.
+    pub fn checkpoint_kept(&mut self, checkpoint: u64, part: PeId, is_copy: bool) {
+        self.report_checkpoint(CheckpointMessage::Kept { checkpoint, part, is_copy });
+    }
+
+    /// Notes that the driver cannot keep a part of a checkpoint.
+    pub fn checkpoint_not_kept(&mut self, checkpoint: u64, reason: String) {
+        self.report_checkpoint(CheckpointMessage::NotKept { checkpoint, reason });
+    }
+
+    /// Requests a checkpoint on behalf of main if one is due, and answers with its number, with
+    /// `None` if none is due, or with the reason why it is postponed.
+    pub(crate) fn progress(
+        &mut self,
+        progress: Bytes,
+        phases: u32,
+        done: impl FnOnce(Result<Option<u64>, String>) + Send + 'static,
+    ) {
+        let settings = &self.common.checkpoints;
+        let state = &mut self.checkpointing;
+        let (last, points) = state.last.unwrap_or((gridspan_topology::Time::ZERO, 0));
+        let points = points + 1;
+        let nodes = self.common.layout.node_count();
+        let is_due = settings.is_due(state.last.map(|_| self.now.since(last)), points, state.cost, nodes);
+        if !is_due {
+            state.last = Some((last, points));
+            return done(Ok(None));
+        }
+        let begun = self.now;
+        let request = MainRequest::Checkpoint { progress, phases };
+        self.ask_coordinator(request, move |core, made: Result<u64, String>| {
+            let now = core.now;
+            if made.is_ok() {
+                core.checkpointing.last = Some((now, 0));
+                core.checkpointing.cost = now.since(begun);
+            }
+            done(made.map(Some));
+        });
+    }
+
+    /// Whether main waits for the coordinator.
+    pub(crate) fn main_waits(&self) -> bool {
+        self.waits.is_for_main()
+    }
+
+    /// The published values, on main's PE.
+    fn published_images(&self) -> Vec<(u32, Bytes)> {
+        let values = self.published.iter().filter(|_| self.me == MAIN_PE);
+        values.map(|(&id, published)| (id, published.bytes.clone())).collect()
+    }
+}
+

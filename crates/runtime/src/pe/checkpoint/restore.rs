@@ -1,0 +1,180 @@
+//! The restoration of an image on this PE.
+//!
+//! Each part of the image is read by one PE, which keeps the members that continue here and sends
+//! the others on. A member's home learns its place before any PE handles messages.
+
+use crate::address::id::ActorId;
+use crate::error::JobError;
+use crate::message::codec;
+use crate::message::{
+    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage,
+    RestoredPart,
+};
+use crate::pe::Pe;
+use crate::pe::core::Core;
+use crate::pe::delivery::Place;
+use crate::pe::migrate;
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where the members of a part continue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seat {
+    /// On this PE.
+    On(PeId),
+    /// Spread over these PEs, one after the other.
+    Over(Vec<PeId>),
+    /// At their homes.
+    Homes,
+}
+
+/// The epoch of members that do not continue at their homes.
+const AWAY: u32 = 1;
+
+impl Pe {
+    /// Prepares this PE for the restoration of an image: it knows the collections, and handles no
+    /// messages.
+    pub(crate) fn prepare_to_restore(&mut self, manifest: &Manifest) {
+        let core = &mut self.core;
+        core.checkpointing.is_stopped = true;
+        core.checkpointing.last = Some((core.now, 0));
+        if core.me == crate::address::id::MAIN_PE {
+            core.checkpointing.progress = Some(manifest.progress.clone());
+        }
+        // Numbers of timers differ from those before.
+        core.timers.number_from((manifest.number + 1) << 32);
+        for (info, settled) in &manifest.collections {
+            if !core.enter_collection(info.clone()) {
+                return;
+            }
+            if let Some(local) = core.collections.get_mut(info.id) {
+                local.settled_syncs = *settled;
+            }
+        }
+    }
+
+    /// Restores a segment of a part of the image.
+    pub fn restore(&mut self, segment: &Bytes, seat: &Seat) {
+        let image: PartImage = match codec::decode("a checkpoint", segment) {
+            Ok(image) => image,
+            Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
+        };
+        let PartImage { members, delayed, phases, published } = image;
+        for (phase, counts) in phases {
+            *self.core.phases.entry(phase).or_default() += counts;
+        }
+        let layout = self.core.common.layout.clone();
+        for (id, value) in published {
+            for pe in layout.pes() {
+                let publish = CheckpointMessage::Publish { id, value: value.clone() };
+                self.core.post_large(pe, Control::Checkpoint(Box::new(publish)));
+            }
+        }
+        let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
+        for member in members {
+            let pe = self.core.seat_of(member.id, seat);
+            parts.entry(pe).or_default().members.push(member);
+        }
+        for image in delayed {
+            let pe = self.core.keeper_of(image.timer);
+            parts.entry(pe).or_default().delayed.push(image);
+        }
+        if let Some(own) = parts.remove(&self.core.me) {
+            self.install(own);
+        }
+        for (pe, part) in parts {
+            let message = CheckpointMessage::Restore(part);
+            self.core.post_large(pe, Control::Checkpoint(Box::new(message)));
+        }
+        self.core.report_restored(0);
+    }
+
+    /// Installs members and timers here.
+    pub(super) fn install(&mut self, part: RestoredPart) {
+        let RestoredPart { members, delayed } = part;
+        let items = delayed.len() as u64;
+        self.core.restore_delayed(delayed);
+        let mut here = 0;
+        let mut homes: BTreeMap<PeId, Vec<ActorId>> = BTreeMap::new();
+        for member in members {
+            let Some(home) = self.core.home(member.id) else { continue };
+            match home == self.core.me {
+                true => here += 1,
+                false => homes.entry(home).or_default().push(member.id),
+            }
+            if let Err(error) = self.install_member(member, u32::from(home != self.core.me)) {
+                return self.core.fail(JobError::Protocol(error.to_string()));
+            }
+        }
+        for (home, members) in homes {
+            let message = CheckpointMessage::Places(members);
+            self.core.post_large(home, Control::Checkpoint(Box::new(message)));
+        }
+        self.core.report_restored(items + here);
+    }
+
+    fn install_member(
+        &mut self,
+        image: MemberImage,
+        away: u32,
+    ) -> Result<(), codec::DecodeError> {
+        let Self { core, stores, .. } = self;
+        let MemberImage { id, state, mailbox, reductions, section_reductions, syncs, synced } =
+            image;
+        let Some(kind) = core.collections.get(id.collection).map(|local| local.info.kind) else {
+            return Ok(());
+        };
+        let record =
+            MemberRecord { reductions, section_reductions, syncs, synced, ..Default::default() };
+        let mut channels = migrate::channels(core, kind, &record, &[])?;
+        if let Some(local) = core.collections.get(id.collection) {
+            local.streams.admit(&mut channels);
+        }
+        let decoded = stores[kind.index()].decode(&state)?;
+        let member = migrate::member(id, away * AWAY, &record, channels, state.len() as u64);
+        let slot = core.add_member(kind, member);
+        core.created += mailbox.len() as u64;
+        core.refill(kind, slot, &mailbox);
+        stores[kind.index()].put_aside(slot, decoded);
+        core.checkpointing.restored.push((kind, slot));
+        core.release_awaiting(id);
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The PE on which a member of a part continues.
+    fn seat_of(&mut self, id: ActorId, seat: &Seat) -> PeId {
+        let base = self.base_of(id);
+        let moves = self.collections.get(id.collection).is_some_and(|it| it.info.migratable());
+        match seat {
+            Seat::On(pe) if moves => *pe,
+            Seat::Over(pes) if moves && !pes.is_empty() => {
+                let seats = &mut self.checkpointing.seats;
+                let next = pes[seats.len() % pes.len()];
+                *seats.entry(base).or_insert(next)
+            }
+            _ => self.home(id).unwrap_or(self.me),
+        }
+    }
+
+    /// Learns the places of members whose home this is.
+    pub(super) fn learn_places(&mut self, at: PeId, members: &[ActorId]) {
+        for &id in members {
+            self.learn(id, Place::at(at, AWAY));
+        }
+        self.report_restored(members.len() as u64);
+    }
+
+    pub(super) fn report_restored(&mut self, items: u64) {
+        self.report_checkpoint(CheckpointMessage::Restored { items });
+    }
+
+    /// Removes and returns what main gave to remember at the checkpoint from which the job
+    /// continues.
+    pub(crate) fn take_progress(&mut self) -> Option<Bytes> {
+        self.checkpointing.progress.take()
+    }
+}

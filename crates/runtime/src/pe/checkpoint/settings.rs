@@ -1,0 +1,135 @@
+//! When checkpoints are made, and how many copies are kept.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Mean time between failures of one node, from which [`CheckpointEvery::Auto`] computes: a month.
+pub(crate) const NODE_MTBF: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// Shortest interval of automatic checkpoints.
+const AUTO_MIN: Duration = Duration::from_secs(1);
+
+/// How often a job makes checkpoints. One is made at main's next
+/// [progress point](crate::Grid::progress) after it is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum CheckpointEvery {
+    /// After the interval that loses least time: sqrt(2 *C* *M*), for the time *C* that main waited
+    /// for the last checkpoint and the mean time *M* between failures of any node (J. W. Young, "A
+    /// first order approximation to the optimum checkpoint interval", 1974); at least a second. The
+    /// first checkpoint is made at the first progress point.
+    Auto,
+    /// After this time.
+    Time(Duration),
+    /// At every n-th progress point.
+    Points(u64),
+}
+
+/// The checkpoints of a job.
+///
+/// ```
+/// use gridspan_runtime::{CheckpointEvery, Checkpoints};
+/// use std::time::Duration;
+///
+/// let often = Checkpoints::every(CheckpointEvery::Time(Duration::from_secs(30)));
+/// assert_eq!(often.with_copies(2).copies, 2);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Checkpoints {
+    /// How often; `None` for never.
+    pub every: Option<CheckpointEvery>,
+    /// Number of nodes that keep each part in memory: 1 for the node itself, 2 for a second one.
+    /// Default 2.
+    pub copies: u32,
+    /// Whether the second copy is kept at another site. Default no.
+    pub protects_site: bool,
+    /// Mean time between failures of one node. Default 30 days.
+    pub node_mtbf: Duration,
+}
+
+impl Default for Checkpoints {
+    fn default() -> Self {
+        Self { every: None, copies: 2, protects_site: false, node_mtbf: NODE_MTBF }
+    }
+}
+
+impl Checkpoints {
+    /// Makes checkpoints this often.
+    #[must_use]
+    pub fn every(every: CheckpointEvery) -> Self {
+        Self { every: Some(every), ..Self::default() }
+    }
+
+    /// Sets the number of nodes that keep each part.
+    #[must_use]
+    pub fn with_copies(mut self, copies: u32) -> Self {
+        self.copies = copies;
+        self
+    }
+
+    /// Sets whether the second copy is kept at another site.
+    #[must_use]
+    pub fn protecting_sites(mut self, yes: bool) -> Self {
+        self.protects_site = yes;
+        self
+    }
+
+    /// Sets the mean time between failures of one node.
+    #[must_use]
+    pub fn with_node_mtbf(mut self, mtbf: Duration) -> Self {
+        self.node_mtbf = mtbf;
+        self
+    }
+
+    /// Whether a checkpoint is due. `since`: time since the last one; `points`: number of progress
+    /// points since then, with the present one; `cost`: time that main waited for the last one.
+    pub(crate) fn is_due(
+        &self,
+        since: Option<Duration>,
+        points: u64,
+        cost: Duration,
+        nodes: u32,
+    ) -> bool {
+        match (self.every, since) {
+            (None, _) => false,
+            (Some(CheckpointEvery::Points(every)), _) => points >= every,
+            (Some(_), None) => true,
+            (Some(CheckpointEvery::Time(every)), Some(since)) => since >= every,
+            (Some(CheckpointEvery::Auto), Some(since)) => since >= self.interval(cost, nodes),
+        }
+    }
+
+    /// The interval that loses least time.
+    fn interval(&self, cost: Duration, nodes: u32) -> Duration {
+        let mtbf = self.node_mtbf.as_secs_f64() / f64::from(nodes.max(1));
+        Duration::from_secs_f64((2.0 * cost.as_secs_f64() * mtbf).sqrt()).max(AUTO_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_automatic_interval_is_that_of_young() {
+        let auto = Checkpoints::every(CheckpointEvery::Auto).with_node_mtbf(3_200 * SECOND);
+        // Four nodes fail every 800 s; a cost of 1 s gives 40 s.
+        assert!(!auto.is_due(Some(39 * SECOND), 1, SECOND, 4));
+        assert!(auto.is_due(Some(41 * SECOND), 1, SECOND, 4));
+        assert!(auto.is_due(None, 1, SECOND, 4), "the first one");
+        assert!(!auto.is_due(Some(SECOND / 2), 1, Duration::ZERO, 4));
+    }
+
+    #[test]
+    fn checkpoints_are_due_by_time_or_by_points() {
+        let by_time = Checkpoints::every(CheckpointEvery::Time(3 * SECOND));
+        assert!(!by_time.is_due(Some(2 * SECOND), 9, SECOND, 1));
+        assert!(by_time.is_due(Some(3 * SECOND), 1, SECOND, 1));
+        let by_points = Checkpoints::every(CheckpointEvery::Points(5));
+        assert!(!by_points.is_due(None, 4, SECOND, 1));
+        assert!(by_points.is_due(Some(SECOND), 5, SECOND, 1));
+        assert!(!Checkpoints::default().is_due(None, 9, SECOND, 1));
+    }
+}

@@ -1,0 +1,41 @@
+//! State of a PE for checkpoints.
+
+use crate::address::id::{ActorId, KindId};
+use crate::pe::callback::Callback;
+use bytes::Bytes;
+use gridspan_topology::{PeId, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A PE's part in the checkpoints of the job.
+pub(crate) struct Checkpointing<C> {
+    /// Whether the PE handles no messages, because it is drained, encoded or restored.
+    pub(crate) is_stopped: bool,
+    /// Members that were restored and whose actors have not been told.
+    pub(crate) restored: Vec<(KindId, u32)>,
+    /// PEs on which members of lost PEs continue, so that partners stay together.
+    pub(crate) seats: BTreeMap<ActorId, PeId>,
+    /// Actions of main that wait until the PE continues.
+    pub(crate) waiting: Vec<Callback<C>>,
+    /// What main gave to remember, if the job continues from a checkpoint and main has not asked
+    /// for it yet; on main's PE.
+    pub(crate) progress: Option<Bytes>,
+    /// Time of the last checkpoint, and number of main's progress points since then.
+    pub(crate) last: Option<(Time, u64)>,
+    /// Time that main waited for the last checkpoint.
+    pub(crate) cost: Duration,
+}
+
+impl<C> Default for Checkpointing<C> {
+    fn default() -> Self {
+        Self {
+            is_stopped: false,
+            restored: Vec::new(),
+            seats: BTreeMap::new(),
+            waiting: Vec::new(),
+            progress: None,
+            last: None,
+            cost: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Checkpoints in virtual time: nodes keep them in memory, and another simulation can continue from
+//! them.
+
+use super::{Event, Simulation};
+use crate::options::SimOptions;
+use crate::report::{SimError, SimReport};
+use gridspan_runtime::pe::Core;
+use gridspan_runtime::{
+    CheckpointSegment, CheckpointStore, Image, Job, PeId, Program, RestorePlan,
+};
+use gridspan_topology::{GridSpec, Time};
+
+/// A run that was stopped: what each node keeps of checkpoints, and the report so far.
+pub struct Halted {
+    /// The checkpoints of each node.
+    pub stores: Vec<CheckpointStore>,
+    /// The report of the run, which has no outcome of the job.
+    pub report: SimReport,
+}
+
+impl Simulation {
+    /// Prepares a job that continues from an image on a grid, by a plan.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`new`](Self::new), and those of
+    /// [`Program::restored`](gridspan_runtime::Program::restored).
+    pub fn restored(
+        job: Job,
+        spec: GridSpec,
+        options: SimOptions,
+        (image, plan): (Image, RestorePlan),
+    ) -> Result<Self, SimError> {
+        let program = Program::restored(job, spec.layout().clone(), image, plan)?;
+        let mut simulation = Self::of(program, spec, options)?;
+        for pe in simulation.layout.clone().pes() {
+            let turn = simulation.queue.push(Time::ZERO, Event::Turn(pe));
+            simulation.stations[pe].next_turn = Some((Time::ZERO, turn));
+        }
+        Ok(simulation)
+    }
+
+    /// Runs the job until `at`, and stops it there.
+    ///
+    /// # Errors
+    ///
+    /// The report, if the job ends before.
+    pub fn run_until(mut self, at: Time) -> Result<Halted, Box<SimReport>> {
+        self.halts_at = Some(at);
+        let (report, stores) = self.run_to_end();
+        match stores {
+            Some(stores) => Ok(Halted { stores, report }),
+            None => Err(Box::new(report)),
+        }
+    }
+
+    /// Keeps a segment of a part, and tells the PE when the part is complete.
+    pub(super) fn keep(&mut self, pe: PeId, segment: &CheckpointSegment) {
+        let node = self.layout.node_of(pe);
+        let Some(part) = self.kept[node.index()].keep(segment) else { return };
+        let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
+        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
+        self.stations[pe].actions.push(Box::new(confirm));
+        self.schedule_turn(pe);
+    }
+}

@@ -1,0 +1,286 @@
+//! Jobs that continue from a checkpoint, on the same layout and on others, give the results of a
+//! run without interruption.
+
+use gridspan_runtime::{
+    Actor, ActorRef, CheckpointEvery, Checkpoints, CollectionRef, Context, Grid, Image, Ix1, Job,
+    NodeId, Op, PeId, Progress, Published, RestorePlan, Timer, To,
+};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::{GridSpec, Time};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Number of walkers.
+const WALKERS: i32 = 60;
+const STEPS: u32 = 40;
+
+/// Sends numbers to others, later, by broadcasts and reductions, and moves about.
+#[derive(Serialize, Deserialize)]
+struct Walker {
+    sum: u64,
+    handled: u64,
+    base: u64,
+    timer: Option<Timer>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Message {
+    Step(u32, Published<Vec<u64>>),
+    Add(u64, u32),
+    Later(u64),
+    Never,
+    All(u64),
+    Report,
+}
+
+impl Actor for Walker {
+    type Index = Ix1;
+    type Init = u64;
+    type Message = Message;
+
+    fn create(base: u64, _: &mut Context<'_, Self>) -> Self {
+        Self { sum: base, handled: 0, base, timer: None }
+    }
+
+    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
+        self.handled += 1;
+        let me = cx.index().0;
+        let all = cx.collection();
+        match message {
+            Message::Step(step, table) => {
+                let table = cx.read(&table).unwrap();
+                self.sum = self.sum.wrapping_add(table[me as usize % table.len()]);
+                let to = all.at(Ix1((me * 7 + 3) % WALKERS));
+                cx.send(&to, Message::Add(self.base + u64::from(step), 3));
+                cx.send_after(Duration::from_millis(7), &to, Message::Later(u64::from(step)));
+                if let Some(timer) = self.timer.take() {
+                    cx.cancel(timer);
+                }
+                let far = Duration::from_secs(3600);
+                self.timer = Some(cx.send_after(far, &to, Message::Never));
+                if step % 5 == me as u32 % 5 {
+                    let pes = cx.layout().pe_count();
+                    cx.migrate_to(PeId((cx.pe().0 * 5 + 1 + step) % pes));
+                }
+                if me == step as i32 % WALKERS {
+                    cx.broadcast(&all, Message::All(u64::from(step)));
+                }
+                cx.contribute(Op::Sum, 1_u64, To::main());
+            }
+            Message::Add(number, left) => {
+                self.sum = self.sum.wrapping_add(number);
+                if left > 0 {
+                    let to: ActorRef<Self> = all.at(Ix1((me * 11 + 1) % WALKERS));
+                    cx.send(&to, Message::Add(number + 1, left - 1));
+                }
+            }
+            Message::Later(number) => self.sum = self.sum.wrapping_add(number << 20),
+            Message::Never => self.sum = 0,
+            Message::All(number) => self.sum = self.sum.wrapping_add(number << 40),
+            Message::Report => {
+                self.handled -= 1;
+                cx.contribute(Op::Concat, self.sum, To::main());
+                cx.contribute(Op::Concat, self.handled, To::main());
+            }
+        }
+    }
+}
+
+/// Asks for the sums at the end.
+#[derive(Serialize, Deserialize)]
+struct Totals;
+
+impl Actor for Totals {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ();
+
+    fn create((): (), _: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, (): (), cx: &mut Context<'_, Self>) {
+        cx.contribute(Op::Sum, 1_u64, To::main());
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct At {
+    step: u32,
+    walkers: CollectionRef<Walker>,
+    bound: CollectionRef<Totals>,
+    table: Published<Vec<u64>>,
+}
+
+type Results = Arc<Mutex<Vec<String>>>;
+
+fn job(results: &Results) -> Job {
+    let results = results.clone();
+    let note = move |text: String| results.lock().unwrap().push(text);
+    let main = async move |grid: Grid| {
+        let at: Option<At> = grid.restored().await?;
+        if let Some(at) = &at {
+            note(format!("restored at {}", at.step));
+        }
+        let (first, walkers, bound, table) = match at {
+            Some(At { step, walkers, bound, table }) => {
+                (step, grid.collection(walkers), grid.collection(bound), table)
+            }
+            None => {
+                let walkers =
+                    grid.create::<Walker>(Ix1::range(WALKERS as u32), |ix| ix.0 as u64).await?;
+                let all = Ix1::range(WALKERS as u32);
+                let bound = grid.create_bound::<Totals>(&walkers, all, |_| ()).await?;
+                let table = grid.publish(&(0..17).map(|n| n * n).collect::<Vec<u64>>()).await?;
+                (0, walkers, bound, table)
+            }
+        };
+        for step in first..STEPS {
+            let at = At {
+                step,
+                walkers: walkers.reference(),
+                bound: bound.reference(),
+                table: table.clone(),
+            };
+            if let Progress::Postponed { reason } = grid.progress(&at).await? {
+                note(format!("postponed: {reason}"));
+            }
+            walkers.broadcast(Message::Step(step, table.clone()));
+            let count: u64 = walkers.reduction(Op::Sum).await?;
+            assert_eq!(count, WALKERS as u64);
+            bound.broadcast(());
+            assert_eq!(bound.reduction::<u64>(Op::Sum).await?, WALKERS as u64);
+        }
+        grid.sleep(Duration::from_secs(1)).await?;
+        walkers.broadcast(Message::Report);
+        let sums: Vec<u64> = walkers.reduction(Op::Concat).await?;
+        let handled: Vec<u64> = walkers.reduction(Op::Concat).await?;
+        note(format!("sums {sums:?}"));
+        note(format!("handled {handled:?}"));
+        Ok(())
+    };
+    Job::new("walkers").actor::<Walker>().actor::<Totals>().main(main)
+}
+
+fn grid(text: &str) -> GridSpec {
+    GridSpec::from_emulate(text).unwrap()
+}
+
+fn every(points: u64) -> Checkpoints {
+    Checkpoints::every(CheckpointEvery::Points(points))
+}
+
+/// The notes of a run, without those about restorations.
+fn totals(results: &Results) -> Vec<String> {
+    let notes = results.lock().unwrap();
+    notes.iter().filter(|note| !note.starts_with("restored")).cloned().collect()
+}
+
+/// Runs without a checkpoint.
+fn expected() -> Vec<String> {
+    let results = Results::default();
+    let report =
+        Simulation::new(job(&results), grid("2x2x2,wan=8ms"), SimOptions::with_seed(3)).unwrap();
+    assert_eq!(report.run().outcome, Ok(()));
+    totals(&results)
+}
+
+/// All parts of the last complete checkpoint that any node knows.
+fn gathered(stores: &[gridspan_runtime::CheckpointStore], lost: Option<usize>) -> Option<Image> {
+    let left = || stores.iter().enumerate().filter(|(node, _)| Some(*node) != lost);
+    let known = left().filter_map(|(_, store)| store.last());
+    let newest = known.max_by_key(|image| image.number())?;
+    let mut all = Image::new(newest.manifest().clone()).unwrap();
+    for (_, store) in left() {
+        let image = store.image(newest.manifest()).unwrap();
+        for part in image.parts() {
+            for position in image.segments_of(part) {
+                all.add(part, position, image.segment(part, position).unwrap().clone()).unwrap();
+            }
+        }
+    }
+    Some(all)
+}
+
+#[test]
+fn checkpoints_change_no_result() {
+    let expected = expected();
+    for seed in 0..4 {
+        let results = Results::default();
+        let job = job(&results).checkpoints(every(3));
+        let spec = grid("2x2x2,wan=8ms");
+        let report = Simulation::new(job, spec, SimOptions::with_seed(seed)).unwrap().run();
+        assert_eq!(report.outcome, Ok(()));
+        assert_eq!(totals(&results), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_job_continues_from_a_checkpoint_on_any_layout() {
+    let expected = expected();
+    let mut restored = 0;
+    for seed in 0..12 {
+        for text in ["2x2x2,wan=8ms", "2x1,wan=8ms", "3x2x4,wan=8ms"] {
+            let results = Results::default();
+            let spec = grid("2x2x2,wan=8ms");
+            let stopped = job(&results).checkpoints(every(2));
+            let simulation = Simulation::new(stopped, spec, SimOptions::with_seed(seed)).unwrap();
+            let at = Time(40_000_000 + seed * 61_000_000);
+            let Ok(halted) = simulation.run_until(at) else { panic!("it has ended before {at}") };
+            let Some(image) = gathered(&halted.stores, None) else { continue };
+            results.lock().unwrap().clear();
+            let spec = grid(text);
+            let plan = RestorePlan::anew(image.layout(), spec.layout());
+            let again = job(&results).checkpoints(every(2));
+            let options = SimOptions::with_seed(seed + 100);
+            let report = Simulation::restored(again, spec, options, (image, plan)).unwrap().run();
+            assert_eq!(report.outcome, Ok(()), "seed {seed}, {text}");
+            assert_eq!(totals(&results), expected, "seed {seed}, {text}");
+            restored += 1;
+        }
+    }
+    assert!(restored > 24, "{restored}");
+}
+
+/// The grid without one node, and the numbers that the nodes of the grid have in it.
+fn without(spec: &GridSpec, lost: u32) -> (GridSpec, Vec<Option<NodeId>>) {
+    let left = spec.without(&[NodeId(lost)]).unwrap();
+    let number = |node: NodeId| match node.0.cmp(&lost) {
+        std::cmp::Ordering::Less => Some(node),
+        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Greater => Some(NodeId(node.0 - 1)),
+    };
+    (left, spec.layout().nodes().map(number).collect())
+}
+
+#[test]
+fn a_job_continues_without_any_of_its_nodes() {
+    let expected = expected();
+    let mut restored = 0;
+    for seed in 0..24_u64 {
+        let lost = seed as usize % 4;
+        let results = Results::default();
+        let spec = grid("2x2x2,wan=8ms");
+        let first = job(&results).checkpoints(every(2));
+        let options = SimOptions::with_seed(seed);
+        let at = Time(300_000_000 + seed * 37_000_000);
+        let halted = Simulation::new(first, spec.clone(), options).unwrap().run_until(at);
+        let Ok(halted) = halted else { panic!("it has ended before {at}") };
+        let Some(image) = gathered(&halted.stores, Some(lost)) else { continue };
+        results.lock().unwrap().clear();
+        let (left, nodes) = without(&spec, lost as u32);
+        // The next node of the site has the copies.
+        let holder = nodes[lost ^ 1].unwrap();
+        let holders = [(NodeId(lost as u32), holder)].into();
+        let plan =
+            RestorePlan::without_lost(image.layout(), left.layout(), &nodes, &holders).unwrap();
+        let again = job(&results).checkpoints(every(2));
+        let options = SimOptions::with_seed(seed + 100);
+        let report = Simulation::restored(again, left, options, (image, plan)).unwrap().run();
+        assert_eq!(report.outcome, Ok(()), "seed {seed}, node {lost}");
+        assert_eq!(totals(&results), expected, "seed {seed}, node {lost}");
+        restored += 1;
+    }
+    assert!(restored > 16, "{restored}");
+}

@@ -16,7 +16,7 @@ use crate::advice;
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::{GuestEvent, Job, JobError, NodeId};
+use gridspan_runtime::{GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -52,8 +52,29 @@ pub enum Control {
     Guest(GuestEvent),
     /// A problem of the job, which continues.
     Warning(String),
+    /// What this process has of checkpoints, after [`RECOVER`].
+    ///
+    /// [`RECOVER`]: gridspan_runtime::net::bootstrap::RECOVER
+    Holds(Holdings),
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
+}
+
+/// What a process has of checkpoints.
+///
+/// ```
+/// use gridspan::control::{Control, Holdings};
+///
+/// let nothing = Holdings::default();
+/// assert!(nothing.checkpoints.is_empty());
+/// Control::Holds(nothing).tell(); // to the launcher that reads standard output
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holdings {
+    /// The checkpoints of which the process has parts.
+    pub checkpoints: Vec<Holding>,
+    /// Whether main can begin again.
+    pub is_restartable: bool,
 }
 
 /// The failure of a job, as known to one of its processes.

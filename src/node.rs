@@ -7,19 +7,19 @@
 //! the process hangs, the kernel kills it on Linux when the launcher's thread that started it ends.
 
 use crate::build::{build, host};
-use crate::control::{self, Control, Failure};
+use crate::control::{self, Control, Failure, Holdings};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use crate::variables::LAUNCHER;
-use gridspan_runtime::driver::{NodeHandle, cluster};
-use gridspan_runtime::net::bootstrap::{self, BootstrapError};
+use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
+use gridspan_runtime::net::bootstrap::{self, BootstrapError, Joined, LauncherLines, Request};
 use gridspan_runtime::{Job, JobError, StartError};
 use serde::Deserialize;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whether this process is or was a node of a job.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
@@ -47,38 +47,94 @@ pub(crate) fn run(job: Job) -> ExitCode {
     };
     let joined = match bootstrap::join(&mut launcher, &mut io::stdout().lock()) {
         Ok(joined) => joined,
-        Err(BootstrapError::Port(error)) => {
+        Err(error) => return refuse(error),
+    };
+    let settings = match settings(&joined.bundle.settings) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let error = format!("the launcher sent invalid settings: {error}");
+            return conclude(Err(JobError::Protocol(error)), joined.bundle.spec.layout(), true);
+        }
+    };
+    let handle = Handle::default();
+    let lines = match watch(launcher, handle.clone()) {
+        Ok(lines) => lines,
+        Err(error) => {
+            let error = StartError::Launcher { reason: error.to_string() };
+            return conclude(Err(error.into()), joined.bundle.spec.layout(), true);
+        }
+    };
+    let job = settings.apply(job).origin(build(), host());
+    run_joined(control::telling(job), joined, &settings, (lines, handle))
+}
+
+/// Takes part in the job, and again after each loss of other nodes.
+fn run_joined(
+    mut job: Job,
+    mut joined: Joined,
+    settings: &Settings,
+    (mut lines, handle): (LauncherLines, Handle),
+) -> ExitCode {
+    let keeper = match CheckpointKeeper::new(job.folder(), joined.bundle.identity.node) {
+        Ok(keeper) => keeper,
+        Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
+    };
+    loop {
+        let again = job.again();
+        let layout = joined.bundle.spec.layout().clone();
+        let places = layout.clone();
+        let told = job.on_failure(move |error| {
+            Control::Failed(Failure::of(error, &places)).tell();
+        });
+        let outcome = cluster::run_keeping(told, joined, keeper.clone(), |begun| {
+            let mut handle = lock(&handle);
+            if handle.must_stop {
+                begun.stop_to_recover();
+            }
+            handle.node = Some(begun);
+        });
+        lock(&handle).node = None;
+        let is_loss = matches!(outcome, Err(JobError::NodeLost { .. } | JobError::Recovering));
+        if !settings.recovers || !is_loss {
+            return conclude(outcome, &layout, true);
+        }
+        if let Err(error @ JobError::NodeLost { .. }) = outcome {
+            Control::Failed(Failure::of(&error, &layout)).tell();
+        }
+        joined = loop {
+            match bootstrap::join(&mut lines, &mut io::stdout().lock()) {
+                Ok(joined) => break joined,
+                Err(BootstrapError::Again) => {
+                    lock(&handle).must_stop = false;
+                    let checkpoints = keeper.holdings();
+                    let is_restartable = again.is_some();
+                    Control::Holds(Holdings { checkpoints, is_restartable }).tell();
+                }
+                Err(error) => return refuse(error),
+            }
+        };
+        match again {
+            Some(again) => job = again,
+            None => return conclude(Err(JobError::Recovering), &layout, true),
+        }
+    }
+}
+
+/// Reports why this process cannot join a job.
+fn refuse(error: BootstrapError) -> ExitCode {
+    match error {
+        BootstrapError::Port(error) => {
             let hint = "the `port` of the site in the grid file says where";
             let mut failure = Failure::new(&error.to_string(), Some(hint), None);
             failure.is_port_taken = error.source.kind() == io::ErrorKind::AddrInUse;
             Control::Failed(failure).tell();
-            return ExitCode::from(EXIT_FAILED);
+            ExitCode::from(EXIT_FAILED)
         }
-        Err(error) => {
+        error => {
             complain(&error.to_string(), NO_NODE);
-            return ExitCode::from(EXIT_USAGE);
+            ExitCode::from(EXIT_USAGE)
         }
-    };
-    let layout = joined.bundle.spec.layout().clone();
-    let handle = Arc::<OnceLock<NodeHandle>>::default();
-    let outcome = match (watch(launcher, handle.clone()), settings(&joined.bundle.settings)) {
-        (Ok(()), Ok(settings)) => {
-            let places = layout.clone();
-            let job = settings.apply(job).origin(build(), host());
-            let job = control::telling(job).on_failure(move |error| {
-                Control::Failed(Failure::of(error, &places)).tell();
-            });
-            cluster::run_with(job, joined, |begun| {
-                // No other place sets the handle.
-                let _ = handle.set(begun);
-            })
-        }
-        (Err(error), _) => Err(StartError::Launcher { reason: error.to_string() }.into()),
-        (_, Err(error)) => {
-            Err(JobError::Protocol(format!("the launcher sent invalid settings: {error}")))
-        }
-    };
-    conclude(outcome, &layout, true)
+    }
 }
 
 /// On Linux, makes the kernel kill this process when the thread that started it has ended.
@@ -99,18 +155,37 @@ fn launcher() -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(File::open(format!("/dev/fd/{number}"))?))
 }
 
-/// Ends this process when the input from the launcher ends, and leaves the job when the launcher
-/// requests it.
-fn watch(
-    launcher: impl Read + Send + 'static,
-    handle: Arc<OnceLock<NodeHandle>>,
-) -> io::Result<()> {
-    let leave = move || handle.get().into_iter().for_each(NodeHandle::leave);
-    bootstrap::watch_launcher(launcher, leave, || {
+/// What the thread that listens to the launcher shares with the node.
+#[derive(Default)]
+struct Shared {
+    /// The handle of the node, while it runs.
+    node: Option<NodeHandle>,
+    /// Whether the launcher has requested a recovery that no run of the node has noticed.
+    must_stop: bool,
+}
+
+type Handle = Arc<Mutex<Shared>>;
+
+fn lock(handle: &Handle) -> MutexGuard<'_, Shared> {
+    handle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends this process when the input from the launcher ends, and carries out requests of the
+/// launcher. Returns its other lines.
+fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<LauncherLines> {
+    let on_request = move |request| {
+        let mut handle = lock(&handle);
+        handle.must_stop |= request == Request::Recover;
+        match (&handle.node, request) {
+            (Some(node), Request::Leave) => node.leave(),
+            (Some(node), Request::Recover) => node.stop_to_recover(),
+            (None, _) => {}
+        }
+    };
+    bootstrap::watch_launcher(launcher, on_request, || {
         let _ = writeln!(io::stderr(), "the launcher has ended; this node ends too");
         std::process::exit(i32::from(EXIT_FAILED));
-    })?;
-    Ok(())
+    })
 }
 
 fn settings(value: &serde_json::Value) -> Result<Settings, serde_json::Error> {

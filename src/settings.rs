@@ -4,7 +4,7 @@ use crate::dump;
 use gridspan_balance::StrategyName;
 use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_bcast::Mode;
-use gridspan_runtime::Job;
+use gridspan_runtime::{Checkpoints, Job};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -102,6 +102,18 @@ pub struct Settings {
     /// Silence after which a node is lost.
     #[serde(default)]
     pub lost_after: Option<Duration>,
+    /// The checkpoints of the job.
+    #[serde(default)]
+    pub checkpoints: Option<Checkpoints>,
+    /// The folder in which checkpoints are stored, too.
+    #[serde(default)]
+    pub checkpoint_folder: Option<PathBuf>,
+    /// The folder with the checkpoint from which the job continues.
+    #[serde(default)]
+    pub restart: Option<PathBuf>,
+    /// Whether the launcher lets the nodes that remain after a loss continue.
+    #[serde(default)]
+    pub recovers: bool,
 }
 
 impl Start {
@@ -203,6 +215,27 @@ impl Settings {
         self
     }
 
+    /// Sets the checkpoints of the job.
+    #[must_use]
+    pub fn with_checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = Some(checkpoints);
+        self
+    }
+
+    /// Sets the folder in which checkpoints are stored, too.
+    #[must_use]
+    pub fn with_checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.checkpoint_folder = Some(folder.into());
+        self
+    }
+
+    /// Sets the folder with the checkpoint from which the job continues.
+    #[must_use]
+    pub fn with_restart(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.restart = Some(folder.into());
+        self
+    }
+
     /// Applies these settings to the job.
     pub fn apply(&self, mut job: Job) -> Job {
         if let Some(seed) = self.seed {
@@ -237,6 +270,15 @@ impl Settings {
         }
         if let Some(silence) = self.lost_after {
             job = job.lost_after(silence);
+        }
+        if let Some(checkpoints) = self.checkpoints {
+            job = job.checkpoints(checkpoints);
+        }
+        if let Some(folder) = &self.checkpoint_folder {
+            job = job.checkpoint_folder(folder);
+        }
+        if let Some(folder) = &self.restart {
+            job = job.restart(folder);
         }
         job
     }

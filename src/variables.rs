@@ -12,6 +12,9 @@
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
 //! | `GRIDSPAN_TIME_LIMIT` | time, such as `10min`, after which a job ends with an error | none |
 //! | `GRIDSPAN_LOST_AFTER` | silence, such as `60s`, after which a node is lost; from `1s` to a day | the program's, or `3s` |
+//! | `GRIDSPAN_CHECKPOINT_EVERY` | how often to make checkpoints: `auto`, a time such as `30s`, or a number of progress points such as `100steps` | the program's, or never |
+//! | `GRIDSPAN_CHECKPOINT` | folder in which checkpoints are stored | none, in memory |
+//! | `GRIDSPAN_RESTART` | folder with the checkpoint from which the job continues | none |
 //! | `GRIDSPAN_BALANCE_GATE` | `on`: plans must be worth their cost, and are undone if they were not; `off` | the program's, or `on` |
 //! | `GRIDSPAN_STEALING` | stealing policy of nodes without tasks: one of [`STEALING_POLICIES`](gridspan_balance::stealing::STEALING_POLICIES) | the program's, or `directory` |
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
@@ -26,6 +29,7 @@ use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use gridspan_bcast::UnknownMode;
+use gridspan_runtime::{CheckpointEvery, Checkpoints};
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, Link, parse_duration};
 use std::env::VarError;
 use std::num::NonZeroU32;
@@ -59,6 +63,12 @@ pub const ON_STALL: &str = "GRIDSPAN_ON_STALL";
 pub const TIME_LIMIT: &str = "GRIDSPAN_TIME_LIMIT";
 /// Silence after which a node is lost.
 pub const LOST_AFTER: &str = "GRIDSPAN_LOST_AFTER";
+/// How often checkpoints are made.
+pub const CHECKPOINT_EVERY: &str = "GRIDSPAN_CHECKPOINT_EVERY";
+/// The folder in which checkpoints are stored.
+pub const CHECKPOINT: &str = "GRIDSPAN_CHECKPOINT";
+/// The folder with the checkpoint from which the job continues.
+pub const RESTART: &str = "GRIDSPAN_RESTART";
 /// The file for the measurements of each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 /// Whether to report in control lines.
@@ -68,7 +78,7 @@ pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 16] = [
+pub const ALL: [&str; 19] = [
     DRIVER,
     PES,
     EMULATE,
@@ -83,6 +93,9 @@ pub const ALL: [&str; 16] = [
     ON_STALL,
     TIME_LIMIT,
     LOST_AFTER,
+    CHECKPOINT_EVERY,
+    CHECKPOINT,
+    RESTART,
     REPORT,
     LAUNCHER,
 ];
@@ -267,6 +280,16 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
             wrong(LOST_AFTER, &value, "a time from `1s` to a day, such as `60s`")
         })?),
     };
+    let checkpoint_folder: Option<PathBuf> = get(CHECKPOINT)?.map(Into::into);
+    let restart: Option<PathBuf> = get(RESTART)?.map(Into::into);
+    let every = match get(CHECKPOINT_EVERY)? {
+        None => None,
+        Some(value) => Some(checkpoint_every(&value).ok_or_else(|| {
+            wrong(CHECKPOINT_EVERY, &value, "`auto`, a time such as `30s`, or `100steps`")
+        })?),
+    };
+    // A folder is of no use without checkpoints.
+    let every = every.or(checkpoint_folder.as_ref().map(|_| CheckpointEvery::Auto));
     let tolerates_lost_guests = None;
     Ok(Settings {
         seed,
@@ -280,7 +303,24 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         fails_on_stall,
         time_limit,
         lost_after,
+        checkpoints: every.map(Checkpoints::every),
+        checkpoint_folder,
+        restart,
+        recovers: false,
     })
+}
+
+/// Reads how often checkpoints are made: `auto`, a time, or a number of progress points such as
+/// `100steps`.
+pub fn checkpoint_every(text: &str) -> Option<CheckpointEvery> {
+    if text == "auto" {
+        return Some(CheckpointEvery::Auto);
+    }
+    if let Some(points) = text.strip_suffix("steps") {
+        let points = points.parse().ok().filter(|&points| points > 0)?;
+        return Some(CheckpointEvery::Points(points));
+    }
+    period(text).map(CheckpointEvery::Time)
 }
 
 /// Reads an interval or a time limit, such as `5s`; `None` if the text is not a duration, or the

@@ -1,21 +1,24 @@
 //! `gridctl run`: runs a job in real time.
 
-use crate::args::{BalanceFlags, DriverName, OnStall, RunArgs, Switch};
+use crate::args::{
+    BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, Switch,
+};
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Processes};
+use crate::launch::{self, Launch, OnLoss, Processes};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use crate::{dry_run, logging};
 use gridspan::variables::{
-    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, LOST_AFTER, ON_STALL, SEED,
-    STEALING, TIME_LIMIT, cores,
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
+    LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
-use gridspan::{Driver, Settings, Start};
+use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs a job with these flags.
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
     settings.time_limit = args.time_limit.or(settings.time_limit);
     settings.lost_after = args.lost_after.or(settings.lost_after);
+    let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
@@ -65,10 +69,40 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         json,
         is_listed: true,
         guests,
+        on_loss,
         is_simulated: false,
         surroundings,
     };
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
+}
+
+/// Sets the checkpoints of the flags, and returns what happens when nodes are lost.
+fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
+    let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
+    // Nodes may run in another folder than gridctl.
+    let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
+    let restart = absolute(&flags.restart).map_err(CliError::Output)?;
+    settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());
+    settings.restart = restart.or(settings.restart.take());
+    let is_wanted = settings.checkpoint_folder.is_some() || flags.on_loss.is_some();
+    let every = flags.checkpoint_every.or(is_wanted.then_some(CheckpointEvery::Auto));
+    if let Some(every) = every.or(settings.checkpoints.and_then(|it| it.every)) {
+        let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
+        checkpoints = checkpoints.with_copies(flags.copies);
+        if let Some(mtbf) = flags.node_mtbf {
+            checkpoints = checkpoints.with_node_mtbf(mtbf);
+        }
+        settings.checkpoints = Some(checkpoints);
+    }
+    let has_any = settings.checkpoints.is_some();
+    let on_loss = match flags.on_loss {
+        _ if !has_any => OnLoss::Fail,
+        None | Some(OnLossFlag::Shrink) => OnLoss::Shrink,
+        Some(OnLossFlag::Replace) => OnLoss::Replace,
+        Some(OnLossFlag::Fail) => OnLoss::Fail,
+    };
+    settings.recovers = on_loss != OnLoss::Fail;
+    Ok(on_loss)
 }
 
 /// Creates the file for the measurements of rebalances, if one is requested, so that an error shows
@@ -142,6 +176,10 @@ pub(crate) fn variables(
     variables.extend(limit.map(|limit| (TIME_LIMIT, limit.into())));
     let silence = settings.lost_after.map(|silence| format!("{}ns", silence.as_nanos()));
     variables.extend(silence.map(|silence| (LOST_AFTER, silence.into())));
+    let every = settings.checkpoints.and_then(|checkpoints| checkpoints.every);
+    variables.extend(every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
+    variables.extend(settings.checkpoint_folder.iter().map(|path| (CHECKPOINT, path.into())));
+    variables.extend(settings.restart.iter().map(|path| (RESTART, path.into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

@@ -64,6 +64,10 @@ pub enum JobError {
         /// The collections and members with the most waiting messages.
         fullest: String,
     },
+    /// The run of this node has ended, because the job goes on from a checkpoint without nodes that
+    /// are lost.
+    #[error("the job goes on from a checkpoint")]
+    Recovering,
     /// The program that started the job has cancelled it.
     #[error("the job was cancelled")]
     Cancelled,
@@ -224,7 +228,9 @@ pub enum GridError {
     )]
     ProgressWhileWaiting,
     /// What main remembered at a checkpoint has another structure.
-    #[error("what main remembered at the checkpoint cannot be read ({reason}); continue with the program that made it")]
+    #[error(
+        "what main remembered at the checkpoint cannot be read ({reason}); continue with the program that made it"
+    )]
     Restored {
         /// The error of the decoder.
         reason: String,

@@ -39,6 +39,7 @@ use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::Station;
 use bytes::Bytes;
+pub use checkpoints::Halted;
 use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::message::probe::ProbeReport;
@@ -47,7 +48,6 @@ use gridspan_runtime::relay::Relay;
 use gridspan_runtime::{
     COORDINATOR, CheckpointStore, Job, JobError, Layout, NodeId, PeId, Program, Time, end,
 };
-pub use checkpoints::Halted;
 use gridspan_topology::GridSpec;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -12,6 +12,7 @@ pub(crate) use rpc::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gridspan::CheckpointEvery;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_balance::{NAMES, StrategyName};
 use gridspan_bcast::{MODES, Mode};
@@ -92,6 +93,9 @@ pub(crate) struct RunArgs {
     /// How actors are balanced and tasks shared.
     #[command(flatten)]
     pub(crate) balance: BalanceFlags,
+    /// Checkpoints, and what happens when nodes are lost.
+    #[command(flatten)]
+    pub(crate) checkpoints: CheckpointFlags,
     /// Seed all intended randomness.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -307,6 +311,45 @@ pub(crate) struct BalanceFlags {
     pub(crate) balance_dump: Option<PathBuf>,
 }
 
+/// Flags about checkpoints.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Checkpoints and losses")]
+pub(crate) struct CheckpointFlags {
+    /// Make checkpoints this often, in memory: auto, a time such as 30s, or a number of main's
+    /// progress points such as 100steps.
+    #[arg(long, value_name = "WHEN", value_parser = every)]
+    pub(crate) checkpoint_every: Option<CheckpointEvery>,
+    /// Store checkpoints in DIR, too, which all nodes share; the last two are kept.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Go on from the last checkpoint in DIR, on any number of nodes and PEs.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) restart: Option<PathBuf>,
+    /// Keep each part of a checkpoint on N nodes, 1 or 2.
+    #[arg(long, value_name = "N", default_value_t = 2, hide_default_value = false, value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub(crate) copies: u32,
+    /// Keep the second copy at another site.
+    #[arg(long)]
+    pub(crate) protect_sites: bool,
+    /// Mean time between failures of a node, for `--checkpoint-every auto` [default: 30 days].
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) node_mtbf: Option<Duration>,
+    /// What happens when nodes are lost [default: shrink if there are checkpoints].
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) on_loss: Option<OnLossFlag>,
+}
+
+/// What happens when nodes are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLossFlag {
+    /// Go on with the nodes that remain, from the last checkpoint.
+    Shrink,
+    /// Start the lost nodes again, and go on from the last checkpoint.
+    Replace,
+    /// End the job.
+    Fail,
+}
+
 /// Action on a job that can never continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnStall {
@@ -385,6 +428,12 @@ pub(crate) struct ExportArgs {
 
 fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
+}
+
+/// Parses how often checkpoints are made.
+fn every(text: &str) -> Result<CheckpointEvery, &'static str> {
+    gridspan::variables::checkpoint_every(text)
+        .ok_or("neither auto, nor a time such as 30s, nor a number of steps such as 100steps")
 }
 
 fn silence(text: &str) -> Result<Duration, &'static str> {

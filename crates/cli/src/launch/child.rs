@@ -29,8 +29,10 @@ const READ_BYTES: usize = 32 << 10;
 /// output. Frequent lines need no limit, because their reports wait for room in the queue, as
 /// output does.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, about links, moves and guests, after the mark.
-const FREQUENT: [&[u8]; 3] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\""];
+/// Beginnings of the frequent control lines, after the mark: about links, moves, guests, and the
+/// recovery from losses.
+const FREQUENT: [&[u8]; 5] =
+    [b"{\"links\"", b"{\"balanced\"", b"{\"guest\"", b"{\"holds\"", b"listening "];
 /// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -110,6 +112,11 @@ impl Child {
     /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Whether the process has not ended, as far as is known.
+    pub(super) fn is_running(&self) -> bool {
+        !self.is_over
     }
 
     /// Queues a line to be written to the process.
@@ -279,6 +286,7 @@ impl Reader {
         } else {
             match Control::parse(text) {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
+                Some(Control::Holds(holdings)) => Event::Holds { node, holdings },
                 Some(Control::Simulated(summary)) => {
                     self.outlets.reports.push(Report::Simulated(summary));
                     Event::Simulated

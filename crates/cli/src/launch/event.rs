@@ -2,7 +2,8 @@
 
 use crate::error::CliError;
 use crate::signals::not_ignored;
-use gridspan::control::Failure;
+use gridspan::control::{Failure, Holdings};
+use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -36,6 +37,13 @@ pub(super) enum Event {
         node: NodeId,
         /// The failure.
         failure: Failure,
+    },
+    /// A node says which parts of checkpoints it has, and waits for a bundle.
+    Holds {
+        /// The node.
+        node: NodeId,
+        /// The parts.
+        holdings: Holdings,
     },
     /// The job was simulated.
     Simulated,
@@ -90,10 +98,16 @@ impl From<ExitStatus> for Exit {
 }
 
 /// A command of the supervisor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
-    /// Write the addresses of all nodes to each node.
-    Introduce(Vec<SocketAddr>),
+    /// Write the addresses of all members to each of these.
+    Introduce(Vec<NodeId>, Vec<SocketAddr>),
+    /// Make a node stop and say which parts of checkpoints it has.
+    Recover(NodeId),
+    /// Let these nodes go on from a checkpoint, and start those of them that have no process.
+    GoOn(Vec<NodeId>, RestoreOrder),
+    /// Report to the user that nodes were lost and the job goes back to a checkpoint.
+    TellRecovery(String),
     /// Ask a node to end: send SIGTERM.
     Ask(NodeId),
     /// End a node: close the pipe to it and send SIGKILL.

@@ -8,6 +8,7 @@
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `child` | one process and its pipes |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
+//! | `recovery` | decides how the job goes on after a loss |
 //! | `known` | the known links of the job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
@@ -24,6 +25,7 @@ mod pacing;
 mod plan;
 mod printer;
 mod queue;
+mod recovery;
 mod report;
 mod starter;
 mod supervisor;
@@ -36,7 +38,7 @@ use child::{Child, Outlets};
 use event::{Command, Event, Exit, Outcome, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
-use gridspan_runtime::net::bootstrap::Addresses;
+use gridspan_runtime::net::bootstrap::{Addresses, RECOVER, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
@@ -45,6 +47,7 @@ use plan::job_name;
 pub(crate) use plan::{Launch, Processes};
 use printer::{Prefixes, Style, node_names};
 use queue::Queue;
+use recovery::Runs;
 use report::{FirstFailure, Report, StartedNode};
 use starter::Starter;
 use std::sync::Arc;
@@ -52,6 +55,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+pub(crate) use supervisor::OnLoss;
 use supervisor::Supervisor;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
@@ -115,6 +119,10 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let mut supervisor = Supervisor::new(names, must_meet, Time(0));
     if launch.is_simulated {
         supervisor.await_simulation();
+    }
+    if launch.on_loss != OnLoss::Fail && must_meet {
+        let runs = Runs::new(launch.spec.clone());
+        supervisor.set_recovery(runs, launch.on_loss == OnLoss::Replace);
     }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
         supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
@@ -315,7 +323,12 @@ impl Work<'_> {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Introduce(addresses) => self.introduce(&Addresses(addresses)),
+            Command::Introduce(members, addresses) => {
+                self.introduce(&members, &Addresses(addresses));
+            }
+            Command::Recover(node) => self.tell(node, RECOVER.to_owned()),
+            Command::GoOn(members, order) => self.go_on(&members, &order),
+            Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
             Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
@@ -324,9 +337,30 @@ impl Work<'_> {
         }
     }
 
-    fn introduce(&mut self, addresses: &Addresses) {
+    /// Writes a line to the process of a node.
+    fn tell(&self, node: NodeId, line: String) {
+        self.children[node.index()].iter().for_each(|child| child.tell(line.clone()));
+    }
+
+    /// Gives the members of the next run their bundles, and starts those that have no process.
+    fn go_on(&mut self, members: &[NodeId], order: &RestoreOrder) {
+        if let Err(error) = self.starter.renew(members, order) {
+            let failure = Failure::new(&error.to_string(), error.hint().as_deref(), None);
+            let now = self.now();
+            return self.supervisor.handle(Event::Failed { node: NodeId(0), failure }, now);
+        }
+        for &node in members {
+            let child = self.children[node.index()].as_ref();
+            match child.is_some_and(Child::is_running) {
+                true => self.tell(node, self.starter.bundle(node)),
+                false => self.start(node),
+            }
+        }
+    }
+
+    fn introduce(&mut self, members: &[NodeId], addresses: &Addresses) {
         match addresses.to_line() {
-            Ok(line) => self.children.iter().flatten().for_each(|child| child.tell(line.clone())),
+            Ok(line) => members.iter().for_each(|&node| self.tell(node, line.clone())),
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),
         }
         if let Err(error) = self.invited.invite(&self.id, addresses) {

@@ -1,5 +1,6 @@
 //! A job to launch: its program, grid and processes.
 
+use super::supervisor::OnLoss;
 use crate::hosts::Hosts;
 use crate::program::Program;
 use crate::surroundings::Surroundings;
@@ -22,6 +23,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) is_listed: bool,
     /// Number of nodes that may join at each site while the job runs.
     pub(crate) guests: u32,
+    /// What happens when nodes are lost.
+    pub(crate) on_loss: OnLoss,
     /// Whether the job runs in virtual time.
     pub(crate) is_simulated: bool,
     /// Variables and folder of its processes.

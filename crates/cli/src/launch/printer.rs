@@ -156,6 +156,9 @@ impl Style {
                 let line = format!("{}{text}; the job ends\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
+            Report::Recovery { text } => {
+                bytes.extend_from_slice(format!("{}{text}\n", prefixes.own).as_bytes());
+            }
             Report::Stopping => {
                 bytes.extend_from_slice(b"stopping all nodes; press Ctrl-C again to kill them\n");
             }

@@ -10,7 +10,7 @@ use crate::status;
 use gridspan::control::Failure;
 use gridspan::variables::{DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
-use gridspan_runtime::net::bootstrap::{NodeBundle, issue};
+use gridspan_runtime::net::bootstrap::{NodeBundle, RestoreOrder, issue};
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -64,6 +64,38 @@ impl<'a> Starter<'a> {
                 Ok((starter, Invited { command, guests }))
             }
         }
+    }
+
+    /// Issues the bundles of another run, whose members continue from a checkpoint. They get keys
+    /// of a new authority, so that lost nodes that come back are refused.
+    pub(super) fn renew(
+        &mut self,
+        members: &[NodeId],
+        order: &RestoreOrder,
+    ) -> Result<(), CliError> {
+        let Processes::Nodes { is_emulated, hosts, settings, .. } = &self.launch.processes else {
+            return Ok(());
+        };
+        let lost = self.launch.spec.layout().nodes().filter(|node| !members.contains(node));
+        let lost: Vec<NodeId> = lost.collect();
+        let Some(spec) = self.launch.spec.without(&lost) else { return Ok(()) };
+        let authority = Authority::new(&job_name(self.launch.program))?;
+        let settings = serde_json::to_value(settings).map_err(encoding)?;
+        let nodes_per_core = hosts.nodes_per_core(members.iter().copied());
+        for (&node, mut bundle) in members.iter().zip(issue(&authority, &spec)?) {
+            bundle.nodes_per_core = nodes_per_core;
+            bundle.emulate = *is_emulated;
+            bundle.settings = settings.clone();
+            bundle.listen = hosts.listen(node);
+            bundle.restore = Some(order.clone());
+            self.bundles[node.index()] = Some(bundle.to_line().map_err(encoding)?);
+        }
+        Ok(())
+    }
+
+    /// The bundle of a node, as a line.
+    pub(super) fn bundle(&self, node: NodeId) -> String {
+        self.bundles[node.index()].clone().unwrap_or_default()
     }
 
     /// Whether any node runs on another host.

@@ -15,15 +15,22 @@
 //! end of a process that is not such a loss is blamed. At the user's first request to end the job,
 //! the nodes are asked to end at once; at the second, they are killed.
 //!
+//! # Recovery
+//!
+//! If the job has checkpoints to go back to, the loss of nodes does not end it. The lost nodes are
+//! killed. The others stop, say which parts of checkpoints they have, get another bundle and are
+//! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
+//!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.
 
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
+use super::recovery::Runs;
 use gridspan::advice;
-use gridspan::control::Failure;
+use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
 use gridspan_topology::{NodeId, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -57,6 +64,30 @@ pub(super) struct Supervisor {
     awaits_simulation: bool,
     /// Time that a process has to start, and time that its output may take to end.
     patience: Patience,
+    /// What happens when nodes are lost; `None` if the job ends.
+    recovery: Option<Recovery>,
+}
+
+/// The recovery from losses.
+struct Recovery {
+    runs: Runs,
+    /// Whether lost nodes are started again.
+    replaces: bool,
+    /// The parts of checkpoints of the nodes that have stopped.
+    holdings: BTreeMap<NodeId, Holdings>,
+    /// When the first loss of the present recovery was noticed.
+    began: Time,
+}
+
+/// What happens when nodes are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    /// The job goes on with the nodes that remain.
+    Shrink,
+    /// Lost nodes are started again.
+    Replace,
+    /// The job ends.
+    Fail,
 }
 
 #[derive(Clone, Copy)]
@@ -80,6 +111,8 @@ struct Node {
     is_asked: bool,
     /// Whether it had been asked when it ended, so that its end is no failure.
     was_asked: bool,
+    /// Whether the job goes on without it.
+    is_left: bool,
     /// Whether it has ended and its output has been read.
     is_over: bool,
 }
@@ -91,6 +124,10 @@ enum Phase {
         until: Time,
     },
     Running,
+    /// Nodes have yet to stop and to say which parts of checkpoints they have.
+    Recovering {
+        until: Time,
+    },
     Ending {
         next: Step,
         at: Time,
@@ -120,6 +157,7 @@ impl Supervisor {
             is_lost: false,
             is_asked: false,
             was_asked: false,
+            is_left: false,
             is_over: false,
         };
         let patience = Patience { start: START_PATIENCE, drain: DRAIN };
@@ -137,7 +175,15 @@ impl Supervisor {
             commands: VecDeque::new(),
             awaits_simulation: false,
             patience,
+            recovery: None,
         }
+    }
+
+    /// Lets the job go on after losses, from its checkpoints. `replaces`: whether lost nodes are
+    /// started again.
+    pub(super) fn set_recovery(&mut self, runs: Runs, replaces: bool) {
+        let (holdings, began) = (BTreeMap::new(), Time(0));
+        self.recovery = Some(Recovery { runs, replaces, holdings, began });
     }
 
     /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
@@ -176,9 +222,10 @@ impl Supervisor {
         match event {
             Event::Listening { node, address } => {
                 self.nodes[node.index()].address.get_or_insert(address);
-                self.introduce();
+                self.introduce(now);
             }
             Event::Failed { node, failure } => self.reported(node, failure, now),
+            Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
@@ -201,7 +248,7 @@ impl Supervisor {
     /// Returns when to call [`handle_timeout`](Self::handle_timeout) if no event happens before.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         let phase = match self.phase {
-            Phase::Starting { until } => Some(until),
+            Phase::Starting { until } | Phase::Recovering { until } => Some(until),
             Phase::Ending { at, .. } => Some(at),
             Phase::Running | Phase::GivenUp => None,
         };
@@ -212,12 +259,23 @@ impl Supervisor {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Starting { until } if until <= now => {
-                let silent = self.nodes.iter().position(|node| node.address.is_none());
+                let is_silent = |node: &Node| node.address.is_none() && !node.is_left;
+                let silent = self.nodes.iter().position(is_silent);
                 let node = NodeId::from(silent.unwrap_or(0));
                 let name = &self.nodes[node.index()].name;
                 let seconds = self.patience.start.as_secs();
                 let message = format!("{name} did not join the job within {seconds} s");
                 self.fail(node, 1, message, NOT_A_JOB, now);
+            }
+            Phase::Recovering { until } if until <= now => {
+                // A node that does not stop is inside a handler, or hangs.
+                let stopped = self.recovery.as_ref().map(|it| &it.holdings);
+                let is_late = |node: &NodeId| stopped.is_none_or(|it| !it.contains_key(node));
+                let late: Vec<NodeId> = self.left().into_iter().filter(is_late).collect();
+                for node in late {
+                    let reason = format!("it did not stop within {:?}", self.patience.start);
+                    self.lose(node, &reason, now);
+                }
             }
             Phase::Ending { next, at } if at <= now => match next {
                 Step::Ask => self.ask_all(now),
@@ -247,16 +305,160 @@ impl Supervisor {
         Some(Outcome { code: self.code, is_interrupted: false, blame })
     }
 
-    fn introduce(&mut self) {
+    fn introduce(&mut self, now: Time) {
+        let members = self.members();
+        let address = |node: &NodeId| self.nodes[node.index()].address;
         if matches!(self.phase, Phase::Starting { .. })
-            && let Some(addresses) = self.nodes.iter().map(|node| node.address).collect()
+            && let Some(addresses) = members.iter().map(address).collect()
         {
             self.phase = Phase::Running;
-            self.commands.push_back(Command::Introduce(addresses));
+            let number = members.len();
+            self.commands.push_back(Command::Introduce(members, addresses));
+            if let Some(recovery) = self.recovery.as_mut().filter(|it| !it.holdings.is_empty()) {
+                recovery.holdings.clear();
+                let seconds = now.since(recovery.began).as_secs_f64();
+                let nodes = if number == 1 { "node goes" } else { "nodes go" };
+                let text =
+                    format!("{number} {nodes} on, {seconds:.2} s after the loss was noticed");
+                self.commands.push_back(Command::TellRecovery(text));
+            }
         }
     }
 
+    /// The members of the job, by their node numbers in the present run.
+    fn members(&self) -> Vec<NodeId> {
+        match &self.recovery {
+            Some(recovery) => recovery.runs.members().to_vec(),
+            None => (0..self.nodes.len()).map(NodeId::from).collect(),
+        }
+    }
+
+    /// The members that are not lost.
+    fn left(&self) -> Vec<NodeId> {
+        let is_left = |node: &NodeId| !self.nodes[node.index()].is_left;
+        self.members().into_iter().filter(is_left).collect()
+    }
+
+    /// Whether the loss of nodes begins a recovery.
+    fn may_recover(&self) -> bool {
+        // Before the first introduction there is nothing to go back to.
+        let is_running = match self.phase {
+            Phase::Running | Phase::Recovering { .. } => true,
+            Phase::Starting { .. } => self.is_recovering(),
+            Phase::Ending { .. } | Phase::GivenUp => false,
+        };
+        self.recovery.is_some() && is_running && self.interrupted.is_none() && self.blame.is_none()
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|it| !it.holdings.is_empty())
+            || matches!(self.phase, Phase::Recovering { .. })
+    }
+
+    /// Goes on without a node, and begins the recovery, or begins it again.
+    fn lose(&mut self, id: NodeId, reason: &str, now: Time) {
+        let node = &mut self.nodes[id.index()];
+        if std::mem::replace(&mut node.is_left, true) {
+            return;
+        }
+        let name = node.name.clone();
+        if node.exit.is_none() {
+            self.commands.push_back(Command::Kill(id));
+        }
+        let is_new = !self.is_recovering();
+        let left = self.left();
+        let others = match left.len() {
+            1 => "the other node goes".to_owned(),
+            number => format!("the other {number} nodes go"),
+        };
+        let text = format!("lost {name}: {reason}; {others} back to a checkpoint");
+        self.commands.push_back(Command::TellRecovery(text));
+        for &member in &left {
+            self.nodes[member.index()].address = None;
+            self.commands.push_back(Command::Recover(member));
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.holdings.clear();
+            if is_new {
+                recovery.began = now;
+            }
+        }
+        self.phase = Phase::Recovering { until: now + self.patience.start };
+        if left.is_empty() {
+            self.give_up_recovery(id, "no node is left", now);
+        }
+    }
+
+    /// Ends the job, which cannot go on without the lost node.
+    fn give_up_recovery(&mut self, lost: NodeId, reason: &str, now: Time) {
+        let name = &self.nodes[lost.index()].name;
+        let message = format!("the job cannot go on without {name}: {reason}");
+        let blame = Blame { node: lost, message, hint: None };
+        self.blame(false, 1, blame, now);
+        self.phase = Phase::Ending { next: Step::Ask, at: now };
+    }
+
+    fn note_holdings(&mut self, node: NodeId, holdings: Holdings) {
+        if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery) {
+            recovery.holdings.insert(node, holdings);
+        }
+    }
+
+    /// Lets the job go on once all nodes that remain have stopped, and those that are started again
+    /// have ended.
+    fn go_on(&mut self, now: Time) {
+        let left = self.left();
+        let members = self.members();
+        let lost: Vec<NodeId> =
+            members.iter().copied().filter(|node| !left.contains(node)).collect();
+        let Some(recovery) = &mut self.recovery else { return };
+        let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
+        let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
+        if !matches!(self.phase, Phase::Recovering { .. })
+            || !left.iter().all(has_stopped)
+            || recovery.replaces && !lost.iter().all(is_over)
+        {
+            return;
+        }
+        let next = if recovery.replaces { members } else { left };
+        match recovery.runs.begin(next.clone(), &recovery.holdings) {
+            Err(reason) => {
+                let lost = lost.first().copied().unwrap_or(NodeId(0));
+                self.give_up_recovery(lost, &reason, now);
+            }
+            Ok(go_on) => {
+                for node in lost.into_iter().filter(|node| next.contains(node)) {
+                    let node = &mut self.nodes[node.index()];
+                    (node.exit, node.open_streams) = (None, STREAMS);
+                    (node.is_left, node.is_over, node.is_lost) = (false, false, false);
+                }
+                self.phase = Phase::Starting { until: now + self.patience.start };
+                let text = format!("going back to checkpoint {}", go_on.checkpoint);
+                self.commands.push_back(Command::TellRecovery(text));
+                self.commands.push_back(Command::GoOn(next, go_on.order));
+            }
+        }
+    }
+
+    /// Translates the node numbers of the present run.
+    fn translated(&self, failure: Failure) -> Failure {
+        let members = self.members();
+        let process = |node: NodeId| members.get(node.index()).copied();
+        let lost = failure.lost.iter().filter_map(|&node| process(node)).collect();
+        Failure { node: failure.node.and_then(process), lost, ..failure }
+    }
+
     fn reported(&mut self, reporter: NodeId, failure: Failure, now: Time) {
+        let failure = self.translated(failure);
+        if failure.is_loss() && self.may_recover() {
+            // A node that has stopped reports the losses of the run before.
+            if matches!(self.phase, Phase::Running) {
+                for &node in &failure.lost {
+                    self.lose(node, &failure.message, now);
+                }
+            }
+            return;
+        }
         let node = &mut self.nodes[reporter.index()];
         node.has_reported = true;
         if node.is_asked {
@@ -281,6 +483,17 @@ impl Supervisor {
         let node = &mut self.nodes[id.index()];
         node.exit = Some((exit, now));
         node.was_asked = node.is_asked;
+        let is_loss = match exit {
+            Exit::Signal(_) => true,
+            Exit::Code(code) => code != 0,
+        };
+        if is_loss && !node.was_asked && !node.has_reported && self.may_recover() {
+            let reason = match exit {
+                Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
+                Exit::Code(code) => format!("it ended on its own with exit code {code}"),
+            };
+            self.lose(id, &reason, now);
+        }
     }
 
     /// Blames a process for its end if that is a failure, unless the process was asked to end or
@@ -288,7 +501,7 @@ impl Supervisor {
     fn judge(&mut self, id: NodeId, exit: Exit, now: Time) {
         let is_starting = matches!(self.phase, Phase::Starting { .. });
         let node = &self.nodes[id.index()];
-        if node.was_asked || node.has_reported {
+        if node.was_asked || node.has_reported || node.is_left {
             return;
         }
         let name = node.name.clone();
@@ -384,6 +597,7 @@ impl Supervisor {
                 self.judge(id, exit, now);
             }
         }
+        self.go_on(now);
     }
 }
 

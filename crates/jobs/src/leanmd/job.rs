@@ -1,11 +1,12 @@
 //! The job: creates cells and pairs, prints their progress, and verifies their results.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use gridspan_runtime::{Collection, Grid, Ix3, Job, JobError, Op, Placement};
+use gridspan_runtime::{Collection, CollectionRef, Grid, Ix3, Job, JobError, Op, Placement};
+use serde::{Deserialize, Serialize};
 
 use super::args::{ABOUT, Options};
 use super::atoms::Atom;
@@ -27,7 +28,8 @@ pub(crate) const ENTRY: Entry =
 
 /// Builds the job with these options.
 pub fn job(options: Options) -> Job {
-    job_with(options, |_, _| Ok(()))
+    let main = async move |grid: Grid| run(&grid, &options).await.map(drop);
+    definition().restartable_main(main)
 }
 
 /// Builds the job, which passes its verified outcome to `then`; for tests and studies.
@@ -35,34 +37,88 @@ pub fn job_with(
     options: Options,
     then: impl FnOnce(&Schedule, &MdOutcome) -> Result<(), JobError> + Send + 'static,
 ) -> Job {
+    definition().main(async move |grid| {
+        let (schedule, outcome) = run(&grid, &options).await?;
+        then(&schedule, &outcome)
+    })
+}
+
+fn definition() -> Job {
     Job::new("leanmd")
         .actor::<Cell>()
         .deterministic::<Pair>()
         .placement(BESIDE_A_CELL, beside_a_cell)
-        .main(async move |grid| {
-            let (system, schedule) = options.prepare()?;
-            let outcome = simulate(&grid, &options, &system, &schedule).await?;
-            if !options.silent {
-                summarise(&grid, &schedule, &outcome);
-            }
-            verify(&options, &system, &schedule, &outcome)?;
-            then(&schedule, &outcome)
-        })
 }
 
-/// Executes the schedule.
+/// Runs the job, and verifies its outcome.
+async fn run(grid: &Grid, options: &Options) -> Result<(Schedule, MdOutcome), JobError> {
+    let (system, schedule) = options.prepare()?;
+    let outcome = simulate(grid, options, &system, &schedule).await?;
+    if !options.silent {
+        summarise(grid, &schedule, &outcome);
+    }
+    verify(options, &system, &schedule, &outcome)?;
+    Ok((schedule, outcome))
+}
+
+/// What main remembers at a progress point.
+#[derive(Clone, Serialize, Deserialize)]
+struct Progress {
+    /// The next step to be observed.
+    step: u64,
+    cells: CollectionRef<Cell>,
+    pairs: CollectionRef<Pair>,
+    outcome: MdOutcome,
+    /// Number of bytes in the trajectory file.
+    trajectory_bytes: u64,
+}
+
+/// Executes the schedule, or the rest of it after the checkpoint from which the job continues.
 async fn simulate(
     grid: &Grid,
     options: &Options,
     system: &System,
     schedule: &Schedule,
 ) -> Result<MdOutcome, JobError> {
+    let restored: Option<Progress> = grid.restored().await?;
+    let kept = restored.as_ref().map(|progress| progress.trajectory_bytes);
     let mut frames = match &options.trajectory {
-        Some(path) => Some(Frames::create(path, system)?),
+        Some(path) => Some(Frames::open(path, system, kept.unwrap_or(0))?),
         None => None,
     };
+    let mut progress = match restored {
+        Some(progress) => progress,
+        None => begin(grid, system, schedule).await?,
+    };
+    let (cells, pairs) = (grid.collection(progress.cells), grid.collection(progress.pairs));
+    if !options.quiet && kept.is_none() {
+        println!("    step  ms/step     potential       kinetic         total");
+    }
+    for step in progress.step..=schedule.steps {
+        if schedule.reports_at(step) {
+            observe(step, &cells, &pairs, &mut progress.outcome).await?;
+            if !options.quiet {
+                print_line(&progress.outcome);
+            }
+        }
+        if let Some(frames) = frames.as_mut().filter(|_| schedule.frames_at(step)) {
+            let atoms: Vec<f64> = cells.reduction(Op::Concat).await?;
+            progress.trajectory_bytes = frames.write(&atoms, step, schedule.dt)?;
+        }
+        progress.step = step + 1;
+        grid.progress(&progress).await?;
+    }
+    let prints: Vec<u64> = cells.reduction(Op::Concat).await?;
+    let mut outcome = progress.outcome;
+    outcome.fingerprints = prints.into_iter().map(StateFingerprint).collect();
+    frames.map_or(Ok(()), Frames::finish)?;
+    Ok(outcome)
+}
+
+/// Creates the actors, and starts them.
+async fn begin(grid: &Grid, system: &System, schedule: &Schedule) -> Result<Progress, JobError> {
     let (cells, pairs) = create(grid, system, schedule).await?;
-    let mut outcome = MdOutcome {
+    let outcome = MdOutcome {
         observations: Vec::new(),
         done_ns: Vec::new(),
         begin_ns: grid.now().await?.as_nanos() as f64,
@@ -70,25 +126,8 @@ async fn simulate(
         fingerprints: Vec::new(),
     };
     cells.broadcast(CellMessage::Start { pairs: pairs.reference() });
-    if !options.quiet {
-        println!("    step  ms/step     potential       kinetic         total");
-    }
-    for step in 0..=schedule.steps {
-        if schedule.reports_at(step) {
-            observe(step, &cells, &pairs, &mut outcome).await?;
-            if !options.quiet {
-                print_line(&outcome);
-            }
-        }
-        if let Some(frames) = frames.as_mut().filter(|_| schedule.frames_at(step)) {
-            let atoms: Vec<f64> = cells.reduction(Op::Concat).await?;
-            frames.write(&atoms, step, schedule.dt)?;
-        }
-    }
-    let prints: Vec<u64> = cells.reduction(Op::Concat).await?;
-    outcome.fingerprints = prints.into_iter().map(StateFingerprint).collect();
-    frames.map_or(Ok(()), Frames::finish)?;
-    Ok(outcome)
+    let (cells, pairs) = (cells.reference(), pairs.reference());
+    Ok(Progress { step: 0, cells, pairs, outcome, trajectory_bytes: 0 })
 }
 
 async fn create(
@@ -156,13 +195,22 @@ struct Frames {
 }
 
 impl Frames {
-    fn create(path: &Path, system: &System) -> Result<Self, JobError> {
+    /// Opens the file and keeps its first bytes.
+    fn open(path: &Path, system: &System, kept: u64) -> Result<Self, JobError> {
         let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
+        let open = || {
+            let mut file =
+                OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            file.set_len(kept)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok::<_, io::Error>(file)
+        };
+        let file = open().map_err(|error| format!("cannot create {name}: {error}"))?;
         Ok(Self { name, to: BufWriter::new(file), system: system.clone() })
     }
 
-    fn write(&mut self, atoms: &[f64], step: u64, dt: f64) -> Result<(), JobError> {
+    /// Writes a frame. Returns the number of bytes in the file.
+    fn write(&mut self, atoms: &[f64], step: u64, dt: f64) -> Result<u64, JobError> {
         for Atom { id, species, position, velocity } in
             atoms.chunks_exact(FRAME_NUMBERS).map(unpack)
         {
@@ -172,14 +220,17 @@ impl Frames {
             self.system.velocities[id] = velocity;
         }
         let info = FrameInfo { step, time: step as f64 * dt, energy: None };
-        write_frame(&mut self.to, &self.system, info).map_err(|error| self.failed(&error))
+        write_frame(&mut self.to, &self.system, info)
+            .and_then(|()| self.to.flush())
+            .and_then(|()| self.to.stream_position())
+            .map_err(|error| self.failed(&error))
     }
 
     fn finish(mut self) -> Result<(), JobError> {
         self.to.flush().map_err(|error| self.failed(&error))
     }
 
-    fn failed(&self, error: &std::io::Error) -> JobError {
+    fn failed(&self, error: &io::Error) -> JobError {
         format!("cannot write {}: {error}", self.name).into()
     }
 }

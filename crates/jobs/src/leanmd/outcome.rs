@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::fingerprint::StateFingerprint;
 use super::potential::Truncation;
 use super::schedule::Schedule;
@@ -24,7 +26,7 @@ pub const ENERGY_ERROR_PER_DT2: f64 = 60.0;
 pub const MOMENTUM_ERROR_MAX: f64 = 1e-10;
 
 /// The results of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MdOutcome {
     /// The reported states, from the start to the last step.
     pub observations: Vec<Observation>,

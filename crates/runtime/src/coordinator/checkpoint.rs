@@ -29,9 +29,7 @@
 
 use super::event::Asker;
 use super::machine::Coordinator;
-use super::state::checkpoint::{
-    CollectionImage, CoordinatorImage, Keeping, Making, Stage,
-};
+use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::publications::Publications;
 use super::state::timers::Timer;
 use crate::error::JobError;

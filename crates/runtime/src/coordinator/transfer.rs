@@ -20,8 +20,8 @@ use super::event::{Asker, FollowUp};
 use super::machine::Coordinator;
 use super::state::advice::{Advice, TransferredAdvice};
 use super::state::balance::Balances;
-use super::state::checkpoint::Checkpoints;
 use super::state::broadcasts::{RequestOrders, WaitsForNumber};
+use super::state::checkpoint::Checkpoints;
 use super::state::collections::CollectionState;
 use super::state::membership::Members;
 use super::state::phases::Phases;
@@ -83,11 +83,7 @@ impl Coordinator {
     /// node then takes the coordinator.
     pub(super) fn begin_transfer(&mut self) {
         let may_begin = !self.is_draining();
-        while may_begin
-            && self.departing.is_none()
-            && self.outcome.is_none()
-            && self.is_settled()
-        {
+        while may_begin && self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
             match self.transfers.pop_front() {
                 Some((to, asker)) if to == self.node => self.answer(asker, ()),
                 Some(departure) => {

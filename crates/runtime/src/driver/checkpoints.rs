@@ -8,7 +8,7 @@ mod folder;
 use super::switch::Switch;
 use crate::Job;
 use crate::error::StartError;
-use crate::job::image::{CheckpointStore, Image, RestorePlan};
+use crate::job::image::{CheckpointStore, Holding, Image, RestorePlan};
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
 use crate::pe::Core;
@@ -63,6 +63,26 @@ impl CheckpointKeeper {
     /// The last complete checkpoint that this node knows, with the parts that it has.
     pub fn last(&self) -> Option<Image> {
         self.store().last().cloned()
+    }
+
+    /// The program of a job that continues from a checkpoint whose parts the nodes have.
+    #[cfg(feature = "net")]
+    pub(super) fn recover(
+        &self,
+        job: Job,
+        layout: Layout,
+        order: &crate::net::bootstrap::RestoreOrder,
+    ) -> Result<Program, StartError> {
+        let manifest = order.manifest.0.clone();
+        let image = self.store().image(&manifest)?;
+        // The checkpoint is complete, whether this node knows or not.
+        self.store().complete(manifest)?;
+        Program::restored(job, layout, image, order.plan.clone())
+    }
+
+    /// Numbers and parts of the last checkpoints that this node has.
+    pub fn holdings(&self) -> Vec<Holding> {
+        self.store().holdings()
     }
 
     /// Drops the parts of a checkpoint that was not completed, because the job has ended.
@@ -146,7 +166,11 @@ impl Writer {
 
 /// Makes the program of a job on a layout, which continues from a checkpoint in a folder if the job
 /// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`.
-pub(super) fn program(job: Job, layout: Layout, node: Option<NodeId>) -> Result<Program, StartError> {
+pub(super) fn program(
+    job: Job,
+    layout: Layout,
+    node: Option<NodeId>,
+) -> Result<Program, StartError> {
     let Some(path) = job.restart_from().map(PathBuf::from) else {
         return Program::new(job, layout);
     };

@@ -25,12 +25,30 @@ pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
 
 /// Like [`run`]; once the node runs, calls `begun` with its handle.
 pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
+    let keeper = CheckpointKeeper::new(job.folder(), joined.bundle.identity.node)?;
+    run_keeping(job, joined, keeper, begun)
+}
+
+/// Like [`run_with`], for a job whose parts of checkpoints `keeper` has. If the bundle orders to
+/// continue from one, reads them there.
+///
+/// # Errors
+///
+/// Besides the outcome of the job, [`StartError::Checkpoint`] if the order does not fit.
+pub fn run_keeping(
+    job: Job,
+    joined: Joined,
+    keeper: CheckpointKeeper,
+    begun: impl FnOnce(NodeHandle),
+) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
     let layout = joined.bundle.spec.layout().clone();
-    let program = match joined.bundle.guest {
-        Some(pes) => Program::guest(job, layout, node, pes),
-        None => program(job, layout, Some(node)),
+    let program = match (joined.bundle.guest, &joined.bundle.restore) {
+        (Some(pes), _) => Program::guest(job, layout, node, pes),
+        (None, Some(order)) => keeper.recover(job, layout, order),
+        (None, None) => program(job, layout, Some(node)),
     }?;
+    keeper.drop_incomplete();
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),
         false => Speed::ORDINARY,
@@ -40,10 +58,10 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
         .into_loop(TransportLimits::for_job(&program.limits()), program.lost_after())
         .map_err(|error| StartError::Join { reason: error.to_string() })?;
     let net_driver = Arc::new(NetDriver::new(net).telling(program.on_failure()));
-    let keeper = CheckpointKeeper::new(program.folder(), node)?;
     let begin = Instant::now();
     thread::scope(|scope| {
-        let running = Node::start(scope, (&program, keeper), node, Some(net_driver), (begin, speed));
+        let running =
+            Node::start(scope, (&program, keeper), node, Some(net_driver), (begin, speed));
         begun(NodeHandle::new(&running.switch));
         if node == NodeId(0) {
             main_thread::run(program, &running.switch);

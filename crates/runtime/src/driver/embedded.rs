@@ -25,7 +25,8 @@ pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<()
     let keeper = CheckpointKeeper::new(program.folder(), NodeId(0))?;
     let begin = Instant::now();
     thread::scope(|scope| {
-        let node = Node::start(scope, (&program, keeper), NodeId(0), None, (begin, Speed::ORDINARY));
+        let node =
+            Node::start(scope, (&program, keeper), NodeId(0), None, (begin, Speed::ORDINARY));
         begun(NodeHandle::new(&node.switch));
         main_thread::run(program, &node.switch);
         node.join()

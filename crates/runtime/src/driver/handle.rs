@@ -4,6 +4,8 @@ use super::switch::Switch;
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
+#[cfg(feature = "net")]
+use gridspan_topology::PeId;
 use std::sync::{Arc, Weak};
 
 /// Cancels the job of a node in this process, or makes the node leave it, from any thread. Does
@@ -27,6 +29,21 @@ impl NodeHandle {
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
         // All other PEs end even if main's PE is inside a handler.
         switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
+    }
+
+    /// Ends the run of this node, because the job goes on from a checkpoint without nodes that are
+    /// lost. Handlers that run are not interrupted.
+    #[cfg(feature = "net")]
+    pub fn stop_to_recover(&self) {
+        let Some(switch) = self.0.upgrade() else { return };
+        switch.abandon_network();
+        for pe in switch.layout.place(switch.node).pes.clone().map(PeId) {
+            let stop = |core: &mut crate::pe::Core| core.handle_stop(Err(JobError::Recovering));
+            switch.inbox(pe).push_action(Box::new(stop));
+        }
+        if switch.layout.node_of(MAIN_PE) == switch.node {
+            switch.ending.declare();
+        }
     }
 
     /// Makes the node hand back its tasks and leave. Does nothing if the node is not a guest.

@@ -347,6 +347,9 @@ impl NetDriver {
         self.over.store(true, Ordering::SeqCst);
         self.waker.wake();
         let mut net = lock(&self.net);
+        if switch.is_network_abandoned() {
+            return;
+        }
         self.turn(&mut net, switch, Duration::ZERO, None);
         if let Err(error) = self.flush(&mut net, switch).and_then(|()| net.close("the job is over"))
         {
@@ -363,7 +366,8 @@ impl NetDriver {
         };
         loop {
             let before = unacknowledged(net);
-            if net.flush(FLUSH, &mut |_| {})? || unacknowledged(net) >= before {
+            let is_given_up = switch.is_network_abandoned();
+            if is_given_up || net.flush(FLUSH, &mut |_| {})? || unacknowledged(net) >= before {
                 return Ok(());
             }
         }

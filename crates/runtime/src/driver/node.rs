@@ -150,8 +150,15 @@ impl<'scope> Node<'scope> {
         let (inboxes, relay) = (inboxes.collect(), program.relay(node));
         let host = program.coordinator_host(node);
         let coordinator = CoordinatorDriver::new(host, limits.hard_bytes, begin);
-        let switch =
-            Switch::new(layout.clone(), node, inboxes, network, relay, coordinator, (limits, keeper));
+        let switch = Switch::new(
+            layout.clone(),
+            node,
+            inboxes,
+            network,
+            relay,
+            coordinator,
+            (limits, keeper),
+        );
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);

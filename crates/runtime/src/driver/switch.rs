@@ -86,6 +86,9 @@ pub(super) struct Switch {
     pub(super) main: MainState,
     is_closed: AtomicBool,
     checkpoints: CheckpointKeeper,
+    /// Whether other nodes need not get what this node has not sent yet.
+    #[cfg(feature = "net")]
+    is_abandoned: AtomicBool,
 }
 
 impl Switch {
@@ -129,6 +132,8 @@ impl Switch {
             main: MainState::default(),
             is_closed: AtomicBool::new(false),
             checkpoints,
+            #[cfg(feature = "net")]
+            is_abandoned: AtomicBool::new(false),
         })
     }
 
@@ -141,6 +146,18 @@ impl Switch {
     #[cfg(feature = "net")]
     pub(super) fn is_congested(&self) -> bool {
         self.inboxes.iter().any(|inbox| inbox.bytes() >= self.limits.soft_bytes)
+    }
+
+    /// Gives up what this node has not sent yet.
+    #[cfg(feature = "net")]
+    pub(super) fn abandon_network(&self) {
+        self.is_abandoned.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether other nodes need not get what this node has not sent yet.
+    #[cfg(feature = "net")]
+    pub(super) fn is_network_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::SeqCst)
     }
 
     /// Whether the job is over on this node.

@@ -7,7 +7,8 @@ use crate::message::{CheckpointSegment, Manifest, Segment};
 use crate::pe::{Common, Seat};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A complete checkpoint, or as much of it as a process has.
@@ -137,7 +138,11 @@ impl Image {
             && plan.seats.len() == parts
             && plan.readers.iter().all(is_known)
             && plan.seats.iter().all(is_sound);
-        if fits { Ok(()) } else { Err(unreadable("the plan to restore it does not fit the layout")) }
+        if fits {
+            Ok(())
+        } else {
+            Err(unreadable("the plan to restore it does not fit the layout"))
+        }
     }
 
     pub(crate) fn inner(&self) -> &Manifest {
@@ -171,54 +176,86 @@ impl RestorePlan {
         }
     }
 
-    /// A plan for the nodes that remain of a layout. `nodes`: the number that each node of
-    /// `before` has in `layout`, or `None` if it is lost; `holders`: for each lost node, the node
-    /// of `layout` that has copies of its parts. Members of lost nodes are spread over the PEs of
-    /// their site that remain, or over all PEs if none does.
+    /// A plan for the nodes that go on after a loss. For each node of `before`: the node of
+    /// `layout` whose PEs take over its members, or `None` if they are spread over the PEs that its
+    /// site still has, or over all if it has none; and the node of `layout` that has its parts.
     ///
     /// # Errors
     ///
-    /// The lost nodes whose parts nobody has.
-    pub fn without_lost(
+    /// The nodes of `before` whose parts nobody has.
+    pub fn recovery(
         before: &Layout,
         layout: &Layout,
-        nodes: &[Option<NodeId>],
-        holders: &BTreeMap<NodeId, NodeId>,
+        successors: &[Option<NodeId>],
+        holders: &[Option<NodeId>],
     ) -> Result<Self, Vec<NodeId>> {
-        let (mut readers, mut seats, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let missing: Vec<NodeId> =
+            before.nodes().filter(|node| holders[node.index()].is_none()).collect();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
+        let (mut readers, mut seats) = (Vec::new(), Vec::new());
         for node in before.nodes() {
-            let old = before.place(node).pes.clone();
-            match nodes[node.index()] {
-                Some(new) => {
-                    let pes = layout.place(new).pes.clone().map(PeId);
-                    readers.extend(pes.clone());
-                    seats.extend(pes.map(Seat::On));
-                }
-                None => {
-                    let Some(&holder) = holders.get(&node) else {
-                        missing.push(node);
-                        continue;
-                    };
-                    let here: Vec<PeId> = layout.place(holder).pes.clone().map(PeId).collect();
-                    let site = before.site_of_node(node);
-                    let left = before.nodes_in(site).filter_map(|other| nodes[other.index()]);
-                    let mut pes: Vec<PeId> =
-                        left.flat_map(|node| layout.place(node).pes.clone()).map(PeId).collect();
-                    if pes.is_empty() {
-                        pes = layout.pes().collect();
+            let holders = holders[node.index()].map(pes_of).unwrap_or_default();
+            let site = before.nodes_in(before.site_of_node(node));
+            let near: Vec<PeId> =
+                site.filter_map(|other| successors[other.index()]).flat_map(pes_of).collect();
+            let near = if near.is_empty() { layout.pes().collect() } else { near };
+            for (position, _) in before.place(node).pes.clone().enumerate() {
+                readers.push(holders[position % holders.len()]);
+                seats.push(match successors[node.index()].map(pes_of) {
+                    Some(pes) => Seat::On(pes[position % pes.len()]),
+                    None => {
+                        // The parts begin with different PEs.
+                        let mut over = near.clone();
+                        over.rotate_left(position % near.len());
+                        Seat::Over(over)
                     }
-                    for (position, _) in old.enumerate() {
-                        readers.push(here[position % here.len()]);
-                        // Different parts begin with different PEs.
-                        let mut over = pes.clone();
-                        over.rotate_left(position % pes.len());
-                        seats.push(Seat::Over(over));
-                    }
-                }
+                });
             }
         }
-        if missing.is_empty() { Ok(Self { readers, seats }) } else { Err(missing) }
+        Ok(Self { readers, seats })
     }
+}
+
+/// An encoded manifest. In JSON, a string of hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedManifest(pub Bytes);
+
+impl Serialize for EncodedManifest {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write as _;
+        let text = self.0.iter().fold(String::with_capacity(2 * self.0.len()), |mut text, byte| {
+            // A string takes all that is written to it.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        to.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for EncodedManifest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let digit = |digit: Option<&u8>| char::from(*digit?).to_digit(16);
+        let byte = |pair: &[u8]| Some((digit(pair.first())? << 4 | digit(pair.get(1))?) as u8);
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+        let bytes = bytes.ok_or_else(|| D::Error::custom("a manifest that is malformed"))?;
+        Ok(Self(bytes.into()))
+    }
+}
+
+/// What a node has of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Number of the checkpoint.
+    pub number: u64,
+    /// The manifest, if the node knows that the checkpoint is complete.
+    pub manifest: Option<EncodedManifest>,
+    /// The PEs whose parts, or segments of them, it has. If the checkpoint is complete, so are the
+    /// parts.
+    pub parts: Vec<PeId>,
 }
 
 /// The checkpoints that a node keeps in memory: the last complete one, and the one in the making.
@@ -284,6 +321,20 @@ impl CheckpointStore {
     /// Drops the parts of a checkpoint that was not completed.
     pub fn drop_incomplete(&mut self) {
         self.segments.clear();
+    }
+
+    /// What this node has of each checkpoint, in the order of their numbers.
+    pub fn holdings(&self) -> Vec<Holding> {
+        let complete = self.complete.iter().map(|image| Holding {
+            number: image.number(),
+            manifest: Some(EncodedManifest(image.encoded.clone())),
+            parts: image.parts().into_iter().collect(),
+        });
+        let making = self.segments.iter().map(|(&number, segments)| {
+            let parts: BTreeSet<PeId> = segments.keys().map(|&(part, _)| part).collect();
+            Holding { number, manifest: None, parts: parts.into_iter().collect() }
+        });
+        complete.chain(making).collect()
     }
 
     /// Number of bytes in memory.

@@ -29,7 +29,10 @@ use std::time::Duration;
 /// The future of a main function.
 pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
-type Main = Box<dyn FnOnce(Grid) -> MainFuture + Send>;
+enum Main {
+    Once(Box<dyn FnOnce(Grid) -> MainFuture + Send>),
+    Again(Arc<dyn Fn(Grid) -> MainFuture + Send + Sync>),
+}
 
 /// One program, defined identically on all nodes, which compare their definitions before they
 /// start.
@@ -204,8 +207,57 @@ impl Job {
     where
         F: AsyncFnOnce(Grid) -> Result<(), JobError> + Send + 'static,
     {
-        self.main = Some(Box::new(move |grid| Box::pin(async move { main(grid).await })));
+        let main = move |grid| -> MainFuture { Box::pin(async move { main(grid).await }) };
+        self.main = Some(Main::Once(Box::new(main)));
         self
+    }
+
+    /// Sets a main function that can begin again. Then the nodes that remain after a loss continue
+    /// from the last checkpoint, if the job makes [checkpoints](Self::checkpoints) and its launcher
+    /// is to recover. Main begins on the first of them, and finds what it has done in
+    /// [`Grid::restored`]; [`Grid::progress`] has an example.
+    pub fn restartable_main<F>(mut self, main: F) -> Self
+    where
+        F: AsyncFn(Grid) -> Result<(), JobError> + Send + Sync + 'static,
+    {
+        let main = Arc::new(main);
+        self.main = Some(Main::Again(Arc::new(move |grid| {
+            let main = main.clone();
+            Box::pin(async move { main(grid).await })
+        })));
+        self
+    }
+
+    /// Returns the same job for another run, or `None` if its main can begin once only.
+    pub fn again(&self) -> Option<Self> {
+        let main = match &self.main {
+            None => None,
+            Some(Main::Again(main)) => Some(Main::Again(main.clone())),
+            Some(Main::Once(_)) => return None,
+        };
+        Some(Self {
+            name: self.name.clone(),
+            registry: self.registry.clone(),
+            maps: self.maps.clone(),
+            reducers: self.reducers.clone(),
+            main,
+            limits: self.limits,
+            balancing: self.balancing.clone(),
+            stealing: self.stealing.clone(),
+            broadcasts: self.broadcasts,
+            coordinator: self.coordinator,
+            seed: self.seed,
+            fault: self.fault,
+            on_links: self.on_links.clone(),
+            tolerates_lost_guests: self.tolerates_lost_guests,
+            on_guests: self.on_guests.clone(),
+            on_failure: self.on_failure.clone(),
+            watch: self.watch.clone(),
+            checkpoints: self.checkpoints,
+            checkpoint_folder: self.checkpoint_folder.clone(),
+            restart: None,
+            origin: self.origin.clone(),
+        })
     }
 
     /// Sets the byte budgets of each PE.
@@ -388,7 +440,8 @@ impl Job {
         self.restart.as_deref()
     }
 
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    /// The folder in which checkpoints are stored, too.
+    pub fn folder(&self) -> Option<&Path> {
         self.checkpoint_folder.as_deref()
     }
 
@@ -516,7 +569,8 @@ pub(crate) struct MainFunction(Option<Main>);
 impl MainFunction {
     pub(crate) fn begin(self, grid: Grid) -> MainFuture {
         match self.0 {
-            Some(main) => main(grid),
+            Some(Main::Once(main)) => main(grid),
+            Some(Main::Again(main)) => main(grid),
             None => Box::pin(async { Ok(()) }),
         }
     }

@@ -1,7 +1,7 @@
 //! Controls: all packets between PEs and the coordinator other than messages to single actors.
 
-use super::checkpoint::CheckpointMessage;
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
+use super::checkpoint::CheckpointMessage;
 use super::look::Looked;
 use super::membership::MembershipMessage;
 use super::migrant::{MemberRecord, Migrant};

@@ -31,14 +31,15 @@ use super::identity::{Authority, Identity, IdentityError};
 use super::net_loop::NetLoop;
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
+use crate::job::image::{EncodedManifest, RestorePlan};
 use crate::session::{DetectorSettings, crowding_factor};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -91,6 +92,9 @@ pub enum BootstrapError {
     /// The socket could not be opened.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The launcher begins the recovery again.
+    #[error("another node was lost while the job recovered")]
+    Again,
     /// The certificate cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -117,9 +121,25 @@ pub struct NodeBundle {
     /// Largest number of nodes that share a core of any machine; 0 if unknown.
     #[serde(default)]
     pub nodes_per_core: u32,
+    /// The checkpoint from which the job continues after a loss.
+    #[serde(default)]
+    pub restore: Option<RestoreOrder>,
     /// Settings of the launcher for the layers above; opaque here.
     #[serde(default)]
     pub settings: serde_json::Value,
+}
+
+/// The line that makes a node stop, say which parts of checkpoints it has, and wait for another
+/// bundle.
+pub const RECOVER: &str = "recover\n";
+
+/// The order to continue from a checkpoint whose parts the nodes have in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RestoreOrder {
+    /// The manifest of the checkpoint.
+    pub manifest: EncodedManifest,
+    /// Who reads which part, and where its members continue.
+    pub plan: RestorePlan,
 }
 
 /// Addresses on which the nodes receive packets, by node number.
@@ -148,6 +168,7 @@ impl NodeBundle {
             listen: None,
             guest: None,
             nodes_per_core: 0,
+            restore: None,
             settings: serde_json::Value::Null,
         })
     }
@@ -277,34 +298,74 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     Ok(Joined { bundle, port, addresses })
 }
 
-/// Starts a thread that calls `on_leave` when the launcher writes [`LEAVE`], and `on_end` when the
-/// launcher has ended. Other input is ignored.
+/// What the launcher requests while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Leave the job.
+    Leave,
+    /// Stop, and wait for another bundle.
+    Recover,
+}
+
+/// The lines of the launcher after the start, for [`join`].
+pub type LauncherLines = BufReader<Lines>;
+
+/// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
+/// the launcher has ended. Returns all other lines, and [`RECOVER`] too.
 pub fn watch_launcher(
-    mut from: impl Read + Send + 'static,
-    mut on_leave: impl FnMut() + Send + 'static,
+    from: impl BufRead + Send + 'static,
+    mut on_request: impl FnMut(Request) + Send + 'static,
     on_end: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("launcher-watch".to_owned()).spawn(move || {
-        let (mut bytes, mut line) = ([0; 512], Vec::new());
+) -> io::Result<LauncherLines> {
+    let (send, lines) = channel();
+    let mut from = from;
+    let watch = move || {
         loop {
-            match from.read(&mut bytes) {
-                Ok(0) => break,
-                Ok(read) => {
-                    for &byte in &bytes[..read] {
-                        if line.len() <= LEAVE.len() {
-                            line.push(byte);
-                        }
-                        if byte == b'\n' && std::mem::take(&mut line) == LEAVE.as_bytes() {
-                            on_leave();
-                        }
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            let mut line = Vec::new();
+            match from.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line) {
+                Ok(_) if line.last() != Some(&b'\n') => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
+            }
+            let request = match &line {
+                line if *line == LEAVE.as_bytes() => Some(Request::Leave),
+                line if *line == RECOVER.as_bytes() => Some(Request::Recover),
+                _ => None,
+            };
+            if let Some(request) = request {
+                on_request(request);
+            }
+            if request != Some(Request::Leave) {
+                // Nobody reads lines that the launcher sends without a reason.
+                let _ = send.send(line);
             }
         }
         on_end();
-    })
+    };
+    std::thread::Builder::new().name("launcher-watch".to_owned()).spawn(watch)?;
+    Ok(BufReader::new(Lines { lines, line: Vec::new(), read: 0 }))
+}
+
+/// Lines from another thread, as a stream of bytes.
+pub struct Lines {
+    lines: Receiver<Vec<u8>>,
+    line: Vec<u8>,
+    read: usize,
+}
+
+impl Read for Lines {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.line.len() {
+            // Without a sender there are no more lines.
+            self.line = self.lines.recv().unwrap_or_default();
+            self.read = 0;
+        }
+        let read = (self.line.len() - self.read).min(to.len());
+        to[..read].copy_from_slice(&self.line[self.read..self.read + read]);
+        self.read += read;
+        Ok(read)
+    }
 }
 
 fn to_line(value: &impl Serialize) -> Result<String, serde_json::Error> {
@@ -319,6 +380,9 @@ fn read_line<T: DeserializeOwned>(
 ) -> Result<T, BootstrapError> {
     let mut line = vec![];
     from.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
+    if line == RECOVER.as_bytes() {
+        return Err(BootstrapError::Again);
+    }
     if line.len() as u64 > LINE_BYTES_MAX {
         return Err(BootstrapError::TooLong { what });
     }
@@ -400,20 +464,37 @@ mod tests {
     #[test]
     fn the_end_of_the_launchers_pipe_is_detected() {
         let (send, receive) = std::sync::mpsc::channel();
-        watch_launcher(Cursor::new(b"whatever"), || (), move || send.send(()).unwrap()).unwrap();
+        let end = move || send.send(()).unwrap();
+        drop(watch_launcher(Cursor::new(b"whatever"), |_| (), end).unwrap());
         receive.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+
+    #[test]
+    fn a_node_joins_again_after_a_recovery() {
+        let bundle = bundles().remove(0);
+        let address: SocketAddr = ([127, 0, 0, 1], 4).into();
+        let line = bundle.to_line().unwrap();
+        let addresses = Addresses(vec![address, address]).to_line().unwrap();
+        let lines = format!("{RECOVER}{line}{RECOVER}{line}{addresses}");
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+        let mut join = || join(&mut lines, &mut vec![]);
+
+        // Before the bundle, and before the addresses.
+        assert!(matches!(join(), Err(BootstrapError::Again)));
+        assert!(matches!(join(), Err(BootstrapError::Again)));
+        assert_eq!(join().unwrap().bundle, bundle);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [Request::Recover; 2]);
+        assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
     }
 
     #[test]
     fn only_a_whole_leave_line_makes_a_guest_leave() {
         let (send, receive) = std::sync::mpsc::channel();
         let (told, lines) = (send.clone(), Cursor::new(b"leaves\nleave\nnow leave\nleave"));
-        watch_launcher(
-            lines,
-            move || told.send("leave").unwrap(),
-            move || send.send("end").unwrap(),
-        )
-        .unwrap();
-        assert_eq!(receive.iter().collect::<Vec<_>>(), ["leave", "end"]);
+        let end = move || send.send(None).unwrap();
+        drop(watch_launcher(lines, move |it| told.send(Some(it)).unwrap(), end).unwrap());
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [Some(Request::Leave), None]);
     }
 }

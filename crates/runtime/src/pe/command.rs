@@ -1,7 +1,7 @@
 //! Commands of PEs to drivers, besides the packets of the [`Outbox`](super::Outbox).
 
-use crate::message::{CheckpointSegment, CoordinatorPlace};
 use crate::message::probe::ProbeOrder;
+use crate::message::{CheckpointSegment, CoordinatorPlace};
 use bytes::Bytes;
 use gridspan_topology::NodeId;
 

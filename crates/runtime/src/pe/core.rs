@@ -27,11 +27,11 @@ use crate::message::{
     EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
 use crate::pe::ask::waits::Waits;
+use crate::pe::checkpoint::settings::Checkpoints;
+use crate::pe::checkpoint::state::Checkpointing;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
 use crate::pe::collective::collections::{Collections, Incomplete, LocalCollection};
 use crate::pe::collective::rights::Rights;
-use crate::pe::checkpoint::settings::Checkpoints;
-use crate::pe::checkpoint::state::Checkpointing;
 use crate::pe::command::PeCommand;
 use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;

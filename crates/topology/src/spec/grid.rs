@@ -147,9 +147,8 @@ impl GridSpec {
             site: now(cluster.site).unwrap_or(SiteId(0)),
             spec: cluster.spec.clone(),
         };
-        let link = |(&(from, to), link): (&(SiteId, SiteId), &Link)| {
-            Some(((now(from)?, now(to)?), *link))
-        };
+        let link =
+            |(&(from, to), link): (&(SiteId, SiteId), &Link)| Some(((now(from)?, now(to)?), *link));
         let change = |change: &Change| {
             let (from, to) = (now(change.from)?, now(change.to)?);
             Some(Change { from, to, ..change.clone() })

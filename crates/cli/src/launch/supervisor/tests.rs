@@ -14,7 +14,7 @@ fn running() -> Supervisor {
     for (node, port) in [(B, 2), (A, 1)] {
         supervisor.handle(Event::Listening { node, address: address(port) }, Time(0));
     }
-    let introduced = Command::Introduce(vec![address(1), address(2)]);
+    let introduced = Command::Introduce(vec![A, B], vec![address(1), address(2)]);
     assert_eq!(commands(&mut supervisor), [introduced]);
     supervisor
 }

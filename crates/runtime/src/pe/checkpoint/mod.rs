@@ -9,8 +9,8 @@ use super::core::Core;
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, CheckpointSegment, Control, DrainCounts, MainRequest, MemberImage, PartImage, PartSummary,
-    Segment,
+    CheckpointMessage, CheckpointSegment, Control, DrainCounts, MainRequest, MemberImage,
+    PartImage, PartSummary, Segment,
 };
 use crate::pe::command::PeCommand;
 use crate::pe::members::member::Member;
@@ -146,7 +146,6 @@ impl Core {
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }
 
-
     /// Gives the segments of this PE's part to the driver, and copies to another node.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>) {
         let (part, count) = (self.me, segments.len() as u32);
@@ -215,8 +214,10 @@ impl Core {
         let (last, points) = state.last.unwrap_or((gridspan_topology::Time::ZERO, 0));
         let points = points + 1;
         let nodes = self.common.layout.node_count();
-        let is_due = settings.is_due(state.last.map(|_| self.now.since(last)), points, state.cost, nodes);
-        if !is_due {
+        let since = state.last.map(|_| self.now.since(last));
+        let is_due = settings.is_due(since, points, state.cost, nodes);
+        let is_unprotected = state.is_unprotected && settings.every.is_some();
+        if !is_due && !is_unprotected {
             state.last = Some((last, points));
             return done(Ok(None));
         }
@@ -225,6 +226,7 @@ impl Core {
         self.ask_coordinator(request, move |core, made: Result<u64, String>| {
             let now = core.now;
             if made.is_ok() {
+                core.checkpointing.is_unprotected = false;
                 core.checkpointing.last = Some((now, 0));
                 core.checkpointing.cost = now.since(begun);
             }
@@ -243,4 +245,3 @@ impl Core {
         values.map(|(&id, published)| (id, published.bytes.clone())).collect()
     }
 }
-

@@ -7,8 +7,7 @@ use crate::address::id::ActorId;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage,
-    RestoredPart,
+    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage, RestoredPart,
 };
 use crate::pe::Pe;
 use crate::pe::core::Core;
@@ -39,7 +38,7 @@ impl Pe {
     pub(crate) fn prepare_to_restore(&mut self, manifest: &Manifest) {
         let core = &mut self.core;
         core.checkpointing.is_stopped = true;
-        core.checkpointing.last = Some((core.now, 0));
+        core.checkpointing.is_unprotected = true;
         if core.me == crate::address::id::MAIN_PE {
             core.checkpointing.progress = Some(manifest.progress.clone());
         }
@@ -115,11 +114,7 @@ impl Pe {
         self.core.report_restored(items + here);
     }
 
-    fn install_member(
-        &mut self,
-        image: MemberImage,
-        away: u32,
-    ) -> Result<(), codec::DecodeError> {
+    fn install_member(&mut self, image: MemberImage, away: u32) -> Result<(), codec::DecodeError> {
         let Self { core, stores, .. } = self;
         let MemberImage { id, state, mailbox, reductions, section_reductions, syncs, synced } =
             image;

@@ -1,6 +1,7 @@
 //! When checkpoints are made, and how many copies are kept.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 /// Mean time between failures of one node, from which [`CheckpointEvery::Auto`] computes: a month.
@@ -22,6 +23,16 @@ pub enum CheckpointEvery {
     Time(Duration),
     /// At every n-th progress point.
     Points(u64),
+}
+
+impl fmt::Display for CheckpointEvery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => write!(f, "auto"),
+            Self::Time(time) => write!(f, "{}ns", time.as_nanos()),
+            Self::Points(points) => write!(f, "{points}steps"),
+        }
+    }
 }
 
 /// The checkpoints of a job.

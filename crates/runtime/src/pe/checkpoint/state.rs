@@ -20,6 +20,9 @@ pub(crate) struct Checkpointing<C> {
     /// What main gave to remember, if the job continues from a checkpoint and main has not asked
     /// for it yet; on main's PE.
     pub(crate) progress: Option<Bytes>,
+    /// Whether the parts of the last checkpoint may have too few copies, because the job continues
+    /// from it.
+    pub(crate) is_unprotected: bool,
     /// Time of the last checkpoint, and number of main's progress points since then.
     pub(crate) last: Option<(Time, u64)>,
     /// Time that main waited for the last checkpoint.
@@ -34,6 +37,7 @@ impl<C> Default for Checkpointing<C> {
             seats: BTreeMap::new(),
             waiting: Vec::new(),
             progress: None,
+            is_unprotected: false,
             last: None,
             cost: Duration::ZERO,
         }

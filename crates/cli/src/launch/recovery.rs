@@ -1,0 +1,125 @@
+//! The recovery of a job whose nodes were lost: which checkpoint it goes back to, and who takes
+//! over what.
+//!
+//! The launcher alone decides who goes on, so that no two parts of a job can. Nodes that can reach
+//! each other but not the launcher end with it.
+//!
+//! A *run* of the job is the time between two recoveries. In each run the members have consecutive
+//! node numbers; the launcher numbers them as in the first.
+
+use gridspan::control::Holdings;
+use gridspan_runtime::net::bootstrap::RestoreOrder;
+use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
+use gridspan_topology::{GridSpec, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of times that the job goes back to one checkpoint. A program that ends its node each time
+/// would do so for ever.
+const AGAIN_MAX: u32 = 5;
+
+/// The runs of a job so far.
+pub(super) struct Runs {
+    spec: GridSpec,
+    /// The checkpoint with which each run began, 0 for the first, and its members by node number.
+    runs: Vec<(u64, Vec<NodeId>)>,
+    /// Number of times that the job went back to the last checkpoint.
+    again: u32,
+}
+
+/// How a job goes on.
+#[derive(Debug, PartialEq)]
+pub(super) struct GoOn {
+    /// The number of the checkpoint.
+    pub(super) checkpoint: u64,
+    pub(super) order: RestoreOrder,
+}
+
+impl Runs {
+    /// The first run, of all nodes of a grid.
+    pub(super) fn new(spec: GridSpec) -> Self {
+        let members = spec.layout().nodes().collect();
+        Self { spec, runs: vec![(0, members)], again: 0 }
+    }
+
+    /// The members of the present run, by their node numbers in it.
+    pub(super) fn members(&self) -> &[NodeId] {
+        self.runs.last().map_or(&[], |(_, members)| members)
+    }
+
+    /// Begins another run with these members, which have parts of checkpoints in `holdings`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the job cannot go on.
+    pub(super) fn begin(
+        &mut self,
+        members: Vec<NodeId>,
+        holdings: &BTreeMap<NodeId, Holdings>,
+    ) -> Result<GoOn, String> {
+        if holdings.values().any(|it| !it.is_restartable) {
+            return Err("its main cannot begin again; define it by `restartable_main`".to_owned());
+        }
+        let all = || holdings.values().flat_map(|holdings| &holdings.checkpoints);
+        let known = all().filter_map(|it| Some((it.number, it.manifest.as_ref()?)));
+        let Some((number, manifest)) = known.max_by_key(|(number, _)| *number) else {
+            return Err("there is no checkpoint to go back to".to_owned());
+        };
+        let last = self.runs.last().map_or(0, |(began, _)| *began);
+        self.again = if number == last { self.again + 1 } else { 0 };
+        if self.again >= AGAIN_MAX {
+            return Err(format!(
+                "it went back to checkpoint {number} {AGAIN_MAX} times, and made no other since"
+            ));
+        }
+        let order = self.order(number, manifest, &members, holdings)?;
+        self.runs.push((number, members));
+        Ok(GoOn { checkpoint: number, order })
+    }
+
+    fn order(
+        &self,
+        number: u64,
+        manifest: &EncodedManifest,
+        members: &[NodeId],
+        holdings: &BTreeMap<NodeId, Holdings>,
+    ) -> Result<RestoreOrder, String> {
+        let image = Image::new(manifest.0.clone()).map_err(|error| error.to_string())?;
+        let before = image.layout();
+        let run = self.runs.iter().rev().find(|(began, _)| *began < number);
+        let Some((_, were)) = run.filter(|(_, were)| were.len() as u32 == before.node_count())
+        else {
+            return Err(format!("checkpoint {number} is of no run of this job"));
+        };
+        let spec = self.grid_of(members).ok_or("no node is left")?;
+        let position =
+            |node: &NodeId| members.iter().position(|member| member == node).map(NodeId::from);
+        let has_parts = |holder: &NodeId, of: NodeId| {
+            let held = holdings.get(holder).into_iter().flat_map(|it| &it.checkpoints);
+            let parts: BTreeSet<PeId> =
+                held.filter(|it| it.number == number).flat_map(|it| it.parts.clone()).collect();
+            before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
+        };
+        let holder = |(old, was): (NodeId, &NodeId)| {
+            let candidates = std::iter::once(was).chain(holdings.keys());
+            candidates.filter(|it| has_parts(it, old)).find_map(position)
+        };
+        let successors: Vec<_> = were.iter().map(position).collect();
+        let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
+        let plan = RestorePlan::recovery(before, spec.layout(), &successors, &holders);
+        let plan = plan.map_err(|missing| {
+            let missing = missing.iter().filter_map(|node| were.get(node.index()));
+            let names: Vec<String> = missing.map(|node| self.spec.host(*node).to_owned()).collect();
+            format!(
+                "no node that is left has a copy of the part of {} in checkpoint {number}",
+                names.join(", ")
+            )
+        })?;
+        Ok(RestoreOrder { manifest: manifest.clone(), plan })
+    }
+
+    /// The grid with these nodes alone.
+    pub(super) fn grid_of(&self, members: &[NodeId]) -> Option<GridSpec> {
+        let lost = self.spec.layout().nodes().filter(|node| !members.contains(node));
+        self.spec.without(&lost.collect::<Vec<_>>())
+    }
+}

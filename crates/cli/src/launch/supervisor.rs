@@ -429,7 +429,7 @@ impl Supervisor {
             Ok(go_on) => {
                 for node in lost.into_iter().filter(|node| next.contains(node)) {
                     let node = &mut self.nodes[node.index()];
-                    (node.exit, node.open_streams) = (None, STREAMS);
+                    (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
                     (node.is_left, node.is_over, node.is_lost) = (false, false, false);
                 }
                 self.phase = Phase::Starting { until: now + self.patience.start };

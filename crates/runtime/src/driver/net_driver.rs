@@ -42,6 +42,8 @@ const DRIVE: Duration = Duration::from_millis(50);
 const STUCK: Duration = Duration::from_secs(1);
 /// Time for which a node that is done waits for an acknowledgement of any of its frames.
 const FLUSH: Duration = Duration::from_secs(3);
+/// Time after which such a node checks whether the job goes on without it.
+const FLUSH_CHECK: Duration = Duration::from_millis(20);
 
 /// Sends frames of a node to the other nodes, and receives theirs.
 pub(super) struct NetDriver {
@@ -366,8 +368,13 @@ impl NetDriver {
         };
         loop {
             let before = unacknowledged(net);
-            let is_given_up = switch.is_network_abandoned();
-            if is_given_up || net.flush(FLUSH, &mut |_| {})? || unacknowledged(net) >= before {
+            let end = Instant::now() + FLUSH;
+            while Instant::now() < end {
+                if switch.is_network_abandoned() || net.flush(FLUSH_CHECK, &mut |_| {})? {
+                    return Ok(());
+                }
+            }
+            if unacknowledged(net) >= before {
                 return Ok(());
             }
         }

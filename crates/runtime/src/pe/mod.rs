@@ -1,8 +1,9 @@
 //! The PE machine: one processing element as a state machine that shares nothing.
 //!
-//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages, and
-//! sends the contents of the [`Outbox`]. The machine itself reads no clock, opens no socket and
-//! awaits nothing, so that the same code runs under threads, over the network, and in virtual time.
+//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages, sends
+//! the packets of the [`TurnOutput`], and asks [`what comes next`](Pe::next). The machine itself
+//! reads no clock, opens no socket and awaits nothing, so that the same code runs under threads,
+//! over the network, and in virtual time.
 //!
 //! - `actor`: the interface for the user's code.
 //! - `core` holds all state of a PE except its actors; the folder of each part defines the part's
@@ -16,7 +17,7 @@
 //!   the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
 //!   place of the coordinator. `stall`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
-//!   messages between workers.
+//!   messages between workers. `turn`: what a turn leaves for the driver.
 
 pub(crate) mod actor;
 mod ask;
@@ -56,6 +57,7 @@ mod steps;
 mod store;
 mod survey;
 mod timers;
+mod turn;
 pub(crate) mod watch;
 mod worker_message;
 
@@ -73,11 +75,12 @@ pub(crate) use guest_event::OnGuests;
 pub use measure::timesheet::{Spent, TRIAL};
 pub(crate) use members::member::{Request, Wish};
 pub(crate) use membership::state::PoolEvent;
-pub use outbox::Outbox;
+pub(crate) use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;
 pub(crate) use pieces::Pieces;
 pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
+pub use turn::{Next, TurnOutput};
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
@@ -87,7 +90,6 @@ use crate::schema::definition::Definition;
 use gridspan_topology::{PeId, Speed, Time};
 use migrate::Tentatives;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One processing element.
 pub struct Pe {
@@ -205,7 +207,7 @@ impl Pe {
     }
 
     /// Fires due timers and passes on messages and contributions whose wait is over. Call it at the
-    /// end of each turn, before sending the contents of the [`outbox`](Self::outbox).
+    /// end of each turn, before [`take_output`](Self::take_output).
     pub fn finish_turn(&mut self) {
         self.core.turn_is_over = false;
         while let Some(action) = self.core.timers.take_due(self.core.now) {
@@ -230,12 +232,6 @@ impl Pe {
         }
         self.core.settle_look();
         self.core.check_budget();
-    }
-
-    /// The time at which [`finish_turn`](Self::finish_turn) has work even if nothing arrives.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let held = self.core.delivery.next_deadline();
-        [self.core.timers.next(), self.core.next_accumulator(), held].into_iter().flatten().min()
     }
 
     /// Amount of work that the PE has done for the job. Periodic work of the runtime, such as
@@ -279,24 +275,6 @@ impl Pe {
         self.core.measures.is_some()
     }
 
-    /// Reports the use of time since the last report, if loads are measured. A PE that shares a
-    /// processor with other programs needs a report at least twice a second.
-    pub fn note_time(&mut self, spent: Spent) {
-        self.core.note_time(spent);
-    }
-
-    /// The time at which this PE, if it is idle then, should compute for [`TRIAL`] without a
-    /// purpose. Report the processor time that it got with [`note_trial`](Self::note_trial). `None`
-    /// unless other programs have slowed it.
-    pub fn next_trial(&self) -> Option<Time> {
-        self.core.measures.as_ref()?.time.next_trial()
-    }
-
-    /// Reports the processor time of a trial that has just ended.
-    pub fn note_trial(&mut self, now: Time, spent: Spent) {
-        self.core.note_trial(now, spent);
-    }
-
     /// Sets the number of bytes that wait outside the machine, for the memory budget.
     pub fn set_waiting_bytes(&mut self, bytes: usize) {
         self.core.waiting_bytes = bytes;
@@ -306,12 +284,6 @@ impl Pe {
     pub(crate) fn greet(&mut self) {
         let definition = Box::new(Definition::clone(&self.core.common.definition));
         self.core.post(COORDINATOR, Control::Greet { definition });
-    }
-
-    /// Removes and returns the commands for the driver, which carries them out before it sends the
-    /// packets of the [`Outbox`].
-    pub fn take_commands(&mut self) -> Vec<PeCommand> {
-        std::mem::take(&mut self.core.commands)
     }
 
     /// Returns a view for other threads of the handler that this PE is running.
@@ -324,24 +296,9 @@ impl Pe {
         }
     }
 
-    /// Whether messages are ready to be handled.
-    pub fn has_work(&self) -> bool {
-        !self.core.lanes.is_empty() && self.core.failure.is_none()
-    }
-
-    /// The packets to be sent.
-    pub fn outbox(&mut self) -> &mut Outbox {
-        &mut self.core.outbox
-    }
-
     /// The outcome of the job, once it has ended.
     pub fn outcome(&self) -> Option<&Result<(), JobError>> {
         self.core.outcome.as_ref()
-    }
-
-    /// Compute time that handlers charged since the last call.
-    pub fn take_charged(&mut self) -> Duration {
-        std::mem::take(&mut self.core.charged)
     }
 
     /// Counters of the PE's work so far.
@@ -349,9 +306,10 @@ impl Pe {
         self.core.statistics
     }
 
-    /// Number of bytes of ready messages above which the driver should deliver no more.
-    pub fn soft_limit(&self) -> usize {
-        self.core.common.limits.soft_bytes
+    /// Whether the driver may deliver further messages. Above a limit of bytes, they wait until
+    /// handlers have consumed others. A failed PE drops them.
+    pub fn takes_messages(&self) -> bool {
+        self.has_failed() || self.core.ready_bytes < self.core.common.limits.soft_bytes
     }
 
     /// Whether this PE has failed and only waits for the end of the job.
@@ -363,11 +321,6 @@ impl Pe {
     /// messages wait, most of them for the members of the types in `fullest`.
     pub(crate) fn fail_full(&mut self, pe: PeId, bytes: usize, fullest: &[(KindId, usize)]) {
         self.core.fail_full(pe, bytes, fullest);
-    }
-
-    /// Number of bytes of messages that are ready here.
-    pub fn ready_bytes(&self) -> usize {
-        self.core.ready_bytes
     }
 
     /// Ends the job with an error, such as a panic.

@@ -52,7 +52,7 @@ fn controls(pe: &mut Pe) -> Vec<Control> {
         Content::Control(control) => Some(*control),
         _ => None,
     };
-    pe.outbox().drain().filter_map(control).collect()
+    pe.take_output().packets.filter_map(control).collect()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_guest_that_sends_to_an_actor_outside_of_pools_is_lost() {
     let inits = Payload::new(vec![(Ix1(0).key(), ())]);
     pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
     assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
-    pe.outbox().drain().for_each(drop);
+    pe.take_output().packets.for_each(drop);
 
     pe.handle(
         guest,
@@ -127,7 +127,7 @@ fn agents_learn_of_a_guest_before_the_coordinator_gets_the_acknowledgement() {
     let announced = MembershipMessage::Announce { node: guest, contact: String::new() };
     pe.handle(COORDINATOR, Packet::control(Control::Membership(announced)));
 
-    let told: Vec<Packet> = pe.outbox().drain().map(|(_, packet)| packet).collect();
+    let told: Vec<Packet> = pe.take_output().packets.map(|(_, packet)| packet).collect();
     let [Packet(Content::Spread(_)), Packet(Content::Control(noted))] = &told[..] else {
         panic!("{} packets", told.len())
     };

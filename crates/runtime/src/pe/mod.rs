@@ -185,7 +185,8 @@ impl Pe {
     /// job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
-        let begin = self.core.work_begins();
+        // Only main's PE keeps the job's own time, if actors are balanced.
+        let begin = self.core.own_time.is_some().then(|| self.core.work_begins());
         let is_over =
             |core: &Core| core.failure.is_some() || core.turn_is_over || core.outbox.is_full();
         while handled < budget && !is_over(&self.core) {
@@ -200,7 +201,9 @@ impl Pe {
             }
         }
         self.core.statistics.handled += u64::from(handled);
-        if handled > 0 {
+        if handled > 0
+            && let Some(begin) = begin
+        {
             self.core.work_ends(begin);
         }
         handled
@@ -214,24 +217,32 @@ impl Pe {
             action(&mut self.core);
             self.grant_requests();
         }
+        // Each of the following is for a part of the runtime that many jobs do not use.
         if !self.core.replicas.is_empty() {
             replicas::settle(&mut self.core, &mut self.stores);
         }
-        self.core.report_moved();
-        self.core.expire_accumulators();
-        if self.core.delivery.is_awaiting() {
-            self.core.expire_awaiting();
+        let core = &mut self.core;
+        if !core.moved.is_empty() {
+            core.report_moved();
         }
-        self.core.request_missing();
+        if !core.accumulators.is_empty() {
+            core.expire_accumulators();
+        }
+        if core.delivery.is_awaiting() {
+            core.expire_awaiting();
+            core.request_missing();
+        }
         // Contributions that wait here will lead to a message, so the PE is not idle.
-        if !self.core.rounds_pending.is_empty()
-            && self.core.lanes.is_empty()
-            && self.core.next_accumulator().is_none()
+        if !core.rounds_pending.is_empty() && core.lanes.is_empty() && core.accumulators.is_empty()
         {
-            self.core.answer_waves();
+            core.answer_waves();
         }
-        self.core.settle_look();
-        self.core.check_budget();
+        if core.looks.asked.is_some() {
+            core.settle_look();
+        }
+        if core.is_over_budget() {
+            core.check_budget();
+        }
     }
 
     /// Amount of work that the PE has done for the job. Periodic work of the runtime, such as

@@ -49,7 +49,7 @@ impl Core {
 
     /// Whether waiting messages exceed the budget.
     #[inline]
-    pub(super) fn is_over_budget(&self) -> bool {
+    pub(in crate::pe) fn is_over_budget(&self) -> bool {
         self.queued_bytes() > self.common.limits.hard_bytes
     }
 
@@ -58,7 +58,7 @@ impl Core {
         self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
     }
 
-    /// Ends the job if waiting messages exceed the budget. Out of line: senders first call
+    /// Ends the job if waiting messages exceed the budget. Out of line: callers first call
     /// [`is_over_budget`](Self::is_over_budget).
     #[cold]
     pub(crate) fn check_budget(&mut self) {

@@ -133,9 +133,9 @@ impl Delivery {
         self.receivers.insert(id, Held { deadline, ..held });
     }
 
-    /// Whether messages wait for their receivers here.
+    /// Whether messages wait for their receivers here, or a member has to be created.
     pub(crate) fn is_awaiting(&self) -> bool {
-        !self.receivers.is_empty()
+        !self.receivers.is_empty() || !self.demands.is_empty()
     }
 
     /// The actors for which messages wait here.

@@ -43,18 +43,15 @@ impl Core {
         }
     }
 
-    /// The time of the stopwatch in nanoseconds, and the charged time so far, if the own time is
-    /// kept here.
-    pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
-        self.own_time.as_ref().map(|_| (self.stopwatch_ns(), self.charged))
+    /// The time of the stopwatch in nanoseconds, and the charged time so far.
+    pub(in crate::pe) fn work_begins(&self) -> (u64, Duration) {
+        (self.stopwatch_ns(), self.charged)
     }
 
     /// Notes that messages have been handled since `begin`.
-    pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
-        if let Some((begin, charged)) = begin {
-            let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
-            self.note_busy(timed.max(self.charged.saturating_sub(charged)));
-        }
+    pub(in crate::pe) fn work_ends(&mut self, (begin, charged): (u64, Duration)) {
+        let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
+        self.note_busy(timed.max(self.charged.saturating_sub(charged)));
     }
 
     /// Notes that the PE is busy for `time` from now on.

@@ -420,7 +420,7 @@ impl Core {
         if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.insert(id.key, slot);
         }
-        self.delivery.forget_place(id);
+        self.delivery.directory.forget(id);
         slot
     }
 
@@ -437,12 +437,12 @@ impl Core {
     /// The identity of the actor in a slot.
     #[inline]
     pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
-        self.member_in(slot).map_or(ActorId::system(self.me), |member| member.id)
+        self.member_in(slot).map_or_else(|| ActorId::system(self.me), |member| member.id)
     }
 
     /// The identity under which the sender's messages are numbered.
     pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
-        self.sending(sender).map_or(ActorId::system(self.me), |member| member.id)
+        self.sending(sender).map_or_else(|| ActorId::system(self.me), |member| member.id)
     }
 
     /// Nanoseconds of the clock, or zero without one.

@@ -127,15 +127,13 @@ impl Core {
 
     /// The sender's identity for numbering, and its channels.
     #[inline(always)]
-    fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
-        let system = ActorId::system(self.me);
-        let Sender::Actor(Slot { kind, index }) = sender else {
-            return (system, &mut self.delivery.system);
-        };
-        match self.members[kind.index()].get_mut(index as usize) {
-            Some(Some(member)) => (member.id, member.channels.get_or_insert_default()),
-            _ => (system, &mut self.delivery.system),
+    pub(in crate::pe) fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
+        if let Sender::Actor(Slot { kind, index }) = sender
+            && let Some(Some(member)) = self.members[kind.index()].get_mut(index as usize)
+        {
+            return (member.id, member.channels.get_or_insert_default());
         }
+        (ActorId::system(self.me), &mut self.delivery.system)
     }
 
     /// The sender's channels, if it has any: most senders have never sent to another PE. Always

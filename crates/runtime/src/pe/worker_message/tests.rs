@@ -62,7 +62,7 @@ fn a_guest_that_sends_to_an_unknown_collection_is_lost() {
         let mut pe = program.pe(founder);
         pe.handle(guest, worker_message(1000));
 
-        assert_eq!(pe.core.delivery.budget().bytes(), 0);
+        assert_eq!(pe.core.delivery.budget.bytes(), 0);
         assert!(!pe.has_failed());
         let told = controls(&mut pe);
         let [Control::Membership(MembershipMessage::Unreachable { node: lost, .. })] = &told[..]
@@ -104,7 +104,7 @@ fn a_worker_message_that_waits_for_its_collection_counts_in_the_budget() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
     pe.handle(PeId(0), worker_message(1000));
-    assert!(pe.core.delivery.budget().bytes() > 1000, "{}", pe.core.delivery.budget().bytes());
+    assert!(pe.core.delivery.budget.bytes() > 1000, "{}", pe.core.delivery.budget.bytes());
 }
 
 #[test]

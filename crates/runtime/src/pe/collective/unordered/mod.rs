@@ -50,7 +50,7 @@ impl Core {
         if self.is_secondary(sender) {
             return;
         }
-        let number = self.delivery.system().take_next(streams_to(collection), priority);
+        let number = self.delivery.system.take_next(streams_to(collection), priority);
         let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
         self.send_to_all(kind, Payload::new(message), |message| {
             let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
@@ -73,7 +73,7 @@ impl Core {
         let (source, priority) = (broadcast.0.source, broadcast.2);
         let way = (source, channel(priority));
         if !local.streams.contains(way) {
-            self.delivery.budget().keep_forever(Streams::STREAM_BYTES);
+            self.delivery.budget.keep_forever(Streams::STREAM_BYTES);
         }
         if local.streams.next(way) != number {
             let broadcast = self.keep_broadcast(kind_id, broadcast);

@@ -366,14 +366,6 @@ impl Core {
         }
     }
 
-    pub(super) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
-        self.common.kind(kind)
-    }
-
-    pub(super) fn split_queue(&mut self, kind: KindId) -> (&mut dyn Queue, &mut Lanes) {
-        (&mut *self.queues[kind.index()], &mut self.lanes)
-    }
-
     #[inline]
     pub(super) fn member(&mut self, kind: KindId, slot: u32) -> Option<&mut Member> {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()

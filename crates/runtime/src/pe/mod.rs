@@ -1,9 +1,9 @@
 //! The PE machine: one processing element as a state machine that shares nothing.
 //!
-//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages, sends
-//! the packets of the [`TurnOutput`], and asks [`what comes next`](Pe::next). The machine itself
-//! reads no clock, opens no socket and awaits nothing, so that the same code runs under threads,
-//! over the network, and in virtual time.
+//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages,
+//! sends the packets of the [`TurnOutput`], and asks what comes [`next`](Pe::next). The machine
+//! itself reads no clock, opens no socket and awaits nothing, so that the same code runs under
+//! threads, over the network, and in virtual time.
 //!
 //! - `actor`: the interface for the user's code.
 //! - `core` holds all state of a PE except its actors; the folder of each part defines the part's
@@ -142,12 +142,12 @@ impl Pe {
         }
         match packet.0 {
             Content::Batch(batch) => {
-                if let Some(kind) = self.core.kind(batch.kind()) {
+                if let Some(kind) = self.core.common.kind(batch.kind()) {
                     kind.deliver(&mut self.core, batch);
                 }
             }
             Content::Encoded(batch) => {
-                let result = match self.core.kind(batch.kind) {
+                let result = match self.core.common.kind(batch.kind) {
                     Some(kind) => kind.deliver_encoded(&mut self.core, &batch),
                     None => Err(crate::message::codec::DecodeError::new(
                         "a frame",
@@ -217,7 +217,7 @@ impl Pe {
             action(&mut self.core);
             self.grant_requests();
         }
-        // Each of the following is for a part of the runtime that many jobs do not use.
+        // Each part of the runtime that many jobs do not use has a test here.
         if !self.core.replicas.is_empty() {
             replicas::settle(&mut self.core, &mut self.stores);
         }
@@ -342,7 +342,7 @@ impl Pe {
     /// The type of the actor whose handler is running, or was when it panicked, and the place of
     /// this PE.
     pub fn running(&self) -> (&'static str, String) {
-        let kind = self.core.running.and_then(|kind| self.core.kind(kind));
+        let kind = self.core.running.and_then(|kind| self.core.common.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 

@@ -45,11 +45,11 @@ impl Pe {
     /// What the PE does next if nothing arrives. It waits, even if messages are ready, if it must
     /// not handle them; and if it has failed, for the end of the job.
     pub fn next(&self, may_handle: bool) -> Next {
-        let has_failed = self.has_failed();
-        if may_handle && !has_failed && !self.core.lanes.is_empty() {
+        let core = &self.core;
+        let has_failed = core.failure.is_some();
+        if may_handle && !has_failed && !core.lanes.is_empty() {
             return Next::Handle;
         }
-        let core = &self.core;
         let deadlines =
             [core.timers.next(), core.next_accumulator(), core.delivery.next_deadline()];
         let measures = core.measures.as_ref().filter(|_| !has_failed);

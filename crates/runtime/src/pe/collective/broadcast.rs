@@ -80,7 +80,7 @@ impl Core {
         number: u64,
         broadcast: (Asked, Payload, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
@@ -154,7 +154,7 @@ impl Core {
         (here, owed): (Vec<Header>, Vec<Header>),
         message: Payload,
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         self.created += (here.len() + owed.len()) as u64;
         for header in owed {
             let to = header.to;

@@ -111,7 +111,9 @@ impl Core {
                 self.ready_bytes += bytes;
                 self.lanes.push(kind, rank);
             }
-            None => self.fail_type_mismatch(self.kind(kind).map_or("member", |kind| kind.name())),
+            None => {
+                self.fail_type_mismatch(self.common.kind(kind).map_or("member", |kind| kind.name()))
+            }
         }
     }
 

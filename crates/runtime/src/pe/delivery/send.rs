@@ -89,7 +89,7 @@ impl Core {
         (to, number): (ActorId, u64),
         message: Payload,
     ) {
-        let Some(known) = self.kind(kind) else { return };
+        let Some(known) = self.common.kind(kind) else { return };
         let epoch = self.route(to).epoch_for_one();
         self.created += 1;
         let header = Header::new(to, ActorId::system(COORDINATOR), number, self.me);

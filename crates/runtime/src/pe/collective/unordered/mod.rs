@@ -65,7 +65,7 @@ impl Core {
         number: u64,
         broadcast: (Asked, Payload, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         let Some(local) = self.collections.get(collection) else { return };
         if local.info.kind != kind_id {
             return self.fail_type_mismatch(kind.name());

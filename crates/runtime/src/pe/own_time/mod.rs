@@ -16,8 +16,8 @@ use std::time::Duration;
 impl Core {
     /// The job's own time now.
     pub(in crate::pe) fn own_now(&self) -> Time {
-        let (now, is_waiting) = (self.now, self.is_main_inside());
-        self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
+        let own = self.own_time.as_ref();
+        own.map_or(self.now, |own| own.at(self.now, self.is_main_inside()))
     }
 
     /// Reports to the coordinator the job's own time, and how long this PE has spent on measuring,
@@ -37,7 +37,8 @@ impl Core {
 
     /// Notes that main makes a request.
     pub(crate) fn main_goes_on(&mut self) {
-        let (now, was_waiting) = (self.now, self.is_main_inside());
+        let now = self.now;
+        let was_waiting = self.own_time.is_some() && self.is_main_inside();
         if let Some(own) = &mut self.own_time {
             own.main_goes_on(now, was_waiting);
         }

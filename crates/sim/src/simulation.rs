@@ -37,7 +37,7 @@ use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
 use crate::quic::{self, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
-use crate::station::Station;
+use crate::station::{Output, Station, Turn};
 use bytes::Bytes;
 pub use checkpoints::Halted;
 use gridspan_runtime::coordinator::CoordinatorHost;
@@ -314,23 +314,23 @@ impl Simulation {
             station.next_turn = Some((until, self.queue.push(until, Event::Turn(pe))));
             return;
         }
-        let (taking, handling) = station.turn(self.now, &self.options);
-        let packets: Vec<_> = station.machine.outbox().drain().collect();
+        let turn = station.turn(self.now, &self.options);
         match &mut node.processors {
             None => {
+                let Turn { taking, handling, output } = turn;
                 let ends = self.now + taking + handling;
-                let leaves = self.send(pe, ends, packets);
+                let leaves = self.send(pe, ends, output.packets);
                 let spent = Spent {
                     ran: leaves.since(self.now),
                     waited: Duration::ZERO,
                     communication: Some(taking + leaves.since(ends)),
                 };
                 self.stations[pe].machine.note_time(spent);
-                self.obey(pe, leaves);
+                self.obey(pe, leaves, output.commands);
                 self.stations[pe].busy_until = leaves;
             }
             Some(processors) => {
-                let held = station.hold(self.now, (taking, handling), packets);
+                let held = station.hold(self.now, turn);
                 processors.begin(self.now, pe, held);
                 self.plan_processors(at);
             }
@@ -386,9 +386,9 @@ impl Simulation {
             return;
         }
         while let Some(pe) = self.nodes[at].take_done(self.now) {
-            let packets = self.stations[pe].release(self.now);
+            let Output { commands, packets } = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
-            self.obey(pe, leaves);
+            self.obey(pe, leaves, commands);
             self.stations[pe].busy_until = leaves;
             self.schedule_turn(pe);
         }
@@ -404,9 +404,9 @@ impl Simulation {
     }
 
     /// Carries out the commands of a PE. Measurements of links start at `begin`.
-    fn obey(&mut self, pe: PeId, begin: Time) {
+    fn obey(&mut self, pe: PeId, begin: Time, commands: Vec<PeCommand>) {
         let node = self.layout.node_of(pe);
-        for command in self.stations[pe].machine.take_commands() {
+        for command in commands {
             match command {
                 PeCommand::Probe(order) => {
                     for (at, step) in self.probing.begin(begin, (pe, node), order) {

@@ -2,7 +2,7 @@
 
 use crate::options::SimOptions;
 use gridspan_runtime::message::Packet;
-use gridspan_runtime::pe::{Action, Pe, Spent, TRIAL};
+use gridspan_runtime::pe::{Action, Next, Pe, PeCommand, Spent, TRIAL, TurnOutput};
 use gridspan_runtime::{JobError, PeId, Time};
 use gridspan_topology::Speed;
 use std::any::Any;
@@ -33,8 +33,24 @@ pub(crate) struct Held {
     taking: Duration,
     /// Whether an idle PE uses the turn to measure its share.
     is_trial: bool,
-    /// Packets that leave when the turn has ended.
-    packets: Vec<(PeId, Packet)>,
+    /// What leaves when the turn has ended.
+    output: Output,
+}
+
+/// What a turn leaves for the node.
+#[derive(Default)]
+pub(crate) struct Output {
+    pub(crate) commands: Vec<PeCommand>,
+    pub(crate) packets: Vec<(PeId, Packet)>,
+}
+
+/// A turn on a processor without sharing.
+pub(crate) struct Turn {
+    /// Time for accepting packets.
+    pub(crate) taking: Duration,
+    /// Time for handling a message.
+    pub(crate) handling: Duration,
+    pub(crate) output: Output,
 }
 
 impl Station {
@@ -53,9 +69,8 @@ impl Station {
         }
     }
 
-    /// Accepts the packets in the inbox and handles one message. Returns the times for accepting
-    /// and for handling.
-    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> (Duration, Duration) {
+    /// Accepts the packets in the inbox and handles one message.
+    pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Turn {
         let Self { machine, inbox, actions, speed, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
@@ -71,41 +86,37 @@ impl Station {
             machine.finish_turn();
             handled
         }));
-        let charged = machine.take_charged();
-        let handling = match handled {
-            Ok(0) => charged,
-            Ok(_) if charged.is_zero() => speed.takes(options.message_cost),
-            Ok(_) => charged,
-            Err(panic) => {
-                let (actor, place) = machine.running();
-                let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
-                machine.fail(JobError::Panicked { actor, pe: me, place, reason });
-                charged
-            }
-        };
-        (speed.takes(options.packet_cost) * others, handling)
+        let handled = handled.unwrap_or_else(|panic| {
+            let (actor, place) = machine.running();
+            let (actor, reason) = (actor.to_owned(), panic_message(&*panic));
+            machine.fail(JobError::Panicked { actor, pe: me, place, reason });
+            0
+        });
+        let TurnOutput { charged, commands, packets } = machine.take_output();
+        let is_free = handled > 0 && charged.is_zero();
+        Turn {
+            taking: speed.takes(options.packet_cost) * others,
+            handling: if is_free { speed.takes(options.message_cost) } else { charged },
+            output: Output { commands, packets: packets.collect() },
+        }
     }
 
     /// Holds the packets of a turn back until the PE has got the time that it needs on a shared
     /// processor. Returns that time, which is longer if an idle PE uses the turn to measure its
     /// share.
-    pub(crate) fn hold(
-        &mut self,
-        begin: Time,
-        (taking, handling): (Duration, Duration),
-        packets: Vec<(PeId, Packet)>,
-    ) -> Duration {
-        let is_idle = (taking + handling).is_zero() && !self.machine.has_work();
-        let is_trial = is_idle && self.machine.next_trial().is_some_and(|at| at <= begin);
+    pub(crate) fn hold(&mut self, begin: Time, turn: Turn) -> Duration {
+        let Turn { taking, handling, output } = turn;
+        let is_trial = (taking + handling).is_zero()
+            && matches!(self.machine.next(true), Next::Wait { trial: Some(at), .. } if at <= begin);
         let takes = if is_trial { TRIAL } else { taking + handling };
-        self.held = Some(Held { begin, takes, taking, is_trial, packets });
+        self.held = Some(Held { begin, takes, taking, is_trial, output });
         takes
     }
 
-    /// Ends the turn on a shared processor. Returns the PE's packets.
-    pub(crate) fn release(&mut self, now: Time) -> Vec<(PeId, Packet)> {
-        let Some(held) = self.held.take() else { return Vec::new() };
-        let Held { begin, takes, taking, is_trial, mut packets } = held;
+    /// Ends the turn on a shared processor. Returns what it leaves.
+    pub(crate) fn release(&mut self, now: Time) -> Output {
+        let Some(held) = self.held.take() else { return Output::default() };
+        let Held { begin, takes, taking, is_trial, mut output } = held;
         let waited = now.since(begin).saturating_sub(takes);
         let spent = Spent { ran: takes, waited, communication: Some(taking) };
         self.machine.set_now(now);
@@ -113,8 +124,10 @@ impl Station {
             true => self.machine.note_trial(now, spent),
             false => self.machine.note_time(spent),
         }
-        packets.extend(self.machine.outbox().drain());
-        packets
+        let TurnOutput { commands, packets, .. } = self.machine.take_output();
+        output.commands.extend(commands);
+        output.packets.extend(packets);
+        output
     }
 
     /// Whether the PE has only upkeep to do, now and later, unless a packet arrives.
@@ -126,14 +139,16 @@ impl Station {
 
     /// When the PE has its next work, unless something arrives before.
     pub(crate) fn wakeup(&self) -> Option<Time> {
-        // A failed PE handles nothing and only waits for the end of the job.
-        let ready = self.machine.has_work() && !self.machine.has_failed();
-        if ready || !self.inbox.is_empty() || !self.actions.is_empty() {
+        if !self.inbox.is_empty() || !self.actions.is_empty() {
             return Some(self.busy_until);
         }
-        let trial = self.machine.next_trial().filter(|_| !self.machine.has_failed());
-        let next = [self.machine.next_wakeup(), trial].into_iter().flatten().min();
-        Some(next?.max(self.busy_until))
+        match self.machine.next(true) {
+            Next::Handle => Some(self.busy_until),
+            Next::Wait { wakeup, trial } => {
+                let next = [wakeup, trial].into_iter().flatten().min();
+                Some(next?.max(self.busy_until))
+            }
+        }
     }
 }
 

@@ -290,6 +290,7 @@ impl Coordinator {
         self.uses_steps = image.uses_steps;
         self.balances.first_syncs = image.first_syncs;
         self.checkpoints.last = manifest.number;
+        (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
         let items = |part: &PartSummary| part.members + part.delayed + part.published * pes;
         self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());

@@ -15,8 +15,15 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
         self.set_now(now);
         match event {
-            CoordinatorEvent::Packet { from, packet } => self.take(from, packet),
-            CoordinatorEvent::Planned(_) if self.outcome.is_some() => {}
+            CoordinatorEvent::Packet { .. } | CoordinatorEvent::Planned(_)
+                if self.outcome.is_some() => {}
+            CoordinatorEvent::Packet { from, packet: Packet(Content::Control(control)) } => {
+                self.handle_control(from, *control);
+            }
+            CoordinatorEvent::Packet { from, .. } => {
+                let reason = format!("{from} sent the coordinator a message of an actor");
+                self.fail(JobError::Protocol(reason));
+            }
             CoordinatorEvent::Planned(job) => self.planned(job),
             CoordinatorEvent::PlannerLost => self.planner_lost(),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
@@ -57,10 +64,19 @@ impl Coordinator {
     fn finish_event(&mut self) {
         self.follow_up();
         self.check_budget();
-        self.tell_end();
-        self.begin_checkpoint();
-        self.begin_transfer();
-        self.follow_up();
+        if !self.is_end_told
+            && let Some(outcome) = self.outcome.clone()
+        {
+            self.tell_end(&outcome);
+        }
+        if self.is_draining() {
+            self.begin_checkpoint();
+        }
+        // Only a transfer or a checkpoint puts a rebalance off.
+        if !self.transfers.is_empty() || self.balances.is_put_off {
+            self.begin_transfer();
+            self.follow_up();
+        }
     }
 
     fn follow_up(&mut self) {
@@ -92,19 +108,6 @@ impl Coordinator {
             Timer::EndAtLimit => self.end_at_limit(),
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
             Timer::BeginDrainRound => self.begin_drain_round(),
-        }
-    }
-
-    fn take(&mut self, from: PeId, packet: Packet) {
-        if self.outcome.is_some() {
-            return;
-        }
-        match packet.0 {
-            Content::Control(control) => self.handle_control(from, *control),
-            _ => {
-                let reason = format!("{from} sent the coordinator a message of an actor");
-                self.fail(JobError::Protocol(reason));
-            }
         }
     }
 

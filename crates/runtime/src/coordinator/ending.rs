@@ -5,11 +5,10 @@ use crate::error::JobError;
 use crate::message::Control;
 
 impl Coordinator {
-    /// Sends the outcome of the job, if there is one, to all nodes: to the first PE of each, which
-    /// passes it on within its node, so that no lost node lies in between. This node comes last,
-    /// because it may end on receipt and must have sent everything else by then.
-    pub(super) fn tell_end(&mut self) {
-        let Some(outcome) = self.outcome.clone().filter(|_| !self.is_end_told) else { return };
+    /// Sends the outcome of the job to all nodes: to the first PE of each, which passes it on
+    /// within its node, so that no lost node lies in between. This node comes last, because it may
+    /// end on receipt and must have sent everything else by then.
+    pub(super) fn tell_end(&mut self, outcome: &Result<(), JobError>) {
         self.is_end_told = true;
         let (layout, own) = (self.common.layout.clone(), self.common.layout.leader(self.node));
         let founders = layout.nodes().map(|node| layout.leader(node));

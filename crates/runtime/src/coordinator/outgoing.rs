@@ -83,7 +83,7 @@ impl Coordinator {
         let chosen = self.advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: self.node, version: 0 });
         // Announcements of the runtime itself say nothing about later broadcasts.
-        let is_learning = !control.is_internal();
+        let is_learning = !control.is_internal;
         self.spread_own(Spread::TreeBroadcast { control, plan, flow });
         if is_learning {
             let travel = Travel { flow: FlowId::TreeBroadcast(flow), plan, bytes };

@@ -567,5 +567,5 @@ fn an_announced_place_outside_the_job_ends_the_job() {
         }
         _ => false,
     };
-    assert!(pe.outbox().drain().any(|(_, packet)| is_failure(&packet)));
+    assert!(pe.take_output().packets.any(|(_, packet)| is_failure(&packet)));
 }

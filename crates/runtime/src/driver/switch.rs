@@ -401,7 +401,7 @@ impl Switch {
         from: NodeId,
         frame: &bytes::Bytes,
     ) -> Result<(), crate::DecodeError> {
-        if Relay::is_concerned(frame) {
+        if crate::message::is_for_relay(frame) {
             return self.carry(|relay, now, out| relay.receive(now, from, frame, out));
         }
         let (sender, to, packet) = Packet::from_frame(frame)?;

@@ -9,7 +9,7 @@ use super::switch::{Switch, Undelivered};
 use crate::address::id::MAIN_PE;
 use crate::error::{JobError, panic_message};
 use crate::message::Packet;
-use crate::pe::Pe;
+use crate::pe::{Next, Pe, TurnOutput};
 use gridspan_topology::{PeId, Speed, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -123,20 +123,22 @@ pub(super) fn run(
             return outcome.clone();
         }
         let held_back = switch.is_held_back();
-        if turn.own.is_empty() && (!pe.has_work() || held_back) && !inbox.has_packets() {
-            let now = Time(begin.elapsed().as_nanos() as u64);
-            let timeout = pe.next_wakeup().map(|wakeup| wakeup.since(now));
-            let recheck = held_back.then_some(RECHECK);
-            let trial = pe.next_trial().map(|trial| trial.since(now));
-            match &mut share {
-                Some(share) if trial == Some(Duration::ZERO) => {
-                    let spent = share.try_out(inbox).unwrap_or_default();
-                    pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
-                }
-                _ => idle.wait(inbox, [timeout, recheck, trial].into_iter().flatten().min()),
-            }
-        } else {
+        let has_packets = !turn.own.is_empty() || inbox.has_packets();
+        let next = if has_packets { Next::Handle } else { pe.next(!held_back) };
+        let Next::Wait { wakeup, trial } = next else {
             idle.attend();
+            continue;
+        };
+        let now = Time(begin.elapsed().as_nanos() as u64);
+        let timeout = wakeup.map(|wakeup| wakeup.since(now));
+        let recheck = held_back.then_some(RECHECK);
+        let trial = trial.map(|trial| trial.since(now));
+        match &mut share {
+            Some(share) if trial == Some(Duration::ZERO) => {
+                let spent = share.try_out(inbox).unwrap_or_default();
+                pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
+            }
+            _ => idle.wait(inbox, [timeout, recheck, trial].into_iter().flatten().min()),
         }
     }
 }
@@ -167,9 +169,7 @@ impl Turn {
         for (from, packet) in self.own.drain(..) {
             pe.handle(from, packet);
         }
-        // Over the limit, messages stay in the inbox until handlers have consumed others.
-        let room = pe.has_failed() || pe.ready_bytes() < pe.soft_limit();
-        inbox.take(&mut self.taken, room);
+        inbox.take(&mut self.taken, pe.takes_messages());
         let Taken { actions, control, messages, losses } = &mut self.taken;
         for action in actions.drain(..) {
             pe.act(action);
@@ -199,10 +199,11 @@ impl Turn {
     /// failed.
     fn send(&mut self, pe: &mut Pe, switch: &Arc<Switch>) -> bool {
         let me = pe.id();
-        for command in pe.take_commands() {
+        let TurnOutput { commands, packets, .. } = pe.take_output();
+        for command in commands {
             switch.obey(me, command);
         }
-        match switch.send(me, pe.outbox().drain(), &mut self.own) {
+        match switch.send(me, packets, &mut self.own) {
             Ok(()) => return true,
             Err(Undelivered::Stranger(pe_id)) => {
                 let reason = format!("a packet names {pe_id}, which does not exist");

@@ -104,7 +104,15 @@ impl HeaderDelta {
             | flag(header.origin != last.origin, ORIGIN)
             | flag(header.after != last.after, AFTER);
         bytes.push(flags);
-        append_fields(flags, header, bytes);
+        append_if(flags & TO, &header.to, bytes);
+        append_if(flags & SOURCE, &header.source, bytes);
+        append_if(flags & SEQUENCE, &header.sequence, bytes);
+        append_if(flags & PRIORITY, &header.priority, bytes);
+        append_if(flags & EPOCH, &header.epoch, bytes);
+        append_if(flags & HOPS, &header.hops, bytes);
+        append_if(flags & HOPS, &header.is_broadcast, bytes);
+        append_if(flags & ORIGIN, &header.origin, bytes);
+        append_if(flags & AFTER, &header.after, bytes);
     }
 
     /// Reads the next header, and returns it with the rest.
@@ -148,31 +156,10 @@ impl HeaderDelta {
     }
 }
 
-fn append_fields(flags: u8, header: &Header, bytes: &mut Vec<u8>) {
-    if flags & TO != 0 {
-        codec::append(&header.to, bytes);
-    }
-    if flags & SOURCE != 0 {
-        codec::append(&header.source, bytes);
-    }
-    if flags & SEQUENCE != 0 {
-        codec::append(&header.sequence, bytes);
-    }
-    if flags & PRIORITY != 0 {
-        codec::append(&header.priority, bytes);
-    }
-    if flags & EPOCH != 0 {
-        codec::append(&header.epoch, bytes);
-    }
-    if flags & HOPS != 0 {
-        codec::append(&header.hops, bytes);
-        codec::append(&header.is_broadcast, bytes);
-    }
-    if flags & ORIGIN != 0 {
-        codec::append(&header.origin, bytes);
-    }
-    if flags & AFTER != 0 {
-        codec::append(&header.after, bytes);
+#[inline]
+fn append_if<T: Serialize>(flag: u8, field: &T, bytes: &mut Vec<u8>) {
+    if flag != 0 {
+        codec::append(field, bytes);
     }
 }
 

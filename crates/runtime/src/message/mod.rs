@@ -58,5 +58,6 @@ pub(crate) use spread::{
 pub(crate) use spread_frame::{
     AgentMessageHead, CarriedHead, MulticastSegment, PlanHead, SegmentHead, SpreadFrame,
 };
+pub use spread_frame::{is_agent_message, is_for_relay};
 pub use transfer::CoordinatorPlace;
 pub(crate) use transfer::TransferMessage;

@@ -76,7 +76,8 @@ impl Spread {
 pub(crate) struct OutgoingControl {
     front: Vec<u8>,
     payload: Bytes,
-    is_internal: bool,
+    /// Whether the packet contains no data of the application.
+    pub(crate) is_internal: bool,
 }
 
 /// A received control packet for many PEs. All PEs of a node share the payload.
@@ -146,11 +147,6 @@ impl OutgoingControl {
         };
         let is_internal = matches!(head, Head::Control);
         Self { front: codec::encode(&head), payload, is_internal }
-    }
-
-    /// Whether the packet contains no data of the application.
-    pub(crate) fn is_internal(&self) -> bool {
-        self.is_internal
     }
 
     /// Returns the number of bytes sent: the encoded head, and the payload.

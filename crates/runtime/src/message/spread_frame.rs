@@ -92,17 +92,17 @@ const CARRIED: u8 = 7;
 /// Stands in place of the receiver in frames for a relay.
 const NOBODY: PeId = PeId(u32::MAX);
 
+/// Whether a frame is for the relay of the node, and not for one of its PEs.
+pub fn is_for_relay(frame: &[u8]) -> bool {
+    matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
+}
+
+/// Whether a frame is a message between agents, which takes an agent time to process.
+pub fn is_agent_message(frame: &[u8]) -> bool {
+    frame.get(8) == Some(&AGENT_MESSAGE)
+}
+
 impl SpreadFrame {
-    /// Whether a frame is for the relay of the node, and not for one of its PEs.
-    pub(crate) fn is_one(frame: &[u8]) -> bool {
-        matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
-    }
-
-    /// Whether a frame is for an agent.
-    pub(crate) fn is_agent_message(frame: &[u8]) -> bool {
-        frame.get(8) == Some(&AGENT_MESSAGE)
-    }
-
     pub(crate) fn decode(frame: &Bytes) -> Result<Self, DecodeError> {
         const WHAT: &str = "a frame for a relay";
         let short = || DecodeError::new(WHAT, "shorter than its header");

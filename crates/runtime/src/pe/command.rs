@@ -1,4 +1,4 @@
-//! Commands of PEs to drivers, besides the packets of the [`Outbox`](super::Outbox).
+//! Commands of PEs to drivers, besides the packets of a turn.
 
 use crate::message::probe::ProbeOrder;
 use crate::message::{CheckpointSegment, CoordinatorPlace};

@@ -25,7 +25,7 @@ impl Pe {
                 return self.core.blame(self.core.common.node_of(from), reason);
             }
             let bytes = size_of::<Control>() + control.bytes();
-            let control = self.core.delivery.budget().keep(Box::new(control), bytes);
+            let control = self.core.delivery.budget.keep(Box::new(control), bytes);
             return self.core.hold_early(collection, Early::Control(from, control));
         }
         if control.is_counted() {

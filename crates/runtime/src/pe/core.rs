@@ -375,14 +375,6 @@ impl Core {
         }
     }
 
-    pub(super) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
-        self.common.kind(kind)
-    }
-
-    pub(super) fn split_queue(&mut self, kind: KindId) -> (&mut dyn Queue, &mut Lanes) {
-        (&mut *self.queues[kind.index()], &mut self.lanes)
-    }
-
     #[inline]
     pub(super) fn member(&mut self, kind: KindId, slot: u32) -> Option<&mut Member> {
         self.members.get_mut(kind.index())?.get_mut(slot as usize)?.as_mut()
@@ -429,7 +421,7 @@ impl Core {
         if let Some(local) = self.collections.get_mut(id.collection) {
             local.slots.insert(id.key, slot);
         }
-        self.delivery.forget_place(id);
+        self.delivery.directory.forget(id);
         slot
     }
 
@@ -446,12 +438,12 @@ impl Core {
     /// The identity of the actor in a slot.
     #[inline]
     pub(crate) fn id_in(&self, slot: Slot) -> ActorId {
-        self.member_in(slot).map_or(ActorId::system(self.me), |member| member.id)
+        self.member_in(slot).map_or_else(|| ActorId::system(self.me), |member| member.id)
     }
 
     /// The identity under which the sender's messages are numbered.
     pub(super) fn sender_id(&self, sender: Sender) -> ActorId {
-        self.sending(sender).map_or(ActorId::system(self.me), |member| member.id)
+        self.sending(sender).map_or_else(|| ActorId::system(self.me), |member| member.id)
     }
 
     /// Nanoseconds of the clock, or zero without one.

@@ -34,7 +34,7 @@ impl CurrentHandler {
     /// Stores that a handler of this actor begins.
     #[inline]
     pub(crate) fn begin(&self, kind: KindId, id: ActorId) {
-        let (collection, key) = id.apart();
+        let (collection, key) = (id.collection, id.key.0);
         self.number.store(self.number.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.collection.store(collection.0, Ordering::Relaxed);
         self.key[0].store((key >> 64) as u64, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! The PE machine: one processing element as a state machine that shares nothing.
 //!
-//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages, and
-//! sends the contents of the [`Outbox`]. The machine itself reads no clock, opens no socket and
-//! awaits nothing, so that the same code runs under threads, over the network, and in virtual time.
+//! A driver passes [`Packet`]s and the time to the machine, lets it [`run`](Pe::run) messages,
+//! sends the packets of the [`TurnOutput`], and asks what comes [`next`](Pe::next). The machine
+//! itself reads no clock, opens no socket and awaits nothing, so that the same code runs under
+//! threads, over the network, and in virtual time.
 //!
 //! - `actor`: the interface for the user's code.
 //! - `core` holds all state of a PE except its actors; the folder of each part defines the part's
@@ -16,7 +17,7 @@
 //!   the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
 //!   place of the coordinator. `stall`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
-//!   messages between workers.
+//!   messages between workers. `turn`: what a turn leaves for the driver.
 
 pub(crate) mod actor;
 mod ask;
@@ -57,6 +58,7 @@ mod steps;
 mod store;
 mod survey;
 mod timers;
+mod turn;
 pub(crate) mod watch;
 mod worker_message;
 
@@ -76,11 +78,12 @@ pub(crate) use guest_event::OnGuests;
 pub use measure::timesheet::{Spent, TRIAL};
 pub(crate) use members::member::{Request, Wish};
 pub(crate) use membership::state::PoolEvent;
-pub use outbox::Outbox;
+pub(crate) use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;
 pub(crate) use pieces::Pieces;
 pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
+pub use turn::{Next, TurnOutput};
 
 use crate::address::id::{ActorId, COORDINATOR, KindId};
 use crate::error::JobError;
@@ -90,7 +93,6 @@ use crate::schema::definition::Definition;
 use gridspan_topology::{PeId, Speed, Time};
 use migrate::Tentatives;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One processing element.
 pub struct Pe {
@@ -129,7 +131,7 @@ impl Pe {
 
     /// Sets the time, which never goes backwards.
     pub fn set_now(&mut self, now: Time) {
-        self.core.now = self.core.now.max(now);
+        self.core.now = self.core.now.max(self.core.job_time(now));
     }
 
     /// Takes a packet from `from`.
@@ -143,12 +145,12 @@ impl Pe {
         }
         match packet.0 {
             Content::Batch(batch) => {
-                if let Some(kind) = self.core.kind(batch.kind()) {
+                if let Some(kind) = self.core.common.kind(batch.kind()) {
                     kind.deliver(&mut self.core, batch);
                 }
             }
             Content::Encoded(batch) => {
-                let result = match self.core.kind(batch.kind) {
+                let result = match self.core.common.kind(batch.kind) {
                     Some(kind) => kind.deliver_encoded(&mut self.core, &batch),
                     None => Err(crate::message::codec::DecodeError::new(
                         "a frame",
@@ -186,7 +188,8 @@ impl Pe {
     /// job.
     pub fn run(&mut self, budget: u32) -> u32 {
         let mut handled = 0;
-        let begin = self.core.work_begins();
+        // Only main's PE keeps the job's own time, if actors are balanced.
+        let begin = self.core.own_time.is_some().then(|| self.core.work_begins());
         let is_over =
             |core: &Core| core.failure.is_some() || core.turn_is_over || core.outbox.is_full();
         if self.core.checkpointing.is_stopped {
@@ -204,14 +207,16 @@ impl Pe {
             }
         }
         self.core.statistics.handled += u64::from(handled);
-        if handled > 0 {
+        if handled > 0
+            && let Some(begin) = begin
+        {
             self.core.work_ends(begin);
         }
         handled
     }
 
     /// Fires due timers and passes on messages and contributions whose wait is over. Call it at the
-    /// end of each turn, before sending the contents of the [`outbox`](Self::outbox).
+    /// end of each turn, before [`take_output`](Self::take_output).
     pub fn finish_turn(&mut self) {
         self.core.turn_is_over = false;
         while !self.core.checkpointing.is_stopped
@@ -220,31 +225,32 @@ impl Pe {
             due.fire(&mut self.core);
             self.grant_requests();
         }
+        // Each part of the runtime that many jobs do not use has a test here.
         if !self.core.replicas.is_empty() {
             replicas::settle(&mut self.core, &mut self.stores);
         }
-        self.core.report_moved();
-        self.core.expire_accumulators();
-        if self.core.delivery.is_awaiting() {
-            self.core.expire_awaiting();
+        let core = &mut self.core;
+        if !core.moved.is_empty() {
+            core.report_moved();
         }
-        self.core.request_missing();
+        if !core.accumulators.is_empty() {
+            core.expire_accumulators();
+        }
+        if core.delivery.is_awaiting() {
+            core.expire_awaiting();
+            core.request_missing();
+        }
         // Contributions that wait here will lead to a message, so the PE is not idle.
-        if !self.core.rounds_pending.is_empty()
-            && self.core.lanes.is_empty()
-            && self.core.next_accumulator().is_none()
+        if !core.rounds_pending.is_empty() && core.lanes.is_empty() && core.accumulators.is_empty()
         {
-            self.core.answer_waves();
+            core.answer_waves();
         }
-        self.core.settle_look();
-        self.core.check_budget();
-    }
-
-    /// The time at which [`finish_turn`](Self::finish_turn) has work even if nothing arrives.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        let held = self.core.delivery.next_deadline();
-        let timer = self.core.timers.next().filter(|_| !self.core.checkpointing.is_stopped);
-        [timer, self.core.next_accumulator(), held].into_iter().flatten().min()
+        if core.looks.asked.is_some() {
+            core.settle_look();
+        }
+        if core.is_over_budget() {
+            core.check_budget();
+        }
     }
 
     /// Amount of work that the PE has done for the job. Periodic work of the runtime, such as
@@ -288,24 +294,6 @@ impl Pe {
         self.core.measures.is_some()
     }
 
-    /// Reports the use of time since the last report, if loads are measured. A PE that shares a
-    /// processor with other programs needs a report at least twice a second.
-    pub fn note_time(&mut self, spent: Spent) {
-        self.core.note_time(spent);
-    }
-
-    /// The time at which this PE, if it is idle then, should compute for [`TRIAL`] without a
-    /// purpose. Report the processor time that it got with [`note_trial`](Self::note_trial). `None`
-    /// unless other programs have slowed it.
-    pub fn next_trial(&self) -> Option<Time> {
-        self.core.measures.as_ref()?.time.next_trial()
-    }
-
-    /// Reports the processor time of a trial that has just ended.
-    pub fn note_trial(&mut self, now: Time, spent: Spent) {
-        self.core.note_trial(now, spent);
-    }
-
     /// Sets the number of bytes that wait outside the machine, for the memory budget.
     pub fn set_waiting_bytes(&mut self, bytes: usize) {
         self.core.waiting_bytes = bytes;
@@ -315,12 +303,6 @@ impl Pe {
     pub(crate) fn greet(&mut self) {
         let definition = Box::new(Definition::clone(&self.core.common.definition));
         self.core.post(COORDINATOR, Control::Greet { definition });
-    }
-
-    /// Removes and returns the commands for the driver, which carries them out before it sends the
-    /// packets of the [`Outbox`].
-    pub fn take_commands(&mut self) -> Vec<PeCommand> {
-        std::mem::take(&mut self.core.commands)
     }
 
     /// Returns a view for other threads of the handler that this PE is running.
@@ -333,25 +315,9 @@ impl Pe {
         }
     }
 
-    /// Whether messages are ready to be handled.
-    pub fn has_work(&self) -> bool {
-        let is_stopped = self.core.checkpointing.is_stopped;
-        !self.core.lanes.is_empty() && self.core.failure.is_none() && !is_stopped
-    }
-
-    /// The packets to be sent.
-    pub fn outbox(&mut self) -> &mut Outbox {
-        &mut self.core.outbox
-    }
-
     /// The outcome of the job, once it has ended.
     pub fn outcome(&self) -> Option<&Result<(), JobError>> {
         self.core.outcome.as_ref()
-    }
-
-    /// Compute time that handlers charged since the last call.
-    pub fn take_charged(&mut self) -> Duration {
-        std::mem::take(&mut self.core.charged)
     }
 
     /// Counters of the PE's work so far.
@@ -359,9 +325,10 @@ impl Pe {
         self.core.statistics
     }
 
-    /// Number of bytes of ready messages above which the driver should deliver no more.
-    pub fn soft_limit(&self) -> usize {
-        self.core.common.limits.soft_bytes
+    /// Whether the driver may deliver further messages. Above a limit of bytes, they wait until
+    /// handlers have consumed others. A failed PE drops them.
+    pub fn takes_messages(&self) -> bool {
+        self.has_failed() || self.core.ready_bytes < self.core.common.limits.soft_bytes
     }
 
     /// Whether this PE has failed and only waits for the end of the job.
@@ -375,11 +342,6 @@ impl Pe {
         self.core.fail_full(pe, bytes, fullest);
     }
 
-    /// Number of bytes of messages that are ready here.
-    pub fn ready_bytes(&self) -> usize {
-        self.core.ready_bytes
-    }
-
     /// Ends the job with an error, such as a panic.
     pub fn fail(&mut self, error: JobError) {
         self.core.fail(error);
@@ -388,7 +350,7 @@ impl Pe {
     /// The type of the actor whose handler is running, or was when it panicked, and the place of
     /// this PE.
     pub fn running(&self) -> (&'static str, String) {
-        let kind = self.core.running.and_then(|kind| self.core.kind(kind));
+        let kind = self.core.running.and_then(|kind| self.core.common.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())
     }
 

@@ -104,7 +104,7 @@ impl Core {
     fn spread(&mut self, multicast: Multicast) {
         let layout = self.common.layout.clone();
         let my_node = layout.node_of(self.me);
-        let Some(kind) = self.kind(multicast.kind) else { return };
+        let Some(kind) = self.common.kind(multicast.kind) else { return };
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             multicast.targets.into_iter().partition(|target| layout.node_of(target.pe) == my_node);
         for target in here {
@@ -141,7 +141,7 @@ impl Core {
 
     /// Takes a multicast that has arrived on this PE, for the members here.
     pub(super) fn handle_multicast(&mut self, mut multicast: Multicast) {
-        let Some(kind) = self.kind(multicast.kind) else {
+        let Some(kind) = self.common.kind(multicast.kind) else {
             return self.fail(JobError::Protocol("a multicast for an unknown type".to_owned()));
         };
         let targets = std::mem::take(&mut multicast.targets);

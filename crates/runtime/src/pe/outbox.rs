@@ -22,7 +22,7 @@ const TURN_BYTES: usize = 16 << 20;
 
 /// Packets with their destinations, in the order in which they were begun. Messages to other nodes
 /// are encoded at once, messages to PEs of the same node stay values.
-pub struct Outbox {
+pub(crate) struct Outbox {
     /// The PEs of this node.
     here: Range<u32>,
     packets: Vec<(PeId, Packet)>,
@@ -144,13 +144,8 @@ impl Outbox {
         self.packets.push((to, packet));
     }
 
-    /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
-    }
-
     /// Takes all packets, in order.
-    pub fn drain(&mut self) -> std::vec::Drain<'_, (PeId, Packet)> {
+    pub(super) fn drain(&mut self) -> std::vec::Drain<'_, (PeId, Packet)> {
         self.open.clear();
         (self.latest, self.bytes) = (None, 0);
         self.packets.drain(..)

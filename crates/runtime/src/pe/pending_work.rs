@@ -46,7 +46,7 @@ impl Core {
     /// The name of a member, for people.
     fn name_of(&self, id: ActorId) -> String {
         let local = self.collections.get(id.collection);
-        let kind = local.and_then(|local| self.kind(local.info.kind));
+        let kind = local.and_then(|local| self.common.kind(local.info.kind));
         let kind = kind.map_or("a member", |kind| kind.name());
         format!("{kind} {:?} of collection {}", id.key, id.collection.0)
     }

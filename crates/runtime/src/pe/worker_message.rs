@@ -41,7 +41,7 @@ impl Core {
         }
         let id = ActorId { collection, key: Ix1(self.me.0 as i32).key() };
         let Some((number, _)) = self.resident(id) else { return };
-        let Some(kind) = self.kind(number) else { return };
+        let Some(kind) = self.common.kind(number) else { return };
         let header = Header::new(id, ActorId::system(self.me), 0, self.me);
         let hooks = self.membership.pools.get(&collection);
         if is_foreign && hooks.is_none() {

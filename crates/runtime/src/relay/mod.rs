@@ -144,8 +144,9 @@ impl Relay {
         }
     }
 
-    /// Handles a frame from the relay of another node, for which [`Relay::is_concerned`] holds.
-    /// Guests exchange messages of agents only.
+    /// Handles a frame from the relay of another node, for which
+    /// [`is_for_relay`](crate::message::is_for_relay) holds. Guests exchange messages of agents
+    /// only.
     ///
     /// # Errors
     ///
@@ -188,16 +189,6 @@ impl Relay {
             }
             SpreadFrame::Plan(head) => self.take_plan(from, *head, frame, out),
         }
-    }
-
-    /// Whether a frame is for a relay, and not for one PE.
-    pub fn is_concerned(frame: &[u8]) -> bool {
-        SpreadFrame::is_one(frame)
-    }
-
-    /// Whether a frame is a message between agents, which takes an agent time to process.
-    pub fn is_agent_message(frame: &[u8]) -> bool {
-        SpreadFrame::is_agent_message(frame)
     }
 
     /// Returns the time at which to call [`Relay::wake`] even if nothing arrives.

@@ -6,7 +6,7 @@ use crate::address::id::{ActorId, CollectionId, KindId};
 use crate::message::SEGMENT_BYTES;
 use crate::message::frame::Frame;
 use crate::message::payload::Payload;
-use crate::message::{Control, MulticastSegment, MulticastTarget};
+use crate::message::{Control, MulticastSegment, MulticastTarget, is_for_relay};
 use gridspan_bcast::{Draft, DraftStripe, Mode, Sending, SubPlan};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn settle(relays: &mut [Relay], first: NodeId, mut out: Vec<RelayCommand>) -> Ve
             }
         }
         let Some((from, to, frame)) = frames.pop() else { return got };
-        if !Relay::is_concerned(&frame) {
+        if !is_for_relay(&frame) {
             let (_, to, packet) = Packet::from_frame(&frame).unwrap();
             got.push((to.0, packet));
             continue;

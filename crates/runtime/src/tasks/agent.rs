@@ -71,7 +71,7 @@ impl<W: Work> PoolAgent<W> {
             stealing: Stealing::new(policy, me, workers, places(cx), common.seed),
             node: node.clone(),
             me,
-            budget: cx.core.delivery.budget().clone(),
+            budget: cx.core.delivery.budget.clone(),
             guest_bytes_max: common.limits.hard_bytes / GUEST_SHARE,
             may_ask: !layout.is_guest(me) || membership.stage == Stage::Active,
             is_silent: membership.stage == Stage::Draining,

@@ -52,8 +52,7 @@ pub(crate) fn handle(data: &[u8]) -> bool {
         pe.handle(from, packet);
         pe.run(100);
         pe.finish_turn();
-        drop(pe.take_commands());
-        pe.outbox().drain().for_each(drop);
+        pe.take_output().packets.for_each(drop);
     }
     true
 }

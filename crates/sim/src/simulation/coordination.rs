@@ -48,19 +48,15 @@ impl Simulation {
             return;
         }
         let event = CoordinatorEvent::Packet { from, packet };
-        let detected = |coordinator: &Coordinator| {
-            [
-                (Detected::Quiescence, coordinator.quiescences()),
-                (Detected::Completion, coordinator.completions()),
-            ]
-        };
-        let before = self.hosts[node].coordinator().map(detected);
+        let was_here = self.hosts[node].coordinator().is_some();
+        let before = self.detected(node);
         let commands = self.hosts[node].handle(self.now, event);
-        let after = self.hosts[node].coordinator().map(detected);
-        if before.is_none() && after.is_some() {
+        if !was_here && self.hosts[node].coordinator().is_some() {
             self.coordinator_at = node;
         }
-        if let (Some(before), Some(after), Some(tell)) = (before, after, &self.on_detection) {
+        if let (Some(before), Some(after), Some(tell)) =
+            (before, self.detected(node), &self.on_detection)
+        {
             for ((what, before), (_, after)) in before.into_iter().zip(after) {
                 if after > before {
                     // The answers to main are on their way, and count as created messages.
@@ -71,6 +67,17 @@ impl Simulation {
             }
         }
         self.obey_coordinator(node, commands, self.options.packet_cost);
+    }
+
+    /// What the coordinator has detected so far, if it is on this node and there is a callback for
+    /// detections.
+    fn detected(&self, node: NodeId) -> Option<[(Detected, u64); 2]> {
+        self.on_detection.as_ref()?;
+        let coordinator = self.hosts[node].coordinator()?;
+        Some([
+            (Detected::Quiescence, coordinator.quiescences()),
+            (Detected::Completion, coordinator.completions()),
+        ])
     }
 
     /// Updates a node after one of its PEs has learned the coordinator's place.

@@ -2,8 +2,8 @@
 
 use super::{Arrival, Event, Outgoing, Simulation};
 use bytes::Bytes;
-use gridspan_runtime::message::Packet;
-use gridspan_runtime::relay::{Relay, RelayCommand};
+use gridspan_runtime::message::{Packet, is_agent_message, is_for_relay};
+use gridspan_runtime::relay::RelayCommand;
 use gridspan_runtime::{DecodeError, NodeId, PeId, Time};
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl Simulation {
         if self.is_over(self.layout.leader(to)) {
             return;
         }
-        let result = if Relay::is_concerned(frame) {
+        let result = if is_for_relay(frame) {
             // The thread that drives the network pauses with its node.
             let until = self.nodes[to].paused_until;
             if until > self.now {
@@ -66,7 +66,7 @@ impl Simulation {
     fn carry(&mut self, from: NodeId, to: NodeId, frame: &Bytes) -> Result<(), DecodeError> {
         let mut out = Vec::new();
         self.relays[to].receive(self.now, from, frame, &mut out)?;
-        if Relay::is_agent_message(frame) {
+        if is_agent_message(frame) {
             let free = &mut self.nodes[to].relay_free;
             *free = (*free).max(self.now) + self.options.message_cost;
         }

@@ -15,7 +15,7 @@ use crate::message::{
 use crate::pe::command::PeCommand;
 use crate::pe::members::member::Member;
 use bytes::Bytes;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::{NodeId, PeId, Time};
 
 pub use restore::Seat;
 
@@ -115,6 +115,12 @@ fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> Me
 }
 
 impl Core {
+    /// The time since the job began, from that of the driver, which counts from the start of the
+    /// run.
+    pub(in crate::pe) fn job_time(&self, driver: Time) -> Time {
+        Time(self.checkpointing.began.0.saturating_add(driver.0))
+    }
+
     /// Runs an action of main, once this PE handles messages.
     pub(crate) fn act_for_main(&mut self, action: super::Action) {
         match self.checkpointing.is_stopped {
@@ -211,7 +217,7 @@ impl Core {
     ) {
         let settings = &self.common.checkpoints;
         let state = &mut self.checkpointing;
-        let (last, points) = state.last.unwrap_or((gridspan_topology::Time::ZERO, 0));
+        let (last, points) = state.last.unwrap_or((Time::ZERO, 0));
         let points = points + 1;
         let nodes = self.common.layout.node_count();
         let since = state.last.map(|_| self.now.since(last));

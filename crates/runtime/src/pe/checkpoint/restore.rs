@@ -38,6 +38,8 @@ impl Pe {
     pub(crate) fn prepare_to_restore(&mut self, manifest: &Manifest) {
         let core = &mut self.core;
         core.checkpointing.is_stopped = true;
+        core.checkpointing.began = manifest.at;
+        core.now = manifest.at;
         core.checkpointing.is_unprotected = true;
         if core.me == crate::address::id::MAIN_PE {
             core.checkpointing.progress = Some(manifest.progress.clone());

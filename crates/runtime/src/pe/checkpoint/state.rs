@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// A PE's part in the checkpoints of the job.
 pub(crate) struct Checkpointing<C> {
+    /// Time of the job when this run of it began.
+    pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
     /// Members that were restored and whose actors have not been told.
@@ -32,6 +34,7 @@ pub(crate) struct Checkpointing<C> {
 impl<C> Default for Checkpointing<C> {
     fn default() -> Self {
         Self {
+            began: Time::ZERO,
             is_stopped: false,
             restored: Vec::new(),
             seats: BTreeMap::new(),

@@ -46,9 +46,8 @@ impl Core {
         message: A::Message,
     ) {
         let Some(kind) = self.kind_in::<A>(collection) else { return };
-        let source = self.sender_id(sender);
         let has_moved = self.sending(sender).is_some_and(|member| member.epoch > 0);
-        let channels = self.channels(sender);
+        let (source, channels) = self.conversations(sender);
         let count = channels.take_next(broadcasts_of(collection), 0) + 1;
         let earlier = channels.begin_cast(collection, priority, count);
         if self.is_secondary(sender) {
@@ -81,7 +80,7 @@ impl Core {
         number: u64,
         broadcast: (Asked, Payload, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         if self.collections.get(collection).is_some_and(|local| local.info.kind != kind_id) {
             return self.fail_type_mismatch(kind.name());
         }
@@ -121,7 +120,7 @@ impl Core {
         if asked.count > 0 {
             let seen = Seen { count: asked.count, number };
             if local.broadcasts.seen.insert(asked.source, seen).is_none() {
-                self.delivery.budget().keep_forever(SEEN_BYTES);
+                self.delivery.budget.keep_forever(SEEN_BYTES);
             }
         }
         let origin = self.me;
@@ -155,7 +154,7 @@ impl Core {
         (here, owed): (Vec<Header>, Vec<Header>),
         message: Payload,
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         self.created += (here.len() + owed.len()) as u64;
         for header in owed {
             let to = header.to;
@@ -174,7 +173,7 @@ impl Core {
 
     /// The epoch of the place that this PE knows for a member, or zero if it knows none.
     pub(super) fn believed_epoch(&self, id: ActorId) -> u32 {
-        self.delivery.place(id).map_or(0, |place| place.epoch)
+        self.delivery.directory.place(id).map_or(0, |place| place.epoch)
     }
 
     /// Members that are arriving or leaving.

@@ -140,7 +140,7 @@ impl Core {
     pub(in crate::pe) fn enter_collection(&mut self, info: CollectionInfo) -> bool {
         let pes = u64::from(self.common.layout.pe_count());
         let members = info.members.div_ceil(pes);
-        let problem = if self.kind(info.kind).is_none() {
+        let problem = if self.common.kind(info.kind).is_none() {
             "a collection of an unknown actor type"
         } else if members > MEMBERS_PER_PE_MAX {
             "a collection of more members than a PE can hold"

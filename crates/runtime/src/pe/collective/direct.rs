@@ -102,7 +102,7 @@ impl Core {
         message: Payload,
         broadcast: impl Fn(Payload) -> Control,
     ) -> Option<(PeId, Control)> {
-        let copies = self.kind(kind)?;
+        let copies = self.common.kind(kind)?;
         let mut here = self.pes_here();
         let last = here.next_back()?;
         for pe in here {
@@ -117,7 +117,7 @@ impl Core {
         (kind_id, collection): (KindId, CollectionId),
         broadcast: (Asked, Payload, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         let Some(local) = self.collections.get_mut(collection) else { return };
         if local.info.kind != kind_id {
             return self.fail_type_mismatch(kind.name());

@@ -50,7 +50,8 @@ impl Core {
     fn refuses(&mut self, slot: Slot, op: &Op, value: &Value) -> bool {
         let is_unsound = op.is_unsound() || value.is_unsound();
         if is_unsound {
-            let actor = self.kind(slot.kind).map_or("an actor", |kind| kind.name()).to_owned();
+            let actor =
+                self.common.kind(slot.kind).map_or("an actor", |kind| kind.name()).to_owned();
             let (value, operation) = (value.to_string(), format!("{op:?}"));
             self.fail(Misuse::UnsoundTuple { actor, value, operation }.into());
         }

@@ -79,12 +79,11 @@ impl Counters {
 
     #[inline(never)]
     fn find_or_add(&mut self, way: Way) -> u32 {
-        self.find(way).unwrap_or_else(|| self.add(way, 0))
-    }
-
-    fn add(&mut self, way: Way, count: u64) -> u32 {
+        if let Some(position) = self.find(way) {
+            return position;
+        }
         let position = self.all.len() as u32;
-        self.all.push((way, count));
+        self.all.push((way, 0));
         if self.all.len() == SEARCHED_MAX + 1 {
             let positions = self.all.iter().zip(0..).map(|(&(way, _), position)| (way, position));
             self.positions = positions.collect();

@@ -42,7 +42,7 @@ impl Core {
         self.home(id) == Some(self.me)
             && self.resident(id).is_none()
             && !self.departing.contains_key(&id)
-            && self.delivery.place(id).is_none_or(|place| place.gone)
+            && self.delivery.directory.place(id).is_none_or(|place| place.gone)
     }
 
     /// The PE on which a message that has arrived here creates its receiver. `None` if the message

@@ -97,7 +97,7 @@ impl Core {
         let here = self.resident(id).is_some()
             || self.departing.contains_key(&id)
             || self.arriving.contains(&id);
-        let place = self.delivery.place(id);
+        let place = self.delivery.directory.place(id);
         if here || self.delivery.tombstones.insertions.contains_key(&id) {
             self.fail_occupied(id);
             return None;

@@ -48,7 +48,7 @@ impl Core {
             None => return self.fail_type_mismatch(type_name::<A>()),
         }
         self.ready_bytes += bytes;
-        self.lanes.push_normal(kind, 1);
+        self.lanes.normal.push(kind, 1);
     }
 
     /// Puts messages into a mailbox, in order.
@@ -81,7 +81,7 @@ impl Core {
         let added = queue.normal.len() - before;
         self.ready_bytes += bytes;
         if added > 0 {
-            self.lanes.push_normal(kind, added as u32);
+            self.lanes.normal.push(kind, added as u32);
         }
     }
 
@@ -111,7 +111,9 @@ impl Core {
                 self.ready_bytes += bytes;
                 self.lanes.push(kind, rank);
             }
-            None => self.fail_type_mismatch(self.kind(kind).map_or("member", |kind| kind.name())),
+            None => {
+                self.fail_type_mismatch(self.common.kind(kind).map_or("member", |kind| kind.name()))
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use gridspan_topology::PeId;
 impl Core {
     /// Counts a message in the budget while it waits.
     pub(crate) fn keep(&self, kind: KindId, envelope: Box<dyn AnyEnvelope>) -> AccountedEnvelope {
-        let bytes = self.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
+        let bytes = self.common.kind(kind).map_or(0, |kind| kind.envelope_bytes(&*envelope));
         self.delivery.budget.keep(envelope, bytes)
     }
 
@@ -37,7 +37,7 @@ impl Core {
 
     /// Returns the number of bytes counted for a message that has no single receiver.
     fn payload_bytes(&self, kind: KindId, message: &Payload) -> usize {
-        self.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
+        self.common.kind(kind).map_or(0, |kind| kind.payload_bytes(message))
     }
 
     /// Number of bytes that wait on this PE: ready messages, messages that wait for earlier ones,
@@ -49,7 +49,7 @@ impl Core {
 
     /// Whether waiting messages exceed the budget.
     #[inline]
-    pub(super) fn is_over_budget(&self) -> bool {
+    pub(in crate::pe) fn is_over_budget(&self) -> bool {
         self.queued_bytes() > self.common.limits.hard_bytes
     }
 
@@ -58,7 +58,7 @@ impl Core {
         self.queued_bytes().saturating_add(bytes) <= self.common.limits.hard_bytes
     }
 
-    /// Ends the job if waiting messages exceed the budget. Out of line: senders first call
+    /// Ends the job if waiting messages exceed the budget. Out of line: callers first call
     /// [`is_over_budget`](Self::is_over_budget).
     #[cold]
     pub(crate) fn check_budget(&mut self) {
@@ -84,7 +84,7 @@ impl Core {
         const SHOWN: usize = 3;
         let mut all = Vec::new();
         for (kind, known) in self.common.clone().kinds() {
-            let ready = self.split_queue(kind).0.waiting();
+            let ready = self.queues[kind.index()].waiting();
             for (slot, member) in (0u32..).zip(&self.members[kind.index()]) {
                 let Some(member) = member else { continue };
                 let held = member.channels.as_ref().map_or(0, |known| known.held.len() as u64);
@@ -112,7 +112,7 @@ impl Core {
     }
 
     fn kind_name(&self, kind: KindId) -> &'static str {
-        self.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
+        self.common.kind(kind).map_or("actors of an unknown type", |kind| kind.name())
     }
 
     /// Ends the job because another PE of this node does not take its messages. That PE may be

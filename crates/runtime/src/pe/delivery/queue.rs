@@ -18,14 +18,14 @@ use std::marker::PhantomData;
 #[derive(Default)]
 pub(crate) struct Lanes {
     /// The lane of [`Rank::NORMAL`], which nearly all messages have.
-    normal: Lane,
+    pub(super) normal: Lane,
     /// The lanes of all other ranks, lower ranks first. None of them is empty.
     others: BTreeMap<Rank, Lane>,
 }
 
 /// The messages of one rank.
 #[derive(Default)]
-struct Lane {
+pub(super) struct Lane {
     /// The first run. It is kept when its messages are gone and no other run follows, so that a
     /// mailbox that empties and fills again only changes a count.
     next: Run,
@@ -40,8 +40,9 @@ struct Run {
 }
 
 impl Lane {
+    /// Adds consecutive messages of one type, at least one.
     #[inline]
-    fn push(&mut self, kind: KindId, messages: u32) {
+    pub(super) fn push(&mut self, kind: KindId, messages: u32) {
         if self.later.is_empty() && (self.next.kind == kind || self.next.messages == 0) {
             self.next = Run { kind, messages: self.next.messages + messages };
         } else {
@@ -97,12 +98,6 @@ impl Lane {
 }
 
 impl Lanes {
-    /// Adds consecutive messages of the normal rank, at least one.
-    #[inline]
-    pub(crate) fn push_normal(&mut self, kind: KindId, messages: u32) {
-        self.normal.push(kind, messages);
-    }
-
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank) {
         match rank {
             Rank::NORMAL => self.normal.push(kind, 1),

@@ -60,7 +60,7 @@ impl Core {
         if self.is_over_budget() {
             return self.check_budget();
         }
-        if let Some(known) = self.kind(kind)
+        if let Some(known) = self.common.kind(kind)
             && let Err(name) = known.put_out(&mut self.outbox, kind, to, envelope)
         {
             self.fail_type_mismatch(name);

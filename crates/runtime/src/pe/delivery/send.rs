@@ -89,7 +89,7 @@ impl Core {
         (to, number): (ActorId, u64),
         message: Payload,
     ) {
-        let Some(known) = self.kind(kind) else { return };
+        let Some(known) = self.common.kind(kind) else { return };
         let epoch = self.route(to).epoch_for_one();
         self.created += 1;
         let header = Header::new(to, ActorId::system(COORDINATOR), number, self.me);
@@ -101,7 +101,7 @@ impl Core {
 
     /// Sends a message of this PE whose type is not known here.
     pub(crate) fn send_encoded(&mut self, kind: KindId, to: ActorId, message: Payload) {
-        let Some(known) = self.kind(kind) else { return };
+        let Some(known) = self.common.kind(kind) else { return };
         let after = self.delivery.system.after(to.collection, 0);
         let sequence = self.delivery.system.take_next(to, 0);
         let epoch = self.route(to).epoch_for_one();
@@ -142,15 +142,13 @@ impl Core {
 
     /// The sender's identity for numbering, and its channels.
     #[inline(always)]
-    fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
-        let system = ActorId::system(self.me);
-        let Sender::Actor(Slot { kind, index }) = sender else {
-            return (system, &mut self.delivery.system);
-        };
-        match self.members[kind.index()].get_mut(index as usize) {
-            Some(Some(member)) => (member.id, member.channels.get_or_insert_default()),
-            _ => (system, &mut self.delivery.system),
+    pub(in crate::pe) fn conversations(&mut self, sender: Sender) -> (ActorId, &mut Channels) {
+        if let Sender::Actor(Slot { kind, index }) = sender
+            && let Some(Some(member)) = self.members[kind.index()].get_mut(index as usize)
+        {
+            return (member.id, member.channels.get_or_insert_default());
         }
+        (ActorId::system(self.me), &mut self.delivery.system)
     }
 
     /// The sender's channels, if it has any: most senders have never sent to another PE. Always

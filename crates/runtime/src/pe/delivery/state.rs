@@ -43,8 +43,8 @@ pub(crate) enum Early {
 pub(crate) struct Delivery {
     fault: PlantedFault,
     /// The channels of the PE's own messages, which it sends for main and on behalf of actors.
-    pub(super) system: Channels,
-    pub(super) directory: Directory,
+    pub(crate) system: Channels,
+    pub(crate) directory: Directory,
     /// Messages for actors that should arrive here, by receiver.
     receivers: BTreeMap<ActorId, Held>,
     /// Members to be created because of messages in `receivers`, and the PEs on which they will
@@ -53,7 +53,8 @@ pub(crate) struct Delivery {
     /// Messages and controls for collections that are not known here yet.
     collections: BTreeMap<CollectionId, Vec<Early>>,
     pub(super) tombstones: Tombstones,
-    pub(super) budget: Budget,
+    /// For messages that wait inside the PE and are not ready.
+    pub(crate) budget: Budget,
 }
 
 impl Delivery {
@@ -70,29 +71,9 @@ impl Delivery {
         }
     }
 
-    /// The budget for messages that wait inside the PE and are not ready.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
-    /// The channels of the PE's own messages.
-    pub(crate) fn system(&mut self) -> &mut Channels {
-        &mut self.system
-    }
-
-    /// The known place of an actor that does not live here.
-    pub(crate) fn place(&self, id: ActorId) -> Option<Place> {
-        self.directory.place(id)
-    }
-
     /// Learns a place, unless a newer one is known. Returns whether it was new.
     pub(crate) fn learn(&mut self, id: ActorId, place: Place) -> bool {
         self.directory.learn(id, place, self.fault)
-    }
-
-    /// Forgets the place of an actor that lives here from now on.
-    pub(crate) fn forget_place(&mut self, id: ActorId) {
-        self.directory.forget(id);
     }
 
     /// Holds a message for an actor that should arrive here; the first message sets the deadline.
@@ -133,9 +114,9 @@ impl Delivery {
         self.receivers.insert(id, Held { deadline, ..held });
     }
 
-    /// Whether messages wait for their receivers here.
+    /// Whether messages wait for their receivers here, or a member has to be created.
     pub(crate) fn is_awaiting(&self) -> bool {
-        !self.receivers.is_empty()
+        !self.receivers.is_empty() || !self.demands.is_empty()
     }
 
     /// The actors for which messages wait here.

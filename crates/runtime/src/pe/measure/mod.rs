@@ -11,6 +11,7 @@ use crate::Actor;
 use crate::address::id::{ActorId, COORDINATOR, CollectionId, KindId, Sender, Slot};
 use crate::address::load_keys::{id_of, key_of};
 use crate::message::{Control, Edge};
+use crate::pe::Pe;
 use crate::pe::core::{Core, Stopwatch, Store};
 use crate::pe::delivery::message_bytes;
 use crate::pe::measure::edges::EdgeCache;
@@ -179,19 +180,24 @@ impl Core {
         all.sort_unstable_by_key(|edge| (edge.from, edge.to));
         all
     }
+}
 
-    /// Notes the use of this PE's time that the driver has measured.
-    pub(in crate::pe) fn note_time(&mut self, spent: Spent) {
-        let now = self.now;
-        if self.measures.as_mut().is_some_and(|measures| measures.time.note(now, spent)) {
-            self.post(COORDINATOR, Control::ShareChanged);
+impl Pe {
+    /// Reports the use of time since the last report, if loads are measured. A PE that shares a
+    /// processor with other programs needs a report at least twice a second.
+    pub fn note_time(&mut self, spent: Spent) {
+        let Core { measures, now, .. } = &mut self.core;
+        if measures.as_mut().is_some_and(|measures| measures.time.note(*now, spent)) {
+            self.core.post(COORDINATOR, Control::ShareChanged);
         }
     }
 
-    /// Notes the share of a processor that this PE got in a trial.
-    pub(in crate::pe) fn note_trial(&mut self, now: Time, spent: Spent) {
-        if self.measures.as_mut().is_some_and(|measures| measures.time.note_trial(now, spent)) {
-            self.post(COORDINATOR, Control::ShareChanged);
+    /// Reports the processor time of a trial that has just ended.
+    pub fn note_trial(&mut self, now: Time, spent: Spent) {
+        let now = self.core.job_time(now);
+        let measures = self.core.measures.as_mut();
+        if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
+            self.core.post(COORDINATOR, Control::ShareChanged);
         }
     }
 }

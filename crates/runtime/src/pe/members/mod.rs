@@ -28,8 +28,8 @@ impl Core {
         if let Some(local) = self.collections.get_mut(member.id.collection) {
             local.slots.remove(member.id.key);
         }
-        let (queue, lanes) = self.split_queue(kind);
-        let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+        let queue = &mut self.queues[kind.index()];
+        let (mailbox, bytes) = queue.extract(kind, slot, &mut self.lanes);
         self.ready_bytes -= bytes;
         Some((member, mailbox))
     }

@@ -56,7 +56,7 @@ pub(crate) fn depart(
     };
     let leaving = |id| leave(core, stores, id, to, plan);
     let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
-    let bytes = migrants.iter().map(size).sum();
+    let bytes = migrants.iter().map(codec::encoded_len).sum();
     if bytes > PIECE_BYTES_MAX {
         // No connection would carry them. They are refused here, with the same effect as a refusal
         // by the target. The target learns their place, since a plan may have announced the move to
@@ -103,11 +103,6 @@ fn leave(
     Some(migrant)
 }
 
-/// Size in bytes of an encoded actor with everything that moves with it.
-fn size(migrant: &Migrant) -> usize {
-    codec::encoded_len(migrant)
-}
-
 fn too_large(bytes: usize) -> String {
     format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
 }
@@ -122,7 +117,8 @@ pub(crate) fn handle_offer(
 ) {
     // Only a faulty PE offers nothing.
     let Some(&Migrant { id: first, epoch, .. }) = migrants.first() else { return };
-    let sizes: Vec<usize> = migrants.iter().map(size).collect();
+    // With everything that moves with the actors.
+    let sizes: Vec<usize> = migrants.iter().map(codec::encoded_len).collect();
     let states = match states(core, stores, &migrants, sizes.iter().sum()) {
         Ok(states) => states,
         Err(reason) => {
@@ -139,7 +135,7 @@ pub(crate) fn handle_offer(
         let local = core.collections.get(id.collection);
         let (broadcasts, streams) =
             local.map_or((0, Vec::new()), |local| (local.broadcasts.next, local.streams.numbers()));
-        let migrant = core.delivery.budget().keep(migrant, size);
+        let migrant = core.delivery.budget.keep(migrant, size);
         together.push(Tentative { migrant, state });
         core.arriving.insert(id);
         accepted.push(Accepted { id, epoch, broadcasts, streams });
@@ -235,7 +231,7 @@ pub(crate) fn handle_refuse(
         if let Some(local) = core.collections.get_mut(id.collection) {
             local.slots.insert(id.key, slot);
         }
-        core.delivery.forget_place(id);
+        core.delivery.directory.forget(id);
         if let Some(home) = core.home(id)
             && home != core.me
         {
@@ -346,7 +342,7 @@ impl Core {
     /// Handles a planned move of an actor that has left or ended: sends its place to the PE to
     /// which the plan moves it, unless that is the home, which waits for the tombstone.
     pub(crate) fn correct_plan(&mut self, entry: &PlanEntry) {
-        if let Some(place) = self.delivery.place(entry.id)
+        if let Some(place) = self.delivery.directory.place(entry.id)
             && self.home(entry.id) != Some(entry.to)
         {
             self.tell_place(entry.to, entry.id, place);

@@ -79,7 +79,7 @@ pub(crate) fn channels(
         sent_broadcasts: SentBroadcasts::from_records(sent_broadcasts),
         ..Channels::default()
     };
-    if let Some(known) = core.kind(kind) {
+    if let Some(known) = core.common.kind(kind) {
         for bytes in held {
             let envelope = core.keep(kind, known.decode_envelope(bytes)?);
             channels.held.insert(Channels::held_key(envelope.header()), envelope);

@@ -16,8 +16,8 @@ use std::time::Duration;
 impl Core {
     /// The job's own time now.
     pub(in crate::pe) fn own_now(&self) -> Time {
-        let (now, is_waiting) = (self.now, self.is_main_inside());
-        self.own_time.as_ref().map_or(now, |own| own.at(now, is_waiting))
+        let own = self.own_time.as_ref();
+        own.map_or(self.now, |own| own.at(self.now, self.is_main_inside()))
     }
 
     /// Reports to the coordinator the job's own time, and how long this PE has spent on measuring,
@@ -37,24 +37,22 @@ impl Core {
 
     /// Notes that main makes a request.
     pub(crate) fn main_goes_on(&mut self) {
-        let (now, was_waiting) = (self.now, self.is_main_inside());
+        let now = self.now;
+        let was_waiting = self.own_time.is_some() && self.is_main_inside();
         if let Some(own) = &mut self.own_time {
             own.main_goes_on(now, was_waiting);
         }
     }
 
-    /// The time of the stopwatch in nanoseconds, and the charged time so far, if the own time is
-    /// kept here.
-    pub(in crate::pe) fn work_begins(&self) -> Option<(u64, Duration)> {
-        self.own_time.as_ref().map(|_| (self.stopwatch_ns(), self.charged))
+    /// The time of the stopwatch in nanoseconds, and the charged time so far.
+    pub(in crate::pe) fn work_begins(&self) -> (u64, Duration) {
+        (self.stopwatch_ns(), self.charged)
     }
 
     /// Notes that messages have been handled since `begin`.
-    pub(in crate::pe) fn work_ends(&mut self, begin: Option<(u64, Duration)>) {
-        if let Some((begin, charged)) = begin {
-            let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
-            self.note_busy(timed.max(self.charged.saturating_sub(charged)));
-        }
+    pub(in crate::pe) fn work_ends(&mut self, (begin, charged): (u64, Duration)) {
+        let timed = Duration::from_nanos(self.stopwatch_ns().saturating_sub(begin));
+        self.note_busy(timed.max(self.charged.saturating_sub(charged)));
     }
 
     /// Notes that the PE is busy for `time` from now on.

@@ -21,7 +21,7 @@ impl Core {
         });
         let timer = self.timers.set(self.now + UNKNOWN_MEMBER_HOLD, too_late);
         let bytes = size_of::<Control>() + control.bytes();
-        let control = self.delivery.budget().keep(Box::new(control), bytes);
+        let control = self.delivery.budget.keep(Box::new(control), bytes);
         self.followers.entry(base).or_default().push((timer, control));
     }
 

@@ -53,8 +53,8 @@ pub(crate) fn begin(
 ) {
     let replica = core.resident(id).filter(|_| core.may_have_replica(id, at));
     let Some((kind, slot)) = replica else { return core.note_moved(Some(plan), false) };
-    let (queue, lanes) = core.split_queue(kind);
-    let (mailbox, bytes) = queue.extract(kind, slot, lanes);
+    let queue = &mut core.queues[kind.index()];
+    let (mailbox, bytes) = queue.extract(kind, slot, &mut core.lanes);
     core.ready_bytes -= bytes;
     core.refill(kind, slot, &mailbox);
     let Some(member) = core.member(kind, slot) else { return };
@@ -194,7 +194,7 @@ impl Core {
     pub(crate) fn breaks_promise(&mut self, kind: KindId, deed: &str) -> bool {
         let is_deterministic = self.common.is_deterministic(kind);
         if is_deterministic {
-            let actor = self.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
+            let actor = self.common.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
             self.fail(Misuse::NotAtReplicas { actor, deed: deed.to_owned() }.into());
         }
         is_deterministic
@@ -306,7 +306,7 @@ impl Core {
             }
         }
         if let Some(kind) = broken {
-            let actor = self.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
+            let actor = self.common.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
             self.fail(Misuse::ReplicasDiffer { actor }.into());
         }
         finished

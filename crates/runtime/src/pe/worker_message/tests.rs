@@ -52,7 +52,7 @@ fn controls(pe: &mut Pe) -> Vec<Control> {
         Content::Control(control) => Some(*control),
         _ => None,
     };
-    pe.outbox().drain().filter_map(control).collect()
+    pe.take_output().packets.filter_map(control).collect()
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_guest_that_sends_to_an_unknown_collection_is_lost() {
         let mut pe = program.pe(founder);
         pe.handle(guest, worker_message(1000));
 
-        assert_eq!(pe.core.delivery.budget().bytes(), 0);
+        assert_eq!(pe.core.delivery.budget.bytes(), 0);
         assert!(!pe.has_failed());
         let told = controls(&mut pe);
         let [Control::Membership(MembershipMessage::Unreachable { node: lost, .. })] = &told[..]
@@ -83,7 +83,7 @@ fn a_guest_that_sends_to_an_actor_outside_of_pools_is_lost() {
     let inits = Payload::new(vec![(Ix1(0).key(), ())]);
     pe.handle(PeId(0), Packet::control(Control::Create { info, inits, more: 0 }));
     assert!(pe.core.resident(ActorId { collection, key: Ix1(0).key() }).is_some());
-    pe.outbox().drain().for_each(drop);
+    pe.take_output().packets.for_each(drop);
 
     pe.handle(
         guest,
@@ -104,7 +104,7 @@ fn a_worker_message_that_waits_for_its_collection_counts_in_the_budget() {
     let (program, _) = program();
     let mut pe = program.pe(PeId(1));
     pe.handle(PeId(0), worker_message(1000));
-    assert!(pe.core.delivery.budget().bytes() > 1000, "{}", pe.core.delivery.budget().bytes());
+    assert!(pe.core.delivery.budget.bytes() > 1000, "{}", pe.core.delivery.budget.bytes());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn agents_learn_of_a_guest_before_the_coordinator_gets_the_acknowledgement() {
     let announced = MembershipMessage::Announce { node: guest, contact: String::new() };
     pe.handle(COORDINATOR, Packet::control(Control::Membership(announced)));
 
-    let told: Vec<Packet> = pe.outbox().drain().map(|(_, packet)| packet).collect();
+    let told: Vec<Packet> = pe.take_output().packets.map(|(_, packet)| packet).collect();
     let [Packet(Content::Spread(_)), Packet(Content::Control(noted))] = &told[..] else {
         panic!("{} packets", told.len())
     };

@@ -175,7 +175,7 @@ fn the_sender_of_an_invalid_early_message_is_blamed() {
             pe.act(action);
         }
         assert_eq!(pe.has_failed(), ends_job);
-        let told: Vec<_> = pe.outbox().drain().collect();
+        let told: Vec<_> = pe.take_output().packets.collect();
         let [(COORDINATOR, Packet(Content::Control(control)))] = &told[..] else {
             panic!("not one control")
         };

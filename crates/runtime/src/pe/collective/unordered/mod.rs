@@ -50,7 +50,7 @@ impl Core {
         if self.is_secondary(sender) {
             return;
         }
-        let number = self.delivery.system().take_next(streams_to(collection), priority);
+        let number = self.delivery.system.take_next(streams_to(collection), priority);
         let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
         self.send_to_all(kind, Payload::new(message), |message| {
             let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
@@ -65,7 +65,7 @@ impl Core {
         number: u64,
         broadcast: (Asked, Payload, i32),
     ) {
-        let Some(kind) = self.kind(kind_id) else { return };
+        let Some(kind) = self.common.kind(kind_id) else { return };
         let Some(local) = self.collections.get(collection) else { return };
         if local.info.kind != kind_id {
             return self.fail_type_mismatch(kind.name());
@@ -73,7 +73,7 @@ impl Core {
         let (source, priority) = (broadcast.0.source, broadcast.2);
         let way = (source, channel(priority));
         if !local.streams.contains(way) {
-            self.delivery.budget().keep_forever(Streams::STREAM_BYTES);
+            self.delivery.budget.keep_forever(Streams::STREAM_BYTES);
         }
         if local.streams.next(way) != number {
             let broadcast = self.keep_broadcast(kind_id, broadcast);

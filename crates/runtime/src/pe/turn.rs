@@ -1,0 +1,64 @@
+//! What a driver does after a turn of a PE.
+
+use super::{Pe, PeCommand};
+use crate::message::Packet;
+use gridspan_topology::{PeId, Time};
+use std::time::Duration;
+use std::vec::Drain;
+
+/// What a turn leaves for the driver.
+pub struct TurnOutput<'a> {
+    /// Compute time that handlers charged.
+    pub charged: Duration,
+    /// Commands, which the driver carries out before it sends the packets.
+    pub commands: Vec<PeCommand>,
+    /// The packets to be sent, in order.
+    pub packets: Drain<'a, (PeId, Packet)>,
+}
+
+/// What a PE does next if nothing arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Handles messages that are ready.
+    Handle,
+    /// Waits.
+    Wait {
+        /// The time at which [`Pe::finish_turn`] has work.
+        wakeup: Option<Time>,
+        /// The time at which the PE should compute for [`TRIAL`](super::TRIAL) without a purpose.
+        /// Report the processor time that it got with [`Pe::note_trial`]. `None` unless other
+        /// programs have slowed it.
+        trial: Option<Time>,
+    },
+}
+
+impl Pe {
+    /// Removes and returns what the PE has produced since the last call.
+    pub fn take_output(&mut self) -> TurnOutput<'_> {
+        TurnOutput {
+            charged: std::mem::take(&mut self.core.charged),
+            commands: std::mem::take(&mut self.core.commands),
+            packets: self.core.outbox.drain(),
+        }
+    }
+
+    /// What the PE does next if nothing arrives. It waits, even if messages are ready, if it must
+    /// not handle them; and if it has failed, for the end of the job.
+    pub fn next(&self, may_handle: bool) -> Next {
+        let core = &self.core;
+        let has_failed = core.failure.is_some();
+        let is_stopped = core.checkpointing.is_stopped;
+        if may_handle && !has_failed && !is_stopped && !core.lanes.is_empty() {
+            return Next::Handle;
+        }
+        let timer = core.timers.next().filter(|_| !is_stopped);
+        let deadlines = [timer, core.next_accumulator(), core.delivery.next_deadline()];
+        // Drivers count from the start of the run.
+        let driver_time = |at: Time| Time(at.0.saturating_sub(core.checkpointing.began.0));
+        let measures = core.measures.as_ref().filter(|_| !has_failed);
+        Next::Wait {
+            wakeup: deadlines.into_iter().flatten().min().map(driver_time),
+            trial: measures.and_then(|measures| measures.time.next_trial()).map(driver_time),
+        }
+    }
+}

@@ -12,7 +12,9 @@ use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use crate::variables::LAUNCHER;
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
-use gridspan_runtime::net::bootstrap::{self, BootstrapError, Joined, LauncherLines, Request};
+use gridspan_runtime::net::bootstrap::{
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest,
+};
 use gridspan_runtime::{Job, JobError, StartError};
 use serde::Deserialize;
 use std::fs::File;
@@ -175,10 +177,10 @@ fn lock(handle: &Handle) -> MutexGuard<'_, Shared> {
 fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<LauncherLines> {
     let on_request = move |request| {
         let mut handle = lock(&handle);
-        handle.must_stop |= request == Request::Recover;
+        handle.must_stop |= request == LauncherRequest::Recover;
         match (&handle.node, request) {
-            (Some(node), Request::Leave) => node.leave(),
-            (Some(node), Request::Recover) => node.stop_to_recover(),
+            (Some(node), LauncherRequest::Leave) => node.leave(),
+            (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, _) => {}
         }
     };

@@ -47,6 +47,7 @@ const EFFECTS: &[Effect] = &[
             "crates/jobs/src/mandelbrot",
             "crates/rpc/src/calls/config.rs",
             "crates/rpc/src/group/disk.rs",
+            "crates/runtime/src/driver/checkpoints/folder.rs",
             "crates/runtime/src/driver/share.rs",
             "crates/studies/src/figures/surroundings.rs",
             "crates/studies/src/structure/source.rs",

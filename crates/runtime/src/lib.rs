@@ -44,14 +44,15 @@ pub use error::{
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};
-pub use job::image::{CheckpointStore, EncodedManifest, Holding, Image, RestorePlan};
 pub use job::program::{Program, end};
 pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};
 pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
-pub use message::{CheckpointSegment, List};
+pub use message::{
+    CheckpointSegment, CheckpointStore, EncodedManifest, Holding, Image, List, RestorePlan, Seat,
+};
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;
 pub use pe::actor::context::Context;
@@ -59,7 +60,7 @@ pub use pe::actor::options::{BroadcastOptions, InStep, Priority, SendOptions, Un
 pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use pe::links::{Links, Locality};
-pub use pe::{CheckpointEvery, Checkpoints, GuestEvent, Seat};
+pub use pe::{CheckpointEvery, Checkpoints, GuestEvent};
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Statistics, Value};
 pub use schema::numbers::Numbers;
 pub use tasks::{

@@ -46,7 +46,8 @@ use gridspan_runtime::message::probe::ProbeReport;
 use gridspan_runtime::pe::{Core, PeCommand, PendingWork, Spent};
 use gridspan_runtime::relay::Relay;
 use gridspan_runtime::{
-    COORDINATOR, CheckpointStore, Job, JobError, Layout, NodeId, PeId, Program, Time, end,
+    COORDINATOR, CheckpointSegment, CheckpointStore, Job, JobError, Layout, NodeId, PeId, Program,
+    Time, end,
 };
 use gridspan_topology::GridSpec;
 use std::collections::BTreeSet;
@@ -425,6 +426,16 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// Keeps a segment of a checkpoint, and tells the PE when its part is complete.
+    fn keep(&mut self, pe: PeId, segment: &CheckpointSegment) {
+        let store = &mut self.kept[self.layout.node_of(pe).index()];
+        let Some(part) = store.keep(segment) else { return };
+        let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
+        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
+        self.stations[pe].actions.push(Box::new(confirm));
+        self.schedule_turn(pe);
     }
 
     fn probe(&mut self, step: Step) {

@@ -5,13 +5,12 @@
 
 mod folder;
 
-use super::switch::Switch;
 use crate::Job;
 use crate::error::StartError;
-use crate::job::image::{CheckpointStore, Holding, Image, RestorePlan};
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
-use crate::pe::Core;
+use crate::message::{CheckpointStore, Holding, Image, RestorePlan};
+use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use std::path::{Path, PathBuf};
@@ -94,27 +93,27 @@ impl CheckpointKeeper {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a segment, and tells `pe` when the part is complete and stored.
-    pub(super) fn keep(&self, switch: &Arc<Switch>, pe: PeId, segment: &CheckpointSegment) {
+    /// Keeps a segment. When its part is complete and stored, makes the PE run an action.
+    pub(super) fn keep(
+        &self,
+        segment: &CheckpointSegment,
+        run: impl FnOnce(Action) + Send + 'static,
+    ) {
         let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
         let mut store = self.store();
         let Some(part) = store.keep(segment) else { return };
         let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
         let Some(writer) = self.writer.as_ref().filter(|_| !is_copy) else {
             drop(store);
-            return switch.inbox(pe).push_action(Box::new(confirm));
+            return run(Box::new(confirm));
         };
         let segments = store.segments(checkpoint, part);
         drop(store);
-        let switch = Arc::downgrade(switch);
-        let done: Done = Box::new(move |error| {
-            let Some(switch) = switch.upgrade() else { return };
-            switch.inbox(pe).push_action(match error {
-                None => Box::new(confirm),
-                Some(reason) => {
-                    Box::new(move |core: &mut Core| core.checkpoint_not_kept(checkpoint, reason))
-                }
-            });
+        let done: Done = Box::new(move |error| match error {
+            None => run(Box::new(confirm)),
+            Some(reason) => {
+                run(Box::new(move |core: &mut Core| core.checkpoint_not_kept(checkpoint, reason)));
+            }
         });
         writer.order(Order::Part { checkpoint, part, segments, done });
     }

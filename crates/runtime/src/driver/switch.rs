@@ -191,9 +191,12 @@ impl Switch {
             }
             PeCommand::Look { round } => self.look(pe, round),
             PeCommand::Keep(segment) => {
-                if let Some(switch) = self.me.upgrade() {
-                    self.checkpoints.keep(&switch, pe, &segment);
-                }
+                let switch = self.me.clone();
+                self.checkpoints.keep(&segment, move |action| {
+                    if let Some(switch) = switch.upgrade() {
+                        switch.inbox(pe).push_action(action);
+                    }
+                });
             }
             PeCommand::CheckpointComplete { manifest } => self.checkpoints.complete(manifest),
             PeCommand::Probe(order) => {

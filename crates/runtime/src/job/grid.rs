@@ -539,6 +539,24 @@ impl Grid {
 }
 
 /// The result of a [progress point](Grid::progress).
+///
+/// ```
+/// # use gridspan::{embed::Runner, prelude::*};
+/// use gridspan::{CheckpointEvery, Checkpoints, Progress};
+///
+/// let job = Job::new("nothing").main(async |grid: Grid| {
+///     for step in 1..=4_u64 {
+///         match grid.progress(&step).await? {
+///             Progress::Taken { number } => assert_eq!(2 * number, step),
+///             Progress::Postponed { reason } => println!("step {step}: {reason}"),
+///             _ => {}
+///         }
+///     }
+///     Ok(())
+/// });
+/// let job = job.checkpoints(Checkpoints::every(CheckpointEvery::Points(2)));
+/// # Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {

@@ -1,7 +1,6 @@
 //! A job's definition: its actor types, its maps and operations, and its main function.
 
 pub(crate) mod grid;
-pub(crate) mod image;
 pub(crate) mod program;
 pub(crate) mod promise;
 

@@ -1,10 +1,11 @@
 //! A job together with the layout on which it runs; the input of every driver.
 
+use crate::address::collection::Map;
 use crate::coordinator::CoordinatorHost;
 use crate::error::{JobError, StartError};
 use crate::job::grid::{Grid, MainPort};
-use crate::job::image::{Image, RestorePlan};
 use crate::job::promise::Awaited;
+use crate::message::{Image, Manifest, RestorePlan, Seat};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
 use crate::pe::{Action, Common, Pe};
@@ -39,7 +40,7 @@ impl Program {
         plan: RestorePlan,
     ) -> Result<Self, StartError> {
         let program = Self::new(job, layout)?;
-        image.check(&program.common, &plan)?;
+        check(&image, &program.common, &plan)?;
         Ok(Self { restoring: Some(Arc::new((image, plan))), ..program })
     }
 
@@ -164,4 +165,44 @@ fn relay(common: &Common, node: NodeId) -> Relay {
 /// Returns an action that sets the outcome of main at PE 0 and stops the job on all PEs.
 pub fn end(outcome: Result<(), JobError>) -> Action {
     Box::new(move |core| core.end(outcome))
+}
+
+/// Checks whether a job can continue from an image, by a plan.
+fn check(image: &Image, common: &Common, plan: &RestorePlan) -> Result<(), StartError> {
+    let Manifest { job, fingerprint, layout: before, collections, .. } = image.inner();
+    if *fingerprint != common.definition.fingerprint {
+        let (was, is) = (job.clone(), common.name.to_string());
+        return Err(StartError::CheckpointOfOther { was, is });
+    }
+    let layout = &common.layout;
+    for (info, _) in collections {
+        let (was, is, what) = match info.map {
+            Map::PerPe => (before.pe_count(), layout.pe_count(), "PEs"),
+            Map::PerNode => (before.node_count(), layout.node_count(), "nodes"),
+            _ => continue,
+        };
+        if was != is {
+            let actor = common.kind(info.kind).map_or("an actor", |kind| kind.name());
+            let [was, is] = [was, is].map(|number| format!("{number} {what}"));
+            return Err(StartError::CheckpointOfGroup { actor: actor.to_owned(), was, is });
+        }
+    }
+    let parts = before.pe_count() as usize;
+    let is_known = |pe: &PeId| layout.contains(*pe);
+    let is_sound = |seat: &Seat| match seat {
+        Seat::On(pe) => is_known(pe),
+        Seat::Over(pes) => pes.iter().all(is_known),
+        Seat::Homes => true,
+    };
+    let fits = plan.readers.len() == parts
+        && plan.seats.len() == parts
+        && plan.readers.iter().all(is_known)
+        && plan.seats.iter().all(is_sound);
+    if fits {
+        Ok(())
+    } else {
+        Err(StartError::Checkpoint {
+            reason: "the plan to restore it does not fit the layout".to_owned(),
+        })
+    }
 }

@@ -119,6 +119,17 @@ impl CheckpointSegment {
     }
 }
 
+/// Where the members of a part continue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seat {
+    /// On this PE.
+    On(PeId),
+    /// Spread over these PEs, one after the other.
+    Over(Vec<PeId>),
+    /// At their homes.
+    Homes,
+}
+
 /// Description of the part of one PE.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartSummary {

@@ -13,6 +13,7 @@ mod earlier;
 pub(crate) mod envelope;
 pub(crate) mod frame;
 pub(crate) mod header;
+mod image;
 pub(crate) mod limits;
 mod list;
 mod look;
@@ -33,16 +34,17 @@ pub(crate) use assembly::Assembly;
 pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
-pub use checkpoint::CheckpointSegment;
 pub(crate) use checkpoint::{
     CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage, PartImage, PartSummary,
     RestoredPart, Segment,
 };
+pub use checkpoint::{CheckpointSegment, Seat};
 pub(crate) use control::{
     Accepted, Arrival, Contribution, Control, Edge, Follower, Insertion, Loads, MainRequest, Moves,
     Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
+pub use image::{CheckpointStore, EncodedManifest, Holding, Image, RestorePlan};
 pub use list::List;
 pub(crate) use look::Looked;
 pub use look::MainStatus;

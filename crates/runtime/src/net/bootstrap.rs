@@ -31,7 +31,7 @@ use super::identity::{Authority, Identity, IdentityError};
 use super::net_loop::NetLoop;
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
-use crate::job::image::{EncodedManifest, RestorePlan};
+use crate::message::{EncodedManifest, RestorePlan};
 use crate::session::{DetectorSettings, crowding_factor};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::de::DeserializeOwned;
@@ -300,7 +300,7 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
 
 /// What the launcher requests while the node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum LauncherRequest {
     /// Leave the job.
     Leave,
     /// Stop, and wait for another bundle.
@@ -314,7 +314,7 @@ pub type LauncherLines = BufReader<Lines>;
 /// the launcher has ended. Returns all other lines, and [`RECOVER`] too.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
-    mut on_request: impl FnMut(Request) + Send + 'static,
+    mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
     on_end: impl FnOnce() + Send + 'static,
 ) -> io::Result<LauncherLines> {
     let (send, lines) = channel();
@@ -329,14 +329,14 @@ pub fn watch_launcher(
                 Err(_) => break,
             }
             let request = match &line {
-                line if *line == LEAVE.as_bytes() => Some(Request::Leave),
-                line if *line == RECOVER.as_bytes() => Some(Request::Recover),
+                line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
+                line if *line == RECOVER.as_bytes() => Some(LauncherRequest::Recover),
                 _ => None,
             };
             if let Some(request) = request {
                 on_request(request);
             }
-            if request != Some(Request::Leave) {
+            if request != Some(LauncherRequest::Leave) {
                 // Nobody reads lines that the launcher sends without a reason.
                 let _ = send.send(line);
             }
@@ -485,7 +485,7 @@ mod tests {
         assert!(matches!(join(), Err(BootstrapError::Again)));
         assert!(matches!(join(), Err(BootstrapError::Again)));
         assert_eq!(join().unwrap().bundle, bundle);
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [Request::Recover; 2]);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Recover; 2]);
         assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
     }
 
@@ -495,6 +495,6 @@ mod tests {
         let (told, lines) = (send.clone(), Cursor::new(b"leaves\nleave\nnow leave\nleave"));
         let end = move || send.send(None).unwrap();
         drop(watch_launcher(lines, move |it| told.send(Some(it)).unwrap(), end).unwrap());
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [Some(Request::Leave), None]);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [Some(LauncherRequest::Leave), None]);
     }
 }

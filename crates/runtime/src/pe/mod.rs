@@ -62,7 +62,6 @@ mod turn;
 pub(crate) mod watch;
 mod worker_message;
 
-pub use self::checkpoint::Seat;
 pub use self::checkpoint::settings::{CheckpointEvery, Checkpoints};
 pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
@@ -131,7 +130,7 @@ impl Pe {
 
     /// Sets the time, which never goes backwards.
     pub fn set_now(&mut self, now: Time) {
-        self.core.now = self.core.now.max(self.core.job_time(now));
+        self.core.now = self.core.now.max(self.core.checkpointing.job_time(now));
     }
 
     /// Takes a packet from `from`.

@@ -4,10 +4,7 @@
 use super::{Event, Simulation};
 use crate::options::SimOptions;
 use crate::report::{SimError, SimReport};
-use gridspan_runtime::pe::Core;
-use gridspan_runtime::{
-    CheckpointSegment, CheckpointStore, Image, Job, PeId, Program, RestorePlan,
-};
+use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan};
 use gridspan_topology::{GridSpec, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
@@ -52,15 +49,5 @@ impl Simulation {
             Some(stores) => Ok(Halted { stores, report }),
             None => Err(Box::new(report)),
         }
-    }
-
-    /// Keeps a segment of a part, and tells the PE when the part is complete.
-    pub(super) fn keep(&mut self, pe: PeId, segment: &CheckpointSegment) {
-        let node = self.layout.node_of(pe);
-        let Some(part) = self.kept[node.index()].keep(segment) else { return };
-        let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
-        let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
-        self.stations[pe].actions.push(Box::new(confirm));
-        self.schedule_turn(pe);
     }
 }

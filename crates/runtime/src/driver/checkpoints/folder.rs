@@ -7,7 +7,7 @@
 //! happens to the machine. The last two complete checkpoints are kept.
 
 use crate::error::StartError;
-use crate::job::image::Image;
+use crate::message::Image;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use sha2::{Digest, Sha256};

@@ -17,8 +17,6 @@ use crate::pe::members::member::Member;
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
 
-pub use restore::Seat;
-
 /// Size in bytes at which a segment of a part is complete.
 const SEGMENT_BYTES: usize = 4 << 20;
 
@@ -59,7 +57,6 @@ impl Pe {
         for action in std::mem::take(&mut core.checkpointing.waiting) {
             core.act_for_main(action);
         }
-        self.grant_requests();
     }
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
@@ -115,12 +112,6 @@ fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> Me
 }
 
 impl Core {
-    /// The time since the job began, from that of the driver, which counts from the start of the
-    /// run.
-    pub(in crate::pe) fn job_time(&self, driver: Time) -> Time {
-        Time(self.checkpointing.began.0.saturating_add(driver.0))
-    }
-
     /// Runs an action of main, once this PE handles messages.
     pub(crate) fn act_for_main(&mut self, action: super::Action) {
         match self.checkpointing.is_stopped {

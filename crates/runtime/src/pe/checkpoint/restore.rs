@@ -3,11 +3,11 @@
 //! Each part of the image is read by one PE, which keeps the members that continue here and sends
 //! the others on. A member's home learns its place before any PE handles messages.
 
-use crate::address::id::ActorId;
+use crate::address::id::{ActorId, COORDINATOR};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage, RestoredPart,
+    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage, RestoredPart, Seat,
 };
 use crate::pe::Pe;
 use crate::pe::core::Core;
@@ -15,19 +15,7 @@ use crate::pe::delivery::Place;
 use crate::pe::migrate;
 use bytes::Bytes;
 use gridspan_topology::PeId;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Where the members of a part continue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Seat {
-    /// On this PE.
-    On(PeId),
-    /// Spread over these PEs, one after the other.
-    Over(Vec<PeId>),
-    /// At their homes.
-    Homes,
-}
 
 /// The epoch of members that do not continue at their homes.
 const AWAY: u32 = 1;
@@ -166,7 +154,8 @@ impl Core {
     }
 
     pub(super) fn report_restored(&mut self, items: u64) {
-        self.report_checkpoint(CheckpointMessage::Restored { items });
+        let message = CheckpointMessage::Restored { items };
+        self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
     }
 
     /// Removes and returns what main gave to remember at the checkpoint from which the job

@@ -11,6 +11,15 @@ const AUTO_MIN: Duration = Duration::from_secs(1);
 
 /// How often a job makes checkpoints. One is made at main's next
 /// [progress point](crate::Grid::progress) after it is due.
+///
+/// ```
+/// use gridspan_runtime::CheckpointEvery;
+/// use std::time::Duration;
+///
+/// let texts = [CheckpointEvery::Auto, CheckpointEvery::Points(100)].map(|it| it.to_string());
+/// assert_eq!(texts, ["auto", "100steps"]);
+/// # let _ = CheckpointEvery::Time(Duration::from_secs(30));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointEvery {

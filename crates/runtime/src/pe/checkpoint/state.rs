@@ -46,3 +46,11 @@ impl<C> Default for Checkpointing<C> {
         }
     }
 }
+
+impl<C> Checkpointing<C> {
+    /// The time since the job began, from that of the driver, which counts from the start of the
+    /// run.
+    pub(crate) fn job_time(&self, driver: Time) -> Time {
+        Time(self.began.0.saturating_add(driver.0))
+    }
+}

@@ -194,7 +194,7 @@ impl Pe {
 
     /// Reports the processor time of a trial that has just ended.
     pub fn note_trial(&mut self, now: Time, spent: Spent) {
-        let now = self.core.job_time(now);
+        let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
         if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
             self.core.post(COORDINATOR, Control::ShareChanged);

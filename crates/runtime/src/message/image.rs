@@ -1,10 +1,8 @@
 //! Checkpoints of a job, as the drivers keep and restore them.
 
-use crate::address::collection::Map;
 use crate::error::StartError;
 use crate::message::codec;
-use crate::message::{CheckpointSegment, Manifest, Segment};
-use crate::pe::{Common, Seat};
+use crate::message::{CheckpointSegment, Manifest, Seat, Segment};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
 use serde::de::Error as _;
@@ -105,44 +103,6 @@ impl Image {
     /// A segment, if it is here.
     pub fn segment(&self, part: PeId, position: u32) -> Option<&Bytes> {
         self.segments.get(&(part, position))
-    }
-
-    /// Checks whether a job can continue from the image, by a plan.
-    pub(crate) fn check(&self, common: &Common, plan: &RestorePlan) -> Result<(), StartError> {
-        let Manifest { job, fingerprint, layout: before, collections, .. } = &self.manifest;
-        if *fingerprint != common.definition.fingerprint {
-            let (was, is) = (job.clone(), common.name.to_string());
-            return Err(StartError::CheckpointOfOther { was, is });
-        }
-        let layout = &common.layout;
-        for (info, _) in collections {
-            let (was, is, what) = match info.map {
-                Map::PerPe => (before.pe_count(), layout.pe_count(), "PEs"),
-                Map::PerNode => (before.node_count(), layout.node_count(), "nodes"),
-                _ => continue,
-            };
-            if was != is {
-                let actor = common.kind(info.kind).map_or("an actor", |kind| kind.name());
-                let [was, is] = [was, is].map(|number| format!("{number} {what}"));
-                return Err(StartError::CheckpointOfGroup { actor: actor.to_owned(), was, is });
-            }
-        }
-        let parts = before.pe_count() as usize;
-        let is_known = |pe: &PeId| layout.contains(*pe);
-        let is_sound = |seat: &Seat| match seat {
-            Seat::On(pe) => is_known(pe),
-            Seat::Over(pes) => pes.iter().all(is_known),
-            Seat::Homes => true,
-        };
-        let fits = plan.readers.len() == parts
-            && plan.seats.len() == parts
-            && plan.readers.iter().all(is_known)
-            && plan.seats.iter().all(is_sound);
-        if fits {
-            Ok(())
-        } else {
-            Err(unreadable("the plan to restore it does not fit the layout"))
-        }
     }
 
     pub(crate) fn inner(&self) -> &Manifest {

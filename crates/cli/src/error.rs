@@ -41,6 +41,9 @@ pub(crate) enum CliError {
         /// The job.
         job: String,
     },
+    /// A checkpoint cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] gridspan::StartError),
     /// A variable to set for the nodes has no value.
     #[error("--env: `{name}` is not set here")]
     Unset {
@@ -317,6 +320,7 @@ impl CliError {
             | Self::Stuck { .. }
             | Self::Call { .. }
             | Self::System { .. }
+            | Self::Checkpoint(_)
             | Self::Write { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }

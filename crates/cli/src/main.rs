@@ -5,6 +5,7 @@ mod balance;
 mod bcast;
 mod bench;
 mod channel;
+mod checkpoint;
 mod dry_run;
 mod error;
 mod grid;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Verb::Balance(verb) => balance::run(&verb),
         Verb::Bcast(args) => bcast::run(&args),
         Verb::Rpc(verb) => rpc::run(&verb),
+        Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),

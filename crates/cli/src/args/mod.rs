@@ -41,6 +41,9 @@ const EXAMPLES: &str = "Examples:
   gridctl run -n 2 --guests 4 uts          on two nodes; four more nodes may join
   gridctl join                             as a node of your latest running job
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
+  gridctl run -n 4 --checkpoint-every auto leanmd
+                                           goes on if nodes are lost
+  gridctl run --restart DIR leanmd         goes on from a checkpoint in a folder
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -67,6 +70,9 @@ pub(crate) enum Verb {
     /// Remote calls: map a workflow as a whole.
     #[command(subcommand)]
     Rpc(RpcVerb),
+    /// Look at checkpoints in a folder.
+    #[command(subcommand)]
+    Checkpoint(CheckpointVerb),
     /// Measure the runtime.
     #[command(subcommand)]
     Bench(BenchVerb),
@@ -366,6 +372,31 @@ pub(crate) enum Switch {
     On,
     /// Off.
     Off,
+}
+
+/// Commands of `gridctl checkpoint`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointVerb {
+    /// List the complete checkpoints.
+    Ls(CheckpointArgs),
+    /// Show where the actors of a checkpoint were.
+    Show(CheckpointArgs),
+    /// Read a checkpoint, or all, and check every byte.
+    Verify(CheckpointArgs),
+}
+
+/// Arguments of the commands of `gridctl checkpoint`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointArgs {
+    /// The folder of `gridctl run --checkpoint`.
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// The number of the checkpoint. Default: the last; for verify, all.
+    #[arg(short, long, value_name = "N")]
+    pub(crate) number: Option<u64>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Commands of `gridctl balance`.

@@ -48,6 +48,9 @@ impl CliError {
             Self::Read { error, .. } if error.kind() == io::ErrorKind::InvalidData => {
                 "a matrix is text: rows of round trips, separated by blanks or commas".into()
             }
+            Self::Checkpoint(_) => {
+                "`gridctl checkpoint ls DIR` lists the complete checkpoints of a folder".into()
+            }
             Self::Grid(GridLoadError::Read { .. }) | Self::Read { .. } | Self::Write { .. } => {
                 "check the path".into()
             }

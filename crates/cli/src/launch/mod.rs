@@ -326,7 +326,7 @@ impl Work<'_> {
             Command::Introduce(members, addresses) => {
                 self.introduce(&members, &Addresses(addresses));
             }
-            Command::Recover(node) => self.tell(node, RECOVER.to_owned()),
+            Command::Recover(node) => self.tell(node, RECOVER),
             Command::GoOn(members, order) => self.go_on(&members, &order),
             Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
@@ -338,8 +338,8 @@ impl Work<'_> {
     }
 
     /// Writes a line to the process of a node.
-    fn tell(&self, node: NodeId, line: String) {
-        self.children[node.index()].iter().for_each(|child| child.tell(line.clone()));
+    fn tell(&self, node: NodeId, line: &str) {
+        self.children[node.index()].iter().for_each(|child| child.tell(line.to_owned()));
     }
 
     /// Gives the members of the next run their bundles, and starts those that have no process.
@@ -352,7 +352,7 @@ impl Work<'_> {
         for &node in members {
             let child = self.children[node.index()].as_ref();
             match child.is_some_and(Child::is_running) {
-                true => self.tell(node, self.starter.bundle(node)),
+                true => self.tell(node, &self.starter.bundle(node)),
                 false => self.start(node),
             }
         }
@@ -360,7 +360,7 @@ impl Work<'_> {
 
     fn introduce(&mut self, members: &[NodeId], addresses: &Addresses) {
         match addresses.to_line() {
-            Ok(line) => members.iter().for_each(|&node| self.tell(node, line.clone())),
+            Ok(line) => members.iter().for_each(|&node| self.tell(node, &line)),
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),
         }
         if let Err(error) = self.invited.invite(&self.id, addresses) {

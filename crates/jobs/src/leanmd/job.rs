@@ -64,6 +64,7 @@ async fn run(grid: &Grid, options: &Options) -> Result<(Schedule, MdOutcome), Jo
 /// What main remembers at a progress point.
 #[derive(Clone, Serialize, Deserialize)]
 struct Progress {
+    schedule: Schedule,
     /// The next step to be observed.
     step: u64,
     cells: CollectionRef<Cell>,
@@ -87,7 +88,8 @@ async fn simulate(
         None => None,
     };
     let mut progress = match restored {
-        Some(progress) => progress,
+        Some(progress) if progress.schedule == *schedule => progress,
+        Some(_) => return Err("the checkpoint was made with other options; use the same".into()),
         None => begin(grid, system, schedule).await?,
     };
     let (cells, pairs) = (grid.collection(progress.cells), grid.collection(progress.pairs));
@@ -127,7 +129,8 @@ async fn begin(grid: &Grid, system: &System, schedule: &Schedule) -> Result<Prog
     };
     cells.broadcast(CellMessage::Start { pairs: pairs.reference() });
     let (cells, pairs) = (cells.reference(), pairs.reference());
-    Ok(Progress { step: 0, cells, pairs, outcome, trajectory_bytes: 0 })
+    let schedule = schedule.clone();
+    Ok(Progress { schedule, step: 0, cells, pairs, outcome, trajectory_bytes: 0 })
 }
 
 async fn create(

@@ -66,6 +66,12 @@ impl Image {
         self.manifest.parts.iter().flat_map(|part| &part.segments).sum()
     }
 
+    /// Number of actors and of bytes in the part of a PE.
+    pub fn part(&self, part: PeId) -> (u64, u64) {
+        let part = self.manifest.parts.get(part.index());
+        part.map_or((0, 0), |part| (part.members, part.segments.iter().sum()))
+    }
+
     /// The encoded manifest.
     pub fn manifest(&self) -> &Bytes {
         &self.encoded

@@ -151,7 +151,7 @@ impl GridSpec {
             |(&(from, to), link): (&(SiteId, SiteId), &Link)| Some(((now(from)?, now(to)?), *link));
         let change = |change: &Change| {
             let (from, to) = (now(change.from)?, now(change.to)?);
-            Some(Change { from, to, ..change.clone() })
+            Some(Change { from, to, ..*change })
         };
         let load = |load: &ForeignLoad| {
             let node = nodes.iter().position(|&left| left == load.node).map(NodeId::from)?;

@@ -1,0 +1,151 @@
+//! `gridctl checkpoint`: what is in a folder of checkpoints, and whether it is intact.
+
+use crate::args::{CheckpointArgs, CheckpointVerb};
+use crate::error::CliError;
+use crate::output;
+use crate::quantity::{bytes, count, time};
+use crate::table::{Align, Table};
+use gridspan_runtime::Image;
+use gridspan_runtime::driver::CheckpointFolder;
+use gridspan_topology::NodeId;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Carries out a command about a folder.
+pub(crate) fn run(verb: &CheckpointVerb) -> Result<ExitCode, CliError> {
+    let (CheckpointVerb::Ls(args) | CheckpointVerb::Show(args) | CheckpointVerb::Verify(args)) =
+        verb;
+    let folder = CheckpointFolder::open(&args.folder)?;
+    let text = match verb {
+        CheckpointVerb::Ls(_) => list(&folder, args)?,
+        CheckpointVerb::Show(_) => show(&folder.manifest(number(&folder, args)?)?, args.json),
+        CheckpointVerb::Verify(_) => verify(&folder, args)?,
+    };
+    output::print(&text, "print the checkpoint")
+}
+
+/// The number of the checkpoint that the arguments name: by default, the last complete one.
+fn number(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<u64, CliError> {
+    match args.number {
+        Some(number) => Ok(number),
+        None => Ok(folder.last()?.number()),
+    }
+}
+
+/// A checkpoint, for scripts.
+#[derive(Serialize)]
+struct Described<'a> {
+    number: u64,
+    job: &'a str,
+    seconds: f64,
+    sites: u32,
+    nodes: u32,
+    pes: u32,
+    collections: usize,
+    actors: u64,
+    bytes: u64,
+}
+
+impl<'a> Described<'a> {
+    fn new(image: &'a Image) -> Self {
+        let layout = image.layout();
+        Self {
+            number: image.number(),
+            job: image.job(),
+            seconds: image.at().as_secs_f64(),
+            sites: layout.site_count(),
+            nodes: layout.node_count(),
+            pes: layout.pe_count(),
+            collections: image.collections(),
+            actors: image.members(),
+            bytes: image.bytes(),
+        }
+    }
+
+    fn to_line(&self) -> String {
+        serde_json::json!({ "version": 1, "event": "checkpoint", "checkpoint": self }).to_string()
+            + "\n"
+    }
+}
+
+fn list(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<String, CliError> {
+    let titles = ["NUMBER", "JOB", "TIME", "NODES", "PES", "ACTORS", "SIZE"];
+    let align = |column| if column == 1 { Align::Left } else { Align::Right };
+    let mut table = Table::new(titles.map(str::to_owned).to_vec(), align);
+    let mut lines = String::new();
+    for number in folder.complete()? {
+        let image = folder.manifest(number)?;
+        let it = Described::new(&image);
+        lines += &it.to_line();
+        table.row(vec![
+            it.number.to_string(),
+            it.job.to_owned(),
+            time(image.at().since(gridspan_topology::Time::ZERO)),
+            it.nodes.to_string(),
+            it.pes.to_string(),
+            it.actors.to_string(),
+            bytes(it.bytes),
+        ]);
+    }
+    Ok(if args.json { lines } else { table.render(false) })
+}
+
+fn show(image: &Image, json: bool) -> String {
+    let it = Described::new(image);
+    if json {
+        return it.to_line();
+    }
+    let layout = image.layout();
+    let mut text = format!(
+        "checkpoint {} of {}, made {} after its start\n{} in {}, {}\n\n",
+        it.number,
+        it.job,
+        time(image.at().since(gridspan_topology::Time::ZERO)),
+        count(it.actors as usize, "actor"),
+        count(it.collections, "collection"),
+        bytes(it.bytes),
+    );
+    let titles = ["SITE", "NODE", "PES", "ACTORS", "SIZE"].map(str::to_owned).to_vec();
+    let align = |column| if column == 0 { Align::Left } else { Align::Right };
+    let mut table = Table::new(titles, align);
+    for node in layout.nodes() {
+        let NodeId(number) = node;
+        let pes = layout.place(node).pes.clone();
+        let parts = pes.clone().map(|pe| image.part(gridspan_topology::PeId(pe)));
+        let (actors, size) =
+            parts.fold((0, 0), |(actors, size), part| (actors + part.0, size + part.1));
+        table.row(vec![
+            layout.site_name(layout.site_of_node(node)).to_owned(),
+            number.to_string(),
+            pes.len().to_string(),
+            actors.to_string(),
+            bytes(size),
+        ]);
+    }
+    text += &table.render(false);
+    text
+}
+
+fn verify(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<String, CliError> {
+    let numbers = match args.number {
+        Some(number) => vec![number],
+        None => folder.complete()?,
+    };
+    if numbers.is_empty() {
+        // With the error that says so.
+        folder.last()?;
+    }
+    let mut text = String::new();
+    for number in numbers {
+        let image = folder.verify(number)?;
+        let it = Described::new(&image);
+        text += &match args.json {
+            true => it.to_line(),
+            false => {
+                let parts = count(it.pes as usize, "part");
+                format!("checkpoint {number}: {parts}, {}, intact\n", bytes(it.bytes))
+            }
+        };
+    }
+    Ok(text)
+}

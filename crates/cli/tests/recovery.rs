@@ -1,0 +1,215 @@
+//! Jobs that lose real processes go on from their checkpoints, with every bit as on one thread.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{LIMIT, Output, Running, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// Molecular dynamics whose result is compared bit by bit with a serial run.
+const JOB: [&str; 7] =
+    ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
+
+fn arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms"];
+    place.into_iter().chain(flags.iter().copied()).chain(JOB).chain([steps]).collect()
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+fn assert_verified(running: &mut Running) {
+    running.await_line("every bit as on one thread");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+/// A folder of this test, which is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("gridspan-{name}-{}", std::process::id()));
+        // A run before may have left it.
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_job_goes_on_without_any_one_of_its_nodes() {
+    for victim in 0..4 {
+        let flags = ["--checkpoint-every", "10steps"];
+        let mut running = Running::start(&arguments(&flags, "150"));
+        let nodes = running.nodes(4);
+        running.await_line("      40 ");
+        // At any moment of the steps.
+        thread::sleep(Duration::from_millis(37 * victim as u64));
+
+        kill(nodes[victim], Signal::KILL);
+
+        running.await_line("it was killed by SIGKILL (9); the other 3 nodes go back");
+        running.await_line("3 nodes go on");
+        assert_verified(&mut running);
+    }
+}
+
+#[test]
+fn a_job_goes_on_after_the_loss_of_a_site() {
+    let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
+    let mut running = Running::start(&arguments(&flags, "120"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+
+    kill(nodes[2], Signal::KILL);
+    kill(nodes[3], Signal::KILL);
+
+    running.await_line("2 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn a_loss_during_the_recovery_begins_it_again() {
+    let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
+    let mut running = Running::start(&arguments(&flags, "120"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+
+    kill(nodes[0], Signal::KILL);
+    running.await_line("going back to checkpoint");
+    kill(nodes[1], Signal::KILL);
+
+    running.await_line("2 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn lost_nodes_are_started_again_if_that_is_wanted() {
+    let flags = ["--checkpoint-every", "10steps", "--on-loss", "replace"];
+    let mut running = Running::start(&arguments(&flags, "120"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+
+    kill(nodes[1], Signal::KILL);
+
+    running.await_line("4 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn a_silent_node_is_left_behind() {
+    let flags = ["--checkpoint-every", "10steps"];
+    let mut running = Running::start(&arguments(&flags, "600"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+
+    kill(nodes[3], Signal::STOP);
+
+    running.await_line("it was silent for 3s; the other 3 nodes go back");
+    running.await_line("3 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn a_job_without_a_checkpoint_ends_with_the_reason() {
+    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "3000"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+
+    kill(nodes[2], Signal::KILL);
+
+    running.await_line("cannot go on without b/2: there is no checkpoint to go back to");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(1));
+}
+
+#[test]
+fn a_job_ends_with_the_reason_if_its_main_cannot_begin_again() {
+    let place = ["run", "-n", "3", "--checkpoint-every", "auto", "drill", "--wait", "60"];
+    let mut running = Running::start(&place);
+    let nodes = running.nodes(3);
+    running.await_line("3 lines from 3 nodes");
+
+    kill(nodes[2], Signal::KILL);
+
+    running.await_line("its main cannot begin again; define it by `restartable_main`");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(1));
+}
+
+#[test]
+fn a_job_goes_on_from_a_folder_on_other_numbers_of_nodes() {
+    let folder = Folder::new("restart");
+    let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "25steps"];
+    let first = run(&arguments(&flags, "60"));
+    assert_eq!(first.code, Some(0), "{first:?}");
+
+    let listed = run(&["checkpoint", "ls", folder.path()]);
+    assert_eq!(listed.stdout.lines().count(), 3, "the last two are kept: {listed:?}");
+    let verified = run(&["checkpoint", "verify", folder.path()]);
+    assert!(verified.stdout.contains("checkpoint 2: 4 parts"), "{verified:?}");
+
+    for place in [&["-n", "3"][..], &["--emulate", "3x1,wan=4ms"], &["-n", "1"]] {
+        let restart = ["--restart", folder.path()];
+        let words: Vec<&str> =
+            ["run"].into_iter().chain(place.iter().copied()).chain(restart).chain(JOB).collect();
+        let again = run(&[&words[..], &["60"]].concat());
+        assert!(again.stdout.contains("every bit as on one thread"), "{place:?}: {again:?}");
+        assert_eq!(again.code, Some(0));
+        assert!(!again.stdout.contains("      40 "), "it begins later: {again:?}");
+    }
+}
+
+#[test]
+fn damaged_checkpoints_are_refused() {
+    let folder = Folder::new("damaged");
+    let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "20steps"];
+    assert_eq!(run(&arguments(&flags, "20")).code, Some(0));
+    let checkpoint = folder.0.join("checkpoint-00000001");
+    let restart = |job: &[&str]| -> Output {
+        run(&[&["run", "-n", "2", "--restart", folder.path()], job].concat())
+    };
+    let steps = [&JOB[..], &["40"]].concat();
+
+    let other = restart(&["ring"]);
+    assert_eq!(other.code, Some(1));
+    assert!(other.stderr.contains("was made by job `leanmd`, and this is job `ring`"), "{other:?}");
+
+    let part = checkpoint.join("part-000002");
+    let bytes = fs::read(&part).unwrap();
+    let mut altered = bytes.clone();
+    altered[bytes.len() / 2] ^= 1;
+    let mut newer = bytes.clone();
+    newer[8] = 9;
+    let cases = [
+        (altered, "its digest does not match"),
+        (bytes[..bytes.len() / 2].to_vec(), "its digest does not match"),
+        (newer, "it has version 9, and this program reads version 1"),
+        (b"something else, long enough to be the file of a part".to_vec(), "no file of a"),
+        (Vec::new(), "it is too short"),
+    ];
+    for (bytes, reason) in cases {
+        fs::write(&part, bytes).unwrap();
+        let refused = restart(&steps);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.stderr.contains(reason), "{reason}: {refused:?}");
+        assert!(refused.stderr.contains("part-000002"), "{refused:?}");
+        assert_eq!(run(&["checkpoint", "verify", folder.path()]).code, Some(1));
+    }
+    fs::remove_file(checkpoint.join("manifest")).unwrap();
+    let refused = restart(&steps);
+    assert!(refused.stderr.contains("there is no complete checkpoint in it"), "{refused:?}");
+}

@@ -129,7 +129,7 @@ async fn begin(grid: &Grid, system: &System, schedule: &Schedule) -> Result<Prog
     };
     cells.broadcast(CellMessage::Start { pairs: pairs.reference() });
     let (cells, pairs) = (cells.reference(), pairs.reference());
-    let schedule = schedule.clone();
+    let schedule = *schedule;
     Ok(Progress { schedule, step: 0, cells, pairs, outcome, trajectory_bytes: 0 })
 }
 

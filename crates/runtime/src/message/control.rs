@@ -545,6 +545,7 @@ impl Control {
                 | Self::OfferPartners(_)
                 | Self::AcceptPartners(_)
                 | Self::Follow(_)
+                | Self::CancelTimer(_)
         )
     }
 }

@@ -37,6 +37,14 @@ impl Simulation {
         Ok(simulation)
     }
 
+    /// Lets the nodes keep what they had of checkpoints before.
+    #[must_use]
+    pub fn keeping(mut self, stores: Vec<CheckpointStore>) -> Self {
+        self.kept = stores;
+        self.kept.iter_mut().for_each(CheckpointStore::drop_incomplete);
+        self
+    }
+
     /// Runs the job until `at`, and stops it there.
     ///
     /// # Errors

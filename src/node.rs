@@ -15,7 +15,7 @@ use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
     self, BootstrapError, Joined, LauncherLines, LauncherRequest,
 };
-use gridspan_runtime::{Job, JobError, StartError};
+use gridspan_runtime::{Job, JobError};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -40,14 +40,24 @@ pub(crate) fn run(job: Job) -> ExitCode {
         return ExitCode::from(EXIT_FAILED);
     }
     die_with_launcher();
-    let mut launcher = match launcher() {
+    let launcher = match launcher() {
         Ok(launcher) => BufReader::new(launcher),
         Err(error) => {
             complain(&format!("cannot read from the launcher: {error}"), NO_NODE);
             return ExitCode::from(EXIT_USAGE);
         }
     };
-    let joined = match bootstrap::join(&mut launcher, &mut io::stdout().lock()) {
+    let handle = Handle::default();
+    let mut lines = match watch(launcher, handle.clone()) {
+        Ok(lines) => lines,
+        Err(error) => {
+            complain(&format!("cannot listen to the launcher: {error}"), NO_NODE);
+            return ExitCode::from(EXIT_FAILED);
+        }
+    };
+    let is_restartable = job.again().is_some();
+    let nothing = || Holdings { checkpoints: Vec::new(), is_restartable };
+    let joined = match join(&mut lines, &handle, nothing) {
         Ok(joined) => joined,
         Err(error) => return refuse(error),
     };
@@ -58,16 +68,25 @@ pub(crate) fn run(job: Job) -> ExitCode {
             return conclude(Err(JobError::Protocol(error)), joined.bundle.spec.layout(), true);
         }
     };
-    let handle = Handle::default();
-    let lines = match watch(launcher, handle.clone()) {
-        Ok(lines) => lines,
-        Err(error) => {
-            let error = StartError::Launcher { reason: error.to_string() };
-            return conclude(Err(error.into()), joined.bundle.spec.layout(), true);
-        }
-    };
     let job = settings.apply(job).origin(build(), host());
     run_joined(control::telling(job), joined, &settings, (lines, handle))
+}
+
+/// Waits until the launcher has introduced this process, which has parts of checkpoints.
+fn join(
+    lines: &mut LauncherLines,
+    handle: &Handle,
+    holdings: impl Fn() -> Holdings,
+) -> Result<Joined, BootstrapError> {
+    loop {
+        match bootstrap::join(lines, &mut io::stdout().lock()) {
+            Err(BootstrapError::Again) => {
+                lock(handle).must_stop = false;
+                Control::Holds(holdings()).tell();
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Takes part in the job, and again after each loss of other nodes.
@@ -77,7 +96,12 @@ fn run_joined(
     settings: &Settings,
     (mut lines, handle): (LauncherLines, Handle),
 ) -> ExitCode {
-    let keeper = match CheckpointKeeper::new(job.folder(), joined.bundle.identity.node) {
+    // Guests have no actors.
+    let keeper = match joined.bundle.guest {
+        Some(_) => Ok(CheckpointKeeper::default()),
+        None => CheckpointKeeper::new(&job, joined.bundle.restore.is_some()),
+    };
+    let keeper = match keeper {
         Ok(keeper) => keeper,
         Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
     };
@@ -103,17 +127,11 @@ fn run_joined(
         if let Err(error @ JobError::NodeLost { .. }) = outcome {
             Control::Failed(Failure::of(&error, &layout)).tell();
         }
-        joined = loop {
-            match bootstrap::join(&mut lines, &mut io::stdout().lock()) {
-                Ok(joined) => break joined,
-                Err(BootstrapError::Again) => {
-                    lock(&handle).must_stop = false;
-                    let checkpoints = keeper.holdings();
-                    let is_restartable = again.is_some();
-                    Control::Holds(Holdings { checkpoints, is_restartable }).tell();
-                }
-                Err(error) => return refuse(error),
-            }
+        let is_restartable = again.is_some();
+        let holdings = || Holdings { checkpoints: keeper.holdings(), is_restartable };
+        joined = match join(&mut lines, &handle, holdings) {
+            Ok(joined) => joined,
+            Err(error) => return refuse(error),
         };
         match again {
             Some(again) => job = again,

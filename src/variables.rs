@@ -288,8 +288,6 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
             wrong(CHECKPOINT_EVERY, &value, "`auto`, a time such as `30s`, or `100steps`")
         })?),
     };
-    // A folder is of no use without checkpoints.
-    let every = every.or(checkpoint_folder.as_ref().map(|_| CheckpointEvery::Auto));
     let tolerates_lost_guests = None;
     Ok(Settings {
         seed,

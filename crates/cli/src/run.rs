@@ -84,9 +84,10 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let restart = absolute(&flags.restart).map_err(CliError::Output)?;
     settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());
     settings.restart = restart.or(settings.restart.take());
-    let is_wanted = settings.checkpoint_folder.is_some() || flags.on_loss.is_some();
-    let every = flags.checkpoint_every.or(is_wanted.then_some(CheckpointEvery::Auto));
-    if let Some(every) = every.or(settings.checkpoints.and_then(|it| it.every)) {
+    let recovers = matches!(flags.on_loss, Some(OnLossFlag::Shrink | OnLossFlag::Replace));
+    let of_environment = settings.checkpoints.and_then(|it| it.every);
+    let every = flags.checkpoint_every.or(of_environment);
+    if let Some(every) = every.or(recovers.then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
         checkpoints = checkpoints.with_copies(flags.copies);
         if let Some(mtbf) = flags.node_mtbf {
@@ -94,7 +95,7 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         }
         settings.checkpoints = Some(checkpoints);
     }
-    let has_any = settings.checkpoints.is_some();
+    let has_any = settings.checkpoints.is_some() || settings.checkpoint_folder.is_some();
     let on_loss = match flags.on_loss {
         _ if !has_any => OnLoss::Fail,
         None | Some(OnLossFlag::Shrink) => OnLoss::Shrink,

@@ -1,6 +1,6 @@
 //! Jobs that lose real processes go on from their checkpoints, with every bit as on one thread.
 #![cfg(target_os = "linux")]
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod common;
 

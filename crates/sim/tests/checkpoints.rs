@@ -1,5 +1,6 @@
 //! Jobs that continue from a checkpoint, on the same layout and on others, give the results of a
 //! run without interruption.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use gridspan_runtime::{
     Actor, ActorRef, CheckpointEvery, Checkpoints, CollectionRef, Context, Grid, Image, Ix1, Job,
@@ -137,16 +138,11 @@ fn job(results: &Results) -> Job {
             }
         };
         for step in first..STEPS {
-            let at = At {
-                step,
-                walkers: walkers.reference(),
-                bound: bound.reference(),
-                table: table.clone(),
-            };
+            let at = At { step, walkers: walkers.reference(), bound: bound.reference(), table };
             if let Progress::Postponed { reason } = grid.progress(&at).await? {
                 note(format!("postponed: {reason}"));
             }
-            walkers.broadcast(Message::Step(step, table.clone()));
+            walkers.broadcast(Message::Step(step, table));
             let count: u64 = walkers.reduction(Op::Sum).await?;
             assert_eq!(count, WALKERS as u64);
             bound.broadcast(());

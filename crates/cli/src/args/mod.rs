@@ -340,7 +340,8 @@ pub(crate) struct CheckpointFlags {
     /// Mean time between failures of a node, for `--checkpoint-every auto` [default: 30 days].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) node_mtbf: Option<Duration>,
-    /// What happens when nodes are lost [default: shrink if there are checkpoints].
+    /// What happens when nodes are lost [default: shrink if --checkpoint-every or --checkpoint is
+    /// given, else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
 }

@@ -31,8 +31,9 @@ const READ_BYTES: usize = 32 << 10;
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about links, moves, guests, and the
 /// recovery from losses.
-const FREQUENT: [&[u8]; 5] =
-    [b"{\"links\"", b"{\"balanced\"", b"{\"guest\"", b"{\"holds\"", b"listening "];
+const FREQUENT: [&[u8]; 5] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\"", HOLDS, b"listening "];
+/// The beginning of the control line with the parts of checkpoints that a node has.
+const HOLDS: &[u8] = b"{\"holds\"";
 /// Stack size of the threads, which have no deep calls.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -258,6 +259,10 @@ impl Reader {
         if at > 0 {
             self.output(Stream::Stdout, &line[..at]);
         }
+        if line[at + mark.len()..].starts_with(HOLDS) {
+            // Another run of the job begins.
+            self.controls = 0;
+        }
         if !self.control(&line[at..]) {
             self.output(Stream::Stdout, &line[at..]);
         }
@@ -269,7 +274,7 @@ impl Reader {
         let text = &line[control::MARK.len()..];
         let is_frequent = FREQUENT.iter().any(|begin| text.starts_with(begin));
         self.controls += u32::from(!is_frequent);
-        self.controls <= CONTROLS_MAX
+        is_frequent || self.controls <= CONTROLS_MAX
     }
 
     /// Acts on a control line. Returns false if it is malformed.

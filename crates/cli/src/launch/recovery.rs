@@ -86,9 +86,11 @@ impl Runs {
         let image = Image::new(manifest.0.clone()).map_err(|error| error.to_string())?;
         let before = image.layout();
         let run = self.runs.iter().rev().find(|(began, _)| *began < number);
-        let Some((_, were)) = run.filter(|(_, were)| were.len() as u32 == before.node_count())
-        else {
-            return Err(format!("checkpoint {number} is of no run of this job"));
+        // A checkpoint from a folder may be of another grid.
+        let run = run.filter(|(_, were)| were.len() as u32 == before.node_count());
+        let were: Vec<Option<NodeId>> = match run {
+            Some((_, were)) => were.iter().copied().map(Some).collect(),
+            None => before.nodes().map(|_| None).collect(),
         };
         let spec = self.grid_of(members).ok_or("no node is left")?;
         let position =
@@ -99,16 +101,20 @@ impl Runs {
                 held.filter(|it| it.number == number).flat_map(|it| it.parts.clone()).collect();
             before.place(of).pes.clone().all(|pe| parts.contains(&PeId(pe)))
         };
-        let holder = |(old, was): (NodeId, &NodeId)| {
-            let candidates = std::iter::once(was).chain(holdings.keys());
+        let holder = |(old, was): (NodeId, &Option<NodeId>)| {
+            let candidates = was.iter().chain(holdings.keys());
             candidates.filter(|it| has_parts(it, old)).find_map(position)
         };
-        let successors: Vec<_> = were.iter().map(position).collect();
-        let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
+        let successor = |was: &Option<NodeId>| was.as_ref().and_then(position);
+        let successors: Vec<_> = were.iter().map(successor).collect();
+        let holders: Vec<_> = before.nodes().zip(&were).map(holder).collect();
         let plan = RestorePlan::recovery(before, spec.layout(), &successors, &holders);
         let plan = plan.map_err(|missing| {
-            let missing = missing.iter().filter_map(|node| were.get(node.index()));
-            let names: Vec<String> = missing.map(|node| self.spec.host(*node).to_owned()).collect();
+            let name = |node: &NodeId| match were.get(node.index()) {
+                Some(Some(was)) => self.spec.host(*was).to_owned(),
+                _ => node.to_string(),
+            };
+            let names: Vec<String> = missing.iter().map(name).collect();
             format!(
                 "no node that is left has a copy of the part of {} in checkpoint {number}",
                 names.join(", ")

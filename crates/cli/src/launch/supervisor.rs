@@ -36,6 +36,8 @@ use std::time::Duration;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Time that nodes have to stop when others are lost: a handler of half a minute is rare.
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
 /// widest link in a tenth of this time.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -220,7 +222,8 @@ impl Supervisor {
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         match event {
-            Event::Listening { node, address } => {
+            // A node that is to stop may have said so before.
+            Event::Listening { node, address } if matches!(self.phase, Phase::Starting { .. }) => {
                 self.nodes[node.index()].address.get_or_insert(address);
                 self.introduce(now);
             }
@@ -237,7 +240,8 @@ impl Supervisor {
                 let message = "the output cannot be written".to_owned();
                 self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
             }
-            Event::ChildrenChanged
+            Event::Listening { .. }
+            | Event::ChildrenChanged
             | Event::Printed
             | Event::StopWanted
             | Event::ConnectionDropped { .. } => {}
@@ -258,6 +262,14 @@ impl Supervisor {
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self.phase {
+            Phase::Starting { until } if until <= now && self.is_recovering() => {
+                let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();
+                let silent: Vec<NodeId> = self.left().into_iter().filter(is_silent).collect();
+                for node in silent {
+                    let reason = format!("it did not start again within {:?}", self.patience.start);
+                    self.lose(node, &reason, now);
+                }
+            }
             Phase::Starting { until } if until <= now => {
                 let is_silent = |node: &Node| node.address.is_none() && !node.is_left;
                 let silent = self.nodes.iter().position(is_silent);
@@ -272,8 +284,16 @@ impl Supervisor {
                 let stopped = self.recovery.as_ref().map(|it| &it.holdings);
                 let is_late = |node: &NodeId| stopped.is_none_or(|it| !it.contains_key(node));
                 let late: Vec<NodeId> = self.left().into_iter().filter(is_late).collect();
+                if late.is_empty() {
+                    // A lost node that is to be started again does not end.
+                    let lost = self.members().into_iter();
+                    let lost = lost.filter(|node| !self.nodes[node.index()].is_over);
+                    let lost: Vec<NodeId> = lost.collect();
+                    let node = lost.first().copied().unwrap_or(NodeId(0));
+                    self.give_up_recovery(node, "its process does not end", now);
+                }
                 for node in late {
-                    let reason = format!("it did not stop within {:?}", self.patience.start);
+                    let reason = format!("it did not stop within {STOP_PATIENCE:?}");
                     self.lose(node, &reason, now);
                 }
             }
@@ -347,7 +367,10 @@ impl Supervisor {
             Phase::Starting { .. } => self.is_recovering(),
             Phase::Ending { .. } | Phase::GivenUp => false,
         };
-        self.recovery.is_some() && is_running && self.interrupted.is_none() && self.blame.is_none()
+        // A node that has ended well knows that the job is done.
+        let is_done = self.nodes.iter().any(|node| matches!(node.exit, Some((Exit::Code(0), _))));
+        let is_failed = self.interrupted.is_some() || self.blame.is_some();
+        self.recovery.is_some() && is_running && !is_failed && !is_done
     }
 
     fn is_recovering(&self) -> bool {
@@ -368,6 +391,7 @@ impl Supervisor {
         let is_new = !self.is_recovering();
         let left = self.left();
         let others = match left.len() {
+            0 => "no node is left to go".to_owned(),
             1 => "the other node goes".to_owned(),
             number => format!("the other {number} nodes go"),
         };
@@ -383,7 +407,7 @@ impl Supervisor {
                 recovery.began = now;
             }
         }
-        self.phase = Phase::Recovering { until: now + self.patience.start };
+        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
         if left.is_empty() {
             self.give_up_recovery(id, "no node is left", now);
         }
@@ -399,7 +423,10 @@ impl Supervisor {
     }
 
     fn note_holdings(&mut self, node: NodeId, holdings: Holdings) {
-        if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery) {
+        let is_awaited = self.left().contains(&node);
+        if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery)
+            && is_awaited
+        {
             recovery.holdings.insert(node, holdings);
         }
     }
@@ -427,6 +454,9 @@ impl Supervisor {
                 self.give_up_recovery(lost, &reason, now);
             }
             Ok(go_on) => {
+                for member in &mut self.nodes {
+                    member.address = None;
+                }
                 for node in lost.into_iter().filter(|node| next.contains(node)) {
                     let node = &mut self.nodes[node.index()];
                     (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
@@ -449,7 +479,15 @@ impl Supervisor {
     }
 
     fn reported(&mut self, reporter: NodeId, failure: Failure, now: Time) {
+        if self.recovery.is_some() && !self.left().contains(&reporter) {
+            // The job goes on without it.
+            return;
+        }
         let failure = self.translated(failure);
+        let failure = match failure.is_port_taken {
+            true => Failure { node: Some(reporter), ..failure },
+            false => failure,
+        };
         if failure.is_loss() && self.may_recover() {
             // A node that has stopped reports the losses of the run before.
             if matches!(self.phase, Phase::Running) {
@@ -483,16 +521,19 @@ impl Supervisor {
         let node = &mut self.nodes[id.index()];
         node.exit = Some((exit, now));
         node.was_asked = node.is_asked;
-        let is_loss = match exit {
-            Exit::Signal(_) => true,
-            Exit::Code(code) => code != 0,
-        };
-        if is_loss && !node.was_asked && !node.has_reported && self.may_recover() {
-            let reason = match exit {
-                Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
-                Exit::Code(code) => format!("it ended on its own with exit code {code}"),
-            };
-            self.lose(id, &reason, now);
+        let was_asked = node.was_asked;
+        // The output of a process that has ended by itself may say more.
+        if let Exit::Signal(signal) = exit
+            && !was_asked
+            && self.may_recover()
+        {
+            self.lose(id, &format!("it was killed by {}", signal_name(signal)), now);
+        }
+        let is_recovering = matches!(self.phase, Phase::Recovering { .. })
+            || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
+        if exit == Exit::Code(0) && is_recovering {
+            // The job was done before the loss; the others wait for another run.
+            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
         }
     }
 
@@ -505,6 +546,14 @@ impl Supervisor {
             return;
         }
         let name = node.name.clone();
+        if let Exit::Code(code) = exit
+            && code != 0
+            && self.may_recover()
+        {
+            let reason = format!("it ended on its own with exit code {code}");
+            return self.lose(id, &reason, now);
+        }
+        let node = &self.nodes[id.index()];
         if let Some((message, hint)) =
             node.host.as_ref().and_then(|(host, login)| over_ssh(host, login, exit, is_starting))
         {
@@ -548,7 +597,8 @@ impl Supervisor {
             self.blame = Some((is_consequence, blame));
             self.code = code;
         }
-        if matches!(self.phase, Phase::Starting { .. } | Phase::Running) {
+        if matches!(self.phase, Phase::Starting { .. } | Phase::Running | Phase::Recovering { .. })
+        {
             self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
         }
     }

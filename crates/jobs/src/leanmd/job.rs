@@ -204,6 +204,9 @@ impl Frames {
         let open = || {
             let mut file =
                 OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+            if file.metadata()?.len() < kept {
+                return Err(io::Error::other("it is shorter than at the checkpoint"));
+            }
             file.set_len(kept)?;
             file.seek(SeekFrom::End(0))?;
             Ok::<_, io::Error>(file)

@@ -7,8 +7,8 @@
 //! their counts, in rounds. If two rounds in a row report the same counts, and every message that
 //! was created is handled or waits in a mailbox or a timer, nothing is in flight anywhere (the
 //! four-counter method of F. Mattern, "Algorithms for distributed termination detection", 1987,
-//! with waiting messages in the place of handled ones). PEs that have not stopped yet may send
-//! until they do, which the second round sees.
+//! with waiting messages in the place of handled ones). One round is not enough: a PE that has
+//! reported may still pass something on, which another one counts as received before it reports.
 //!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
 //! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
@@ -24,8 +24,8 @@
 //!
 //! Reason for the stop, instead of snapshot numbers on packets (T. H. Lai and T. H. Yang, "On
 //! distributed snapshots", 1987): packets in flight belong to protocols that depend on the layout,
-//! and an image with such packets could only be restored on the same layout. The stop takes four
-//! crossings of the widest link and the encoding of the largest part.
+//! and an image with such packets could only be restored on the same layout. The stop takes six
+//! crossings of the widest link or more, and the encoding of the largest part.
 
 use super::event::Asker;
 use super::machine::Coordinator;
@@ -35,6 +35,7 @@ use super::state::timers::Timer;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
+use crate::pe::PlantedFault;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ use std::time::Duration;
 
 /// Time for which messages may stay in flight while PEs are drained.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// Largest manifest: it travels in one packet, and to the launcher in one line.
+const MANIFEST_BYTES_MAX: usize = 6 << 20;
 /// Divisor of the time since the first round that gives the pause before the next.
 const PAUSE_SHARE: u32 = 8;
 /// Bounds of that pause.
@@ -135,6 +138,7 @@ impl Coordinator {
 
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
         let own = [self.created, self.processed];
+        let has_pools = !self.members.pools.is_empty();
         let Some(making) = &mut self.checkpoints.making else { return };
         let Stage::Draining { round, missing, sum, previous } = &mut making.stage else { return };
         if of != *round || !missing.remove(&from) {
@@ -150,28 +154,30 @@ impl Coordinator {
         let since = making.since.unwrap_or(self.now);
         let left = sum.created.saturating_sub(sum.processed + sum.waiting);
         let waited = self.now.since(since);
-        let reason = if !is_repeated {
-            None
-        } else if sum.questions > 0 {
+        let reason = if sum.questions > 0 {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
         } else if sum.replicas > 0 {
             Some(format!("{} actors have replicas", sum.replicas))
-        } else if left > 0 && left == sum.stranded {
-            Some(format!("{left} messages wait for members that do not exist"))
+        } else if has_pools {
+            Some("a pool of tasks is open".to_owned())
+        } else if left > 0 && left == sum.stranded + sum.insertions {
+            Some(format!("{left} messages or insertions wait for members that do not exist yet"))
         } else if left > 0 && waited >= DRAIN_MAX {
             Some(format!("{left} messages were in flight for {DRAIN_MAX:?}"))
         } else {
             None
         };
-        if let Some(reason) = reason {
-            self.end_making(Err(reason));
-        } else if is_repeated && left == 0 {
-            self.begin_encoding();
-        } else if left == 0 || is_repeated && waited < PAUSE_MIN {
-            self.begin_drain_round();
-        } else {
-            let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
-            self.run_after(pause, Timer::BeginDrainRound);
+        let is_drained =
+            left == 0 && is_repeated || self.common.fault == PlantedFault::EncodedInFlight;
+        match reason {
+            // Answers, and members, may be on their way.
+            Some(reason) if is_repeated => self.end_making(Err(reason)),
+            None if is_drained => self.begin_encoding(),
+            _ if left == 0 => self.begin_drain_round(),
+            _ => {
+                let pause = (waited / PAUSE_SHARE).clamp(PAUSE_MIN, PAUSE_MAX);
+                self.run_after(pause, Timer::BeginDrainRound);
+            }
         }
     }
 
@@ -200,9 +206,17 @@ impl Coordinator {
             return;
         }
         let parts = std::mem::take(parts).into_values().collect();
-        let manifest = self.manifest(parts);
+        let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
+        if manifest.len() > MANIFEST_BYTES_MAX {
+            self.checkpoints.keeping = None;
+            let reason = format!(
+                "what main remembers and incomplete reductions take {} bytes, more than {MANIFEST_BYTES_MAX}",
+                manifest.len()
+            );
+            return self.end_making(Err(reason));
+        }
         if let Some(keeping) = &mut self.checkpoints.keeping {
-            keeping.manifest = Some(codec::encode(&manifest).into());
+            keeping.manifest = Some(manifest);
         }
         self.end_making(Ok(checkpoint));
         self.complete_checkpoint();
@@ -225,6 +239,7 @@ impl Coordinator {
         };
         Manifest {
             number: self.checkpoints.last,
+            run: self.common.run,
             job: self.common.name.to_string(),
             fingerprint: self.common.definition.fingerprint,
             at: self.now,
@@ -274,6 +289,11 @@ impl Coordinator {
         self.common.watch.on_warning.iter().for_each(|tell| tell(text));
     }
 
+    /// Begins the numbers of checkpoints after this one.
+    pub(super) fn number_checkpoints_after(&mut self, number: u64) {
+        self.checkpoints.last = self.checkpoints.last.max(number);
+    }
+
     /// Restores the coordinator's part of an image. PEs restore theirs meanwhile.
     pub(super) fn restore(&mut self, manifest: &Manifest) {
         let image: CoordinatorImage = match codec::decode("a manifest", &manifest.coordinator) {
@@ -292,7 +312,7 @@ impl Coordinator {
         self.checkpoints.last = manifest.number;
         (self.now, self.clock_ahead_ns) = (manifest.at, i128::from(manifest.at.0));
         let pes = u64::from(self.common.layout.pe_count());
-        let items = |part: &PartSummary| part.members + part.delayed + part.published * pes;
+        let items = |part: &PartSummary| part.members + part.others + part.published * pes;
         self.checkpoints.restoring = Some(manifest.parts.iter().map(items).sum());
     }
 
@@ -307,6 +327,7 @@ impl Coordinator {
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
         if !self.collections.is_empty() {
             self.begin_periods();
+            self.survey_to_balance();
         }
         self.settle_first_syncs();
     }

@@ -91,7 +91,7 @@ impl Coordinator {
 
     /// Requests the places if the strategy predicts the time of a step, because the strategy needs
     /// them by the first rebalance.
-    fn survey_to_balance(&mut self) {
+    pub(super) fn survey_to_balance(&mut self) {
         let has_sites = self.common.layout.site_count() > 1;
         if self.balancer.is_active() && self.balancer.predicts() && has_sites {
             self.want_places();

@@ -84,6 +84,13 @@ impl CoordinatorHost {
         }
     }
 
+    /// Begins the numbers of checkpoints after this one, if the coordinator is here.
+    pub(crate) fn number_checkpoints_after(&mut self, number: u64) {
+        if let State::Here(coordinator) = &mut self.state {
+            coordinator.number_checkpoints_after(number);
+        }
+    }
+
     /// Sets the stopwatch that times planning, and starts the stall watch, on hosts that run in
     /// real time.
     pub(crate) fn set_stopwatch(&mut self, stopwatch: SharedStopwatch) {

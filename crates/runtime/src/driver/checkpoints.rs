@@ -13,7 +13,7 @@ use crate::message::{CheckpointStore, Holding, Image, RestorePlan};
 use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,21 +24,22 @@ pub use folder::CheckpointFolder;
 #[derive(Clone, Default)]
 pub struct CheckpointKeeper {
     store: Arc<Mutex<CheckpointStore>>,
+    folder: Option<CheckpointFolder>,
     writer: Option<Writer>,
 }
 
 /// The thread that writes files.
 #[derive(Clone)]
 struct Writer {
-    /// Whether this node writes the manifests.
-    writes_manifest: bool,
+    /// Whether this node writes the manifests in the present run, and the number of the run.
+    run: Arc<Mutex<(bool, u64)>>,
     orders: Arc<Mutex<Sender<Order>>>,
 }
 
 /// An order to the thread that writes files.
 enum Order {
     /// Write the part of a PE.
-    Part { checkpoint: u64, part: PeId, segments: Vec<Bytes>, done: Done },
+    Part { run: u64, checkpoint: u64, part: PeId, segments: Vec<Bytes>, done: Done },
     /// Write the manifest of a complete checkpoint, and remove earlier checkpoints.
     Manifest(Bytes),
 }
@@ -47,16 +48,37 @@ enum Order {
 type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl CheckpointKeeper {
-    /// Keeps checkpoints in memory, and in a folder if one is given, where `node` writes the parts
-    /// of its own PEs, and node 0 the manifest.
+    /// Keeps the checkpoints of a job in memory, and in its folder if it has one, where each node
+    /// writes the parts of its own PEs, and node 0 the manifest.
     ///
     /// # Errors
     ///
     /// [`StartError::Checkpoint`] if the folder cannot be used, and [`StartError::Thread`] if the
     /// system refuses a thread.
-    pub fn new(folder: Option<&Path>, node: NodeId) -> Result<Self, StartError> {
-        let writer = folder.map(|path| Writer::start(path, node)).transpose()?;
-        Ok(Self { store: Arc::default(), writer })
+    /// [`StartError::CheckpointsBefore`] if the folder has checkpoints of an earlier run of a job
+    /// and the job does not continue from them. `continues`: it does, as the launcher says.
+    pub fn new(job: &Job, continues: bool) -> Result<Self, StartError> {
+        let Some(path) = job.folder() else { return Ok(Self::default()) };
+        let folder = CheckpointFolder::create(path)?;
+        if let Some(&number) = folder.complete()?.last()
+            && !continues
+            && job.restart_from() != Some(path)
+        {
+            return Err(StartError::CheckpointsBefore { folder: path.to_path_buf(), number });
+        }
+        let writer = Writer::start(folder.clone())?;
+        Ok(Self { store: Arc::default(), folder: Some(folder), writer: Some(writer) })
+    }
+
+    /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the last
+    /// checkpoint in the folder.
+    pub(super) fn begin(&self, node: NodeId, run: u64) -> Result<u64, StartError> {
+        if let Some(writer) = &self.writer {
+            let mut present = writer.run.lock().unwrap_or_else(PoisonError::into_inner);
+            *present = (node == NodeId(0), run);
+        }
+        let last = self.folder.as_ref().map_or(Ok(None), CheckpointFolder::highest)?;
+        Ok(last.unwrap_or(0))
     }
 
     /// The last complete checkpoint that this node knows, with the parts that it has.
@@ -115,7 +137,8 @@ impl CheckpointKeeper {
                 run(Box::new(move |core: &mut Core| core.checkpoint_not_kept(checkpoint, reason)));
             }
         });
-        writer.order(Order::Part { checkpoint, part, segments, done });
+        let (_, run) = writer.present();
+        writer.order(Order::Part { run, checkpoint, part, segments, done });
     }
 
     /// Keeps the manifest of a complete checkpoint.
@@ -123,21 +146,20 @@ impl CheckpointKeeper {
         if let Err(error) = self.store().complete(manifest.clone()) {
             tracing::warn!(%error, "a complete checkpoint");
         }
-        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.writes_manifest) {
+        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.present().0) {
             writer.order(Order::Manifest(manifest));
         }
     }
 }
 
 impl Writer {
-    fn start(path: &Path, node: NodeId) -> Result<Self, StartError> {
-        let folder = CheckpointFolder::create(path)?;
+    fn start(folder: CheckpointFolder) -> Result<Self, StartError> {
         let (orders, taken) = channel();
         let write = move || {
             for order in taken {
                 match order {
-                    Order::Part { checkpoint, part, segments, done } => {
-                        let result = folder.write_part(checkpoint, part, &segments);
+                    Order::Part { run, checkpoint, part, segments, done } => {
+                        let result = folder.write_part(run, checkpoint, part, &segments);
                         done(result.err().map(|error| error.to_string()));
                     }
                     Order::Manifest(manifest) => {
@@ -153,7 +175,12 @@ impl Writer {
             thread: "the checkpoints".to_owned(),
             reason: error.to_string(),
         })?;
-        Ok(Self { writes_manifest: node == NodeId(0), orders: Arc::new(Mutex::new(orders)) })
+        Ok(Self { run: Arc::default(), orders: Arc::new(Mutex::new(orders)) })
+    }
+
+    /// Whether this node writes the manifests, and the number of the run.
+    fn present(&self) -> (bool, u64) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn order(&self, order: Order) {
@@ -164,11 +191,13 @@ impl Writer {
 }
 
 /// Makes the program of a job on a layout, which continues from a checkpoint in a folder if the job
-/// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`.
+/// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`; the keeper has
+/// them, too.
 pub(super) fn program(
     job: Job,
     layout: Layout,
     node: Option<NodeId>,
+    keeper: &CheckpointKeeper,
 ) -> Result<Program, StartError> {
     let Some(path) = job.restart_from().map(PathBuf::from) else {
         return Program::new(job, layout);
@@ -182,5 +211,13 @@ pub(super) fn program(
     for part in parts {
         folder.read_part(&mut image, part)?;
     }
+    keeper.store().adopt(image.clone());
     Program::restored(job, layout, image, plan)
+}
+
+/// A random number for a run of a job in this process.
+pub(super) fn random_run() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    // The keys of a hash map are random.
+    RandomState::new().hash_one(std::process::id())
 }

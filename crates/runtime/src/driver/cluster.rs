@@ -25,7 +25,11 @@ pub fn run(job: Job, joined: Joined) -> Result<(), JobError> {
 
 /// Like [`run`]; once the node runs, calls `begun` with its handle.
 pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
-    let keeper = CheckpointKeeper::new(job.folder(), joined.bundle.identity.node)?;
+    let keeper = match joined.bundle.guest {
+        // Guests have no actors.
+        Some(_) => CheckpointKeeper::default(),
+        None => CheckpointKeeper::new(&job, joined.bundle.restore.is_some())?,
+    };
     run_keeping(job, joined, keeper, begun)
 }
 
@@ -43,11 +47,13 @@ pub fn run_keeping(
 ) -> Result<(), JobError> {
     let node = joined.bundle.identity.node;
     let layout = joined.bundle.spec.layout().clone();
+    let after = keeper.begin(node, joined.bundle.run)?;
     let program = match (joined.bundle.guest, &joined.bundle.restore) {
         (Some(pes), _) => Program::guest(job, layout, node, pes),
         (None, Some(order)) => keeper.recover(job, layout, order),
-        (None, None) => program(job, layout, Some(node)),
-    }?;
+        (None, None) => program(job, layout, Some(node), &keeper),
+    }?
+    .of_run(joined.bundle.run, after);
     keeper.drop_incomplete();
     let speed = match joined.bundle.emulate {
         true => emulated_speed(&joined.bundle.spec, node),

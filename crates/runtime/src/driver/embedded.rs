@@ -1,6 +1,6 @@
 //! The embedded driver: all PEs are threads of this process.
 
-use super::checkpoints::{CheckpointKeeper, program};
+use super::checkpoints::{CheckpointKeeper, program, random_run};
 use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
@@ -21,8 +21,10 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
 /// Like [`run`]; once the job runs, calls `begun` with a handle that cancels it.
 pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     check_pes(pes)?;
-    let program = program(job, Layout::single(pes), None)?;
-    let keeper = CheckpointKeeper::new(program.folder(), NodeId(0))?;
+    let keeper = CheckpointKeeper::new(&job, false)?;
+    let run = random_run();
+    let after = keeper.begin(NodeId(0), run)?;
+    let program = program(job, Layout::single(pes), None, &keeper)?.of_run(run, after);
     let begin = Instant::now();
     thread::scope(|scope| {
         let node =
@@ -94,9 +96,14 @@ fn run_counted(
         addresses.push(port.local_address().map_err(|error| setup(&error))?);
         ports.push(port);
     }
-    let program = program(job, spec.layout().clone(), None)?;
-    let keeper = |node| CheckpointKeeper::new(program.folder(), node);
-    let keepers = program.layout().nodes().map(keeper).collect::<Result<Vec<_>, _>>()?;
+    let run = random_run();
+    let (mut keepers, mut after) = (Vec::new(), 0);
+    for node in spec.layout().nodes() {
+        let keeper = CheckpointKeeper::new(&job, false)?;
+        after = keeper.begin(node, run)?.max(after);
+        keepers.push(keeper);
+    }
+    let program = program(job, spec.layout().clone(), None, &keepers[0])?.of_run(run, after);
     let mut net_drivers = Vec::new();
     for (mut bundle, port) in bundles.into_iter().zip(ports) {
         bundle.emulate = true;

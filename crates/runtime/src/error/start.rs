@@ -2,6 +2,7 @@
 
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why a job could not start on a node.
@@ -74,6 +75,17 @@ pub enum StartError {
     Checkpoint {
         /// The problem.
         reason: String,
+    },
+    /// The folder for checkpoints has those of an earlier run.
+    #[error(
+        "{} has checkpoints of an earlier run, the last is {number}: continue from it with `--restart {}`, or \
+         use another folder", .folder.display(), .folder.display()
+    )]
+    CheckpointsBefore {
+        /// The folder.
+        folder: PathBuf,
+        /// The number of the last complete one.
+        number: u64,
     },
     /// A checkpoint was made by a job with another definition.
     #[error(

@@ -30,6 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+/// Largest value that main can give to [`Grid::progress`].
+const PROGRESS_BYTES_MAX: usize = 4 << 20;
+
 /// Accepts actions for PE 0. The driver that created it runs each on that PE, in order.
 pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
 
@@ -442,8 +445,8 @@ impl Grid {
     /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
     /// of all actors with the messages in their mailboxes, delayed messages, published data,
     /// incomplete reductions and phases. Resolves once the image is taken; it is stored meanwhile.
-    /// No PE handles messages while it is taken, which takes four crossings of the widest link and
-    /// the encoding of the largest PE.
+    /// No PE handles messages while it is taken, which takes six crossings of the widest link, more if
+    /// messages are in flight, and the encoding of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
@@ -491,9 +494,14 @@ impl Grid {
     /// # Errors
     ///
     /// [`GridError::ProgressWhileWaiting`] if main waits for something else at the same time, which
-    /// a later main could not receive.
+    /// a later main could not receive. [`GridError::TooLarge`] for more than 4 MiB; put such data
+    /// into actors.
     pub async fn progress<P: Serialize>(&self, progress: &P) -> Result<Progress, GridError> {
         let progress: Bytes = codec::encode(progress).into();
+        if progress.len() > PROGRESS_BYTES_MAX {
+            let (bytes, limit) = (progress.len(), PROGRESS_BYTES_MAX);
+            return Err(GridError::TooLarge { bytes, limit });
+        }
         let phases = self.shared.phases.load(Ordering::Relaxed);
         let (resolve, done) = self.promise();
         self.run(move |core| match core.main_waits() {

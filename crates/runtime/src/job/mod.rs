@@ -12,7 +12,9 @@ use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
-use crate::pe::{Balancing, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault};
+use crate::pe::{
+    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault,
+};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::schema::definition::{Definition, Origin};
 use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
@@ -421,8 +423,8 @@ impl Job {
         self
     }
 
-    /// Also stores checkpoints in a folder, which all nodes must share. Default none. The simulator
-    /// ignores it.
+    /// Also stores checkpoints in a folder, which all nodes must share; without other settings, as
+    /// often as [`CheckpointEvery::Auto`] says. Default none. The simulator ignores it.
     pub fn checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
         self
@@ -548,8 +550,15 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             watch: self.watch.clone(),
-            checkpoints: self.checkpoints,
+            checkpoints: match self.checkpoints.every {
+                // A folder is of no use without checkpoints.
+                None if self.checkpoint_folder.is_some() => {
+                    self.checkpoints.with_every(CheckpointEvery::Auto)
+                }
+                _ => self.checkpoints,
+            },
             name: self.name.as_str().into(),
+            run: 0,
             node_local: Arc::default(),
         }
     }

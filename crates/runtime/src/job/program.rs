@@ -20,6 +20,8 @@ pub struct Program {
     common: Common,
     job: Job,
     restoring: Option<Arc<(Image, RestorePlan)>>,
+    /// Number of the last checkpoint in the folder.
+    numbered_after: u64,
 }
 
 impl Program {
@@ -28,7 +30,7 @@ impl Program {
         job.check(&layout)?;
         let layout = Arc::new(layout);
         let common = job.common(&layout);
-        Ok(Self { layout, common, job, restoring: None })
+        Ok(Self { layout, common, job, restoring: None, numbered_after: 0 })
     }
 
     /// Like [`new`](Self::new), for a job that continues from an image on another layout, by a
@@ -44,9 +46,12 @@ impl Program {
         Ok(Self { restoring: Some(Arc::new((image, plan))), ..program })
     }
 
-    /// The folder for checkpoints.
-    pub(crate) fn folder(&self) -> Option<&std::path::Path> {
-        self.job.folder()
+    /// Sets the number of this run, equal on all nodes, and the number after which checkpoints are
+    /// numbered.
+    pub(crate) fn of_run(mut self, run: u64, numbered_after: u64) -> Self {
+        self.common.run = run;
+        self.numbered_after = numbered_after;
+        self
     }
 
     /// Whether the job continues from an image.
@@ -137,6 +142,7 @@ impl Program {
     /// [coordinator's node](Self::coordinator_node) has the coordinator.
     pub fn coordinator_host(&self, node: NodeId) -> CoordinatorHost {
         let mut host = CoordinatorHost::new(node, self.common.clone());
+        host.number_checkpoints_after(self.numbered_after);
         if let Some(restoring) = &self.restoring {
             host.restore(restoring.0.inner());
         }

@@ -42,8 +42,8 @@ pub(crate) enum CheckpointMessage {
     Publish { id: u32, value: Bytes },
     /// To the home of these members: they live on the sender.
     Places(Vec<ActorId>),
-    /// To the coordinator: number of members that can be reached from now on, and of delayed
-    /// messages and published values that are restored here.
+    /// To the coordinator: number of members that can be reached from now on or are known to be gone,
+    /// and of delayed messages and published values that are restored here.
     Restored { items: u64 },
 }
 
@@ -69,6 +69,8 @@ pub(crate) struct DrainCounts {
     pub(crate) waiting: u64,
     /// Number of messages for members that their home does not know.
     pub(crate) stranded: u64,
+    /// Number of insertions that wait for the end of an earlier member, or for a partner.
+    pub(crate) insertions: u64,
     /// Number of questions of actors, or their requests for quiescence, without an answer.
     pub(crate) questions: u64,
     /// Number of actors with replicas.
@@ -81,6 +83,7 @@ impl AddAssign for DrainCounts {
         self.processed += other.processed;
         self.waiting += other.waiting;
         self.stranded += other.stranded;
+        self.insertions += other.insertions;
         self.questions += other.questions;
         self.replicas += other.replicas;
     }
@@ -134,7 +137,8 @@ pub enum Seat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartSummary {
     pub(crate) members: u64,
-    pub(crate) delayed: u64,
+    /// Number of delayed messages, and of members that are gone.
+    pub(crate) others: u64,
     pub(crate) published: u64,
     /// Size of each segment in bytes.
     pub(crate) segments: Vec<u64>,
@@ -147,6 +151,8 @@ pub(crate) struct PartImage {
     pub(crate) delayed: Vec<DelayedImage>,
     /// Counts of phases that are not complete.
     pub(crate) phases: Vec<(u32, PhaseCounts)>,
+    /// Members whose home this was and that are gone.
+    pub(crate) gone: Vec<ActorId>,
     /// Published values; in the part of main's PE only.
     pub(crate) published: Vec<(u32, Bytes)>,
 }
@@ -156,6 +162,7 @@ pub(crate) struct PartImage {
 pub(crate) struct RestoredPart {
     pub(crate) members: Vec<MemberImage>,
     pub(crate) delayed: Vec<DelayedImage>,
+    pub(crate) gone: Vec<ActorId>,
 }
 
 /// A member, with the messages in its mailbox.
@@ -199,6 +206,8 @@ pub(crate) struct DelayedImage {
 pub(crate) struct Manifest {
     /// Number of the checkpoint, counted over all runs of the job.
     pub(crate) number: u64,
+    /// The run of the job that made it, a random number.
+    pub(crate) run: u64,
     /// Name of the job.
     pub(crate) job: String,
     /// Fingerprint of the job's definition.

@@ -36,6 +36,11 @@ impl Image {
         self.manifest.number
     }
 
+    /// The run of the job that made it, a random number.
+    pub fn run(&self) -> u64 {
+        self.manifest.run
+    }
+
     /// The name of the job.
     pub fn job(&self) -> &str {
         &self.manifest.job
@@ -235,6 +240,8 @@ impl CheckpointStore {
     /// Keeps a segment. Returns the PE whose part is complete with it, if one is.
     pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
         let Segment { checkpoint, part, position, segments } = segment.segment;
+        // Earlier ones are complete or given up by now.
+        self.segments.retain(|&other, _| other >= checkpoint);
         let kept = self.segments.entry(checkpoint).or_default();
         kept.insert((part, position), segment.bytes.clone());
         let number = kept.range((part, 0)..=(part, u32::MAX)).count();
@@ -256,6 +263,9 @@ impl CheckpointStore {
     pub fn complete(&mut self, manifest: Bytes) -> Result<&Image, StartError> {
         let mut image = Image::new(manifest)?;
         let number = image.number();
+        if self.complete.as_ref().is_some_and(|complete| complete.number() >= number) {
+            return self.last().ok_or_else(|| unreadable("it is gone"));
+        }
         for ((part, position), bytes) in self.segments.remove(&number).unwrap_or_default() {
             image.add(part, position, bytes)?;
         }
@@ -266,6 +276,11 @@ impl CheckpointStore {
     /// The last complete checkpoint that this node knows, with the parts that it has.
     pub fn last(&self) -> Option<&Image> {
         self.complete.as_ref()
+    }
+
+    /// Keeps a complete checkpoint that was read elsewhere, with the parts that are there.
+    pub fn adopt(&mut self, image: Image) {
+        self.complete = Some(image);
     }
 
     /// What this node has of a checkpoint whose manifest another node has, since it is complete.
@@ -308,5 +323,106 @@ impl CheckpointStore {
         let making = self.segments.values().flatten().map(|(_, bytes)| bytes.len() as u64);
         let complete = self.complete.iter().flat_map(|image| image.segments.values());
         making.sum::<u64>() + complete.map(|bytes| bytes.len() as u64).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::PartSummary;
+
+    /// The manifest of a checkpoint of two nodes, each with one segment of four bytes.
+    fn manifest(number: u64) -> Bytes {
+        let part = PartSummary { segments: vec![4], ..PartSummary::default() };
+        let manifest = Manifest {
+            number,
+            run: 1,
+            job: "job".to_owned(),
+            fingerprint: 0,
+            at: gridspan_topology::Time::ZERO,
+            layout: Layout::new(vec![("a".to_owned(), vec![1, 1])]),
+            progress: Bytes::new(),
+            phases: 0,
+            collections: Vec::new(),
+            coordinator: Bytes::new(),
+            parts: vec![part; 2],
+        };
+        codec::encode(&manifest).into()
+    }
+
+    fn segment(checkpoint: u64, part: u32) -> CheckpointSegment {
+        let segment = Segment { checkpoint, part: PeId(part), position: 0, segments: 1 };
+        CheckpointSegment { segment, bytes: Bytes::from_static(b"1234"), is_copy: false }
+    }
+
+    #[test]
+    fn a_complete_checkpoint_keeps_its_parts_when_it_is_completed_again() {
+        let mut store = CheckpointStore::default();
+        assert_eq!(store.keep(&segment(3, 1)), Some(PeId(1)));
+        assert_eq!(store.holdings()[0].manifest, None);
+        store.complete(manifest(3)).unwrap();
+        store.complete(manifest(3)).unwrap();
+        store.complete(manifest(2)).unwrap();
+
+        let holdings = store.holdings();
+        assert_eq!((holdings.len(), holdings[0].number), (1, 3));
+        assert_eq!(holdings[0].parts, [PeId(1)]);
+        let image = store.image(&manifest(3)).unwrap();
+        assert_eq!(image.segment(PeId(1), 0).unwrap(), &b"1234"[..]);
+    }
+
+    #[test]
+    fn parts_of_checkpoints_that_were_given_up_take_no_memory() {
+        let mut store = CheckpointStore::default();
+        store.keep(&segment(3, 0));
+        store.complete(manifest(3)).unwrap();
+        for number in 4..9 {
+            store.keep(&segment(number, 0));
+        }
+        assert_eq!(store.bytes(), 8, "the complete one, and the last");
+        store.drop_incomplete();
+        assert_eq!(store.bytes(), 4);
+    }
+
+    #[test]
+    fn segments_that_do_not_fit_their_manifest_are_refused() {
+        let mut image = Image::new(manifest(1)).unwrap();
+        for (part, position, bytes) in [(0, 0, "12345"), (0, 1, "1234"), (2, 0, "1234")] {
+            assert!(image.add(PeId(part), position, Bytes::from(bytes)).is_err());
+        }
+        assert_eq!(image.parts(), BTreeSet::new());
+        assert!(Image::new(Bytes::from_static(b"nonsense")).is_err());
+    }
+
+    #[test]
+    fn lost_members_are_spread_over_their_site() {
+        let before = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![1])]);
+        let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
+        let successors = [None, Some(NodeId(0)), Some(NodeId(1))];
+        let holders = [Some(NodeId(1)), Some(NodeId(0)), Some(NodeId(1))];
+
+        let plan = RestorePlan::recovery(&before, &layout, &successors, &holders).unwrap();
+
+        assert_eq!(plan.readers, [PeId(1), PeId(1), PeId(0), PeId(1)]);
+        let over = Seat::Over(vec![PeId(0)]);
+        assert_eq!(plan.seats, [over.clone(), over, Seat::On(PeId(0)), Seat::On(PeId(1))]);
+        let missing = [None, holders[1], holders[2]];
+        let plan = RestorePlan::recovery(&before, &layout, &successors, &missing);
+        assert_eq!(plan, Err(vec![NodeId(0)]));
+    }
+
+    #[test]
+    fn a_manifest_is_a_string_in_json() {
+        let encoded = EncodedManifest(Bytes::from_static(&[0, 10, 255]));
+        let mut text = Vec::new();
+        // The form that serialisers of text use.
+        let to = serde::de::value::StrDeserializer::<serde::de::value::Error>::new("000aff");
+        assert_eq!(EncodedManifest::deserialize(to), Ok(encoded.clone()));
+        text.extend_from_slice(&encoded.0);
+        assert_eq!(text, [0, 10, 255]);
+        for malformed in ["0", "0g", "é"] {
+            let from = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(malformed);
+            assert!(EncodedManifest::deserialize(from).is_err(), "{malformed}");
+        }
     }
 }

@@ -121,6 +121,9 @@ pub struct NodeBundle {
     /// Largest number of nodes that share a core of any machine; 0 if unknown.
     #[serde(default)]
     pub nodes_per_core: u32,
+    /// A random number for the run of the job, equal on all nodes.
+    #[serde(default)]
+    pub run: u64,
     /// The checkpoint from which the job continues after a loss.
     #[serde(default)]
     pub restore: Option<RestoreOrder>,
@@ -168,6 +171,7 @@ impl NodeBundle {
             listen: None,
             guest: None,
             nodes_per_core: 0,
+            run: 0,
             restore: None,
             settings: serde_json::Value::Null,
         })
@@ -198,7 +202,15 @@ impl Addresses {
 
 /// Issues one bundle for each node of `spec`, all in their first life.
 pub fn issue(authority: &Authority, spec: &GridSpec) -> Result<Vec<NodeBundle>, IdentityError> {
-    spec.layout().nodes().map(|node| NodeBundle::issue(authority, spec, node, 1)).collect()
+    let issue = |node| NodeBundle::issue(authority, spec, node, 1);
+    let mut bundles: Vec<_> = spec.layout().nodes().map(issue).collect::<Result<_, _>>()?;
+    // The seeds are random and differ; the first one gives the number of the run.
+    let seed = bundles.first().map(|bundle| bundle.seed).unwrap_or_default();
+    let run = seed
+        .chunks(8)
+        .fold(0, |run, part| run ^ u64::from_le_bytes(part.try_into().unwrap_or_default()));
+    bundles.iter_mut().for_each(|bundle| bundle.run = run);
+    Ok(bundles)
 }
 
 /// Returns the address in the line in which a process states where it listens, and `None` for any

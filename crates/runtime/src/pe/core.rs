@@ -188,6 +188,8 @@ pub(crate) struct Common {
     pub(crate) checkpoints: Checkpoints,
     /// The job's name.
     pub(crate) name: Arc<str>,
+    /// A random number for the run of the job, equal on all nodes.
+    pub(crate) run: u64,
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
 }

@@ -29,4 +29,14 @@ pub enum PlantedFault {
     DemandedAgain,
     /// An actor moves without the members that are bound to it.
     PartnersLeftBehind,
+    /// Checkpoints do not contain the messages in mailboxes.
+    MailboxesLeftOut,
+    /// Checkpoints do not contain delayed messages.
+    TimersLeftOut,
+    /// Both copies of a part of a checkpoint are on the same node.
+    CopyOnSameNode,
+    /// PEs are encoded while messages are in flight.
+    EncodedInFlight,
+    /// Homes do not learn where restored members live.
+    HomeNotMoved,
 }

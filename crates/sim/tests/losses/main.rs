@@ -1,5 +1,6 @@
 //! Random jobs lose random nodes at random moments, again and again, and go on from their
 //! checkpoints: every message is handled once.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod job;
 
@@ -223,4 +224,34 @@ fn every_message_is_handled_once_whatever_nodes_are_lost() {
         sum.postponed
     );
     assert!(sum.recoveries > 100, "{}", sum.recoveries);
+}
+
+/// Finds a planted bug within 100 seeds.
+fn assert_found(fault: PlantedFault) {
+    let is_found = |seed: &u64| story(*seed, fault).problem.is_some();
+    let found = (0..100).find(is_found);
+    assert!(found.is_some(), "{fault:?} was not found");
+    println!("{fault:?} was found by seed {}", found.unwrap_or_default());
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for fault in [
+        PlantedFault::MailboxesLeftOut,
+        PlantedFault::TimersLeftOut,
+        PlantedFault::EncodedInFlight,
+        PlantedFault::HomeNotMoved,
+    ] {
+        assert_found(fault);
+    }
+}
+
+#[test]
+fn a_copy_on_the_same_node_protects_against_no_loss() {
+    let protected = |fault| {
+        let stories = (0..40).map(|seed| story(seed, fault));
+        stories.map(|story| u64::from(story.recoveries > 0)).sum::<u64>()
+    };
+    let (right, wrong) = (protected(PlantedFault::None), protected(PlantedFault::CopyOnSameNode));
+    assert!(wrong == 0 && right > 20, "{wrong} of 40 jobs recovered, and {right} without the bug");
 }

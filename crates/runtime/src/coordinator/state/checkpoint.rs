@@ -21,7 +21,7 @@ pub(crate) struct Checkpoints {
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,
-    /// Number of members and published values that are not restored yet, if the job begins with an
+    /// Number of members, delayed messages and published values that are not restored yet, if the job begins with an
     /// image.
     pub(crate) restoring: Option<u64>,
 }
@@ -101,7 +101,7 @@ impl CollectionImage {
             reductions: state.reductions.clone(),
             syncs: state.syncs.clone(),
             sections: state.sections.clone(),
-            for_main: state.for_main.clone(),
+            for_main: state.for_main.iter().map(|(&group, it)| (group, it.unasked())).collect(),
         }
     }
 

@@ -29,6 +29,11 @@ pub(crate) struct ForMain {
 }
 
 impl ForMain {
+    /// The results alone: who waits for others is not part of a checkpoint.
+    pub(crate) fn unasked(&self) -> Self {
+        Self { results: self.results.clone(), askers: VecDeque::new() }
+    }
+
     pub(crate) fn is_awaited(&self) -> bool {
         !self.askers.is_empty()
     }

@@ -99,17 +99,45 @@ impl CheckpointFolder {
         self.of(checkpoint).join(format!("part-{:06}", part.0))
     }
 
+    /// Creates the folder of a checkpoint, and removes incomplete ones that were given up. The one
+    /// just before may still get its manifest from another node.
+    fn create_folder(&self, checkpoint: u64) -> io::Result<()> {
+        let folder = self.of(checkpoint);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(folder)?;
+        File::open(&self.0)?.sync_all()?;
+        let all = self.all().unwrap_or_default().into_iter();
+        for old in all.filter(|&old| old + 1 < checkpoint && !self.has_manifest(old)) {
+            // What cannot be removed only takes space.
+            let _ = fs::remove_dir_all(self.of(old));
+        }
+        Ok(())
+    }
+
+    fn has_manifest(&self, checkpoint: u64) -> bool {
+        self.of(checkpoint).join("manifest").is_file()
+    }
+
+    /// The highest number of a checkpoint, even of an incomplete one.
+    pub(super) fn highest(&self) -> Result<Option<u64>, StartError> {
+        Ok(self.all()?.last().copied())
+    }
+
     /// Writes the part of a PE.
     pub(super) fn write_part(
         &self,
+        run: u64,
         checkpoint: u64,
         part: PeId,
         segments: &[Bytes],
     ) -> Result<(), StartError> {
         let path = self.part_path(checkpoint, part);
         let write = || {
-            fs::create_dir_all(self.of(checkpoint))?;
+            self.create_folder(checkpoint)?;
             let mut file = Writing::begin(path.clone(), PART)?;
+            file.write(&run.to_le_bytes())?;
             file.write(&checkpoint.to_le_bytes())?;
             file.write(&part.0.to_le_bytes())?;
             for segment in segments {
@@ -126,7 +154,7 @@ impl CheckpointFolder {
         let number = Image::new(manifest.clone())?.number();
         let path = self.of(number).join("manifest");
         let write = || {
-            fs::create_dir_all(self.of(number))?;
+            self.create_folder(number)?;
             let mut file = Writing::begin(path.clone(), MANIFEST)?;
             file.write(manifest)?;
             file.end()
@@ -160,7 +188,7 @@ impl CheckpointFolder {
     /// [`StartError::Checkpoint`] if the folder cannot be read.
     pub fn complete(&self) -> Result<Vec<u64>, StartError> {
         let mut all = self.all()?;
-        all.retain(|&number| self.of(number).join("manifest").is_file());
+        all.retain(|&number| self.has_manifest(number));
         Ok(all)
     }
 
@@ -201,9 +229,13 @@ impl CheckpointFolder {
         let path = self.part_path(image.number(), part);
         let bytes = read(&path, PART)?;
         let short = || unusable(&path, &"it is too short");
-        let (checkpoint, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (run, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (checkpoint, rest) = rest.split_first_chunk().ok_or_else(short)?;
         let (of, mut rest) = rest.split_first_chunk().ok_or_else(short)?;
-        if u64::from_le_bytes(*checkpoint) != image.number() || u32::from_le_bytes(*of) != part.0 {
+        if u64::from_le_bytes(*run) != image.run()
+            || u64::from_le_bytes(*checkpoint) != image.number()
+            || u32::from_le_bytes(*of) != part.0
+        {
             return Err(unusable(&path, &"it belongs to another checkpoint"));
         }
         for position in image.segments_of(part) {

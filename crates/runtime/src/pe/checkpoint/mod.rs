@@ -12,13 +12,17 @@ use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DrainCounts, MainRequest, MemberImage,
     PartImage, PartSummary, Segment,
 };
+use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
 use crate::pe::members::member::Member;
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
+use std::time::Duration;
 
 /// Size in bytes at which a segment of a part is complete.
 const SEGMENT_BYTES: usize = 4 << 20;
+/// Time before the next try, if a checkpoint had to be postponed.
+const RETRY: Duration = Duration::from_millis(200);
 
 impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
@@ -54,29 +58,34 @@ impl Pe {
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
         }
-        for action in std::mem::take(&mut core.checkpointing.waiting) {
-            core.act_for_main(action);
-        }
+        core.release_main();
     }
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
     fn encode(&mut self, checkpoint: u64) {
         let mut summary = PartSummary::default();
         let mut image = PartImage {
-            delayed: self.core.delayed_images(),
+            delayed: match self.core.common.fault {
+                PlantedFault::TimersLeftOut => Vec::new(),
+                _ => self.core.delayed_images(),
+            },
             phases: self.core.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
+            gone: self.core.delivery.gone(self.core.me),
             published: self.core.published_images(),
             ..PartImage::default()
         };
-        (summary.delayed, summary.published) =
-            (image.delayed.len() as u64, image.published.len() as u64);
+        summary.others = (image.delayed.len() + image.gone.len()) as u64;
+        summary.published = image.published.len() as u64;
         let (mut segments, mut bytes) = (Vec::new(), 0);
         for (number, store) in self.stores.iter().enumerate() {
             let kind = KindId(number as u16);
             let mut mailboxes = self.core.queues[number].image();
             for (slot, member) in (0..).zip(&self.core.members[number]) {
                 let Some(member) = member else { continue };
-                let mailbox = mailboxes.remove(&slot).unwrap_or_default();
+                let mut mailbox = mailboxes.remove(&slot).unwrap_or_default();
+                if self.core.common.fault == PlantedFault::MailboxesLeftOut {
+                    mailbox.clear();
+                }
                 let member = member_image(member, store.encode(slot), mailbox);
                 summary.members += 1;
                 bytes += member.bytes();
@@ -114,12 +123,19 @@ fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> Me
 impl Core {
     /// Runs an action of main, once this PE handles messages.
     pub(crate) fn act_for_main(&mut self, action: super::Action) {
-        match self.checkpointing.is_stopped {
+        match self.checkpointing.is_stopped || self.checkpointing.is_requested {
             true => self.checkpointing.waiting.push(action),
             false => {
                 self.main_goes_on();
                 action(self);
             }
+        }
+    }
+
+    /// Runs the actions of main that waited, if it need not wait any longer.
+    fn release_main(&mut self) {
+        for action in std::mem::take(&mut self.checkpointing.waiting) {
+            self.act_for_main(action);
         }
     }
 
@@ -137,6 +153,7 @@ impl Core {
             processed: self.processed,
             waiting: (queues.sum::<usize>() + self.timers.delayed().count()) as u64,
             stranded: self.delivery.waiting()[1],
+            insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
             questions: self.waits.len() as u64,
             replicas: self.replicas.len() as u64,
         };
@@ -164,6 +181,9 @@ impl Core {
     fn partner(&self) -> Option<NodeId> {
         let layout = &self.common.layout;
         let here = layout.node_of(self.me);
+        if self.common.fault == PlantedFault::CopyOnSameNode {
+            return Some(here);
+        }
         let after = |nodes: Vec<NodeId>| {
             let position = nodes.iter().position(|&node| node == here)?;
             let next = nodes[(position + 1) % nodes.len()];
@@ -214,20 +234,26 @@ impl Core {
         let since = state.last.map(|_| self.now.since(last));
         let is_due = settings.is_due(since, points, state.cost, nodes);
         let is_unprotected = state.is_unprotected && settings.every.is_some();
-        if !is_due && !is_unprotected {
+        if !is_due && !is_unprotected || self.now < state.retry_at {
             state.last = Some((last, points));
             return done(Ok(None));
         }
+        // What main does meanwhile comes after the checkpoint.
+        self.checkpointing.is_requested = true;
         let begun = self.now;
         let request = MainRequest::Checkpoint { progress, phases };
         self.ask_coordinator(request, move |core, made: Result<u64, String>| {
             let now = core.now;
-            if made.is_ok() {
+            core.checkpointing.is_requested = false;
+            if made.is_err() {
+                core.checkpointing.retry_at = now + RETRY;
+            } else {
                 core.checkpointing.is_unprotected = false;
                 core.checkpointing.last = Some((now, 0));
                 core.checkpointing.cost = now.since(begun);
             }
             done(made.map(Some));
+            core.release_main();
         });
     }
 

@@ -9,10 +9,10 @@ use crate::message::codec;
 use crate::message::{
     CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage, RestoredPart, Seat,
 };
-use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 use crate::pe::migrate;
+use crate::pe::{Pe, PlantedFault};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Pe {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
         };
-        let PartImage { members, delayed, phases, published } = image;
+        let PartImage { members, delayed, phases, gone, published } = image;
         for (phase, counts) in phases {
             *self.core.phases.entry(phase).or_default() += counts;
         }
@@ -70,6 +70,10 @@ impl Pe {
             let pe = self.core.keeper_of(image.timer);
             parts.entry(pe).or_default().delayed.push(image);
         }
+        for id in gone {
+            let pe = self.core.home(id).unwrap_or(self.core.me);
+            parts.entry(pe).or_default().gone.push(id);
+        }
         if let Some(own) = parts.remove(&self.core.me) {
             self.install(own);
         }
@@ -82,13 +86,22 @@ impl Pe {
 
     /// Installs members and timers here.
     pub(super) fn install(&mut self, part: RestoredPart) {
-        let RestoredPart { members, delayed } = part;
-        let items = delayed.len() as u64;
+        let RestoredPart { members, delayed, gone } = part;
+        let items = (delayed.len() + gone.len()) as u64;
+        for id in gone {
+            self.core.learn(id, Place { gone: true, ..Place::at(self.core.me, AWAY) });
+        }
         self.core.restore_delayed(delayed);
         let mut here = 0;
         let mut homes: BTreeMap<PeId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
-            let Some(home) = self.core.home(member.id) else { continue };
+            let Some(home) = self.core.home(member.id) else {
+                let reason = format!(
+                    "a checkpoint has a member of collection {}, which it does not have",
+                    member.id.collection.0
+                );
+                return self.core.fail(JobError::Protocol(reason));
+            };
             match home == self.core.me {
                 true => here += 1,
                 false => homes.entry(home).or_default().push(member.id),
@@ -147,7 +160,8 @@ impl Core {
 
     /// Learns the places of members whose home this is.
     pub(super) fn learn_places(&mut self, at: PeId, members: &[ActorId]) {
-        for &id in members {
+        let learns = self.common.fault != PlantedFault::HomeNotMoved;
+        for &id in members.iter().filter(|_| learns) {
             self.learn(id, Place::at(at, AWAY));
         }
         self.report_restored(members.len() as u64);

@@ -28,7 +28,7 @@ pub enum CheckpointEvery {
     /// first order approximation to the optimum checkpoint interval", 1974); at least a second. The
     /// first checkpoint is made at the first progress point.
     Auto,
-    /// After this time.
+    /// After this time, the first at the first progress point.
     Time(Duration),
     /// At every n-th progress point.
     Points(u64),
@@ -80,7 +80,14 @@ impl Checkpoints {
         Self { every: Some(every), ..Self::default() }
     }
 
-    /// Sets the number of nodes that keep each part.
+    /// Sets how often.
+    #[must_use]
+    pub fn with_every(mut self, every: CheckpointEvery) -> Self {
+        self.every = Some(every);
+        self
+    }
+
+    /// Sets the number of nodes that keep each part, 1 or 2.
     #[must_use]
     pub fn with_copies(mut self, copies: u32) -> Self {
         self.copies = copies;

@@ -27,6 +27,10 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_unprotected: bool,
     /// Time of the last checkpoint, and number of main's progress points since then.
     pub(crate) last: Option<(Time, u64)>,
+    /// Whether main has requested a checkpoint and has no answer yet.
+    pub(crate) is_requested: bool,
+    /// When a checkpoint may be tried again, after one was postponed.
+    pub(crate) retry_at: Time,
     /// Time that main waited for the last checkpoint.
     pub(crate) cost: Duration,
 }
@@ -41,6 +45,8 @@ impl<C> Default for Checkpointing<C> {
             waiting: Vec::new(),
             progress: None,
             is_unprotected: false,
+            is_requested: false,
+            retry_at: Time::ZERO,
             last: None,
             cost: Duration::ZERO,
         }

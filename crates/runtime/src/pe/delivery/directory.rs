@@ -95,6 +95,14 @@ impl Directory {
         }
     }
 
+    /// The actors that are gone and whose home is `me`, in order.
+    pub(crate) fn gone(&self, me: PeId) -> Vec<ActorId> {
+        let gone = self.places.iter().filter(|(_, place)| place.gone && place.pe == me);
+        let mut gone: Vec<ActorId> = gone.map(|(&id, _)| id).collect();
+        gone.sort_unstable();
+        gone
+    }
+
     /// Removes an actor, because it lives here now.
     pub(crate) fn forget(&mut self, id: ActorId) {
         self.places.remove(&id);

@@ -76,6 +76,16 @@ impl Delivery {
         self.directory.learn(id, place, self.fault)
     }
 
+    /// The members that are gone and whose home is `me`.
+    pub(crate) fn gone(&self, me: PeId) -> Vec<ActorId> {
+        self.directory.gone(me)
+    }
+
+    /// Number of insertions that wait for a tombstone.
+    pub(crate) fn tombstones_awaited(&self) -> usize {
+        self.tombstones.insertions.len()
+    }
+
     /// Holds a message for an actor that should arrive here; the first message sets the deadline.
     pub(super) fn hold(
         &mut self,

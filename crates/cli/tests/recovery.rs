@@ -99,6 +99,57 @@ fn a_loss_during_the_recovery_begins_it_again() {
 }
 
 #[test]
+fn a_job_goes_back_to_one_checkpoint_twice() {
+    let flags = ["--checkpoint-every", "40steps", "--protect-sites"];
+    let mut running = Running::start(&arguments(&flags, "200"));
+    let nodes = running.nodes(4);
+    running.await_line("      45 ");
+
+    kill(nodes[0], Signal::KILL);
+    running.await_line("3 nodes go on");
+    // Its main makes the next checkpoint at its first progress point.
+    kill(nodes[1], Signal::KILL);
+
+    running.await_line("2 nodes go on");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn a_folder_with_checkpoints_of_an_earlier_run_is_not_overwritten() {
+    let folder = Folder::new("used");
+    let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
+    assert_eq!(run(&arguments(&flags, "20")).code, Some(0));
+
+    let again = run(&arguments(&flags, "20"));
+    assert_eq!(again.code, Some(1));
+    let advice = "has checkpoints of an earlier run, the last is 2: continue from it with";
+    assert!(again.stderr.contains(advice), "{again:?}");
+
+    let restart = ["--restart", folder.path()];
+    let again = run(&arguments(&[&flags[..], &restart].concat(), "20"));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let verified = run(&["checkpoint", "verify", folder.path()]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[test]
+fn checkpoints_are_stored_after_the_loss_of_the_node_that_stored_manifests() {
+    let folder = Folder::new("manifests");
+    let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
+    let mut running = Running::start(&arguments(&flags, "150"));
+    let nodes = running.nodes(4);
+    running.await_line("      40 ");
+    kill(nodes[0], Signal::KILL);
+    assert_verified(&mut running);
+
+    let listed = run(&["checkpoint", "ls", folder.path(), "--json"]);
+    let last: serde_json::Value =
+        serde_json::from_str(listed.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["checkpoint"]["nodes"], 3, "{listed:?}");
+    assert_eq!(run(&["checkpoint", "verify", folder.path()]).code, Some(0));
+}
+
+#[test]
 fn lost_nodes_are_started_again_if_that_is_wanted() {
     let flags = ["--checkpoint-every", "10steps", "--on-loss", "replace"];
     let mut running = Running::start(&arguments(&flags, "120"));

@@ -194,6 +194,28 @@ impl RestorePlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedManifest(pub Bytes);
 
+impl EncodedManifest {
+    /// The manifest of a checkpoint of a job without actors, for tests of launchers.
+    #[doc(hidden)]
+    pub fn without_actors(number: u64, layout: Layout) -> Self {
+        let pes = layout.pe_count() as usize;
+        let manifest = Manifest {
+            number,
+            run: 0,
+            job: String::new(),
+            fingerprint: 0,
+            at: gridspan_topology::Time::ZERO,
+            layout,
+            progress: Bytes::new(),
+            phases: 0,
+            collections: Vec::new(),
+            coordinator: Bytes::new(),
+            parts: vec![Default::default(); pes],
+        };
+        Self(codec::encode(&manifest).into())
+    }
+}
+
 impl Serialize for EncodedManifest {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         use std::fmt::Write as _;

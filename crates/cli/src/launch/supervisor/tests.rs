@@ -229,3 +229,148 @@ fn many_nodes_per_core_extend_the_time_to_start() {
     supervisor.set_crowding(17);
     assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
 }
+
+/// A manifest of a job on two nodes with one PE each, as a node has it, with the parts of `parts`.
+fn holdings(number: u64, parts: &[u32]) -> Holdings {
+    let parts = parts.iter().map(|&pe| gridspan_runtime::PeId(pe)).collect();
+    let manifest =
+        Some(gridspan_runtime::EncodedManifest::without_actors(number, grid().layout().clone()));
+    let checkpoints = vec![gridspan_runtime::Holding { number, manifest, parts }];
+    Holdings { checkpoints, is_restartable: true }
+}
+
+fn grid() -> gridspan_topology::GridSpec {
+    gridspan_topology::GridSpec::from_emulate("2x1,wan=1ms").unwrap()
+}
+
+/// Two running nodes that recover from losses.
+fn recovering(replaces: bool) -> Supervisor {
+    let mut supervisor = running();
+    supervisor.set_recovery(Runs::new(grid()), replaces);
+    supervisor
+}
+
+fn is_recovery(command: &Command) -> bool {
+    matches!(command, Command::TellRecovery(_))
+}
+
+/// The commands besides those that only report.
+fn actions(supervisor: &mut Supervisor) -> Vec<Command> {
+    let all = commands(supervisor).into_iter();
+    all.filter(|it| !is_recovery(it) && !matches!(it, Command::TellExit(..))).collect()
+}
+
+#[test]
+fn the_other_nodes_go_on_when_one_is_killed() {
+    let mut supervisor = recovering(false);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+    // It listened again before the loss was noticed.
+    supervisor.handle(Event::Listening { node: A, address: address(7) }, seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    let [Command::GoOn(members, order)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(
+        (&members[..], &order.plan.readers[..]),
+        (&[A][..], &[gridspan_runtime::PeId(0); 2][..])
+    );
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(6));
+    assert_eq!(actions(&mut supervisor), [Command::Introduce(vec![A], vec![address(8)])]);
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_lost_node_is_started_again_once_it_has_ended() {
+    let mut supervisor = recovering(true);
+
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Signal(9) }, seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)], "its output is still read");
+    (0..2).for_each(|_| supervisor.handle(Event::StreamEnded { node: B }, seconds(5)));
+
+    let [Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, B]);
+    for (node, port) in [(A, 8), (B, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(6));
+    }
+    let introduced = Command::Introduce(vec![A, B], vec![address(8), address(9)]);
+    assert_eq!(actions(&mut supervisor), [introduced]);
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+    ends(&mut supervisor, B, Exit::Code(0), seconds(9));
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
+    let mut supervisor = recovering(false);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0]) }, seconds(5));
+    supervisor.handle_timeout(seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Ask(A)]);
+    ends(&mut supervisor, A, Exit::Signal(15), seconds(6));
+
+    let outcome = supervisor.outcome().unwrap();
+    let message = outcome.blame.unwrap().message;
+    assert!(
+        message.starts_with("the job cannot go on without b/1: no node that is left"),
+        "{message}"
+    );
+    assert_eq!(outcome.code, 1);
+}
+
+#[test]
+fn the_failure_of_a_program_is_no_loss() {
+    let mut supervisor = recovering(false);
+
+    // The end of the process is noticed before its report is read.
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Code(1) }, seconds(5));
+    let failure = report("a handler panicked", Some(B), false);
+    supervisor.handle(Event::Failed { node: B, failure }, seconds(5));
+    (0..2).for_each(|_| supervisor.handle(Event::StreamEnded { node: B }, seconds(5)));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), []);
+    assert_eq!(supervisor.outcome().unwrap().blame.unwrap().message, "a handler panicked");
+}
+
+#[test]
+fn a_failure_during_the_recovery_ends_the_job() {
+    let mut supervisor = recovering(false);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    let failure = report("a handler panicked", Some(A), false);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(5));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+    assert_eq!(supervisor.outcome().unwrap().blame.unwrap().message, "a handler panicked");
+}
+
+#[test]
+fn a_job_that_was_done_before_a_loss_is_done() {
+    let mut supervisor = recovering(false);
+
+    ends(&mut supervisor, A, Exit::Code(0), seconds(5));
+    ends(&mut supervisor, B, Exit::Signal(11), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), []);
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!(outcome.blame.unwrap().message, "b/1 was killed by SIGSEGV (11)");
+}
+
+#[test]
+fn a_node_that_does_not_stop_is_left_behind() {
+    let mut supervisor = recovering(false);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(125)));
+    supervisor.handle_timeout(seconds(125));
+
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Kill(A)]);
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(126));
+    let message = supervisor.outcome().unwrap().blame.unwrap().message;
+    assert_eq!(message, "the job cannot go on without a/0: no node is left");
+}

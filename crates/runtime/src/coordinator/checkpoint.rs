@@ -71,11 +71,6 @@ impl Coordinator {
         self.answer(asker, Err::<u64, _>(reason.to_owned()));
     }
 
-    /// Whether PEs must not be given work that takes several exchanges, because they are drained.
-    pub(super) fn is_draining(&self) -> bool {
-        self.checkpoints.making.is_some()
-    }
-
     /// Begins the first round once no rebalance is in progress. Called after each event.
     pub(super) fn begin_checkpoint(&mut self) {
         let is_settled = self.balances.is_settled() && self.departing.is_none();

@@ -69,7 +69,7 @@ impl Coordinator {
         {
             self.tell_end(&outcome);
         }
-        if self.is_draining() {
+        if self.checkpoints.is_draining() {
             self.begin_checkpoint();
         }
         // Only a transfer or a checkpoint puts a rebalance off.

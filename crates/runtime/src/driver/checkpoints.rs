@@ -215,9 +215,9 @@ pub(super) fn program(
     Program::restored(job, layout, image, plan)
 }
 
-/// A random number for a run of a job in this process.
-pub(super) fn random_run() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    // The keys of a hash map are random.
-    RandomState::new().hash_one(std::process::id())
+/// A number for a run of a job in this process, which no other run has.
+pub(super) fn new_run() -> u64 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
 }

@@ -1,6 +1,6 @@
 //! The embedded driver: all PEs are threads of this process.
 
-use super::checkpoints::{CheckpointKeeper, program, random_run};
+use super::checkpoints::{CheckpointKeeper, new_run, program};
 use super::handle::NodeHandle;
 use super::main_thread;
 use super::node::{Node, check_pes};
@@ -22,7 +22,7 @@ pub fn run(job: Job, pes: u32) -> Result<(), JobError> {
 pub fn run_with(job: Job, pes: u32, begun: impl FnOnce(NodeHandle)) -> Result<(), JobError> {
     check_pes(pes)?;
     let keeper = CheckpointKeeper::new(&job, false)?;
-    let run = random_run();
+    let run = new_run();
     let after = keeper.begin(NodeId(0), run)?;
     let program = program(job, Layout::single(pes), None, &keeper)?.of_run(run, after);
     let begin = Instant::now();
@@ -96,7 +96,7 @@ fn run_counted(
         addresses.push(port.local_address().map_err(|error| setup(&error))?);
         ports.push(port);
     }
-    let run = random_run();
+    let run = new_run();
     let (mut keepers, mut after) = (Vec::new(), 0);
     for node in spec.layout().nodes() {
         let keeper = CheckpointKeeper::new(&job, false)?;

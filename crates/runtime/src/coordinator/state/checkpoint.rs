@@ -26,6 +26,13 @@ pub(crate) struct Checkpoints {
     pub(crate) restoring: Option<u64>,
 }
 
+impl Checkpoints {
+    /// Whether PEs must not be given work that takes several exchanges, because they are drained.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.making.is_some()
+    }
+}
+
 /// A checkpoint that is being made.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Making {

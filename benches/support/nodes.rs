@@ -95,7 +95,8 @@ pub(crate) fn listening(address: SocketAddr) {
 
 /// Makes this process exit when its input ends: the first process has exited or has finished.
 pub(crate) fn end_with_input() {
-    bootstrap::watch_launcher(io::stdin(), || (), || std::process::exit(0))
+    let launcher = io::BufReader::new(io::stdin());
+    bootstrap::watch_launcher(launcher, |_| (), || std::process::exit(0))
         .expect("a thread starts");
 }
 

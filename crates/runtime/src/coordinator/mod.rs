@@ -23,7 +23,8 @@
 //!   broadcasts.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
 //!   events. A part that has work for a part that calls it leaves a follow-up.
-//! - `checkpoint`: images of the job. `membership`: nodes that join and leave. `stall`: a job that cannot continue.
+//! - `checkpoint`: images of the job. `membership`: nodes that join and leave. `stall`: a job that
+//!   cannot continue.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.
 

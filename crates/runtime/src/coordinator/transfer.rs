@@ -103,7 +103,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may begin.
+    /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may
+    /// begin.
     pub(super) fn is_to_pause(&self) -> bool {
         !self.transfers.is_empty() || self.checkpoints.is_draining()
     }

@@ -126,8 +126,8 @@ impl GridSpec {
         }
     }
 
-    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs and
-    /// sites are numbered anew, in the same order. `None` if no node is left.
+    /// Returns the grid without some nodes, and without sites that have no node then. Nodes, PEs
+    /// and sites are numbered from 0 again, in the same order. `None` if no node is left.
     pub fn without(&self, lost: &[NodeId]) -> Option<Self> {
         let layout = &self.layout;
         let nodes: Vec<NodeId> = layout.nodes().filter(|node| !lost.contains(node)).collect();
@@ -397,6 +397,27 @@ impl GridSpec {
 mod tests {
     use super::*;
     use crate::units::Bandwidth;
+
+    #[test]
+    fn the_rest_of_a_grid_keeps_its_hosts_and_links() {
+        let sites = [("a", vec![1, 1]), ("b", vec![1]), ("c", vec![3, 3])];
+        let sites = sites.map(|(name, pes)| (name.to_owned(), pes)).to_vec();
+        let far = Link { latency: Latency(Duration::from_millis(70)), ..Link::wan() };
+        let grid = GridSpec::from_layout(&Layout::new(sites)).unwrap();
+        let grid = grid.with_link(SiteId(0), SiteId(2), far);
+
+        let left = grid.without(&[NodeId(0), NodeId(2)]).unwrap();
+
+        let hosts: Vec<&str> = left.hosts().map(|(_, host)| host).collect();
+        assert_eq!(hosts, ["a2", "c1", "c2"]);
+        let layout = left.layout();
+        assert_eq!((layout.site_count(), layout.pe_count()), (2, 7));
+        assert_eq!(layout.site_name(SiteId(1)), "c", "a site without nodes is gone");
+        assert_eq!(left.link(NodeId(0), NodeId(2)), grid.link(NodeId(1), NodeId(4)));
+        assert_eq!(left.link(NodeId(1), NodeId(2)), grid.link(NodeId(3), NodeId(4)));
+        assert_eq!(grid.without(&[]), Some(grid.clone()));
+        assert_eq!(grid.without(&grid.layout().nodes().collect::<Vec<_>>()), None);
+    }
 
     fn two_sites() -> GridSpec {
         let sites = vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![3])];

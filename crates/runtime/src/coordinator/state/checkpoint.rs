@@ -21,8 +21,8 @@ pub(crate) struct Checkpoints {
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,
-    /// Number of members, delayed messages and published values that are not restored yet, if the job begins with an
-    /// image.
+    /// Number of members, delayed messages and published values that are not restored yet, if the
+    /// job begins with an image.
     pub(crate) restoring: Option<u64>,
 }
 

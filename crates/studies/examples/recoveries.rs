@@ -1,0 +1,171 @@
+//! Kills real processes of a job at random moments, and measures how it goes on.
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example recoveries -- --kills 30
+//! ```
+//!
+//! Each trial runs molecular dynamics on four processes of this machine, at two emulated sites, and
+//! kills one of them, or all of a site. Fails if a job does not end with every bit as on one
+//! thread. Linux only.
+
+use clap::Parser;
+use gridspan_studies::cargo;
+use gridspan_topology::dice::Dice;
+use rustix::process::{Pid, Signal, kill_process};
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// Number of steps of a job, and the first and last after which processes are killed.
+const STEPS: u64 = 100;
+const KILLED_AFTER: (u64, u64) = (20, 70);
+/// Number of processes, and of those at the second site.
+const NODES: usize = 4;
+const AT_SITE: usize = 2;
+
+#[derive(Parser)]
+#[command(about = "Kills processes of a job, and measures how it goes on")]
+struct Options {
+    /// Number of trials, every fourth of which kills a whole site.
+    #[arg(long, default_value_t = 12)]
+    kills: u64,
+    /// Seed of the victims and moments.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Number of steps between checkpoints.
+    #[arg(long, default_value_t = 10)]
+    every: u64,
+}
+
+/// Seconds since the processes were killed.
+#[derive(Default)]
+struct Times {
+    /// Until the launcher reported the loss.
+    noticed: f64,
+    /// Until the nodes that remain were introduced again.
+    agreed: f64,
+    /// Until the first step was reported, which may be a repeated one.
+    first_step: f64,
+    /// Until the first step that had not been reported before.
+    new_step: f64,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let gridctl = gridctl()?;
+    let mut dice = Dice::new(options.seed);
+    println!(
+        "seconds since the kill: {:>9}{:>9}{:>12}{:>10}",
+        "noticed", "agreed", "first step", "new step"
+    );
+    for number in 0..options.kills {
+        let is_site = number % 4 == 3;
+        let victims: Vec<usize> = match is_site {
+            true => (NODES - AT_SITE..NODES).collect(),
+            false => vec![dice.below(NODES as u64) as usize],
+        };
+        let (first, last) = KILLED_AFTER;
+        let after = first + dice.below(last - first);
+        let times = trial(&gridctl, &victims, after, options.every)?;
+        let Times { noticed, agreed, first_step, new_step } = times;
+        let what = format!("{victims:?} after step {after}");
+        println!("{what:24}{noticed:>9.3}{agreed:>9.3}{first_step:>12.3}{new_step:>10.3}");
+    }
+    println!("all {} jobs ended with every bit as on one thread", options.kills);
+    Ok(())
+}
+
+/// Builds `gridctl`, which is beside the folder of this example.
+fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
+    let built = cargo().args(["build", "--release", "--quiet", "-p", "gridctl"]).status()?;
+    let path = std::env::current_exe()?;
+    let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;
+    let path = folder.join("gridctl");
+    match built.success() && path.exists() {
+        true => Ok(path),
+        false => Err("cargo has not built gridctl; run this example with --release".into()),
+    }
+}
+
+/// Runs a job, and kills its processes `victims` after a step.
+fn trial(
+    gridctl: &Path,
+    victims: &[usize],
+    after: u64,
+    every: u64,
+) -> Result<Times, Box<dyn Error>> {
+    let (steps, every) = (STEPS.to_string(), format!("{every}steps"));
+    let mut command = Command::new(gridctl);
+    command.args(["run", "-d", "cluster", "--emulate", "2x2,wan=8ms", "--protect-sites"]);
+    command.args(["--checkpoint-every", &every, "leanmd", "--steps", &steps]);
+    command.args(["--report-every", "1", "--check-serial"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // The launcher's own lines are on standard error.
+    let (reader, writer) = std::io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut launcher = command.spawn()?;
+    drop(command);
+    let mut times = Times::default();
+    let (mut killed, mut last, mut is_verified) = (None::<Instant>, 0, false);
+    for line in BufReader::new(reader).lines() {
+        let line = line?;
+        let since = killed.map_or(0.0, |begin| begin.elapsed().as_secs_f64());
+        is_verified |= line.contains("every bit as on one thread");
+        if line.contains("lost ") && times.noticed == 0.0 {
+            times.noticed = since;
+        } else if line.contains(" go on, ") || line.contains(" goes on, ") {
+            times.agreed = since;
+        } else if let Some(step) = step(&line) {
+            if times.agreed > 0.0 && times.first_step == 0.0 {
+                times.first_step = since;
+            }
+            if times.agreed > 0.0 && step > last && times.new_step == 0.0 {
+                times.new_step = since;
+            }
+            last = last.max(step);
+            if step >= after && killed.is_none() {
+                for &victim in victims {
+                    kill(&launcher, victim)?;
+                }
+                killed = Some(Instant::now());
+            }
+        }
+    }
+    let status = launcher.wait()?;
+    match status.success() && is_verified && times.agreed > 0.0 {
+        true => Ok(times),
+        false => Err(format!("the job ended with {status}; verified: {is_verified}").into()),
+    }
+}
+
+/// The step that a line of the report is about.
+fn step(line: &str) -> Option<u64> {
+    let (_, row) = line.split_once('│')?;
+    let mut words = row.split_ascii_whitespace();
+    let step = words.next()?.parse().ok()?;
+    (words.count() == 4).then_some(step)
+}
+
+fn kill(launcher: &Child, node: usize) -> Result<(), Box<dyn Error>> {
+    let mut children = String::new();
+    for thread in std::fs::read_dir(format!("/proc/{}/task", launcher.id()))? {
+        children += &std::fs::read_to_string(thread?.path().join("children"))?;
+    }
+    let mut children: Vec<i32> =
+        children.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    children.sort_unstable();
+    let process = children.get(node).copied().and_then(Pid::from_raw).ok_or("there is no node")?;
+    kill_process(process, Signal::KILL)?;
+    Ok(())
+}

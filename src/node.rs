@@ -61,6 +61,14 @@ pub(crate) fn run(job: Job) -> ExitCode {
         Ok(joined) => joined,
         Err(error) => return refuse(error),
     };
+    let has_ended = {
+        let mut shared = lock(&handle);
+        shared.has_joined = true;
+        shared.has_ended
+    };
+    if has_ended {
+        end_with_launcher();
+    }
     let settings = match settings(&joined.bundle.settings) {
         Ok(settings) => settings,
         Err(error) => {
@@ -180,6 +188,10 @@ fn launcher() -> io::Result<Box<dyn Read + Send>> {
 struct Shared {
     /// The handle of the node, while it runs.
     node: Option<NodeHandle>,
+    /// Whether the launcher has introduced the node for the first time.
+    has_joined: bool,
+    /// Whether the launcher had ended before.
+    has_ended: bool,
     /// Whether the launcher has requested a recovery that no run of the node has noticed.
     must_stop: bool,
 }
@@ -193,6 +205,7 @@ fn lock(handle: &Handle) -> MutexGuard<'_, Shared> {
 /// Ends this process when the input from the launcher ends, and carries out requests of the
 /// launcher. Returns its other lines.
 fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<LauncherLines> {
+    let at_end = handle.clone();
     let on_request = move |request| {
         let mut handle = lock(&handle);
         handle.must_stop |= request == LauncherRequest::Recover;
@@ -202,10 +215,24 @@ fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<
             (None, _) => {}
         }
     };
-    bootstrap::watch_launcher(launcher, on_request, || {
-        let _ = writeln!(io::stderr(), "the launcher has ended; this node ends too");
-        std::process::exit(i32::from(EXIT_FAILED));
+    bootstrap::watch_launcher(launcher, on_request, move || {
+        let has_joined = {
+            let mut shared = lock(&at_end);
+            shared.has_ended = true;
+            shared.has_joined
+        };
+        // Otherwise the process finds that it cannot join.
+        if has_joined {
+            end_with_launcher();
+        }
     })
+}
+
+/// Ends this process, since the launcher has ended.
+fn end_with_launcher() -> ! {
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "the launcher has ended; this node ends too");
+    std::process::exit(i32::from(EXIT_FAILED));
 }
 
 fn settings(value: &serde_json::Value) -> Result<Settings, serde_json::Error> {

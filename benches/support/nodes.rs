@@ -96,8 +96,7 @@ pub(crate) fn listening(address: SocketAddr) {
 /// Makes this process exit when its input ends: the first process has exited or has finished.
 pub(crate) fn end_with_input() {
     let launcher = io::BufReader::new(io::stdin());
-    bootstrap::watch_launcher(launcher, |_| (), || std::process::exit(0))
-        .expect("a thread starts");
+    bootstrap::watch_launcher(launcher, |_| (), || std::process::exit(0)).expect("a thread starts");
 }
 
 /// Returns the role of this process if it is a second process, and moves it to its core.

@@ -181,7 +181,7 @@ impl Coordinator {
         making.stage = Stage::Encoding { parts: BTreeMap::new() };
         let checkpoint = making.number;
         let nodes = self.common.layout.node_count();
-        let has_copies = self.common.checkpoints.copies > 1 && nodes > 1;
+        let has_copies = self.common.run.checkpoints.copies > 1 && nodes > 1;
         let copies: &[bool] = if has_copies { &[false, true] } else { &[false] };
         let pes = self.common.layout.pes();
         let missing = pes.flat_map(|pe| copies.iter().map(move |&copy| (pe, copy))).collect();
@@ -234,8 +234,8 @@ impl Coordinator {
         };
         Manifest {
             number: self.checkpoints.last,
-            run: self.common.run,
-            job: self.common.name.to_string(),
+            run: self.common.run.number,
+            job: self.common.run.job.clone(),
             fingerprint: self.common.definition.fingerprint,
             at: self.now,
             layout: (*self.common.layout).clone(),

@@ -9,6 +9,7 @@ use crate::address::collection::{CreateAt, PlacementMap};
 use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
+use crate::pe::RunOfJob;
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
@@ -550,15 +551,17 @@ impl Job {
             tolerates_lost_guests: self.tolerates_lost_guests,
             on_guests: self.on_guests.clone(),
             watch: self.watch.clone(),
-            checkpoints: match self.checkpoints.every {
-                // A folder is of no use without checkpoints.
-                None if self.checkpoint_folder.is_some() => {
-                    self.checkpoints.with_every(CheckpointEvery::Auto)
-                }
-                _ => self.checkpoints,
-            },
-            name: self.name.as_str().into(),
-            run: 0,
+            run: Arc::new(RunOfJob {
+                job: self.name.clone(),
+                number: 0,
+                checkpoints: match self.checkpoints.every {
+                    // A folder is of no use without checkpoints.
+                    None if self.checkpoint_folder.is_some() => {
+                        self.checkpoints.with_every(CheckpointEvery::Auto)
+                    }
+                    _ => self.checkpoints,
+                },
+            }),
             node_local: Arc::default(),
         }
     }

@@ -8,7 +8,7 @@ use crate::job::promise::Awaited;
 use crate::message::{Image, Manifest, RestorePlan, Seat};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
-use crate::pe::{Action, Common, Pe};
+use crate::pe::{Action, Common, Pe, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -49,7 +49,7 @@ impl Program {
     /// Sets the number of this run, equal on all nodes, and the number after which checkpoints are
     /// numbered.
     pub(crate) fn of_run(mut self, run: u64, numbered_after: u64) -> Self {
-        self.common.run = run;
+        self.common.run = Arc::new(RunOfJob { number: run, ..RunOfJob::clone(&self.common.run) });
         self.numbered_after = numbered_after;
         self
     }
@@ -177,7 +177,7 @@ pub fn end(outcome: Result<(), JobError>) -> Action {
 fn check(image: &Image, common: &Common, plan: &RestorePlan) -> Result<(), StartError> {
     let Manifest { job, fingerprint, layout: before, collections, .. } = image.inner();
     if *fingerprint != common.definition.fingerprint {
-        let (was, is) = (job.clone(), common.name.to_string());
+        let (was, is) = (job.clone(), common.run.job.clone());
         return Err(StartError::CheckpointOfOther { was, is });
     }
     let layout = &common.layout;

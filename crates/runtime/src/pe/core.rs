@@ -156,6 +156,16 @@ pub(crate) trait Store: Send {
     fn resume(&mut self, core: &mut Core, slot: u32);
 }
 
+/// What identifies a run of a job, and its checkpoints.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOfJob {
+    /// The job's name.
+    pub(crate) job: String,
+    /// A number that no other run has, equal on all nodes.
+    pub(crate) number: u64,
+    pub(crate) checkpoints: Checkpoints,
+}
+
 /// The layout and definition of a job, which all its PEs share.
 #[derive(Clone)]
 pub(crate) struct Common {
@@ -185,11 +195,7 @@ pub(crate) struct Common {
     pub(crate) tolerates_lost_guests: bool,
     pub(crate) on_guests: Vec<OnGuests>,
     pub(crate) watch: Watch,
-    pub(crate) checkpoints: Checkpoints,
-    /// The job's name.
-    pub(crate) name: Arc<str>,
-    /// A random number for the run of the job, equal on all nodes.
-    pub(crate) run: u64,
+    pub(crate) run: Arc<RunOfJob>,
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
 }
@@ -309,7 +315,8 @@ pub struct Core {
     /// Measurements for balancing besides those of members, if actors are balanced.
     pub(super) measures: Option<Box<Measures>>,
     pub(super) steps: Steps,
-    pub(super) checkpointing: Checkpointing<Self>,
+    // Boxed, so that the state that every send needs stays close together.
+    pub(super) checkpointing: Box<Checkpointing<Self>>,
     pub(super) running: Option<KindId>,
     pub(super) looks: Looks,
     pub(super) statistics: PeStatistics,
@@ -369,7 +376,7 @@ impl Core {
             turn_is_over: false,
             measures: common.balancing.is_active().then(Box::default),
             steps: Steps::default(),
-            checkpointing: Checkpointing::default(),
+            checkpointing: Box::default(),
             running: None,
             looks: Looks::default(),
             statistics: PeStatistics::default(),

@@ -65,7 +65,7 @@ mod worker_message;
 pub use self::checkpoint::settings::{CheckpointEvery, Checkpoints};
 pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};
-pub(crate) use self::core::{Common, Deliver, Kind, Store};
+pub(crate) use self::core::{Common, Deliver, Kind, RunOfJob, Store};
 pub use crate::message::pending_work::PendingWork;
 pub(crate) use balancing::Balancing;
 pub(crate) use delivery::{

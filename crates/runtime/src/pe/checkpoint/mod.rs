@@ -163,7 +163,7 @@ impl Core {
     /// Gives the segments of this PE's part to the driver, and copies to another node.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>) {
         let (part, count) = (self.me, segments.len() as u32);
-        let partner = self.partner().filter(|_| self.common.checkpoints.copies > 1);
+        let partner = self.partner().filter(|_| self.common.run.checkpoints.copies > 1);
         for (position, bytes) in (0..).zip(segments) {
             let segment = Segment { checkpoint, part, position, segments: count };
             if let Some(partner) = partner {
@@ -190,7 +190,7 @@ impl Core {
             (next != here).then_some(next)
         };
         let site = layout.nodes_in(layout.site_of_node(here)).collect();
-        let is_apart = self.common.checkpoints.protects_site;
+        let is_apart = self.common.run.checkpoints.protects_site;
         let near = if is_apart { None } else { after(site) };
         near.or_else(|| match is_apart && layout.site_count() > 1 {
             true => Some(self.node_at_next_site(here)),
@@ -226,7 +226,7 @@ impl Core {
         phases: u32,
         done: impl FnOnce(Result<Option<u64>, String>) + Send + 'static,
     ) {
-        let settings = &self.common.checkpoints;
+        let settings = &self.common.run.checkpoints;
         let state = &mut self.checkpointing;
         let (last, points) = state.last.unwrap_or((Time::ZERO, 0));
         let points = points + 1;

@@ -438,6 +438,14 @@ impl Job {
         self
     }
 
+    /// Lets the coordinator run on node 0 if its node is not in this layout, after a loss.
+    pub(crate) fn coordinator_within(mut self, layout: &Layout) -> Self {
+        if self.coordinator.0 >= layout.node_count() {
+            self.coordinator = NodeId(0);
+        }
+        self
+    }
+
     pub(crate) fn restart_from(&self) -> Option<&Path> {
         self.restart.as_deref()
     }

@@ -41,7 +41,7 @@ impl Program {
         image: Image,
         plan: RestorePlan,
     ) -> Result<Self, StartError> {
-        let program = Self::new(job, layout)?;
+        let program = Self::new(job.coordinator_within(&layout), layout)?;
         check(&image, &program.common, &plan)?;
         Ok(Self { restoring: Some(Arc::new((image, plan))), ..program })
     }

@@ -227,7 +227,7 @@ fn a_job_continues_from_a_checkpoint_on_any_layout() {
             let Some(image) = gathered(&halted.stores, None) else { continue };
             results.lock().unwrap().clear();
             let spec = grid(text);
-            let plan = RestorePlan::anew(image.layout(), spec.layout());
+            let plan = RestorePlan::restart(image.layout(), spec.layout());
             let again = job(&results).checkpoints(every(2));
             let options = SimOptions::with_seed(seed + 100);
             let report = Simulation::restored(again, spec, options, (image, plan)).unwrap().run();

@@ -11,7 +11,7 @@
 //! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `recovery` | which nodes were lost and that the job goes back to a checkpoint, or that it goes on |
+//! | `recovery` | nodes were lost and the job goes back to a checkpoint, or it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |

@@ -32,6 +32,7 @@ use super::machine::Coordinator;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::publications::Publications;
 use super::state::timers::Timer;
+use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
@@ -295,9 +296,10 @@ impl Coordinator {
             Ok(image) => image,
             Err(error) => return self.fail(JobError::Protocol(error.to_string())),
         };
-        let nobody = Asker { pe: crate::address::id::MAIN_PE, slot: u64::MAX };
+        // All collections exist, so no asker waits for their creation.
+        let no_asker = Asker { pe: MAIN_PE, slot: u64::MAX };
         let infos = manifest.collections.iter().map(|(info, _)| info.id);
-        let states = image.collections.into_iter().map(|it| it.into_state(nobody));
+        let states = image.collections.into_iter().map(|it| it.into_state(no_asker));
         self.collections = infos.zip(states).collect();
         self.accumulators = image.reductions;
         self.publications = Publications { next: image.publications, ..Publications::default() };

@@ -1,7 +1,7 @@
 //! Keeps the checkpoints of a node: in memory, and in a folder if the job has one.
 //!
 //! A [`CheckpointKeeper`] outlives the run of a job, so that another run in the same process can
-//! continue from what it keeps. A thread of its own writes files, since that may take long.
+//! continue from what it keeps. A separate thread writes files, since that may take long.
 
 mod folder;
 
@@ -9,7 +9,7 @@ use crate::Job;
 use crate::error::StartError;
 use crate::job::program::Program;
 use crate::message::CheckpointSegment;
-use crate::message::{CheckpointStore, Holding, Image, RestorePlan};
+use crate::message::{CheckpointStore, Holding, RestorePlan};
 use crate::pe::{Action, Core};
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -49,7 +49,7 @@ type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl CheckpointKeeper {
     /// Keeps the checkpoints of a job in memory, and in its folder if it has one, where each node
-    /// writes the parts of its own PEs, and node 0 the manifest.
+    /// writes the parts of its PEs, and node 0 the manifest.
     ///
     /// # Errors
     ///
@@ -79,11 +79,6 @@ impl CheckpointKeeper {
         }
         let last = self.folder.as_ref().map_or(Ok(None), CheckpointFolder::highest)?;
         Ok(last.unwrap_or(0))
-    }
-
-    /// The last complete checkpoint that this node knows, with the parts that it has.
-    pub fn last(&self) -> Option<Image> {
-        self.store().last().cloned()
     }
 
     /// The program of a job that continues from a checkpoint whose parts the nodes have.
@@ -204,7 +199,7 @@ pub(super) fn program(
     };
     let folder = CheckpointFolder::open(&path)?;
     let mut image = folder.last()?;
-    let plan = RestorePlan::anew(image.layout(), &layout);
+    let plan = RestorePlan::restart(image.layout(), &layout);
     let is_here = |reader: &PeId| node.is_none_or(|node| layout.node_of(*reader) == node);
     let parts = image.layout().pes().zip(&plan.readers).filter(|(_, reader)| is_here(reader));
     let parts: Vec<PeId> = parts.map(|(part, _)| part).collect();

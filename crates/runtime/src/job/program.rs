@@ -54,11 +54,6 @@ impl Program {
         self
     }
 
-    /// Whether the job continues from an image.
-    pub fn is_restored(&self) -> bool {
-        self.restoring.is_some()
-    }
-
     /// Like [`new`](Self::new), for a guest with `pes` PEs: its layout has the founders and this
     /// guest.
     pub fn guest(job: Job, founders: Layout, guest: NodeId, pes: u32) -> Result<Self, StartError> {

@@ -137,7 +137,7 @@ pub struct RestorePlan {
 impl RestorePlan {
     /// A plan for a new start, where every process can read all parts: members continue where they
     /// were if the layouts have as many PEs, and at their homes otherwise.
-    pub fn anew(before: &Layout, layout: &Layout) -> Self {
+    pub fn restart(before: &Layout, layout: &Layout) -> Self {
         let pes = layout.pe_count();
         let is_same = before.pe_count() == pes;
         let seat = |pe| if is_same { Seat::On(pe) } else { Seat::Homes };
@@ -436,12 +436,9 @@ mod tests {
     #[test]
     fn a_manifest_is_a_string_in_json() {
         let encoded = EncodedManifest(Bytes::from_static(&[0, 10, 255]));
-        let mut text = Vec::new();
         // The form that serialisers of text use.
         let to = serde::de::value::StrDeserializer::<serde::de::value::Error>::new("000aff");
-        assert_eq!(EncodedManifest::deserialize(to), Ok(encoded.clone()));
-        text.extend_from_slice(&encoded.0);
-        assert_eq!(text, [0, 10, 255]);
+        assert_eq!(EncodedManifest::deserialize(to), Ok(encoded));
         for malformed in ["0", "0g", "é"] {
             let from = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(malformed);
             assert!(EncodedManifest::deserialize(from).is_err(), "{malformed}");

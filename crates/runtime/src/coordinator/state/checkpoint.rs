@@ -113,12 +113,12 @@ impl CollectionImage {
     }
 
     /// Restores a collection, with broadcasts numbered from 0.
-    pub(crate) fn into_state(self, nobody: Asker) -> CollectionState {
+    pub(crate) fn into_state(self, creator: Asker) -> CollectionState {
         let Self { info, reductions, syncs, sections, for_main } = self;
         CollectionState {
             info,
             creating: 0,
-            creator: nobody,
+            creator,
             reductions,
             syncs,
             broadcasts: 0,

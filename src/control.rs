@@ -56,6 +56,12 @@ pub enum Control {
     ///
     /// [`RECOVER`]: gridspan_runtime::net::bootstrap::RECOVER
     Holds(Holdings),
+    /// The job has stopped after a [checkpoint](Pause), and waits for its next run.
+    Paused(Pause),
+    /// This process was requested by SIGTERM to leave the job.
+    Leaving,
+    /// The job cannot be stopped for a change of its nodes, for this reason.
+    Unchangeable(String),
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
 }
@@ -75,6 +81,22 @@ pub struct Holdings {
     pub checkpoints: Vec<Holding>,
     /// Whether main can begin again.
     pub is_restartable: bool,
+}
+
+/// A stop of a job after a checkpoint.
+///
+/// ```
+/// use gridspan::control::{Control, Pause};
+///
+/// let pause = Pause { checkpoint: 7, error: None };
+/// Control::Paused(pause).tell(); // to the launcher that reads standard output
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Number of the checkpoint.
+    pub checkpoint: u64,
+    /// Why the checkpoint could not be written to the folder of the job, if it has one.
+    pub error: Option<String>,
 }
 
 /// The failure of a job, as known to one of its processes.

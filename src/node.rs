@@ -3,11 +3,14 @@
 //!
 //! # Failure
 //!
+//! SIGTERM makes the node of a job that can continue from checkpoints leave it: the launcher lets the
+//! job go on without it, and then lets it end. A second SIGTERM ends it at once.
+//!
 //! A node never outlives its launcher. The end of the pipe from the launcher ends the process. If
 //! the process hangs, the kernel kills it on Linux when the launcher's thread that started it ends.
 
 use crate::build::{build, host};
-use crate::control::{self, Control, Failure, Holdings};
+use crate::control::{self, Control, Failure, Holdings, Pause};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use crate::variables::LAUNCHER;
@@ -15,13 +18,16 @@ use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
     self, BootstrapError, Joined, LauncherLines, LauncherRequest,
 };
-use gridspan_runtime::{Job, JobError};
+use gridspan_runtime::{Job, JobError, NodeId};
 use serde::Deserialize;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// Whether this process is or was a node of a job.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
@@ -48,14 +54,14 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let handle = Handle::default();
-    let mut lines = match watch(launcher, handle.clone()) {
+    let is_restartable = job.again().is_some();
+    let mut lines = match watch(launcher, handle.clone(), is_restartable) {
         Ok(lines) => lines,
         Err(error) => {
             complain(&format!("cannot listen to the launcher: {error}"), NO_NODE);
             return ExitCode::from(EXIT_FAILED);
         }
     };
-    let is_restartable = job.again().is_some();
     let nothing = || Holdings { checkpoints: Vec::new(), is_restartable };
     let joined = match join(&mut lines, &handle, nothing) {
         Ok(joined) => joined,
@@ -77,6 +83,9 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let job = settings.apply(job).origin(build(), host());
+    if is_restartable && joined.bundle.guest.is_none() {
+        leave_at_sigterm();
+    }
     run_joined(control::telling(job), joined, &settings, (lines, handle))
 }
 
@@ -114,6 +123,9 @@ fn run_joined(
         Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
     };
     loop {
+        let is_main = joined.bundle.identity.node == NodeId(0);
+        let tell = |checkpoint, error| Control::Paused(Pause { checkpoint, error }).tell();
+        let keeper = if is_main { keeper.clone().on_pause(tell) } else { keeper.clone() };
         let again = job.again();
         let layout = joined.bundle.spec.layout().clone();
         let places = layout.clone();
@@ -125,11 +137,14 @@ fn run_joined(
             if handle.must_stop {
                 begun.stop_to_recover();
             }
+            if let Some(leaving) = handle.must_pause.take() {
+                begun.pause(leaving);
+            }
             handle.node = Some(begun);
         });
         lock(&handle).node = None;
-        let is_loss = matches!(outcome, Err(JobError::NodeLost { .. } | JobError::Recovering));
-        if !settings.recovers || !is_loss {
+        let is_loss = matches!(outcome, Err(JobError::NodeLost { .. })) && settings.recovers;
+        if !is_loss && !matches!(outcome, Err(JobError::Recovering)) {
             return conclude(outcome, &layout, true);
         }
         if let Err(error @ JobError::NodeLost { .. }) = outcome {
@@ -151,6 +166,7 @@ fn run_joined(
 /// Reports why this process cannot join a job.
 fn refuse(error: BootstrapError) -> ExitCode {
     match error {
+        BootstrapError::Left => ExitCode::SUCCESS,
         BootstrapError::Port(error) => {
             let hint = "the `port` of the site in the grid file says where";
             let mut failure = Failure::new(&error.to_string(), Some(hint), None);
@@ -194,6 +210,9 @@ struct Shared {
     has_ended: bool,
     /// Whether the launcher has requested a recovery that no run of the node has noticed.
     must_stop: bool,
+    /// The nodes that will leave, if the launcher has requested to stop the job after a checkpoint
+    /// before the node ran.
+    must_pause: Option<Vec<NodeId>>,
 }
 
 type Handle = Arc<Mutex<Shared>>;
@@ -204,15 +223,25 @@ fn lock(handle: &Handle) -> MutexGuard<'_, Shared> {
 
 /// Ends this process when the input from the launcher ends, and carries out requests of the
 /// launcher. Returns its other lines.
-fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<LauncherLines> {
+fn watch(
+    launcher: impl BufRead + Send + 'static,
+    handle: Handle,
+    is_restartable: bool,
+) -> io::Result<LauncherLines> {
     let at_end = handle.clone();
     let on_request = move |request| {
         let mut handle = lock(&handle);
         handle.must_stop |= request == LauncherRequest::Recover;
         match (&handle.node, request) {
+            (_, LauncherRequest::Pause(_)) if !is_restartable => {
+                let reason = "its main cannot begin again; define it by `restartable_main`";
+                Control::Unchangeable(reason.to_owned()).tell();
+            }
+            (Some(node), LauncherRequest::Pause(leaving)) => node.pause(leaving),
+            (None, LauncherRequest::Pause(leaving)) => handle.must_pause = Some(leaving),
             (Some(node), LauncherRequest::Leave) => node.leave(),
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
-            (None, _) => {}
+            (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
         }
     };
     bootstrap::watch_launcher(launcher, on_request, move || {
@@ -226,6 +255,28 @@ fn watch(launcher: impl BufRead + Send + 'static, handle: Handle) -> io::Result<
             end_with_launcher();
         }
     })
+}
+
+/// Makes the first SIGTERM request the launcher to let this node leave the job, and the second one
+/// end the process.
+fn leave_at_sigterm() {
+    let begin = || {
+        let mut signals = Signals::new([SIGTERM])?;
+        let wait = move || {
+            let mut signals = signals.forever();
+            if signals.next().is_some() {
+                Control::Leaving.tell();
+            }
+            if signals.next().is_some() {
+                // It fails only for signals that do not exist.
+                let _ = signal_hook::low_level::emulate_default_handler(SIGTERM);
+            }
+        };
+        thread::Builder::new().name("signals".to_owned()).spawn(wait).map(drop)
+    };
+    if let Err(error) = begin() {
+        Control::Warning(format!("SIGTERM ends this node at once: {error}")).tell();
+    }
 }
 
 /// Ends this process, since the launcher has ended.

@@ -150,6 +150,10 @@ pub struct Simulation {
     kept: Vec<CheckpointStore>,
     /// When the run is to be stopped.
     halts_at: Option<Time>,
+    /// When the job is to stop after a checkpoint, and the nodes that will leave then.
+    pauses_at: Option<(Time, Vec<NodeId>)>,
+    /// Whether it has.
+    is_paused: bool,
 }
 
 /// A state of the job that the coordinator has detected.
@@ -226,6 +230,8 @@ impl Simulation {
             is_cancelled: None,
             kept: layout.nodes().map(|_| CheckpointStore::default()).collect(),
             halts_at: None,
+            pauses_at: None,
+            is_paused: false,
             layout,
         };
         simulation.expect(guests);
@@ -257,12 +263,17 @@ impl Simulation {
             if let Some(outcome) = self.stations[PeId(0)].machine.outcome().cloned() {
                 return (self.report(Ending::Finished, outcome), None);
             }
+            if self.is_paused {
+                return self.halt();
+            }
             let Some((now, number, event)) = self.queue.pop() else {
                 return (self.give_up(Ending::Stalled), None);
             };
             if self.halts_at.is_some_and(|at| now > at) {
-                let kept = std::mem::take(&mut self.kept);
-                return (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept));
+                return self.halt();
+            }
+            if let Some((_, leaving)) = self.pauses_at.take_if(|(at, _)| now >= *at) {
+                self.pause(leaving);
             }
             if now > limit {
                 return (self.give_up(Ending::TimeLimit), None);
@@ -419,9 +430,12 @@ impl Simulation {
                 // The coordinator asks for this only in real time, to find the reason of a stall.
                 PeCommand::Look { .. } => {}
                 PeCommand::Keep(segment) => self.keep(pe, &segment),
-                PeCommand::CheckpointComplete { manifest } => {
+                PeCommand::CheckpointComplete { manifest, is_paused } => {
                     if let Err(error) = self.kept[node.index()].complete(manifest) {
                         self.broken = Some(error.into());
+                    }
+                    if is_paused && pe == PeId(0) {
+                        self.is_paused = true;
                     }
                 }
             }

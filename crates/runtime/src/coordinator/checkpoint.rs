@@ -14,6 +14,10 @@
 //! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
 //! nodes get the manifest, and the checkpoint is complete.
 //!
+//! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint: its
+//! launcher begins another run on other nodes from there. The parts of nodes that leave are copied
+//! to nodes that stay.
+//!
 //! **Postponement.** Questions without an answer, requests for quiescence, replicas and open pools
 //! of tasks are not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason.
@@ -38,8 +42,8 @@ use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
 use crate::pe::PlantedFault;
 use bytes::Bytes;
-use gridspan_topology::PeId;
-use std::collections::BTreeMap;
+use gridspan_topology::{NodeId, PeId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time for which messages may stay in flight while PEs are drained.
@@ -54,7 +58,12 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 impl Coordinator {
     /// Makes a checkpoint, and answers with its number or with the reason why it is postponed.
-    pub(super) fn checkpoint(&mut self, asker: Asker, progress: Bytes, phases: u32) {
+    pub(super) fn checkpoint(
+        &mut self,
+        asker: Asker,
+        (progress, phases): (Bytes, u32),
+        pause: Option<Vec<NodeId>>,
+    ) {
         let reason = if !self.members.pools.is_empty() {
             "a pool of tasks is open"
         } else if self.checkpoints.making.is_some() {
@@ -66,7 +75,7 @@ impl Coordinator {
             let number = self.checkpoints.last;
             let (since, stage) = (None, Stage::Waiting);
             self.checkpoints.making =
-                Some(Making { number, asker, progress, phases, since, stage });
+                Some(Making { number, asker, progress, phases, since, stage, pause });
             return;
         };
         self.answer(asker, Err::<u64, _>(reason.to_owned()));
@@ -91,7 +100,7 @@ impl Coordinator {
         let (round, previous) = match making.stage {
             Stage::Waiting => (1, None),
             Stage::Draining { round, sum, .. } => (round + 1, Some(sum)),
-            Stage::Encoding { .. } => return,
+            Stage::Encoding { .. } | Stage::Paused => return,
         };
         let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
         making.stage = Stage::Draining { round, missing, sum, previous };
@@ -122,6 +131,9 @@ impl Coordinator {
             CheckpointMessage::NotKept { checkpoint, reason } => {
                 if self.checkpoints.keeping.take_if(|it| it.number == checkpoint).is_some() {
                     self.warn(&format!("checkpoint {checkpoint} is given up: {reason}"));
+                    if self.checkpoints.is_paused() {
+                        self.end_making(Err(reason));
+                    }
                 }
             }
             CheckpointMessage::Restored { items } => self.note_restored(items),
@@ -181,13 +193,19 @@ impl Coordinator {
         let Some(making) = &mut self.checkpoints.making else { return };
         making.stage = Stage::Encoding { parts: BTreeMap::new() };
         let checkpoint = making.number;
-        let nodes = self.common.layout.node_count();
-        let has_copies = self.common.run.checkpoints.copies > 1 && nodes > 1;
-        let copies: &[bool] = if has_copies { &[false, true] } else { &[false] };
-        let pes = self.common.layout.pes();
-        let missing = pes.flat_map(|pe| copies.iter().map(move |&copy| (pe, copy))).collect();
+        let leaving = making.pause.clone().unwrap_or_default();
+        let (layout, settings) = (&self.common.layout, &self.common.run.checkpoints);
+        let mut missing = BTreeSet::new();
+        for node in layout.nodes() {
+            let has_copy = settings.partner(layout, node, &leaving).is_some();
+            for pe in layout.place(node).pes.clone().map(PeId) {
+                missing.insert((pe, false));
+                missing.extend(has_copy.then_some((pe, true)));
+            }
+        }
         self.checkpoints.keeping = Some(Keeping { number: checkpoint, manifest: None, missing });
-        self.post_checkpoint_to_all(|| CheckpointMessage::Encode { checkpoint });
+        let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
+        self.post_checkpoint_to_all(encode);
     }
 
     fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
@@ -214,7 +232,10 @@ impl Coordinator {
         if let Some(keeping) = &mut self.checkpoints.keeping {
             keeping.manifest = Some(manifest);
         }
-        self.end_making(Ok(checkpoint));
+        match &mut self.checkpoints.making {
+            Some(Making { pause: Some(_), stage, .. }) => *stage = Stage::Paused,
+            _ => self.end_making(Ok(checkpoint)),
+        }
         self.complete_checkpoint();
     }
 
@@ -274,9 +295,10 @@ impl Coordinator {
             return;
         };
         let layout = self.common.layout.clone();
+        let is_paused = self.checkpoints.is_paused();
         for node in layout.nodes() {
             let manifest = manifest.clone();
-            let message = CheckpointMessage::Complete { manifest };
+            let message = CheckpointMessage::Complete { manifest, is_paused };
             self.post_checkpoint(layout.leader(node), message);
         }
     }

@@ -214,8 +214,8 @@ impl Coordinator {
             MainRequest::Places => self.await_places(asker),
             MainRequest::Links => self.await_links(asker),
             MainRequest::LinkChange => self.await_link_change(asker),
-            MainRequest::Checkpoint { progress, phases } => {
-                self.checkpoint(asker, progress, phases);
+            MainRequest::Checkpoint { progress, phases, pause } => {
+                self.checkpoint(asker, (progress, phases), pause);
             }
             MainRequest::MoveCoordinator { to } => self.transfer(asker, to),
         }

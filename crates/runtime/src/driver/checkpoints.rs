@@ -26,7 +26,12 @@ pub struct CheckpointKeeper {
     store: Arc<Mutex<CheckpointStore>>,
     folder: Option<CheckpointFolder>,
     writer: Option<Writer>,
+    on_pause: Option<OnPause>,
 }
+
+/// Called with the number of the checkpoint after which the job stays stopped, and with the error if
+/// it could not be stored.
+type OnPause = Arc<dyn Fn(u64, Option<String>) + Send + Sync>;
 
 /// The thread that writes files.
 #[derive(Clone)]
@@ -41,10 +46,11 @@ enum Order {
     /// Write the part of a PE.
     Part { run: u64, checkpoint: u64, part: PeId, segments: Vec<Bytes>, done: Done },
     /// Write the manifest of a complete checkpoint, and remove earlier checkpoints.
-    Manifest(Bytes),
+    Manifest(Bytes, Option<Done>),
 }
 
-/// Called with the error if a part could not be written.
+
+/// Called with the error if a part or manifest could not be written.
 type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl CheckpointKeeper {
@@ -67,7 +73,7 @@ impl CheckpointKeeper {
             return Err(StartError::CheckpointsBefore { folder: path.to_path_buf(), number });
         }
         let writer = Writer::start(folder.clone())?;
-        Ok(Self { store: Arc::default(), folder: Some(folder), writer: Some(writer) })
+        Ok(Self { folder: Some(folder), writer: Some(writer), ..Self::default() })
     }
 
     /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the last
@@ -136,13 +142,29 @@ impl CheckpointKeeper {
         writer.order(Order::Part { run, checkpoint, part, segments, done });
     }
 
-    /// Keeps the manifest of a complete checkpoint.
-    pub(super) fn complete(&self, manifest: Bytes) {
-        if let Err(error) = self.store().complete(manifest.clone()) {
-            tracing::warn!(%error, "a complete checkpoint");
+    /// Calls `tell` when the job has [stopped](super::NodeHandle::pause) after a checkpoint and this
+    /// node has kept its manifest: with the number of the checkpoint, and with the error if it could
+    /// not be written to the folder of the job.
+    #[must_use]
+    pub fn on_pause(mut self, tell: impl Fn(u64, Option<String>) + Send + Sync + 'static) -> Self {
+        self.on_pause = Some(Arc::new(tell));
+        self
+    }
+
+    /// Keeps the manifest of a complete checkpoint. `is_paused`: the job stays stopped.
+    pub(super) fn complete(&self, manifest: Bytes, is_paused: bool) {
+        let mut stored: Option<Done> = None;
+        match self.store().complete(manifest.clone()) {
+            Err(error) => tracing::warn!(%error, "a complete checkpoint"),
+            Ok(image) => {
+                let number = image.number();
+                let tell = self.on_pause.clone().filter(|_| is_paused);
+                stored = tell.map(|tell| -> Done { Box::new(move |error| tell(number, error)) });
+            }
         }
-        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.present().0) {
-            writer.order(Order::Manifest(manifest));
+        match self.writer.as_ref().filter(|writer| writer.present().0) {
+            Some(writer) => writer.order(Order::Manifest(manifest, stored)),
+            None => stored.into_iter().for_each(|stored| stored(None)),
         }
     }
 }
@@ -157,9 +179,14 @@ impl Writer {
                         let result = folder.write_part(run, checkpoint, part, &segments);
                         done(result.err().map(|error| error.to_string()));
                     }
-                    Order::Manifest(manifest) => {
-                        if let Err(error) = folder.write_manifest(&manifest) {
+                    Order::Manifest(manifest, stored) => {
+                        let error = folder.write_manifest(&manifest).err();
+                        if let Some(error) = &error {
                             tracing::error!(%error, "a checkpoint is not stored");
+                        }
+                        let error = error.map(|error| error.to_string());
+                        if let Some(stored) = stored {
+                            stored(error);
                         }
                     }
                 }

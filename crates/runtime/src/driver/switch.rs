@@ -198,7 +198,9 @@ impl Switch {
                     }
                 });
             }
-            PeCommand::CheckpointComplete { manifest } => self.checkpoints.complete(manifest),
+            PeCommand::CheckpointComplete { manifest, is_paused } => {
+                self.checkpoints.complete(manifest, is_paused);
+            }
             PeCommand::Probe(order) => {
                 if let Some(network) = &self.network {
                     network.probe(order);

@@ -10,7 +10,7 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};
 use crate::message::PhaseCounts;
 use bytes::Bytes;
-use gridspan_topology::{Layout, PeId, Time};
+use gridspan_topology::{Layout, NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(crate) enum CheckpointMessage {
     Drain { round: u64 },
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
-    /// To all PEs: encode everything here.
-    Encode { checkpoint: u64 },
+    /// To all PEs: encode everything here. Parts of nodes that leave are copied to others.
+    Encode { checkpoint: u64, leaving: Vec<NodeId> },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
     /// To all PEs: continue with the handling of messages.
@@ -34,8 +34,8 @@ pub(crate) enum CheckpointMessage {
     Kept { checkpoint: u64, part: PeId, is_copy: bool },
     /// To the coordinator: a part cannot be kept.
     NotKept { checkpoint: u64, reason: String },
-    /// To the first PE of each node: the checkpoint is complete.
-    Complete { manifest: Bytes },
+    /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays stopped.
+    Complete { manifest: Bytes, is_paused: bool },
     /// From the PE that reads a part to a PE where members of it continue.
     Restore(RestoredPart),
     /// To all PEs: published data of the image.

@@ -13,8 +13,9 @@
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent, except that a guest, a node that joins the running job, leaves
-//! when it receives the line [`LEAVE`]. The launcher of a guest is `gridctl join`, which knows the
+//! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
+//! leaves when it receives the line [`LEAVE`]; all nodes stop with [`RECOVER`]; with
+//! [`pause_line`], the node of main stops the job after a checkpoint. The launcher of a guest is `gridctl join`, which knows the
 //! addresses already and sends the lines of steps 1 and 3 at once. The launcher passes on the
 //! output of the program unchanged; only the line of step 2 begins with a character that programs
 //! do not print.
@@ -46,7 +47,7 @@ use thiserror::Error;
 /// Prefix of the line in which a process states where it listens.
 pub const LISTENING: &str = "\u{1e}gridspan listening ";
 
-/// The line that makes a guest leave.
+/// The line that makes a guest leave, or a founder end that has stopped.
 pub const LEAVE: &str = "leave\n";
 
 /// The version of the bundle; launcher and node must agree.
@@ -95,6 +96,9 @@ pub enum BootstrapError {
     /// The launcher begins the recovery again.
     #[error("another node was lost while the job recovered")]
     Again,
+    /// The job goes on without this node.
+    #[error("the job goes on without this node")]
+    Left,
     /// The certificate cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -311,19 +315,38 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
 }
 
 /// What the launcher requests while the node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LauncherRequest {
     /// Leave the job.
     Leave,
     /// Stop, and wait for another bundle.
     Recover,
+    /// Stop the job after a checkpoint that is made for the departure of these nodes.
+    Pause(Vec<NodeId>),
+}
+
+/// The beginning of the line for [`LauncherRequest::Pause`].
+const PAUSE: &str = "pause ";
+
+/// Returns the line that makes the node of main stop the job after a checkpoint, so that the nodes
+/// `leaving` of the present run can leave and others can join.
+pub fn pause_line(leaving: &[NodeId]) -> String {
+    let numbers: Vec<String> = leaving.iter().map(|node| node.0.to_string()).collect();
+    format!("{PAUSE}{}\n", numbers.join(","))
+}
+
+/// Reads a line of [`pause_line`].
+fn paused(line: &[u8]) -> Option<Vec<NodeId>> {
+    let numbers = str::from_utf8(line).ok()?.strip_suffix('\n')?.strip_prefix(PAUSE)?;
+    let numbers = numbers.split(',').filter(|number| !number.is_empty());
+    numbers.map(|number| number.parse().ok().map(NodeId)).collect()
 }
 
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
-/// the launcher has ended. Returns all other lines, and [`RECOVER`] too.
+/// the launcher has ended. Returns all other lines, and [`RECOVER`] and [`LEAVE`] too.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -343,12 +366,13 @@ pub fn watch_launcher(
             let request = match &line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
                 line if *line == RECOVER.as_bytes() => Some(LauncherRequest::Recover),
-                _ => None,
+                line => paused(line).map(LauncherRequest::Pause),
             };
+            let is_for_join = !matches!(request, Some(LauncherRequest::Pause(_)));
             if let Some(request) = request {
                 on_request(request);
             }
-            if request != Some(LauncherRequest::Leave) {
+            if is_for_join {
                 // Nobody reads lines that the launcher sends without a reason.
                 let _ = send.send(line);
             }
@@ -394,6 +418,9 @@ fn read_line<T: DeserializeOwned>(
     from.take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
     if line == RECOVER.as_bytes() {
         return Err(BootstrapError::Again);
+    }
+    if line == LEAVE.as_bytes() {
+        return Err(BootstrapError::Left);
     }
     if line.len() as u64 > LINE_BYTES_MAX {
         return Err(BootstrapError::TooLong { what });

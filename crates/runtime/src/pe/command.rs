@@ -31,5 +31,7 @@ pub enum PeCommand {
     CheckpointComplete {
         /// The encoded manifest.
         manifest: Bytes,
+        /// Whether the job stays stopped.
+        is_paused: bool,
     },
 }

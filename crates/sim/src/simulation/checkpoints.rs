@@ -3,9 +3,10 @@
 
 use super::{Event, Simulation};
 use crate::options::SimOptions;
-use crate::report::{SimError, SimReport};
-use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan};
-use gridspan_topology::{GridSpec, Time};
+use crate::report::{Ending, SimError, SimReport};
+use gridspan_runtime::pe::Core;
+use gridspan_runtime::{CheckpointStore, Image, Job, JobError, Program, RestorePlan};
+use gridspan_topology::{GridSpec, NodeId, PeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
 pub struct Halted {
@@ -52,10 +53,40 @@ impl Simulation {
     /// The report, if the job ends before.
     pub fn run_until(mut self, at: Time) -> Result<Halted, Box<SimReport>> {
         self.halts_at = Some(at);
+        self.halted()
+    }
+
+    fn halted(self) -> Result<Halted, Box<SimReport>> {
         let (report, stores) = self.run_to_end();
         match stores {
             Some(stores) => Ok(Halted { stores, report }),
             None => Err(Box::new(report)),
         }
+    }
+
+    /// Runs the job until main's first progress point after `at`, where it stops after a checkpoint,
+    /// so that another simulation can continue from it without the nodes `leaving`.
+    ///
+    /// # Errors
+    ///
+    /// The report, if the job ends before.
+    pub fn run_until_paused(
+        mut self,
+        at: Time,
+        leaving: Vec<NodeId>,
+    ) -> Result<Halted, Box<SimReport>> {
+        self.pauses_at = Some((at, leaving));
+        self.halted()
+    }
+
+    /// Stops the run, which returns what the nodes keep.
+    pub(super) fn halt(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
+        let kept = std::mem::take(&mut self.kept);
+        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept))
+    }
+
+    pub(super) fn pause(&mut self, leaving: Vec<NodeId>) {
+        self.stations[PeId(0)].actions.push(Box::new(move |core: &mut Core| core.pause(leaving)));
+        self.schedule_turn(PeId(0));
     }
 }

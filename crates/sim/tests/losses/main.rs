@@ -1,5 +1,5 @@
 //! Random jobs lose random nodes at random moments, again and again, and go on from their
-//! checkpoints: every message is handled once.
+//! checkpoints, and nodes leave and join: every message is handled once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod job;
@@ -22,6 +22,8 @@ const LOSSES_MAX: u32 = 4;
 struct Story {
     /// Number of times that it went on from a checkpoint.
     recoveries: u32,
+    /// Number of times that nodes left or joined as requested.
+    changes: u32,
     /// Number of times that it began again, since no checkpoint was complete.
     beginnings: u32,
     /// Number of times that the lost nodes had the only copies of a part.
@@ -53,6 +55,18 @@ impl Processes {
         &self.runs.last().unwrap().1
     }
 
+    /// Members that are to leave, and others that are to join, of the processes that are not members.
+    fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
+        let members = self.members();
+        let mut leaving: Vec<usize> =
+            members.iter().copied().filter(|_| dice.chance(0.3)).collect();
+        if leaving.len() == members.len() {
+            leaving.pop();
+        }
+        let others = (0..self.stores.len()).filter(|process| !members.contains(process));
+        (leaving, others.filter(|_| dice.chance(0.5)).collect())
+    }
+
     /// The grid of the present members.
     fn grid(&self, members: &[usize]) -> GridSpec {
         let lost = (0..self.stores.len()).filter(|process| !members.contains(process));
@@ -65,8 +79,28 @@ impl Processes {
         for &process in lost {
             self.stores[process] = None;
         }
-        let members: Vec<usize> =
-            self.members().iter().copied().filter(|it| !lost.contains(it)).collect();
+        let members = self.members().iter().copied().filter(|it| !lost.contains(it)).collect();
+        self.go_on(members)
+    }
+
+    /// Lets some members leave and other processes join, and returns the image to go on from.
+    fn change(&mut self, leaving: &[usize], joining: &[usize]) -> Result<(Image, RestorePlan), ()> {
+        let mut members = self.members().to_vec();
+        members.retain(|process| !leaving.contains(process));
+        members.extend(joining);
+        members.sort_unstable();
+        let image = self.go_on(members.clone())?.ok_or(())?;
+        for process in 0..self.stores.len() {
+            if !members.contains(&process) {
+                self.stores[process] = None;
+            } else if joining.contains(&process) {
+                self.stores[process] = Some(CheckpointStore::default());
+            }
+        }
+        Ok(image)
+    }
+
+    fn go_on(&mut self, members: Vec<usize>) -> Result<Option<(Image, RestorePlan)>, ()> {
         let stores = || self.stores.iter().flatten();
         let known = stores().filter_map(CheckpointStore::last).max_by_key(|image| image.number());
         let Some(known) = known else {
@@ -148,7 +182,20 @@ fn story(seed: u64, fault: PlantedFault) -> Story {
             true => Time(600_000_000_000),
             false => Time(1 + dice.below(900_000_000_u64)),
         };
-        let halted = match simulation.run_until(until) {
+        let (leaving, joining) = match dice.chance(0.5) && !is_last {
+            true => processes.changes(&mut dice),
+            false => (vec![], vec![]),
+        };
+        let is_change = !leaving.is_empty() || !joining.is_empty();
+        let halted = match is_change {
+            true => {
+                let number = |process| members.iter().position(|member| member == process);
+                let leaving = leaving.iter().filter_map(number).map(NodeId::from).collect();
+                simulation.run_until_paused(until, leaving)
+            }
+            false => simulation.run_until(until),
+        };
+        let halted = match halted {
             Ok(halted) => halted,
             Err(report) => {
                 if report.ending != Ending::Finished || report.outcome.is_err() {
@@ -163,6 +210,17 @@ fn story(seed: u64, fault: PlantedFault) -> Story {
         }
         for (&process, store) in members.iter().zip(halted.stores) {
             processes.stores[process] = Some(store);
+        }
+        if is_change {
+            story.changes += 1;
+            match processes.change(&leaving, &joining) {
+                Ok(image) => from = Some(image),
+                Err(()) => {
+                    story.problem = Some("a part was lost in a change".to_owned());
+                    return story;
+                }
+            }
+            continue;
         }
         let mut lost: Vec<usize> = members.iter().copied().filter(|_| dice.chance(0.25)).collect();
         if lost.is_empty() || lost.len() == members.len() {
@@ -207,6 +265,7 @@ fn every_message_is_handled_once_whatever_nodes_are_lost() {
         let story = story(seed, PlantedFault::None);
         assert_eq!(story.problem, None, "seed {seed}");
         sum.recoveries += story.recoveries;
+        sum.changes += story.changes;
         sum.beginnings += story.beginnings;
         sum.unprotected += story.unprotected;
         sum.repeated += story.repeated;
@@ -214,16 +273,18 @@ fn every_message_is_handled_once_whatever_nodes_are_lost() {
         sum.postponed.extend(story.postponed);
     }
     println!(
-        "{} recoveries, {} of them to the checkpoint of the one before; {} beginnings, {} ends \
-         without a copy; {} checkpoints; postponed: {:?}",
+        "{} recoveries, {} of them to the checkpoint of the one before; {} changes of the nodes; {} \
+         beginnings, {} ends without a copy; {} checkpoints; postponed: {:?}",
         sum.recoveries,
         sum.repeated,
+        sum.changes,
         sum.beginnings,
         sum.unprotected,
         sum.checkpoints,
         sum.postponed
     );
     assert!(sum.recoveries > 100, "{}", sum.recoveries);
+    assert!(sum.changes > 50, "{}", sum.changes);
 }
 
 /// Finds a planted bug within 100 seeds.

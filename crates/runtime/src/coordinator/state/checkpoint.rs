@@ -8,7 +8,7 @@ use crate::address::id::CollectionId;
 use crate::coordinator::event::Asker;
 use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
 use bytes::Bytes;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,6 +31,11 @@ impl Checkpoints {
     pub(crate) fn is_draining(&self) -> bool {
         self.making.is_some()
     }
+
+    /// Whether the job stays stopped after a checkpoint.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.making.as_ref().is_some_and(|making| matches!(making.stage, Stage::Paused))
+    }
 }
 
 /// A checkpoint that is being made.
@@ -45,6 +50,8 @@ pub(crate) struct Making {
     /// Time at which the first round began.
     pub(crate) since: Option<Time>,
     pub(crate) stage: Stage,
+    /// The nodes that will leave, if the job stays stopped after the checkpoint.
+    pub(crate) pause: Option<Vec<NodeId>>,
 }
 
 /// The stages of the making of a checkpoint.
@@ -62,6 +69,8 @@ pub(crate) enum Stage {
     },
     /// PEs encode their parts.
     Encoding { parts: BTreeMap<PeId, PartSummary> },
+    /// All parts are encoded, and the job stays stopped.
+    Paused,
 }
 
 /// A checkpoint whose parts are not all kept.

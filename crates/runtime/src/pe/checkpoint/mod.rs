@@ -1,5 +1,6 @@
 //! A PE's part in the making of a checkpoint; see `coordinator/checkpoint.rs`.
 
+mod partner;
 mod restore;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
@@ -28,14 +29,16 @@ impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
             CheckpointMessage::Drain { round } => self.core.drain(round),
-            CheckpointMessage::Encode { checkpoint } => self.encode(checkpoint),
+            CheckpointMessage::Encode { checkpoint, leaving } => {
+                self.encode(checkpoint, &leaving);
+            }
             CheckpointMessage::Resume => self.resume_handling(),
             CheckpointMessage::Copy { segment, bytes } => {
                 let kept = CheckpointSegment { segment, bytes, is_copy: true };
                 self.core.commands.push(PeCommand::Keep(kept));
             }
-            CheckpointMessage::Complete { manifest } => {
-                self.core.commands.push(PeCommand::CheckpointComplete { manifest });
+            CheckpointMessage::Complete { manifest, is_paused } => {
+                self.core.commands.push(PeCommand::CheckpointComplete { manifest, is_paused });
             }
             CheckpointMessage::Restore(part) => self.install(part),
             CheckpointMessage::Publish { id, value } => {
@@ -62,7 +65,7 @@ impl Pe {
     }
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
-    fn encode(&mut self, checkpoint: u64) {
+    fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
         let mut summary = PartSummary::default();
         let mut image = PartImage {
             delayed: match self.core.common.fault {
@@ -99,7 +102,8 @@ impl Pe {
         }
         segments.push(codec::encode(&image).into());
         summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
-        self.core.keep_segments(checkpoint, segments);
+        let partner = self.core.partner(leaving);
+        self.core.keep_segments(checkpoint, segments, partner);
         let part = summary;
         self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
     }
@@ -161,9 +165,13 @@ impl Core {
     }
 
     /// Gives the segments of this PE's part to the driver, and copies to another node.
-    fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>) {
+    fn keep_segments(
+        &mut self,
+        checkpoint: u64,
+        segments: Vec<Bytes>,
+        partner: Option<NodeId>,
+    ) {
         let (part, count) = (self.me, segments.len() as u32);
-        let partner = self.partner().filter(|_| self.common.run.checkpoints.copies > 1);
         for (position, bytes) in (0..).zip(segments) {
             let segment = Segment { checkpoint, part, position, segments: count };
             if let Some(partner) = partner {
@@ -176,36 +184,14 @@ impl Core {
         }
     }
 
-    /// The node that has the copies of this node's parts: the next one of the site, or of all if
-    /// the site has no other.
-    fn partner(&self) -> Option<NodeId> {
+    /// The node that gets copies of this node's parts.
+    fn partner(&self, leaving: &[NodeId]) -> Option<NodeId> {
         let layout = &self.common.layout;
         let here = layout.node_of(self.me);
-        if self.common.fault == PlantedFault::CopyOnSameNode {
-            return Some(here);
+        match self.common.fault {
+            PlantedFault::CopyOnSameNode => Some(here),
+            _ => self.common.run.checkpoints.partner(layout, here, leaving),
         }
-        let after = |nodes: Vec<NodeId>| {
-            let position = nodes.iter().position(|&node| node == here)?;
-            let next = nodes[(position + 1) % nodes.len()];
-            (next != here).then_some(next)
-        };
-        let site = layout.nodes_in(layout.site_of_node(here)).collect();
-        let is_apart = self.common.run.checkpoints.protects_site;
-        let near = if is_apart { None } else { after(site) };
-        near.or_else(|| match is_apart && layout.site_count() > 1 {
-            true => Some(self.node_at_next_site(here)),
-            false => after(layout.nodes().collect()),
-        })
-    }
-
-    /// The node of the next site at the position of `here` within its site.
-    fn node_at_next_site(&self, here: NodeId) -> NodeId {
-        let layout = &self.common.layout;
-        let site = layout.site_of_node(here);
-        let position = layout.nodes_in(site).position(|node| node == here).unwrap_or(0);
-        let sites: Vec<_> = layout.sites().collect();
-        let next: Vec<_> = layout.nodes_in(sites[(site.index() + 1) % sites.len()]).collect();
-        next[position % next.len()]
     }
 
     /// Notes that the driver keeps a part of a checkpoint.
@@ -234,19 +220,22 @@ impl Core {
         let since = state.last.map(|_| self.now.since(last));
         let is_due = settings.is_due(since, points, state.cost, nodes);
         let is_unprotected = state.is_unprotected && settings.every.is_some();
-        if !is_due && !is_unprotected || self.now < state.retry_at {
+        let is_wanted = is_due || is_unprotected || state.pause.is_some();
+        if !is_wanted || self.now < state.retry_at {
             state.last = Some((last, points));
             return done(Ok(None));
         }
         // What main does meanwhile comes after the checkpoint.
-        self.checkpointing.is_requested = true;
+        state.is_requested = true;
         let begun = self.now;
-        let request = MainRequest::Checkpoint { progress, phases };
+        let pause = state.pause.clone();
+        let request = MainRequest::Checkpoint { progress, phases, pause };
         self.ask_coordinator(request, move |core, made: Result<u64, String>| {
             let now = core.now;
             core.checkpointing.is_requested = false;
-            if made.is_err() {
+            if let Err(reason) = &made {
                 core.checkpointing.retry_at = now + RETRY;
+                core.report_no_pause(reason);
             } else {
                 core.checkpointing.is_unprotected = false;
                 core.checkpointing.last = Some((now, 0));
@@ -255,6 +244,23 @@ impl Core {
             done(made.map(Some));
             core.release_main();
         });
+    }
+
+    /// Stops the job after a checkpoint at main's next progress point, so that its launcher can
+    /// begin another run without the nodes `leaving`.
+    pub fn pause(&mut self, leaving: Vec<NodeId>) {
+        self.checkpointing.pause = Some(leaving);
+        self.checkpointing.retry_at = Time::ZERO;
+        self.checkpointing.is_late_told = false;
+    }
+
+    /// Warns once if the job should have stopped, and the checkpoint is postponed.
+    fn report_no_pause(&mut self, reason: &str) {
+        let state = &mut self.checkpointing;
+        if state.pause.is_some() && !std::mem::replace(&mut state.is_late_told, true) {
+            let text = format!("the change of the job's nodes waits for a checkpoint: {reason}");
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
     }
 
     /// Whether main waits for the coordinator.

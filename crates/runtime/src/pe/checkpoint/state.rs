@@ -3,7 +3,7 @@
 use crate::address::id::{ActorId, KindId};
 use crate::pe::callback::Callback;
 use bytes::Bytes;
-use gridspan_topology::{PeId, Time};
+use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) retry_at: Time,
     /// Time that main waited for the last checkpoint.
     pub(crate) cost: Duration,
+    /// The nodes that will leave, if the job is to stop after a checkpoint.
+    pub(crate) pause: Option<Vec<NodeId>>,
+    /// Whether a warning has said that such a checkpoint was postponed.
+    pub(crate) is_late_told: bool,
 }
 
 impl<C> Default for Checkpointing<C> {
@@ -49,6 +53,8 @@ impl<C> Default for Checkpointing<C> {
             retry_at: Time::ZERO,
             last: None,
             cost: Duration::ZERO,
+            pause: None,
+            is_late_told: false,
         }
     }
 }

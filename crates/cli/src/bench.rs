@@ -3,7 +3,7 @@
 use crate::args::{BenchBcastArgs, BenchVerb, Command, PlaceArgs};
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::launch::{self, Launch, OnLoss};
+use crate::launch::{self, Launch, Membership};
 use crate::program::Program;
 use crate::run::processes;
 use crate::surroundings::Surroundings;
@@ -35,7 +35,7 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
             json: args.json,
             is_listed: true,
             guests: 0,
-            on_loss: OnLoss::Fail,
+            membership: Membership::default(),
             is_simulated: false,
             surroundings: Surroundings::default(),
         };

@@ -141,6 +141,39 @@ pub(crate) enum CliError {
         /// The running jobs.
         running: Vec<String>,
     },
+    /// A job has spare nodes and guests.
+    #[error("a job with --spare nodes cannot have --guests")]
+    SparesWithGuests,
+    /// A job whose nodes are threads has spare nodes.
+    #[error("--spare needs nodes that are processes: use -n, --grid or --driver cluster")]
+    SparesOfThreads,
+    /// All nodes are spare.
+    #[error("--spare: no node is left to start")]
+    AllSpare,
+    /// A running job refuses a request.
+    #[error("the job {job} refuses: {reason}")]
+    Refused {
+        /// The job.
+        job: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A running job cannot be reached.
+    #[error("cannot reach the job {job}: {error}")]
+    Unreachable {
+        /// The job.
+        job: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// No node of the grid has that name.
+    #[error("the grid of the job has no node or site `{name}`")]
+    UnknownNode {
+        /// The name.
+        name: String,
+        /// The nodes of the grid.
+        nodes: Vec<String>,
+    },
     /// A file cannot be used as an invitation.
     #[error("cannot use the invitation {}: {error}", .path.display())]
     Invitation {
@@ -322,6 +355,8 @@ impl CliError {
             | Self::System { .. }
             | Self::Checkpoint(_)
             | Self::Write { .. }
+            | Self::Refused { .. }
+            | Self::Unreachable { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }
             | Self::OtherProgram { .. }
@@ -335,7 +370,7 @@ impl CliError {
 fn no_job(id: Option<&str>) -> String {
     match id {
         Some(id) => format!("there is no running job `{id}`"),
-        None => "there is no file to show and no running job to ask".to_owned(),
+        None => "there is no running job to ask".to_owned(),
     }
 }
 

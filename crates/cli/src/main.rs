@@ -16,10 +16,12 @@ mod join;
 mod launch;
 mod logging;
 mod names;
+mod nodes;
 mod output;
 mod probe;
 mod program;
 mod quantity;
+mod request;
 mod rpc;
 mod run;
 mod sharing;
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Join(args) => join::run(&args),
+        Verb::Nodes(args) => nodes::list(&args),
+        Verb::Drain(args) => nodes::drain(&args),
+        Verb::Add(args) => nodes::add(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),

@@ -6,15 +6,16 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, OnLoss, Processes};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
-use crate::{dry_run, logging};
+use crate::{dry_run, logging, nodes};
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
     LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
+use gridspan_topology::NodeId;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -59,6 +60,12 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
     }
+    let spares = spares(&args.checkpoints.spare, &place)?;
+    if args.guests > 0 && !spares.is_empty() {
+        return Err(CliError::SparesWithGuests);
+    }
+    let drain_deadline = args.checkpoints.drain_deadline;
+    let membership = Membership { on_loss, spares, drain_deadline };
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let (program, spec) = (&program, &spec);
     let (json, guests) = (args.json, args.guests);
@@ -69,11 +76,27 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         json,
         is_listed: true,
         guests,
-        on_loss,
+        membership,
         is_simulated: false,
         surroundings,
     };
     launch::run(&launch).map(|ended| ExitCode::from(ended.code))
+}
+
+/// Returns the nodes that are not started.
+fn spares(names: &[String], place: &Place) -> Result<Vec<NodeId>, CliError> {
+    let spec = &place.grid.spec;
+    let spares = nodes::named(spec, names)?;
+    if spares.is_empty() {
+        return Ok(Vec::new());
+    }
+    match place.driver {
+        DriverName::Embedded => Err(CliError::SparesOfThreads),
+        DriverName::Cluster if spares.len() == spec.layout().node_count() as usize => {
+            Err(CliError::AllSpare)
+        }
+        DriverName::Cluster => Ok(spares.into_iter().collect()),
+    }
 }
 
 /// Sets the checkpoints of the flags, and returns what happens when nodes are lost.

@@ -3,7 +3,7 @@
 use crate::args::SimArgs;
 use crate::error::CliError;
 use crate::grid;
-use crate::launch::{self, Launch, OnLoss, Processes};
+use crate::launch::{self, Launch, Membership, Processes};
 use crate::program::Program;
 use crate::run::{check_dump, settings, variables};
 use crate::surroundings::Surroundings;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
             json: args.json,
             is_listed: false,
             guests: 0,
-            on_loss: OnLoss::Fail,
+            membership: Membership::default(),
             is_simulated: true,
             surroundings: Surroundings::default(),
         };

@@ -6,6 +6,7 @@
 //! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
 //! temporary files: a directory that only the user can enter. A job has two files: `ID.json` is its
 //! [`Status`], replaced as a whole on each change; `ID.lock` is locked while the launcher lives. If
+//! its nodes are processes, `ID.sock` is the socket of its launcher (see `request`). If
 //! guests may join, each has another file, `ID.invitation-N` (see `invitation`), until a process
 //! takes it.
 //!
@@ -162,9 +163,9 @@ fn remove(folder: &Path, id: &str) {
     }
     // The lock is removed last: without it the other files would look like those of a dead
     // launcher.
-    for path in
-        [json_path(folder, id), json_path(folder, id).with_extension("new"), lock_path(folder, id)]
-    {
+    let json = json_path(folder, id);
+    let new = json.with_extension("new");
+    for path in [json, new, socket_path(folder, id), lock_path(folder, id)] {
         // Another process may have removed it.
         let _ = fs::remove_file(path);
     }
@@ -172,6 +173,11 @@ fn remove(folder: &Path, id: &str) {
 
 fn json_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.json"))
+}
+
+/// Returns the path of the socket of a job's launcher.
+pub(crate) fn socket_path(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.sock"))
 }
 
 fn lock_path(folder: &Path, id: &str) -> PathBuf {

@@ -44,6 +44,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run -n 4 --checkpoint-every auto leanmd
                                            goes on if nodes are lost
   gridctl run --restart DIR leanmd         goes on from a checkpoint in a folder
+  gridctl drain b/2                        lets a node leave your latest running job
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -58,6 +59,12 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Join a running job of yours, which was started with --guests, to work on its tasks.
     Join(JoinArgs),
+    /// List the nodes of a running job of yours.
+    Nodes(NodesArgs),
+    /// Let nodes leave a running job of yours, which goes on without them.
+    Drain(DrainArgs),
+    /// Start nodes of the grid that take no part in a running job of yours, and let them join.
+    Add(AddArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
     /// Show the topology: from a file, by measuring, or as a running job sees it.
@@ -176,6 +183,50 @@ pub(crate) struct JoinArgs {
 const JOIN_HELP: &str = "On Ctrl-C the node hands back its tasks and leaves; a second one kills it.
 
 Exit codes: 0 the node has left or the job is done, 1 it was lost or the job failed, 2 usage.";
+
+/// Arguments of `gridctl nodes`.
+#[derive(Debug, Args)]
+pub(crate) struct NodesArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `gridctl drain`.
+#[derive(Debug, Args)]
+#[command(after_help = CHANGE_HELP)]
+pub(crate) struct DrainArgs {
+    /// The nodes: `SITE/NUMBER`, a host, or a site for all its nodes.
+    #[arg(value_name = "NODE", required = true)]
+    pub(crate) nodes: Vec<String>,
+    /// The job. Default: the latest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Treat the nodes as lost if they have not left after this time, such as 30s.
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// Arguments of `gridctl add`.
+#[derive(Debug, Args)]
+#[command(after_help = CHANGE_HELP)]
+pub(crate) struct AddArgs {
+    /// The nodes: `SITE/NUMBER`, a host, or a site for all its nodes. They are spare nodes, have
+    /// left, or were lost.
+    #[arg(value_name = "NODE", required = true)]
+    pub(crate) nodes: Vec<String>,
+    /// The job. Default: the latest.
+    #[arg(long, value_name = "ID")]
+    pub(crate) job: Option<String>,
+}
+
+const CHANGE_HELP: &str = "The job changes its nodes at main's next progress point. It must have a \
+main that can begin again, and nodes that are processes (-n, --grid, --driver cluster).
+
+Exit codes: 0 done, 1 refused or the job has ended, 2 usage.";
 
 /// Arguments of `gridctl sim`.
 #[derive(Debug, Args)]
@@ -344,6 +395,12 @@ pub(crate) struct CheckpointFlags {
     /// given, else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
+    /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) spare: Vec<String>,
+    /// Time that nodes have to leave after SIGTERM, and the job to stop.
+    #[arg(long, value_name = "TIME", value_parser = period, default_value = "25s")]
+    pub(crate) drain_deadline: Duration,
 }
 
 /// What happens when nodes are lost.

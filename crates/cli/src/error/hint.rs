@@ -90,8 +90,24 @@ impl CliError {
                 format!("running: {}", running.join(", "))
             }
             Self::NoJob { .. } => {
-                "name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
+                "start a job; for `topo`, name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
                  visible while their `gridctl run` runs, to the same user on the same machine"
+                    .into()
+            }
+            Self::SparesWithGuests => {
+                "leave out one of them; nodes that `gridctl add` starts are full members".into()
+            }
+            Self::SparesOfThreads => {
+                "for example `gridctl run -n 4 --spare site/3 PROGRAM`".into()
+            }
+            Self::AllSpare => "name fewer nodes".into(),
+            Self::Refused { .. } => return None,
+            Self::UnknownNode { nodes, .. } => {
+                format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
+            }
+            Self::Unreachable { .. } => {
+                "only jobs whose nodes are processes take requests: `gridctl run -n`, `--grid` or \
+                 `--driver cluster`"
                     .into()
             }
             Self::NotInvited { .. } => {

@@ -292,6 +292,9 @@ impl Reader {
             match Control::parse(text) {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
                 Some(Control::Holds(holdings)) => Event::Holds { node, holdings },
+                Some(Control::Paused(pause)) => Event::Paused(pause),
+                Some(Control::Leaving) => Event::Leaving { node },
+                Some(Control::Unchangeable(reason)) => Event::Unchangeable { reason },
                 Some(Control::Simulated(summary)) => {
                     self.outlets.reports.push(Report::Simulated(summary));
                     Event::Simulated

@@ -1,8 +1,9 @@
 //! Events of the processes of a job, commands in response, and the outcome of the job.
 
 use crate::error::CliError;
+use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
-use gridspan::control::{Failure, Holdings};
+use gridspan::control::{Failure, Holdings, Pause};
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -44,6 +45,25 @@ pub(super) enum Event {
         node: NodeId,
         /// The parts.
         holdings: Holdings,
+    },
+    /// The job has stopped after a checkpoint.
+    Paused(Pause),
+    /// A node was requested by SIGTERM to leave the job.
+    Leaving {
+        /// The node.
+        node: NodeId,
+    },
+    /// The job cannot be stopped for a change of its nodes.
+    Unchangeable {
+        /// The reason.
+        reason: String,
+    },
+    /// Another process of the user requests something.
+    Requested {
+        /// Number of the request, for the answer.
+        id: u64,
+        /// The request.
+        request: Request,
     },
     /// The job was simulated.
     Simulated,
@@ -104,6 +124,13 @@ pub(super) enum Command {
     Introduce(Vec<NodeId>, Vec<SocketAddr>),
     /// Make a node stop and say which parts of checkpoints it has.
     Recover(NodeId),
+    /// Make the node of main stop the job after a checkpoint, so that these nodes, by their numbers
+    /// in the present run, can leave.
+    Pause(NodeId, Vec<NodeId>),
+    /// Let a node end that has stopped.
+    Leave(NodeId),
+    /// Answer a request.
+    Answer(u64, Answer),
     /// Let these nodes go on from a checkpoint, and start those of them that have no process.
     GoOn(Vec<NodeId>, RestoreOrder),
     /// Report to the user that nodes were lost and the job goes back to a checkpoint.

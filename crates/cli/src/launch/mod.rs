@@ -9,6 +9,7 @@
 //! | `child` | one process and its pipes |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
+//! | `change`, `requests` | nodes that leave and join on request |
 //! | `known` | the known links of the job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
@@ -16,6 +17,7 @@
 //! for the processes of nodes, so that a signal can never reach an unrelated process with the id of
 //! one that has ended.
 
+mod change;
 mod child;
 mod event;
 mod guests;
@@ -27,6 +29,7 @@ mod printer;
 mod queue;
 mod recovery;
 mod report;
+mod requests;
 mod starter;
 mod supervisor;
 
@@ -38,24 +41,25 @@ use child::{Child, Outlets};
 use event::{Command, Event, Exit, Outcome, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
-use gridspan_runtime::net::bootstrap::{Addresses, RECOVER, RestoreOrder};
+use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, pause_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
 use pacing::{Pacing, Retry};
 use plan::job_name;
-pub(crate) use plan::{Launch, Processes};
+pub(crate) use plan::{Launch, Membership, Processes};
 use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use recovery::Runs;
 use report::{FirstFailure, Report, StartedNode};
+use requests::Requests;
 use starter::Starter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-pub(crate) use supervisor::OnLoss;
+pub(crate) use supervisor::{NodeState, OnLoss};
 use supervisor::Supervisor;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
@@ -95,6 +99,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
+    for &spare in &launch.membership.spares {
+        pacing.cancel(spare);
+    }
     let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
     while let Some(node) = pacing.poll(Time(0)) {
         // If a process cannot be started, the earlier ones are killed when they are dropped.
@@ -105,13 +112,17 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         let child = children.get(node.index()).unwrap_or(&children[0]);
         StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
     };
-    let nodes = launch.spec.layout().nodes().map(started).collect();
+    let members = launch.spec.layout().nodes().filter(|node| !launch.membership.spares.contains(node));
+    let nodes = members.map(started).collect();
     // The first processes may have printed something by now.
     reports.push_first(Report::Started { job: launch.program.name(), nodes });
     let queue = reports.clone();
     thread::Builder::new()
         .name("printer".to_owned())
-        .spawn(move || printer::run(&style, &queue, &events))
+        .spawn({
+            let events = events.clone();
+            move || printer::run(&style, &queue, &events)
+        })
         .map_err(CliError::system("start a thread"))?;
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
     let mut names = node_names(launch.spec);
@@ -120,9 +131,10 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     if launch.is_simulated {
         supervisor.await_simulation();
     }
-    if launch.on_loss != OnLoss::Fail && must_meet {
-        let runs = Runs::new(launch.spec.clone());
-        supervisor.set_recovery(runs, launch.on_loss == OnLoss::Replace);
+    if let Processes::Nodes { settings, .. } = &launch.processes {
+        let runs = Runs::new(launch.spec.clone(), &launch.membership.spares);
+        supervisor.set_recovery(runs, launch.membership.on_loss);
+        supervisor.set_draining(launch.membership.drain_deadline, settings.checkpoint_folder.is_some());
     }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
         supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
@@ -134,6 +146,12 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     }
     let id = job_name(launch.program);
     let is_printed = false;
+    let requests = match launch.is_listed && must_meet {
+        true => Requests::listen(&id, events)
+            .inspect_err(|error| tracing::warn!(%error, "this job takes no requests"))
+            .ok(),
+        false => None,
+    };
     let mut work = Work {
         id,
         starter,
@@ -145,6 +163,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         incoming,
         begin,
         is_printed,
+        requests,
     };
     let outcome = work.attend();
     let links = known.end();
@@ -203,6 +222,8 @@ struct Work<'a> {
     begin: Instant,
     /// Whether there will be no more output: all is printed, or the reader has closed the output.
     is_printed: bool,
+    /// Where other processes request something; `None` if they cannot.
+    requests: Option<Requests>,
 }
 
 impl Work<'_> {
@@ -327,6 +348,11 @@ impl Work<'_> {
                 self.introduce(&members, &Addresses(addresses));
             }
             Command::Recover(node) => self.tell(node, RECOVER),
+            Command::Pause(node, leaving) => self.tell(node, &pause_line(&leaving)),
+            Command::Leave(node) => self.tell(node, LEAVE),
+            Command::Answer(id, answer) => {
+                self.requests.iter().for_each(|requests| requests.answer(id, &answer));
+            }
             Command::GoOn(members, order) => self.go_on(&members, &order),
             Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),

@@ -7,6 +7,7 @@ use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// A job to launch.
 pub(crate) struct Launch<'a> {
@@ -23,12 +24,23 @@ pub(crate) struct Launch<'a> {
     pub(crate) is_listed: bool,
     /// Number of nodes that may join at each site while the job runs.
     pub(crate) guests: u32,
-    /// What happens when nodes are lost.
-    pub(crate) on_loss: OnLoss,
+    /// Which nodes take part, and what happens when that changes.
+    pub(crate) membership: Membership,
     /// Whether the job runs in virtual time.
     pub(crate) is_simulated: bool,
     /// Variables and folder of its processes.
     pub(crate) surroundings: Surroundings,
+}
+
+/// Which nodes of a grid take part in a job, and what happens when that changes.
+#[derive(Default)]
+pub(crate) struct Membership {
+    /// What happens when nodes are lost.
+    pub(crate) on_loss: OnLoss,
+    /// Nodes that are not started, and may join later.
+    pub(crate) spares: Vec<NodeId>,
+    /// Time that nodes have to leave after SIGTERM, and the job to stop.
+    pub(crate) drain_deadline: Duration,
 }
 
 /// The processes of a job.

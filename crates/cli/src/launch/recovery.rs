@@ -4,7 +4,7 @@
 //! The launcher alone decides who goes on, so that no two parts of a job can. Nodes that can reach
 //! each other but not the launcher end with it.
 //!
-//! A *run* of the job is the time between two recoveries. In each run the members have consecutive
+//! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the members have consecutive
 //! node numbers; the launcher numbers them as in the first.
 
 use gridspan::control::Holdings;
@@ -35,9 +35,9 @@ pub(super) struct GoOn {
 }
 
 impl Runs {
-    /// The first run, of all nodes of a grid.
-    pub(super) fn new(spec: GridSpec) -> Self {
-        let members = spec.layout().nodes().collect();
+    /// The first run, of all nodes of a grid but the spare ones.
+    pub(super) fn new(spec: GridSpec, spares: &[NodeId]) -> Self {
+        let members = spec.layout().nodes().filter(|node| !spares.contains(node)).collect();
         Self { spec, runs: vec![(0, members)], again: 0 }
     }
 

@@ -10,7 +10,7 @@ use crate::status;
 use gridspan::control::Failure;
 use gridspan::variables::{DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
-use gridspan_runtime::net::bootstrap::{NodeBundle, RestoreOrder, issue};
+use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,26 +41,23 @@ impl<'a> Starter<'a> {
                 Ok((Self { launch, outlets, variables, bundles, sharing }, Invited::default()))
             }
             Processes::Nodes { is_emulated, hosts, settings, variables } => {
-                let settings = serde_json::to_value(settings).map_err(encoding)?;
                 let mut variables = variables.clone();
                 variables.push((DRIVER, "node".into()));
                 let authority = Authority::new(&job_name(launch.program))?;
-                let nodes_per_core = hosts.nodes_per_core(launch.spec.layout().nodes());
-                let complete = |bundle: &mut NodeBundle| {
-                    bundle.nodes_per_core = nodes_per_core;
-                    bundle.emulate = *is_emulated;
-                    bundle.settings = settings.clone();
-                };
-                let mut bundles = vec![];
-                for mut bundle in issue(&authority, launch.spec)? {
-                    complete(&mut bundle);
-                    bundle.listen = hosts.listen(bundle.identity.node);
-                    bundles.push(Some(bundle.to_line().map_err(encoding)?));
-                }
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
-                guests.iter_mut().for_each(complete);
+                let value = serde_json::to_value(settings).map_err(encoding)?;
+                for bundle in &mut guests {
+                    bundle.nodes_per_core = hosts.nodes_per_core(launch.spec.layout().nodes());
+                    bundle.emulate = *is_emulated;
+                    bundle.settings = value.clone();
+                }
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
-                let starter = Self { launch, outlets, variables, bundles, sharing };
+                let nodes = launch.spec.layout().nodes();
+                let bundles = vec![None; nodes.len()];
+                let mut starter = Self { launch, outlets, variables, bundles, sharing };
+                let members: Vec<NodeId> =
+                    nodes.filter(|node| !launch.membership.spares.contains(node)).collect();
+                starter.issue(&authority, &members, None)?;
                 Ok((starter, Invited { command, guests }))
             }
         }
@@ -73,21 +70,31 @@ impl<'a> Starter<'a> {
         members: &[NodeId],
         order: &RestoreOrder,
     ) -> Result<(), CliError> {
+        let authority = Authority::new(&job_name(self.launch.program))?;
+        self.issue(&authority, members, Some(order))
+    }
+
+    /// Issues the bundles of a run with these members.
+    fn issue(
+        &mut self,
+        authority: &Authority,
+        members: &[NodeId],
+        order: Option<&RestoreOrder>,
+    ) -> Result<(), CliError> {
         let Processes::Nodes { is_emulated, hosts, settings, .. } = &self.launch.processes else {
             return Ok(());
         };
-        let lost = self.launch.spec.layout().nodes().filter(|node| !members.contains(node));
-        let lost: Vec<NodeId> = lost.collect();
-        let Some(spec) = self.launch.spec.without(&lost) else { return Ok(()) };
-        let authority = Authority::new(&job_name(self.launch.program))?;
+        let others = self.launch.spec.layout().nodes().filter(|node| !members.contains(node));
+        let others: Vec<NodeId> = others.collect();
+        let Some(spec) = self.launch.spec.without(&others) else { return Ok(()) };
         let settings = serde_json::to_value(settings).map_err(encoding)?;
         let nodes_per_core = hosts.nodes_per_core(members.iter().copied());
-        for (&node, mut bundle) in members.iter().zip(issue(&authority, &spec)?) {
+        for (&node, mut bundle) in members.iter().zip(issue(authority, &spec)?) {
             bundle.nodes_per_core = nodes_per_core;
             bundle.emulate = *is_emulated;
             bundle.settings = settings.clone();
             bundle.listen = hosts.listen(node);
-            bundle.restore = Some(order.clone());
+            bundle.restore = order.cloned();
             self.bundles[node.index()] = Some(bundle.to_line().map_err(encoding)?);
         }
         Ok(())

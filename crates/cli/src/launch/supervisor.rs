@@ -20,10 +20,12 @@
 //! If the job has checkpoints to go back to, the loss of nodes does not end it. The lost nodes are
 //! killed. The others stop, say which parts of checkpoints they have, get another bundle and are
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
+//! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.
 
+use super::change::{Changes, Stage};
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use super::recovery::Runs;
 use gridspan::advice;
@@ -33,6 +35,10 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+mod changing;
+
+pub(crate) use changing::NodeState;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -66,15 +72,19 @@ pub(super) struct Supervisor {
     awaits_simulation: bool,
     /// Time that a process has to start, and time that its output may take to end.
     patience: Patience,
-    /// What happens when nodes are lost; `None` if the job ends.
+    /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
+    changes: Changes,
+    /// Time that a node has to leave after SIGTERM.
+    drain_deadline: Duration,
+    /// Whether checkpoints are stored in a folder.
+    has_folder: bool,
 }
 
-/// The recovery from losses.
+/// The runs of the job, and the beginning of the next one.
 struct Recovery {
     runs: Runs,
-    /// Whether lost nodes are started again.
-    replaces: bool,
+    on_loss: OnLoss,
     /// The parts of checkpoints of the nodes that have stopped.
     holdings: BTreeMap<NodeId, Holdings>,
     /// When the first loss of the present recovery was noticed.
@@ -82,13 +92,14 @@ struct Recovery {
 }
 
 /// What happens when nodes are lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OnLoss {
     /// The job goes on with the nodes that remain.
     Shrink,
     /// Lost nodes are started again.
     Replace,
     /// The job ends.
+    #[default]
     Fail,
 }
 
@@ -178,14 +189,27 @@ impl Supervisor {
             awaits_simulation: false,
             patience,
             recovery: None,
+            changes: Changes::default(),
+            drain_deadline: Duration::ZERO,
+            has_folder: false,
         }
     }
 
-    /// Lets the job go on after losses, from its checkpoints. `replaces`: whether lost nodes are
-    /// started again.
-    pub(super) fn set_recovery(&mut self, runs: Runs, replaces: bool) {
+    /// Lets the job go on with other nodes, from its checkpoints. Nodes that are not members of the
+    /// first run may join later.
+    pub(super) fn set_recovery(&mut self, runs: Runs, on_loss: OnLoss) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            let is_spare = !runs.members().contains(&NodeId::from(id));
+            (node.is_left, node.is_over) = (is_spare, is_spare);
+        }
         let (holdings, began) = (BTreeMap::new(), Time(0));
-        self.recovery = Some(Recovery { runs, replaces, holdings, began });
+        self.recovery = Some(Recovery { runs, on_loss, holdings, began });
+    }
+
+    /// Sets the time that a node has to leave after SIGTERM, and whether checkpoints are stored in a
+    /// folder, so that SIGTERM of the launcher stops the job with one.
+    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool) {
+        (self.drain_deadline, self.has_folder) = (deadline, has_folder);
     }
 
     /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
@@ -229,12 +253,17 @@ impl Supervisor {
             }
             Event::Failed { node, failure } => self.reported(node, failure, now),
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
+            Event::Paused(pause) => self.paused(&pause, now),
+            Event::Leaving { node } => self.leave_on_signal(node, now),
+            Event::Unchangeable { reason } => self.refuse_changes(&reason),
+            Event::Requested { id, request } => self.request(id, request, now),
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
                 node.open_streams = node.open_streams.saturating_sub(1);
             }
             Event::Exited { node, exit } => self.exited(node, exit, now),
+            Event::Interrupted { signal } if self.stops_with_checkpoint(signal) => self.stop(now),
             Event::Interrupted { signal } => self.interrupt(signal, now),
             Event::OutputFailed => {
                 let message = "the output cannot be written".to_owned();
@@ -257,10 +286,12 @@ impl Supervisor {
             Phase::Running | Phase::GivenUp => None,
         };
         let drains = self.nodes.iter().filter(|node| !node.is_over);
-        drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain)).chain(phase).min()
+        let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
+        drains.chain(phase).chain(self.change_due()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.expire_changes(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {
                 let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();
@@ -338,10 +369,14 @@ impl Supervisor {
                 recovery.holdings.clear();
                 let seconds = now.since(recovery.began).as_secs_f64();
                 let nodes = if number == 1 { "node goes" } else { "nodes go" };
-                let text =
-                    format!("{number} {nodes} on, {seconds:.2} s after the loss was noticed");
+                let since = match self.changes.stage {
+                    Stage::GoesOn => "the job stopped",
+                    _ => "the loss was noticed",
+                };
+                let text = format!("{number} {nodes} on, {seconds:.2} s after {since}");
                 self.commands.push_back(Command::TellRecovery(text));
             }
+            self.end_change();
         }
     }
 
@@ -367,10 +402,14 @@ impl Supervisor {
             Phase::Starting { .. } => self.is_recovering(),
             Phase::Ending { .. } | Phase::GivenUp => false,
         };
-        // A node that has ended well knows that the job is done.
-        let is_done = self.nodes.iter().any(|node| matches!(node.exit, Some((Exit::Code(0), _))));
-        let is_failed = self.interrupted.is_some() || self.blame.is_some();
-        self.recovery.is_some() && is_running && !is_failed && !is_done
+        let recovers = self.recovery.as_ref().is_some_and(|it| it.on_loss != OnLoss::Fail);
+        recovers && is_running && !self.is_done_or_failed()
+    }
+
+    fn is_done_or_failed(&self) -> bool {
+        // A member that has ended well knows that the job is done.
+        let is_done = |node: &Node| !node.is_left && matches!(node.exit, Some((Exit::Code(0), _)));
+        self.nodes.iter().any(is_done) || self.interrupted.is_some() || self.blame.is_some()
     }
 
     fn is_recovering(&self) -> bool {
@@ -389,6 +428,7 @@ impl Supervisor {
             self.commands.push_back(Command::Kill(id));
         }
         let is_new = !self.is_recovering();
+        self.changes.begin_again(now);
         let left = self.left();
         let others = match left.len() {
             0 => "no node is left to go".to_owned(),
@@ -439,32 +479,57 @@ impl Supervisor {
         let lost: Vec<NodeId> =
             members.iter().copied().filter(|node| !left.contains(node)).collect();
         let Some(recovery) = &mut self.recovery else { return };
+        let replaces = recovery.on_loss == OnLoss::Replace;
         let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
         let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
         if !matches!(self.phase, Phase::Recovering { .. })
             || !left.iter().all(has_stopped)
-            || recovery.replaces && !lost.iter().all(is_over)
+            || replaces && !lost.iter().all(is_over)
         {
             return;
         }
-        let next = if recovery.replaces { members } else { left };
-        match recovery.runs.begin(next.clone(), &recovery.holdings) {
+        let stay = if replaces { members.clone() } else { left };
+        let is_change = self.changes.stage == Stage::Paused;
+        let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
+        let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
+        if is_change && begun.is_err() {
+            // After a loss, nodes that leave may have what others need.
+            self.changes.postpone(now);
+            begun = recovery.runs.begin(stay.clone(), &recovery.holdings).map(|it| (it, stay));
+        }
+        match begun {
             Err(reason) => {
                 let lost = lost.first().copied().unwrap_or(NodeId(0));
                 self.give_up_recovery(lost, &reason, now);
             }
-            Ok(go_on) => {
+            Ok((go_on, next)) => {
                 for member in &mut self.nodes {
                     member.address = None;
                 }
-                for node in lost.into_iter().filter(|node| next.contains(node)) {
+                let is_new = |node: &&NodeId| {
+                    lost.contains(*node) || !members.contains(*node)
+                };
+                for node in next.iter().filter(is_new) {
                     let node = &mut self.nodes[node.index()];
                     (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
                     (node.is_left, node.is_over, node.is_lost) = (false, false, false);
+                    (node.is_asked, node.was_asked, node.has_reported) = (false, false, false);
+                }
+                let leaving = members.iter().filter(|node| {
+                    !next.contains(node) && !lost.contains(node)
+                });
+                for &node in leaving {
+                    self.nodes[node.index()].is_left = true;
+                    self.commands.push_back(Command::Leave(node));
                 }
                 self.phase = Phase::Starting { until: now + self.patience.start };
-                let text = format!("going back to checkpoint {}", go_on.checkpoint);
-                self.commands.push_back(Command::TellRecovery(text));
+                match self.changes.stage {
+                    Stage::Paused => self.changes.stage = Stage::GoesOn,
+                    _ => {
+                        let text = format!("going back to checkpoint {}", go_on.checkpoint);
+                        self.commands.push_back(Command::TellRecovery(text));
+                    }
+                }
                 self.commands.push_back(Command::GoOn(next, go_on.order));
             }
         }
@@ -531,7 +596,7 @@ impl Supervisor {
         }
         let is_recovering = matches!(self.phase, Phase::Recovering { .. })
             || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
-        if exit == Exit::Code(0) && is_recovering {
+        if exit == Exit::Code(0) && is_recovering && !self.nodes[id.index()].is_left {
             // The job was done before the loss; the others wait for another run.
             self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
         }

@@ -4,7 +4,7 @@ use super::topology::{Source, Topology};
 use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::launch::{self, Launch, OnLoss};
+use crate::launch::{self, Launch, Membership};
 use crate::program::Program;
 use crate::run::processes;
 use crate::status;
@@ -55,7 +55,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
         json: false,
         is_listed: false,
         guests: 0,
-        on_loss: OnLoss::Fail,
+        membership: Membership::default(),
         is_simulated: false,
         surroundings: Surroundings::default(),
     };

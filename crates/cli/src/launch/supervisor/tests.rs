@@ -1,6 +1,8 @@
 //! Tests of the supervisor, event by event.
 
 use super::*;
+use crate::request::{Answer, Request};
+use gridspan::control::Pause;
 
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
@@ -244,9 +246,9 @@ fn grid() -> gridspan_topology::GridSpec {
 }
 
 /// Two running nodes that recover from losses.
-fn recovering(replaces: bool) -> Supervisor {
+fn recovering(on_loss: OnLoss) -> Supervisor {
     let mut supervisor = running();
-    supervisor.set_recovery(Runs::new(grid()), replaces);
+    supervisor.set_recovery(Runs::new(grid(), &[]), on_loss);
     supervisor
 }
 
@@ -262,7 +264,7 @@ fn actions(supervisor: &mut Supervisor) -> Vec<Command> {
 
 #[test]
 fn the_other_nodes_go_on_when_one_is_killed() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
     assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
@@ -283,7 +285,7 @@ fn the_other_nodes_go_on_when_one_is_killed() {
 
 #[test]
 fn a_lost_node_is_started_again_once_it_has_ended() {
-    let mut supervisor = recovering(true);
+    let mut supervisor = recovering(OnLoss::Replace);
 
     supervisor.handle(Event::Exited { node: B, exit: Exit::Signal(9) }, seconds(5));
     supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
@@ -304,7 +306,7 @@ fn a_lost_node_is_started_again_once_it_has_ended() {
 
 #[test]
 fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
     supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0]) }, seconds(5));
@@ -323,7 +325,7 @@ fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
 
 #[test]
 fn the_failure_of_a_program_is_no_loss() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     // The end of the process is noticed before its report is read.
     supervisor.handle(Event::Exited { node: B, exit: Exit::Code(1) }, seconds(5));
@@ -338,7 +340,7 @@ fn the_failure_of_a_program_is_no_loss() {
 
 #[test]
 fn a_failure_during_the_recovery_ends_the_job() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
     let failure = report("a handler panicked", Some(A), false);
@@ -351,7 +353,7 @@ fn a_failure_during_the_recovery_ends_the_job() {
 
 #[test]
 fn a_job_that_was_done_before_a_loss_is_done() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     ends(&mut supervisor, A, Exit::Code(0), seconds(5));
     ends(&mut supervisor, B, Exit::Signal(11), seconds(5));
@@ -363,7 +365,7 @@ fn a_job_that_was_done_before_a_loss_is_done() {
 
 #[test]
 fn a_node_that_does_not_stop_is_left_behind() {
-    let mut supervisor = recovering(false);
+    let mut supervisor = recovering(OnLoss::Shrink);
 
     ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
     assert_eq!(supervisor.poll_timeout(), Some(seconds(125)));
@@ -373,4 +375,144 @@ fn a_node_that_does_not_stop_is_left_behind() {
     ends(&mut supervisor, A, Exit::Signal(9), seconds(126));
     let message = supervisor.outcome().unwrap().blame.unwrap().message;
     assert_eq!(message, "the job cannot go on without a/0: no node is left");
+}
+
+fn pause(checkpoint: u64) -> Event {
+    Event::Paused(Pause { checkpoint, error: None })
+}
+
+fn answers(commands: Vec<Command>) -> Vec<Answer> {
+    let answer = |command| match command {
+        Command::Answer(_, answer) => Some(answer),
+        _ => None,
+    };
+    commands.into_iter().filter_map(answer).collect()
+}
+
+fn drain(node: NodeId) -> Event {
+    let request = Request::Drain { nodes: [node].into(), deadline: None };
+    Event::Requested { id: 4, request }
+}
+
+#[test]
+fn a_node_leaves_on_request_and_joins_again() {
+    let mut supervisor = recovering(OnLoss::Fail);
+    supervisor.handle(drain(B), seconds(1));
+    assert_eq!(actions(&mut supervisor), [], "further requests may come");
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    supervisor.handle(pause(3), seconds(3));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Recover(B)]);
+    for node in [A, B] {
+        let held = holdings(3, if node == A { &[0, 1] } else { &[1] });
+        supervisor.handle(Event::Holds { node, holdings: held }, seconds(3));
+    }
+    let [Command::Leave(B), Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else {
+        panic!()
+    };
+    assert_eq!(members, &[A]);
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(3));
+    let done = Answer::Done("b/1 has left".to_owned());
+    assert_eq!(answers(commands(&mut supervisor)), [done]);
+    ends(&mut supervisor, B, Exit::Code(0), seconds(4));
+
+    let request = Request::Add { nodes: [B].into() };
+    supervisor.handle(Event::Requested { id: 5, request }, seconds(5));
+    supervisor.handle_timeout(seconds(6));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![])]);
+    supervisor.handle(pause(4), seconds(7));
+    let held = holdings(4, &[0, 1]);
+    supervisor.handle(Event::Holds { node: A, holdings: held }, seconds(7));
+    let [Command::Recover(A), Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else {
+        panic!()
+    };
+    assert_eq!(members, &[A, B]);
+    for (node, port) in [(A, 8), (B, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(8));
+    }
+    let done = Answer::Done("b/1 has joined".to_owned());
+    assert_eq!(answers(commands(&mut supervisor)), [done]);
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+    ends(&mut supervisor, B, Exit::Code(0), seconds(9));
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_loss_before_the_stop_begins_the_change_again() {
+    let mut supervisor = recovering(OnLoss::Replace);
+    supervisor.handle(drain(B), seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(2));
+    let held = holdings(3, &[0, 1]);
+    supervisor.handle(Event::Holds { node: B, holdings: held }, seconds(2));
+    for (node, port) in [(A, 8), (B, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(3));
+    }
+    assert!(actions(&mut supervisor).iter().any(|it| matches!(it, Command::Introduce(..))));
+    supervisor.handle_timeout(seconds(4));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+}
+
+#[test]
+fn a_node_that_cannot_leave_in_time_is_lost() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), false);
+    supervisor.handle(Event::Leaving { node: B }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(26)));
+    supervisor.handle_timeout(seconds(26));
+    assert_eq!(actions(&mut supervisor), [Command::Kill(B), Command::Recover(A)]);
+}
+
+#[test]
+fn a_node_that_cannot_leave_at_all_gets_a_second_sigterm() {
+    let mut supervisor = recovering(OnLoss::Fail);
+    supervisor.set_draining(Duration::from_secs(25), false);
+    supervisor.handle(Event::Leaving { node: B }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    supervisor.handle(Event::Unchangeable { reason: "no".to_owned() }, seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Ask(B)]);
+    ends(&mut supervisor, B, Exit::Signal(15), seconds(2));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(3));
+    assert_eq!(supervisor.outcome().map(|outcome| outcome.code), Some(1));
+}
+
+#[test]
+fn sigterm_for_all_nodes_stops_the_job_with_a_checkpoint_in_its_folder() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), true);
+    for node in [A, B] {
+        supervisor.handle(Event::Leaving { node }, seconds(1));
+    }
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![])]);
+    supervisor.handle(pause(3), seconds(3));
+    let told = [Command::TellStopping, Command::Ask(A), Command::Ask(B)];
+    assert_eq!(actions(&mut supervisor), told);
+    // It takes the signal for another request to leave.
+    supervisor.handle(Event::Leaving { node: A }, seconds(3));
+    assert_eq!(actions(&mut supervisor), [Command::Ask(A)]);
+    for node in [A, B] {
+        ends(&mut supervisor, node, Exit::Signal(15), seconds(4));
+    }
+    let stopped = Outcome { code: 143, is_interrupted: true, blame: None };
+    assert_eq!(supervisor.outcome(), Some(stopped));
+}
+
+#[test]
+fn wrong_requests_are_refused() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    let both = Request::Drain { nodes: [A, B].into(), deadline: None };
+    let member = Request::Add { nodes: [B].into() };
+    let unknown = Request::Add { nodes: [NodeId(9)].into() };
+    for (id, request) in (0..).zip([both, member, unknown]) {
+        supervisor.handle(Event::Requested { id, request }, seconds(1));
+    }
+    let refused = answers(commands(&mut supervisor));
+    assert_eq!(refused.len(), 3);
+    assert!(refused.iter().all(|answer| matches!(answer, Answer::Refused(_))));
+    assert_eq!(supervisor.poll_timeout(), None);
 }

@@ -1,0 +1,269 @@
+//! Nodes that leave and join a running job.
+
+use super::super::change::{Change, Stage, What};
+use super::super::event::Command;
+use super::{Phase, STOP_PATIENCE, Supervisor};
+use crate::request::{Answer, Request};
+use gridspan::control::Pause;
+use gridspan_topology::{NodeId, Time};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::SIGTERM;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// State of a node of the grid of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NodeState {
+    /// It takes part in the job.
+    Member,
+    /// It takes part, and will leave.
+    Leaving,
+    /// It will take part.
+    Joining,
+    /// It takes no part: it is a spare node, has left, or was lost.
+    Absent,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Member => "member",
+            Self::Leaving => "leaving",
+            Self::Joining => "joining",
+            Self::Absent => "absent",
+        })
+    }
+}
+
+impl Supervisor {
+    /// Carries out a request of another process, and answers it, at once or later.
+    pub(super) fn request(&mut self, id: u64, request: Request, now: Time) {
+        let (what, deadline) = match request {
+            Request::Nodes => {
+                let states = (0..self.nodes.len()).map(|node| self.state_of(NodeId::from(node)));
+                return self.answer(Some(id), Answer::Nodes(states.collect()));
+            }
+            Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
+            Request::Add { nodes } => (What::Join(nodes), None),
+        };
+        if let Err(reason) = self.check(&what) {
+            return self.answer(Some(id), Answer::Refused(reason));
+        }
+        let until = deadline.map(|deadline| now + deadline);
+        self.changes.add(Change { what, request: Some(id), until }, now);
+    }
+
+    fn check(&self, what: &What) -> Result<(), String> {
+        if self.recovery.is_none() {
+            return Err("all nodes of this job are one process; run it with `-n` or \
+                        `--driver cluster`, so that nodes can leave and join"
+                .to_owned());
+        }
+        if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
+            return Err("the job is ending".to_owned());
+        }
+        let members = self.members();
+        let name = |node: NodeId| self.nodes.get(node.index()).map_or("a node", |it| &it.name);
+        match what {
+            What::Leave(nodes) => {
+                if let Some(&other) = nodes.iter().find(|node| !members.contains(node)) {
+                    return Err(format!("{} is no member of the job", name(other)));
+                }
+                let stays = |node: &&NodeId| !nodes.contains(node) && !self.changes.is_leaving(**node);
+                if members.iter().find(stays).is_none() {
+                    return Err("no node of the job would be left".to_owned());
+                }
+            }
+            What::Join(nodes) => {
+                for &node in nodes {
+                    let Some(found) = self.nodes.get(node.index()) else {
+                        return Err(format!("the grid of the job has no node {node}"));
+                    };
+                    if members.contains(&node) && !found.is_left || self.changes.is_joining(node) {
+                        return Err(format!("{} is a member of the job already", found.name));
+                    }
+                    if !found.is_over {
+                        return Err(format!("{} has not ended yet; try again", found.name));
+                    }
+                }
+            }
+            What::Stop => {}
+        }
+        Ok(())
+    }
+
+    fn state_of(&self, node: NodeId) -> NodeState {
+        let is_member = self.members().contains(&node) && !self.nodes[node.index()].is_left;
+        match is_member {
+            true if self.changes.is_leaving(node) => NodeState::Leaving,
+            true => NodeState::Member,
+            false if self.changes.is_joining(node) => NodeState::Joining,
+            false => NodeState::Absent,
+        }
+    }
+
+    fn answer(&mut self, request: Option<u64>, answer: Answer) {
+        self.commands.extend(request.map(|id| Command::Answer(id, answer)));
+    }
+
+    /// Lets a node leave that got SIGTERM. A node that was asked to end, or that cannot leave, gets
+    /// a second one.
+    pub(super) fn leave_on_signal(&mut self, node: NodeId, now: Time) {
+        let what = What::Leave(BTreeSet::from([node]));
+        let is_last = self.check(&what).is_err() && self.members().contains(&node);
+        if self.nodes[node.index()].is_asked || self.check(&What::Stop).is_err() {
+            return self.commands.push_back(Command::Ask(node));
+        }
+        if self.changes.is_leaving(node) {
+            return;
+        }
+        let text = format!("{} got SIGTERM and leaves", self.nodes[node.index()].name);
+        self.commands.push_back(Command::TellRecovery(text));
+        let until = Some(now + self.drain_deadline);
+        let what = if is_last { What::Stop } else { what };
+        self.changes.add(Change { what, request: None, until }, now);
+    }
+
+    /// Whether a signal makes the job stop with a checkpoint, at first.
+    pub(super) fn stops_with_checkpoint(&self, signal: i32) -> bool {
+        let may_stop = self.has_folder && self.check(&What::Stop).is_ok();
+        signal == SIGTERM && may_stop && matches!(self.phase, Phase::Running) && !self.changes.will_stop()
+    }
+
+    /// Stops the job with a checkpoint in its folder.
+    pub(super) fn stop(&mut self, now: Time) {
+        let text = "got SIGTERM; the job stops at main's next progress point, with a checkpoint";
+        self.commands.push_back(Command::TellRecovery(text.to_owned()));
+        let until = Some(now + self.drain_deadline);
+        self.changes.add(Change { what: What::Stop, request: None, until }, now);
+    }
+
+    /// Returns when something about changes is to be done.
+    pub(super) fn change_due(&self) -> Option<Time> {
+        let is_running = matches!(self.phase, Phase::Running);
+        let due = self.changes.due().filter(|_| is_running);
+        due.into_iter().chain(self.changes.expires()).min()
+    }
+
+    /// Begins changes that are due, and gives up nodes that could not leave in time.
+    pub(super) fn expire_changes(&mut self, now: Time) {
+        if self.changes.due().is_some_and(|due| due <= now) && matches!(self.phase, Phase::Running) {
+            self.begin_change(now);
+        }
+        for change in self.changes.expired(now) {
+            self.give_up_change(change, now);
+        }
+    }
+
+    fn begin_change(&mut self, now: Time) {
+        self.changes.begin();
+        let members = self.members();
+        let names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        for (request, node) in self.changes.drop_obsolete(&members) {
+            let text = format!("{} is no member of the job any more", names[node.index()]);
+            self.answer(request, Answer::Refused(text));
+        }
+        if self.changes.stage == Stage::None {
+            return;
+        }
+        let next = self.changes.applied_to(&members);
+        let stops = self.changes.stops() || next.is_empty();
+        if stops && !self.has_folder {
+            // There is nothing to go on from later.
+            return self.interrupt(SIGTERM, now);
+        }
+        let leaves = |node: &NodeId| !stops && !next.contains(node);
+        let numbered = members.iter().enumerate().filter(|(_, node)| leaves(node));
+        let leaving = numbered.map(|(number, _)| NodeId::from(number)).collect();
+        if let Some(&of_main) = members.first() {
+            self.commands.push_back(Command::Pause(of_main, leaving));
+        }
+    }
+
+    fn give_up_change(&mut self, change: Change, now: Time) {
+        let reason = "main reached no progress point in time";
+        let nodes = match change.what {
+            What::Stop => return self.interrupt(SIGTERM, now),
+            What::Join(_) => return,
+            What::Leave(nodes) => nodes,
+        };
+        self.answer(change.request, Answer::Refused(reason.to_owned()));
+        for node in nodes {
+            if self.may_recover() && self.members().contains(&node) {
+                self.lose(node, &format!("it had to leave, and {reason}"), now);
+            } else if change.request.is_none() {
+                self.commands.push_back(Command::Ask(node));
+            }
+        }
+    }
+
+    /// Refuses the changes under way, because the job cannot be stopped.
+    pub(super) fn refuse_changes(&mut self, reason: &str) {
+        for change in self.changes.end() {
+            self.answer(change.request, Answer::Refused(reason.to_owned()));
+            match change.what {
+                What::Leave(nodes) if change.request.is_none() => {
+                    self.commands.extend(nodes.into_iter().map(Command::Ask));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The job has stopped: begins the next run, or ends the job.
+    pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
+        let members = self.members();
+        if self.changes.stops() || self.changes.applied_to(&members).is_empty() {
+            let text = match &pause.error {
+                None => format!("stopped after checkpoint {}; --restart goes on", pause.checkpoint),
+                Some(error) => format!("checkpoint {} is not stored: {error}", pause.checkpoint),
+            };
+            self.commands.push_back(Command::TellRecovery(text));
+            return self.interrupt(SIGTERM, now);
+        }
+        self.changes.stage = Stage::Paused;
+        let (leaving, joining) = self.changes.nodes();
+        let names = |nodes: &BTreeSet<NodeId>| {
+            let names: Vec<&str> = nodes.iter().map(|it| &*self.nodes[it.index()].name).collect();
+            names.join(", ")
+        };
+        let leave = (!leaving.is_empty()).then(|| format!("{} to leave", names(&leaving)));
+        let join = (!joining.is_empty()).then(|| format!("{} to join", names(&joining)));
+        let what: Vec<String> = leave.into_iter().chain(join).collect();
+        let text = format!("stopped after checkpoint {} for {}", pause.checkpoint, what.join(", and "));
+        if !what.is_empty() {
+            self.commands.push_back(Command::TellRecovery(text));
+        }
+        for member in self.left() {
+            self.nodes[member.index()].address = None;
+            self.commands.push_back(Command::Recover(member));
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.holdings.clear();
+            recovery.began = now;
+        }
+        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
+    }
+
+    /// Answers the requests whose change is complete.
+    pub(super) fn end_change(&mut self) {
+        if self.changes.stage != Stage::GoesOn {
+            return;
+        }
+        for change in self.changes.end() {
+            let (nodes, did) = match &change.what {
+                What::Leave(nodes) => (nodes, "left"),
+                What::Join(nodes) => (nodes, "joined"),
+                What::Stop => continue,
+            };
+            let names: Vec<&str> = nodes.iter().map(|it| &*self.nodes[it.index()].name).collect();
+            let has = if names.len() == 1 { "has" } else { "have" };
+            let text = format!("{} {has} {did}", names.join(", "));
+            self.answer(change.request, Answer::Done(text));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `gridctl nodes`, `drain` and `add`: the nodes of a running job, and their changes.
+
+use crate::args::{AddArgs, DrainArgs, NodesArgs};
+use crate::error::CliError;
+use crate::launch::NodeState;
+use crate::request::{Answer, Request, ask};
+use crate::status::{self, Status};
+use crate::style::Style;
+use crate::table::{Align, Table};
+use gridspan_topology::{GridSpec, NodeId};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// A node of a job, as `gridctl nodes` lists it.
+#[derive(Serialize)]
+struct Listed<'a> {
+    node: NodeId,
+    name: String,
+    host: &'a str,
+    pes: u32,
+    state: NodeState,
+}
+
+/// Lists the nodes of a job.
+pub(crate) fn list(args: &NodesArgs) -> Result<ExitCode, CliError> {
+    let job = find(args.job.as_deref())?;
+    let Answer::Nodes(states) = answered(&job, &Request::Nodes)? else {
+        return Err(unexpected());
+    };
+    let nodes = listed(&job.grid, &states);
+    let mut to = io::stdout().lock();
+    let printed = match args.json {
+        true => serde_json::to_string(&nodes).map_err(io::Error::from).and_then(|text| {
+            writeln!(to, "{text}")
+        }),
+        false => {
+            let titles = ["node", "host", "PEs", "state"].map(str::to_owned).to_vec();
+            let align = |column| if column == 2 { Align::Right } else { Align::Left };
+            let mut table = Table::new(titles, align);
+            for it in &nodes {
+                let state = it.state.to_string();
+                table.row(vec![it.name.clone(), it.host.to_owned(), it.pes.to_string(), state]);
+            }
+            to.write_all(table.render(Style::of_stdout().is_coloured).as_bytes())
+        }
+    };
+    printed.map_err(CliError::system("print the list"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listed<'a>(grid: &'a GridSpec, states: &[NodeState]) -> Vec<Listed<'a>> {
+    let layout = grid.layout();
+    let listed = layout.nodes().zip(states).map(|(node, &state)| Listed {
+        node,
+        name: name(grid, node),
+        host: grid.host(node),
+        pes: layout.place(node).pes.len() as u32,
+        state,
+    });
+    listed.collect()
+}
+
+/// Lets nodes leave a job.
+pub(crate) fn drain(args: &DrainArgs) -> Result<ExitCode, CliError> {
+    let job = find(args.job.as_deref())?;
+    let nodes = named(&job.grid, &args.nodes)?;
+    change(&job, &Request::Drain { nodes, deadline: args.deadline })
+}
+
+/// Lets nodes join a job.
+pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
+    let job = find(args.job.as_deref())?;
+    let nodes = named(&job.grid, &args.nodes)?;
+    change(&job, &Request::Add { nodes })
+}
+
+fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {
+    match answered(job, request)? {
+        Answer::Done(text) => {
+            writeln!(io::stdout(), "{text}").map_err(CliError::system("print the answer"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(unexpected()),
+    }
+}
+
+/// Sends a request, and returns an answer that is no refusal.
+fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
+    let id = job.id.clone();
+    match ask(job, request) {
+        Ok(Some(Answer::Refused(reason))) => Err(CliError::Refused { job: id, reason }),
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => Err(CliError::Refused { job: id, reason: "it has ended".to_owned() }),
+        Err(error) => Err(CliError::Unreachable { job: id, error }),
+    }
+}
+
+fn unexpected() -> CliError {
+    CliError::System { what: "read the answer of the job", error: io::ErrorKind::InvalidData.into() }
+}
+
+/// Finds the running job of that name, or the latest one.
+fn find(id: Option<&str>) -> Result<Status, CliError> {
+    let mut running = status::running().map_err(CliError::system("look for running jobs"))?;
+    let position = match id {
+        Some(id) => running.iter().position(|status| status.id == id),
+        None => running.len().checked_sub(1),
+    };
+    match position {
+        Some(position) => Ok(running.swap_remove(position)),
+        None => {
+            let running = running.into_iter().map(|status| status.id).collect();
+            Err(CliError::NoJob { id: id.map(str::to_owned), running })
+        }
+    }
+}
+
+/// The name of a node, such as `a/0`.
+fn name(grid: &GridSpec, node: NodeId) -> String {
+    let layout = grid.layout();
+    format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0)
+}
+
+/// Finds nodes by their names, by their hosts, or by their sites.
+pub(crate) fn named(grid: &GridSpec, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
+    let layout = grid.layout();
+    let mut found = BTreeSet::new();
+    for text in names {
+        let is_meant = |node: &NodeId| {
+            let site = layout.site_name(layout.site_of_node(*node));
+            name(grid, *node) == *text || site == text || grid.host(*node) == text
+        };
+        let before = found.len();
+        found.extend(layout.nodes().filter(is_meant));
+        if found.len() == before && !layout.nodes().any(|node| is_meant(&node)) {
+            let nodes = layout.nodes().map(|node| name(grid, node)).collect();
+            return Err(CliError::UnknownNode { name: text.clone(), nodes });
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_by_number_host_or_site() {
+        let grid = GridSpec::from_toml(
+            "[site.a]\nhosts = [\"x[1-2]\"]\n[site.b]\nhosts = [\"y1\"]",
+        )
+        .unwrap();
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            named(&grid, &names).map(|nodes| nodes.into_iter().map(|node| node.0).collect::<Vec<_>>())
+        };
+        assert_eq!(named(&["a"]).unwrap(), [0, 1]);
+        assert_eq!(named(&["x2", "b/2", "b"]).unwrap(), [1, 2]);
+        assert!(named(&["c"]).unwrap_err().to_string().contains("no node or site `c`"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Requests to a running job, over a socket of its launcher.
+//!
+//! The socket is `ID.sock` among the status files (see `status`), which only the user can reach.
+//! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which may
+//! take until main's next progress point. Lines of other versions are refused.
+
+use crate::launch::NodeState;
+use crate::status::{Status, folder, socket_path};
+use gridspan_topology::NodeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Version of the lines.
+const VERSION: u32 = 1;
+/// Length in bytes of the longest line.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+
+/// A request to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// Answer with the states of all nodes of the grid.
+    Nodes,
+    /// Let these nodes leave, by a deadline if there is one.
+    Drain { nodes: BTreeSet<NodeId>, deadline: Option<Duration> },
+    /// Start these nodes, and let them join.
+    Add { nodes: BTreeSet<NodeId> },
+}
+
+/// The answer of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    /// It is done.
+    Done(String),
+    /// It is not done, for this reason.
+    Refused(String),
+    /// The states of the nodes, by number.
+    Nodes(Vec<NodeState>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<T> {
+    version: u32,
+    content: T,
+}
+
+/// Writes a request or an answer.
+pub(crate) fn write<T: Serialize>(mut to: impl Write, content: T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&Line { version: VERSION, content })?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+/// Reads a request or an answer; `None` if there is none before the end.
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    BufReader::new(from.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
+    let line: Line<T> = serde_json::from_slice(&line)
+        .map_err(|_| invalid("it is no line of this version of gridctl"))?;
+    match line.version {
+        VERSION => Ok(Some(line.content)),
+        _ => Err(invalid("it is of another version of gridctl")),
+    }
+}
+
+/// Sends a request to a job, and waits for the answer. `None`: the job ended before.
+///
+/// # Errors
+///
+/// If the job cannot be reached.
+pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
+    let stream = UnixStream::connect(socket_path(&folder()?, &job.id))?;
+    write(&stream, request)?;
+    read(&stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_are_lines() {
+        let nodes = BTreeSet::from([NodeId(3)]);
+        let request = Request::Drain { nodes, deadline: Some(Duration::from_secs(2)) };
+        let mut line = Vec::new();
+        write(&mut line, &request).unwrap();
+        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
+        assert_eq!(read(&line[..]).unwrap(), Some(request));
+        assert_eq!(read::<Request>(&b""[..]).unwrap(), None);
+        for wrong in [&b"{}\n"[..], b"{\"version\":2,\"content\":\"nodes\"}\n", b"[[[["] {
+            assert!(read::<Request>(wrong).is_err());
+        }
+        assert!(read::<Request>(io::repeat(b'[')).is_err(), "an endless line");
+    }
+}

@@ -32,9 +32,9 @@ pub(crate) fn list(args: &NodesArgs) -> Result<ExitCode, CliError> {
     let nodes = listed(&job.grid, &states);
     let mut to = io::stdout().lock();
     let printed = match args.json {
-        true => serde_json::to_string(&nodes).map_err(io::Error::from).and_then(|text| {
-            writeln!(to, "{text}")
-        }),
+        true => serde_json::to_string(&nodes)
+            .map_err(io::Error::from)
+            .and_then(|text| writeln!(to, "{text}")),
         false => {
             let titles = ["node", "host", "PEs", "state"].map(str::to_owned).to_vec();
             let align = |column| if column == 2 { Align::Right } else { Align::Left };
@@ -98,7 +98,10 @@ fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
 }
 
 fn unexpected() -> CliError {
-    CliError::System { what: "read the answer of the job", error: io::ErrorKind::InvalidData.into() }
+    CliError::System {
+        what: "read the answer of the job",
+        error: io::ErrorKind::InvalidData.into(),
+    }
 }
 
 /// Finds the running job of that name, or the latest one.
@@ -148,13 +151,13 @@ mod tests {
 
     #[test]
     fn nodes_are_named_by_number_host_or_site() {
-        let grid = GridSpec::from_toml(
-            "[site.a]\nhosts = [\"x[1-2]\"]\n[site.b]\nhosts = [\"y1\"]",
-        )
-        .unwrap();
+        let grid =
+            GridSpec::from_toml("[site.a]\nhosts = [\"x[1-2]\"]\n[site.b]\nhosts = [\"y1\"]")
+                .unwrap();
         let named = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            named(&grid, &names).map(|nodes| nodes.into_iter().map(|node| node.0).collect::<Vec<_>>())
+            named(&grid, &names)
+                .map(|nodes| nodes.into_iter().map(|node| node.0).collect::<Vec<_>>())
         };
         assert_eq!(named(&["a"]).unwrap(), [0, 1]);
         assert_eq!(named(&["x2", "b/2", "b"]).unwrap(), [1, 2]);

@@ -121,7 +121,10 @@ fn a_job_with_a_killed_launcher_is_not_shown_and_its_status_is_removed() {
     let output = topo(folder.path(), &[]);
 
     assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("no running job to ask\nhint: start a job; for `topo`, name a file"), "{output:?}");
+    assert!(
+        output.stderr.contains("no running job to ask\nhint: start a job; for `topo`, name a file"),
+        "{output:?}"
+    );
     assert!(!status.exists());
 }
 

@@ -223,7 +223,8 @@ pub(crate) struct AddArgs {
     pub(crate) job: Option<String>,
 }
 
-const CHANGE_HELP: &str = "The job changes its nodes at main's next progress point. It must have a \
+const CHANGE_HELP: &str =
+    "The job changes its nodes at main's next progress point. It must have a \
 main that can begin again, and nodes that are processes (-n, --grid, --driver cluster).
 
 Exit codes: 0 done, 1 refused or the job has ended, 2 usage.";

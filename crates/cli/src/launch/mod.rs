@@ -59,8 +59,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-pub(crate) use supervisor::{NodeState, OnLoss};
 use supervisor::Supervisor;
+pub(crate) use supervisor::{NodeState, OnLoss};
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
 /// reading.
@@ -112,7 +112,8 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         let child = children.get(node.index()).unwrap_or(&children[0]);
         StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
     };
-    let members = launch.spec.layout().nodes().filter(|node| !launch.membership.spares.contains(node));
+    let members =
+        launch.spec.layout().nodes().filter(|node| !launch.membership.spares.contains(node));
     let nodes = members.map(started).collect();
     // The first processes may have printed something by now.
     reports.push_first(Report::Started { job: launch.program.name(), nodes });
@@ -134,7 +135,8 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     if let Processes::Nodes { settings, .. } = &launch.processes {
         let runs = Runs::new(launch.spec.clone(), &launch.membership.spares);
         supervisor.set_recovery(runs, launch.membership.on_loss);
-        supervisor.set_draining(launch.membership.drain_deadline, settings.checkpoint_folder.is_some());
+        supervisor
+            .set_draining(launch.membership.drain_deadline, settings.checkpoint_folder.is_some());
     }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
         supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));

@@ -506,18 +506,15 @@ impl Supervisor {
                 for member in &mut self.nodes {
                     member.address = None;
                 }
-                let is_new = |node: &&NodeId| {
-                    lost.contains(*node) || !members.contains(*node)
-                };
+                let is_new = |node: &&NodeId| lost.contains(*node) || !members.contains(*node);
                 for node in next.iter().filter(is_new) {
                     let node = &mut self.nodes[node.index()];
                     (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
                     (node.is_left, node.is_over, node.is_lost) = (false, false, false);
                     (node.is_asked, node.was_asked, node.has_reported) = (false, false, false);
                 }
-                let leaving = members.iter().filter(|node| {
-                    !next.contains(node) && !lost.contains(node)
-                });
+                let leaving =
+                    members.iter().filter(|node| !next.contains(node) && !lost.contains(node));
                 for &node in leaving {
                     self.nodes[node.index()].is_left = true;
                     self.commands.push_back(Command::Leave(node));

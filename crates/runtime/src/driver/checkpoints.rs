@@ -49,7 +49,6 @@ enum Order {
     Manifest(Bytes, Option<Done>),
 }
 
-
 /// Called with the error if a part or manifest could not be written.
 type Done = Box<dyn FnOnce(Option<String>) + Send>;
 

@@ -70,7 +70,8 @@ impl Supervisor {
                 if let Some(&other) = nodes.iter().find(|node| !members.contains(node)) {
                     return Err(format!("{} is no member of the job", name(other)));
                 }
-                let stays = |node: &&NodeId| !nodes.contains(node) && !self.changes.is_leaving(**node);
+                let stays =
+                    |node: &&NodeId| !nodes.contains(node) && !self.changes.is_leaving(**node);
                 if members.iter().find(stays).is_none() {
                     return Err("no node of the job would be left".to_owned());
                 }
@@ -128,7 +129,10 @@ impl Supervisor {
     /// Whether a signal makes the job stop with a checkpoint, at first.
     pub(super) fn stops_with_checkpoint(&self, signal: i32) -> bool {
         let may_stop = self.has_folder && self.check(&What::Stop).is_ok();
-        signal == SIGTERM && may_stop && matches!(self.phase, Phase::Running) && !self.changes.will_stop()
+        signal == SIGTERM
+            && may_stop
+            && matches!(self.phase, Phase::Running)
+            && !self.changes.will_stop()
     }
 
     /// Stops the job with a checkpoint in its folder.
@@ -148,7 +152,8 @@ impl Supervisor {
 
     /// Begins changes that are due, and gives up nodes that could not leave in time.
     pub(super) fn expire_changes(&mut self, now: Time) {
-        if self.changes.due().is_some_and(|due| due <= now) && matches!(self.phase, Phase::Running) {
+        if self.changes.due().is_some_and(|due| due <= now) && matches!(self.phase, Phase::Running)
+        {
             self.begin_change(now);
         }
         for change in self.changes.expired(now) {
@@ -234,7 +239,8 @@ impl Supervisor {
         let leave = (!leaving.is_empty()).then(|| format!("{} to leave", names(&leaving)));
         let join = (!joining.is_empty()).then(|| format!("{} to join", names(&joining)));
         let what: Vec<String> = leave.into_iter().chain(join).collect();
-        let text = format!("stopped after checkpoint {} for {}", pause.checkpoint, what.join(", and "));
+        let text =
+            format!("stopped after checkpoint {} for {}", pause.checkpoint, what.join(", and "));
         if !what.is_empty() {
             self.commands.push_back(Command::TellRecovery(text));
         }

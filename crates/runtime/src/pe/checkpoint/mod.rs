@@ -165,12 +165,7 @@ impl Core {
     }
 
     /// Gives the segments of this PE's part to the driver, and copies to another node.
-    fn keep_segments(
-        &mut self,
-        checkpoint: u64,
-        segments: Vec<Bytes>,
-        partner: Option<NodeId>,
-    ) {
+    fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
         for (position, bytes) in (0..).zip(segments) {
             let segment = Segment { checkpoint, part, position, segments: count };

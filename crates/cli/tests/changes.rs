@@ -1,0 +1,157 @@
+//! Nodes of real processes leave and join running jobs, with every bit as on one thread.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{LIMIT, Output, Running, finish, gridctl, is_alive, run, until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Molecular dynamics whose result is compared bit by bit with a serial run.
+const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
+
+/// A job on four nodes at two sites, in a folder of its own.
+struct Changing {
+    job: Running,
+    folder: tempfile::TempDir,
+}
+
+impl Changing {
+    fn start(flags: &[&str], steps: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms"];
+        let job = JOB.into_iter().chain(["--steps", steps]);
+        let arguments: Vec<&str> =
+            place.into_iter().chain(flags.iter().copied()).chain(job).collect();
+        let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
+        Self { job: Running::start_with(&arguments, &variables), folder }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = gridctl(arguments);
+        command.env("XDG_RUNTIME_DIR", self.folder.path());
+        finish(command)
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.ask(arguments);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        output.stdout
+    }
+
+    fn assert_verified(&mut self) {
+        self.job.await_line("every bit as on one thread");
+        assert_eq!(self.job.wait(LIMIT).expect("the job ends").code(), Some(0));
+    }
+}
+
+fn terminate(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
+}
+
+#[test]
+fn nodes_and_sites_leave_on_request_and_join_again() {
+    let mut changing = Changing::start(&[], "150");
+    let nodes = changing.job.nodes(4);
+    changing.job.await_line("      20 ");
+
+    // The first one is that of main.
+    assert_eq!(changing.done(&["drain", "a/0"]), "a/0 has left\n");
+    assert!(!is_alive(nodes[0]) || until(|| (!is_alive(nodes[0])).then_some(true)));
+    assert_eq!(changing.done(&["drain", "b"]), "b/2, b/3 have left\n");
+    assert_eq!(changing.done(&["add", "a/0", "b/3"]), "a/0, b/3 have joined\n");
+    let listed = changing.done(&["nodes"]);
+    let states: Vec<&str> =
+        listed.lines().skip(1).filter_map(|line| line.split(' ').next_back()).collect();
+    assert_eq!(states, ["member", "member", "absent", "member"], "{listed}");
+
+    changing.assert_verified();
+}
+
+#[test]
+fn a_node_leaves_after_sigterm() {
+    let mut changing = Changing::start(&[], "100");
+    let nodes = changing.job.nodes(4);
+    changing.job.await_line("      20 ");
+
+    terminate(nodes[1]);
+    terminate(nodes[2]);
+
+    changing.job.await_line("2 nodes go on");
+    changing.assert_verified();
+}
+
+#[test]
+fn spare_nodes_join_on_request() {
+    let mut changing = Changing::start(&["--spare", "b"], "100");
+    changing.job.nodes(2);
+    changing.job.await_line("      20 ");
+
+    changing.done(&["add", "b"]);
+
+    changing.job.await_line("4 nodes go on");
+    changing.job.nodes(4);
+    changing.assert_verified();
+}
+
+#[test]
+fn sigterm_stops_a_job_with_a_checkpoint_in_its_folder() {
+    for is_to_all_nodes in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("checkpoints");
+        let path = path.to_str().unwrap();
+        let mut changing = Changing::start(&["--checkpoint", path], "300");
+        let nodes = changing.job.nodes(4);
+        changing.job.await_line("      20 ");
+
+        match is_to_all_nodes {
+            true => nodes.into_iter().for_each(terminate),
+            false => changing.job.signal(Signal::TERM),
+        }
+
+        changing.job.await_line("stopped after checkpoint");
+        assert_eq!(changing.job.wait(LIMIT).expect("the job ends").code(), Some(143));
+        let place = ["run", "-n", "3", "--restart", path];
+        let arguments = [&place[..], &JOB[..], &["--steps", "300"]].concat();
+        let again = run(&arguments);
+        assert_eq!(again.code, Some(0), "{again:?}");
+        assert!(again.stdout.contains("every bit as on one thread"), "{again:?}");
+    }
+}
+
+#[test]
+fn impossible_requests_are_refused_with_the_reason() {
+    let changing = Changing::start(&[], "100000");
+    changing.job.nodes(4);
+    changing.job.await_line("       5 ");
+    for (request, code, reason) in [
+        (&["drain", "a", "b"][..], 1, "refuses: no node of the job would be left"),
+        (&["add", "a/0"], 1, "refuses: a/0 is a member of the job already"),
+        (&["drain", "mars"], 2, "has no node or site `mars`\nhint: its nodes: a/[0-1]"),
+        (&["drain", "--job", "other-1", "a"], 2, "no running job `other-1`"),
+    ] {
+        let output = changing.ask(request);
+        assert_eq!(output.code, Some(code), "{output:?}");
+        assert!(output.stderr.contains(reason), "{output:?}");
+    }
+}
+
+#[test]
+fn a_job_whose_main_cannot_begin_again_refuses_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
+    let job = ["run", "-n", "2", "ring", "--rounds", "100000000"];
+    let running = Running::start_with(&job, &variables);
+    let nodes = running.nodes(2);
+    let refused = until(|| {
+        let mut command = gridctl(&["drain", "local/1"]);
+        command.env("XDG_RUNTIME_DIR", folder.path());
+        // Until it runs there is no job to ask.
+        let output = finish(command);
+        output.stderr.contains("refuses").then_some(output.stderr)
+    });
+    assert!(refused.contains("its main cannot begin again"), "{refused}");
+
+    terminate(nodes[1]);
+    running.await_line("SIGTERM (15)");
+}

@@ -83,6 +83,11 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let job = settings.apply(job).origin(build(), host());
+    if settings.recovers && !is_restartable && joined.bundle.identity.node == NodeId(0) {
+        let text = "a loss of nodes ends this job, since its main cannot begin again; define it by \
+                    `restartable_main`";
+        Control::Warning(text.to_owned()).tell();
+    }
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }

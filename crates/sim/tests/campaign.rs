@@ -115,7 +115,7 @@ fn handling_messages_before_earlier_ones_is_found() {
 
 #[test]
 fn accepting_outdated_locations_is_found() {
-    assert_found(Planted::Pe(pe::PlantedFault::EpochIgnored));
+    assert_found_from(80, Planted::Pe(pe::PlantedFault::EpochIgnored));
 }
 
 #[test]

@@ -189,7 +189,8 @@ impl<'scope> Node<'scope> {
             handles.push(spawned);
         }
         let watch = Self::start_watch(scope, net_driver.as_ref(), &switch);
-        let dog = Watchdog::new(views, program.watch().clone(), program.on_failure());
+        let dog = Watchdog::new(views, program.watch().clone(), program.on_failure())
+            .asking_for_progress(program.makes_checkpoints());
         let watchdog = thread::Builder::new().name("watchdog".to_owned()).spawn_scoped(scope, {
             let switch = switch.clone();
             move || dog.run(&switch, begin)

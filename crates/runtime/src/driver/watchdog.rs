@@ -2,15 +2,15 @@
 //!
 //! One thread per node checks every second which handlers the node's PEs are inside. It reports a
 //! long handler to the coordinator, which uses the report if that PE does not answer. For main's PE
-//! it also notifies the job's listeners: of a long handler, and if main's PE does not end the job
-//! at its time limit.
+//! it also notifies the job's listeners: of a long handler, if main reaches no progress point in a
+//! job with checkpoints, and if main's PE does not end the job at its time limit.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
 use crate::error::JobError;
-use crate::pe::HandlerView;
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
+use crate::pe::{Core, HandlerView};
 use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
 use std::thread;
@@ -34,6 +34,8 @@ pub(super) struct Watchdog {
     on_failure: Vec<OnFailure>,
     is_stall_told: bool,
     is_limit_told: bool,
+    /// Whether main's PE is asked whether main reaches progress points.
+    asks_for_progress: bool,
 }
 
 /// The handler that a PE was inside of at the last look.
@@ -76,7 +78,14 @@ impl Watchdog {
     pub(super) fn new(views: Vec<HandlerView>, watch: Watch, on_failure: &[OnFailure]) -> Self {
         let seen = vec![Seen::default(); views.len()];
         let on_failure = on_failure.to_vec();
-        Self { views, seen, watch, on_failure, is_stall_told: false, is_limit_told: false }
+        let (is_stall_told, is_limit_told, asks_for_progress) = (false, false, false);
+        Self { views, seen, watch, on_failure, is_stall_told, is_limit_told, asks_for_progress }
+    }
+
+    /// Sets whether main's PE is asked whether main reaches progress points.
+    pub(super) fn asking_for_progress(mut self, yes: bool) -> Self {
+        self.asks_for_progress = yes;
+        self
     }
 
     /// Watches until the job is over on this node.
@@ -123,6 +132,10 @@ impl Watchdog {
             );
             (lasted, text)
         });
+        if self.asks_for_progress {
+            let check = |core: &mut Core| core.warn_without_progress();
+            switch.inbox(MAIN_PE).push_action(Box::new(check));
+        }
         if let Some((lasted, text)) = &inside
             && *lasted >= LONG
             && !std::mem::replace(&mut self.is_stall_told, true)

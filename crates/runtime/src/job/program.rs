@@ -152,6 +152,11 @@ impl Program {
         main.begin(Grid::new(port, self.layout, registry, maps, awaited, phases))
     }
 
+    /// Whether the job is to make checkpoints.
+    pub(crate) fn makes_checkpoints(&self) -> bool {
+        self.common.run.checkpoints.every.is_some()
+    }
+
     /// Returns the measures against a job that does not end.
     pub(crate) fn watch(&self) -> &Watch {
         &self.common.watch

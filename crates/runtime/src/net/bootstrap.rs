@@ -524,8 +524,21 @@ mod tests {
         assert!(matches!(join(), Err(BootstrapError::Again)));
         assert!(matches!(join(), Err(BootstrapError::Again)));
         assert_eq!(join().unwrap().bundle, bundle);
-        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Recover; 2]);
+        assert_eq!(
+            receive.iter().collect::<Vec<_>>(),
+            [LauncherRequest::Recover, LauncherRequest::Recover]
+        );
         assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
+    }
+
+    #[test]
+    fn a_line_to_pause_names_the_nodes_that_leave() {
+        for leaving in [vec![], vec![NodeId(3)], vec![NodeId(0), NodeId(70_000)]] {
+            assert_eq!(paused(pause_line(&leaving).as_bytes()), Some(leaving));
+        }
+        for wrong in ["pause", "pause \n\n", "pause x\n", "pause 1;2\n", "pause 1", "pauses 1\n"] {
+            assert_eq!(paused(wrong.as_bytes()), None, "{wrong:?}");
+        }
     }
 
     #[test]

@@ -209,6 +209,7 @@ impl Core {
     ) {
         let settings = &self.common.run.checkpoints;
         let state = &mut self.checkpointing;
+        state.last_point = self.now;
         let (last, points) = state.last.unwrap_or((Time::ZERO, 0));
         let points = points + 1;
         let nodes = self.common.layout.node_count();
@@ -254,6 +255,24 @@ impl Core {
         let state = &mut self.checkpointing;
         if state.pause.is_some() && !std::mem::replace(&mut state.is_late_told, true) {
             let text = format!("the change of the job's nodes waits for a checkpoint: {reason}");
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
+    }
+
+    /// Warns once if checkpoints are to be made, and main has reached no progress point for long.
+    pub(crate) fn warn_without_progress(&mut self) {
+        let state = &mut self.checkpointing;
+        let settings = &self.common.run.checkpoints;
+        let patience = settings.patience(state.cost, self.common.layout.node_count());
+        let since = self.now.since(state.last_point.max(state.began));
+        let is_late = patience.is_some_and(|patience| since >= patience) && !state.is_requested;
+        if is_late && !std::mem::replace(&mut state.is_quiet_told, true) {
+            let text = format!(
+                "main of {} has reached no progress point for {} s, so no checkpoints are made; \
+                 call `Grid::progress` where it can begin again",
+                self.common.run.job,
+                since.as_secs()
+            );
             self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
         }
     }

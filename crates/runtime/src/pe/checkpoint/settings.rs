@@ -9,6 +9,9 @@ pub(crate) const NODE_MTBF: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Shortest interval of automatic checkpoints.
 const AUTO_MIN: Duration = Duration::from_secs(1);
 
+/// Shortest time without a progress point after which main is warned of.
+const QUIET_MIN: Duration = Duration::from_secs(30);
+
 /// How often a job makes checkpoints. One is made at main's next
 /// [progress point](crate::Grid::progress) after it is due.
 ///
@@ -126,6 +129,17 @@ impl Checkpoints {
         }
     }
 
+    /// Time without a progress point of main after which a warning says so: three intervals, and at
+    /// least [`QUIET_MIN`]. `None` if no checkpoints are made.
+    pub(crate) fn patience(&self, cost: Duration, nodes: u32) -> Option<Duration> {
+        let interval = match self.every? {
+            CheckpointEvery::Auto => self.interval(cost, nodes),
+            CheckpointEvery::Time(every) => every,
+            CheckpointEvery::Points(_) => Duration::ZERO,
+        };
+        Some(interval.saturating_mul(3).max(QUIET_MIN))
+    }
+
     /// The interval that loses least time.
     fn interval(&self, cost: Duration, nodes: u32) -> Duration {
         let mtbf = self.node_mtbf.as_secs_f64() / f64::from(nodes.max(1));
@@ -158,5 +172,14 @@ mod tests {
         assert!(!by_points.is_due(None, 4, SECOND, 1));
         assert!(by_points.is_due(Some(SECOND), 5, SECOND, 1));
         assert!(!Checkpoints::default().is_due(None, 9, SECOND, 1));
+    }
+
+    #[test]
+    fn main_has_three_intervals_and_at_least_half_a_minute_for_a_progress_point() {
+        let patience = |every| Checkpoints::every(every).patience(Duration::ZERO, 4);
+        assert_eq!(patience(CheckpointEvery::Time(SECOND)), Some(30 * SECOND));
+        assert_eq!(patience(CheckpointEvery::Time(60 * SECOND)), Some(180 * SECOND));
+        assert_eq!(patience(CheckpointEvery::Points(7)), Some(30 * SECOND));
+        assert_eq!(Checkpoints::default().patience(SECOND, 4), None);
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_unprotected: bool,
     /// Time of the last checkpoint, and number of main's progress points since then.
     pub(crate) last: Option<(Time, u64)>,
+    /// Time of main's last progress point, and whether a warning has said that it is long ago.
+    pub(crate) last_point: Time,
+    pub(crate) is_quiet_told: bool,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
@@ -49,6 +52,8 @@ impl<C> Default for Checkpointing<C> {
             waiting: Vec::new(),
             progress: None,
             is_unprotected: false,
+            last_point: Time::ZERO,
+            is_quiet_told: false,
             is_requested: false,
             retry_at: Time::ZERO,
             last: None,

@@ -9,6 +9,7 @@
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};
 use crate::message::PhaseCounts;
+use crate::schema::definition::Part;
 use bytes::Bytes;
 use gridspan_topology::{Layout, PeId, Time};
 use serde::{Deserialize, Serialize};
@@ -201,6 +202,15 @@ pub(crate) struct DelayedImage {
     pub(crate) message: Bytes,
 }
 
+/// An actor type, as the program that made a checkpoint defines it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ActorType {
+    pub(crate) name: String,
+    pub(crate) version: u32,
+    pub(crate) messages: Part,
+    pub(crate) states: Part,
+}
+
 /// Description of a complete checkpoint: everything but the parts of the PEs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
@@ -210,8 +220,11 @@ pub(crate) struct Manifest {
     pub(crate) run: u64,
     /// Name of the job.
     pub(crate) job: String,
-    /// Fingerprint of the job's definition.
-    pub(crate) fingerprint: u64,
+    /// The actor types of the job, in their order.
+    pub(crate) types: Vec<ActorType>,
+    /// Names of its placement maps, and of its reducers, in their order.
+    pub(crate) maps: Vec<String>,
+    pub(crate) reducers: Vec<String>,
     /// Time since the job began.
     pub(crate) at: Time,
     pub(crate) layout: Layout,

@@ -4,9 +4,10 @@ use super::collections::{Attendance, CollectionState};
 use super::reductions::{Accumulators, ForMain};
 use super::sequencer::Sequencer;
 use crate::address::collection::CollectionInfo;
-use crate::address::id::CollectionId;
+use crate::address::id::{CollectionId, SectionId};
 use crate::coordinator::event::Asker;
 use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
+use crate::pe::GroupCounts;
 use bytes::Bytes;
 use gridspan_topology::{PeId, Time};
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,34 @@ pub(crate) struct CollectionImage {
 }
 
 impl CollectionImage {
+    pub(crate) fn info(&self) -> &CollectionInfo {
+        &self.info
+    }
+
+    /// Number of members.
+    pub(crate) fn members(&self) -> u64 {
+        self.syncs.all()
+    }
+
+    /// The numbers of operations that are complete, if none is under way.
+    pub(crate) fn counts(&self) -> GroupCounts {
+        let collection = self.info.id;
+        let section = |(&name, &next): (&u64, &u64)| (SectionId { collection, name }, next);
+        let (reductions, syncs) = (self.reductions.next, self.syncs.next);
+        GroupCounts { reductions, syncs, sections: self.sections.iter().map(section).collect() }
+    }
+
+    /// Sets the description, and the number of members that take part in operations if that is
+    /// another one now.
+    pub(crate) fn adapt(&mut self, info: &CollectionInfo, members: Option<u64>) {
+        self.info = info.clone();
+        if let Some(members) = members {
+            for attendance in [&mut self.reductions, &mut self.syncs] {
+                *attendance = Attendance { next: attendance.next, ..Attendance::new(members) };
+            }
+        }
+    }
+
     /// Takes the image of a collection.
     pub(crate) fn of(state: &CollectionState) -> Self {
         Self {

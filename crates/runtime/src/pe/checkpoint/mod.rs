@@ -1,5 +1,8 @@
 //! A PE's part in the making of a checkpoint; see `coordinator/checkpoint.rs`.
 
+pub(in crate::pe) mod groups;
+pub(in crate::pe) mod resizing;
+pub(in crate::pe) mod restoration;
 mod restore;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
@@ -50,11 +53,14 @@ impl Pe {
 
     /// Handles messages again. Restored members learn that they have arrived.
     fn resume_handling(&mut self) {
-        let Self { core, stores, .. } = self;
+        let core = &mut self.core;
         if !std::mem::take(&mut core.checkpointing.is_stopped) {
             return;
         }
         core.checkpointing.seats.clear();
+        self.form_groups();
+        let Self { core, stores, .. } = self;
+        core.checkpointing.restoration = None;
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
         }

@@ -36,9 +36,12 @@ impl CoordinatorPart {
     /// The operations over a collection, if the part has it.
     pub(crate) fn operations(&self, info: &CollectionInfo) -> Option<Operations> {
         let image = self.0.collections.iter().find(|image| image.info().id == info.id)?;
+        let [reductions, syncs] = image.complete();
+        // A section may have members of several collections.
+        let sections = self.0.collections.iter().flat_map(CollectionImage::sections).collect();
         Some(Operations {
             members: image.members(),
-            counts: image.counts(),
+            counts: GroupCounts { reductions, syncs, sections },
             is_under_way: self.0.reductions.has(info.id),
         })
     }

@@ -149,6 +149,22 @@ pub enum StartError {
         /// The error of [`Actor::upgrade`](crate::Actor::upgrade).
         reason: String,
     },
+    /// A message that waited for an actor of an earlier version does not decode as one of the
+    /// present version.
+    #[error(
+        "a message that waited for a `{actor}` of version {was} is none of version {is}: {reason}; let messages \
+         keep their structure, or begin with another checkpoint"
+    )]
+    CheckpointMessage {
+        /// The type of the actor.
+        actor: String,
+        /// [`Actor::VERSION`](crate::Actor::VERSION) in the checkpoint.
+        was: u32,
+        /// The version of this program.
+        is: u32,
+        /// The error.
+        reason: String,
+    },
     /// A job with a group cannot continue on another number of PEs or nodes unless it says what
     /// becomes of the members.
     #[error(
@@ -163,20 +179,19 @@ pub enum StartError {
         /// Number of PEs or nodes now.
         is: String,
     },
-    /// A group that could have another size cannot change it at this checkpoint.
+    /// Some members of a group have contributed to an operation at the checkpoint, and others have
+    /// not, so that the group must keep its size.
     #[error(
-        "the checkpoint has the group of `{actor}` with a member on each of {was}; the job has {is} now, and the \
-         group cannot change because {reason}: continue on as many"
+        "the checkpoint has the group of `{actor}` with a member on each of {was}, of which only some have \
+         contributed to an operation; the job has {is} now: continue on as many"
     )]
-    CheckpointOfFixedGroup {
+    CheckpointOfBusyGroup {
         /// The type of the members.
         actor: String,
         /// Number of PEs or nodes before.
         was: String,
         /// Number of PEs or nodes now.
         is: String,
-        /// What prevents the change.
-        reason: String,
     },
     /// The settings of a simulation do not fit its grid.
     #[error("{reason}")]

@@ -177,17 +177,11 @@ impl Changing<'_> {
         if rule.is_none() {
             return Err(StartError::CheckpointOfGroup { actor, was, is });
         }
-        let has_bound = manifest.collections.iter().any(|(it, _)| it.base() == Some(info.id));
-        let reason = if has_bound {
-            "another collection is bound to it"
-        } else if operations.is_under_way {
-            "some members have contributed to an operation over it and others have not"
-        } else {
-            let layouts = (&manifest.layout, &*common.layout);
-            return Ok(ResizedGroup::new((kind, info.map), layouts, plan, operations.counts));
-        };
-        let reason = reason.to_owned();
-        Err(StartError::CheckpointOfFixedGroup { actor, was, is, reason })
+        if operations.is_under_way {
+            return Err(StartError::CheckpointOfBusyGroup { actor, was, is });
+        }
+        let layouts = (&manifest.layout, &*common.layout);
+        Ok(ResizedGroup::new((kind, info.map), layouts, plan, operations.counts))
     }
 }
 

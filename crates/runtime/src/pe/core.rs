@@ -99,6 +99,8 @@ pub(crate) trait Kind: Deliver + Send + Sync {
         header: Header,
         message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// Checks that an encoded message decodes.
+    fn check_message(&self, bytes: &[u8]) -> Result<(), DecodeError>;
     /// Decodes a single envelope.
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
     /// Copies a message.

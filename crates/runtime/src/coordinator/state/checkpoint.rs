@@ -7,7 +7,6 @@ use crate::address::collection::CollectionInfo;
 use crate::address::id::{CollectionId, SectionId};
 use crate::coordinator::event::Asker;
 use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
-use crate::pe::GroupCounts;
 use bytes::Bytes;
 use gridspan_topology::{PeId, Time};
 use serde::{Deserialize, Serialize};
@@ -111,12 +110,15 @@ impl CollectionImage {
         self.syncs.all()
     }
 
-    /// The numbers of operations that are complete, if none is under way.
-    pub(crate) fn counts(&self) -> GroupCounts {
+    /// The numbers of complete reductions and sync points.
+    pub(crate) fn complete(&self) -> [u64; 2] {
+        [self.reductions.next, self.syncs.next]
+    }
+
+    /// The number of complete reductions over each section that begins with a member of it.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (SectionId, u64)> {
         let collection = self.info.id;
-        let section = |(&name, &next): (&u64, &u64)| (SectionId { collection, name }, next);
-        let (reductions, syncs) = (self.reductions.next, self.syncs.next);
-        GroupCounts { reductions, syncs, sections: self.sections.iter().map(section).collect() }
+        self.sections.iter().map(move |(&name, &next)| (SectionId { collection, name }, next))
     }
 
     /// Sets the description, and the number of members that take part in operations if that is

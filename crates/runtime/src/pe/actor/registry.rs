@@ -3,7 +3,7 @@
 use crate::address::collection::CreateAt;
 use crate::address::id::{KindId, Slot};
 use crate::address::index::{ActorIndex, Ix1};
-use crate::message::codec::DecodeError;
+use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
 use crate::message::payload::Payload;
 use crate::pe::{
@@ -180,6 +180,10 @@ impl<A: Actor> Kind for Typed<A> {
         message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
         Ok(Box::new(Envelope::<A::Message> { header, message: message.open()? }))
+    }
+
+    fn check_message(&self, bytes: &[u8]) -> Result<(), DecodeError> {
+        codec::decode::<A::Message>(type_name::<A::Message>(), bytes).map(drop)
     }
 
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {

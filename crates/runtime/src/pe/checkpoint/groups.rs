@@ -20,6 +20,7 @@ use crate::error::JobError;
 use crate::message::MemberImage;
 use crate::pe::Pe;
 use crate::pe::core::Core;
+use crate::pe::members::member::Member;
 use crate::pe::migrate;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -99,18 +100,20 @@ impl Pe {
         let is_new = former.is_empty();
         for (position, image) in former.into_values().enumerate() {
             let state = self.decode_state(slot.kind, &image.state)?;
-            mailbox.extend(image.mailbox);
+            self.core
+                .check_messages(slot.kind, image.mailbox.iter().map(|(_, message)| message))?;
             let Self { core, stores, .. } = self;
             let store = &mut stores[slot.kind.index()];
+            if let Some(member) = core.member(slot.kind, slot.index) {
+                take_over(member, &image, position == 0);
+            }
+            mailbox.extend(image.mailbox);
             if position > 0 {
                 store.merge(core, slot.index, state, &merge);
                 continue;
             }
             store.put_aside(slot.index, state);
             core.checkpointing.restored.push((slot.kind, slot.index));
-            if let Some(member) = core.member(slot.kind, slot.index) {
-                (member.syncs, member.synced) = (image.syncs, image.synced);
-            }
         }
         let Self { core, stores, .. } = self;
         if is_new {
@@ -118,5 +121,18 @@ impl Pe {
         }
         core.put_before(slot, &mailbox);
         Ok(())
+    }
+}
+
+/// Takes over the part of a former member in operations of other collections, and that of the first
+/// one at its sync point.
+fn take_over(member: &mut Member, former: &MemberImage, is_first: bool) {
+    if is_first {
+        (member.syncs, member.synced) = (former.syncs, former.synced);
+    }
+    for &(section, next) in &former.section_reductions {
+        let sections = &mut member.channels.get_or_insert_default().section_reductions;
+        let known = sections.entry(section).or_default();
+        *known = next.max(*known);
     }
 }

@@ -102,6 +102,11 @@ impl Pe {
         for id in gone {
             self.core.learn(id, Place { gone: true, ..Place::at(self.core.me, AWAY) });
         }
+        for DelayedImage { kind, message, .. } in &delayed {
+            if let Err(error) = self.core.check_messages(*kind, [message]) {
+                return self.core.fail(error);
+            }
+        }
         self.core.restore_delayed(delayed);
         let mut here = 0;
         let mut homes: BTreeMap<PeId, Vec<ActorId>> = BTreeMap::new();
@@ -138,6 +143,7 @@ impl Pe {
         let local = self.core.collections.get(id.collection);
         let Some(kind) = local.map(|local| local.info.kind) else { return Ok(()) };
         let decoded = self.decode_state(kind, &state)?;
+        self.core.check_messages(kind, mailbox.iter().map(|(_, message)| message))?;
         let Self { core, stores, .. } = self;
         let record =
             MemberRecord { reductions, section_reductions, syncs, synced, ..Default::default() };
@@ -179,6 +185,24 @@ impl Pe {
 }
 
 impl Core {
+    /// Checks that messages decode, if they are from an earlier version of their type.
+    pub(super) fn check_messages<'a>(
+        &self,
+        kind: KindId,
+        messages: impl IntoIterator<Item = &'a Bytes>,
+    ) -> Result<(), JobError> {
+        let restoration = self.checkpointing.restoration.as_ref();
+        let earlier = restoration.and_then(|it| it.earlier.get(&kind));
+        let (Some(earlier), Some(known)) = (earlier, self.common.kind(kind)) else { return Ok(()) };
+        messages.into_iter().try_for_each(|message| {
+            known.check_message(message).map_err(|error| {
+                let (was, is) = (earlier.version, known.version());
+                let (actor, reason) = (known.name().to_owned(), error.to_string());
+                StartError::CheckpointMessage { actor, was, is, reason }.into()
+            })
+        })
+    }
+
     fn is_resized(&self, id: ActorId) -> bool {
         let restoration = self.checkpointing.restoration.as_ref();
         restoration.is_some_and(|it| it.groups.contains_key(&id.collection))
@@ -195,7 +219,7 @@ impl Core {
     fn seat_of(&mut self, id: ActorId, seat: &Seat) -> Option<PeId> {
         let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
         let base = self.base_of(id);
-        let moves = self.collections.get(base.collection).is_some_and(|it| it.info.migratable());
+        let moves = self.collections.get(id.collection).is_some_and(|it| it.info.migratable());
         Some(match seat {
             Seat::On(pe) if moves => *pe,
             Seat::Over(pes) if moves && !pes.is_empty() => {

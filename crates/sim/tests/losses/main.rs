@@ -241,6 +241,7 @@ fn planted_bugs_are_found() {
         PlantedFault::TimersLeftOut,
         PlantedFault::EncodedInFlight,
         PlantedFault::HomeNotMoved,
+        PlantedFault::MergedMailboxesLeftOut,
     ] {
         assert_found(fault);
     }

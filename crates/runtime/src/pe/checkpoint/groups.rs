@@ -18,10 +18,10 @@ use crate::address::id::{ActorId, CollectionId, Slot};
 use crate::address::index::{ActorIndex, Ix1};
 use crate::error::JobError;
 use crate::message::MemberImage;
-use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::members::member::Member;
 use crate::pe::migrate;
+use crate::pe::{Pe, PlantedFault};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -107,7 +107,9 @@ impl Pe {
             if let Some(member) = core.member(slot.kind, slot.index) {
                 take_over(member, &image, position == 0);
             }
-            mailbox.extend(image.mailbox);
+            if position == 0 || core.common.fault != PlantedFault::MergedMailboxesLeftOut {
+                mailbox.extend(image.mailbox);
+            }
             if position > 0 {
                 store.merge(core, slot.index, state, &merge);
                 continue;

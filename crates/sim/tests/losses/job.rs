@@ -372,12 +372,6 @@ pub(crate) enum TallyMessage {
     Report,
 }
 
-impl Tally {
-    fn merge(&mut self, other: Self, _: &mut Context<'_, Self>) {
-        self.account.add(other.account);
-    }
-}
-
 impl Actor for Tally {
     type Index = Ix1;
     type Init = ();
@@ -438,7 +432,7 @@ pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
         .actor::<Bound>()
         .on_demand::<Late>(CreateAt::Sender, |_| ())
         .actor::<Brief>()
-        .resizable_group::<Tally>(|_| (), Tally::merge)
+        .resizable_group::<Tally>(|_| (), |tally, other, _| tally.account.add(other.account))
         .restartable_main(main)
         .checkpoints(Checkpoints::every(CheckpointEvery::Points(1 + seed % 3)));
     match seed % 3 {

@@ -6,6 +6,7 @@ pub(in crate::pe) mod restoration;
 mod restore;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
+mod versions;
 
 use super::Pe;
 use super::core::Core;

@@ -4,21 +4,19 @@
 //! the others on. A member's home learns its place before any PE handles messages.
 
 use super::restoration::Restoration;
-use crate::address::id::{ActorId, COORDINATOR, KindId};
-use crate::error::{JobError, StartError};
+use crate::address::id::{ActorId, COORDINATOR};
+use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
     CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage, RestoredPart,
     Seat,
 };
-use crate::pe::actor::upgrade::OldState;
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
 use crate::pe::migrate;
 use crate::pe::{Pe, PlantedFault};
 use bytes::Bytes;
 use gridspan_topology::PeId;
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -161,48 +159,9 @@ impl Pe {
         core.release_awaiting(id);
         Ok(())
     }
-
-    /// Decodes a state, which may be of an earlier version of its type.
-    pub(super) fn decode_state(
-        &self,
-        kind: KindId,
-        state: &[u8],
-    ) -> Result<Box<dyn Any + Send>, JobError> {
-        let store = &self.stores[kind.index()];
-        let restoration = self.core.checkpointing.restoration.as_ref();
-        let earlier = restoration.and_then(|it| it.earlier.get(&kind));
-        let (Some(earlier), Some(known)) = (earlier, self.core.common.kind(kind)) else {
-            return store.decode(state).map_err(|error| JobError::Protocol(error.to_string()));
-        };
-        let (actor, versions) = (known.name(), (earlier.version, known.version()));
-        let old = OldState { actor, versions, states: &earlier.states, bytes: state };
-        store.upgrade(old).map_err(|error| {
-            let (was, is) = versions;
-            let (actor, reason) = (actor.to_owned(), error.to_string());
-            StartError::CheckpointState { actor, was, is, reason }.into()
-        })
-    }
 }
 
 impl Core {
-    /// Checks that messages decode, if they are from an earlier version of their type.
-    pub(super) fn check_messages<'a>(
-        &self,
-        kind: KindId,
-        messages: impl IntoIterator<Item = &'a Bytes>,
-    ) -> Result<(), JobError> {
-        let restoration = self.checkpointing.restoration.as_ref();
-        let earlier = restoration.and_then(|it| it.earlier.get(&kind));
-        let (Some(earlier), Some(known)) = (earlier, self.common.kind(kind)) else { return Ok(()) };
-        messages.into_iter().try_for_each(|message| {
-            known.check_message(message).map_err(|error| {
-                let (was, is) = (earlier.version, known.version());
-                let (actor, reason) = (known.name().to_owned(), error.to_string());
-                StartError::CheckpointMessage { actor, was, is, reason }.into()
-            })
-        })
-    }
-
     fn is_resized(&self, id: ActorId) -> bool {
         let restoration = self.checkpointing.restoration.as_ref();
         restoration.is_some_and(|it| it.groups.contains_key(&id.collection))

@@ -98,9 +98,10 @@ impl Coordinator {
             Stage::Encoding { .. } => return,
         };
         let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
+        let checkpoint = making.number;
         making.stage = Stage::Draining { round, missing, sum, previous };
         for pe in pes {
-            self.post_checkpoint(pe, CheckpointMessage::Drain { round });
+            self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round });
         }
     }
 
@@ -273,7 +274,8 @@ impl Coordinator {
     /// Ends the making of a checkpoint: all PEs continue, and main gets the result.
     fn end_making(&mut self, result: Result<u64, String>) {
         let Some(making) = self.checkpoints.making.take() else { return };
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        let checkpoint = making.number;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result);
     }
 
@@ -341,7 +343,9 @@ impl Coordinator {
             return;
         }
         self.checkpoints.restoring = None;
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        // None is made before main continues.
+        let checkpoint = self.checkpoints.last;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         if !self.collections.is_empty() {
             self.begin_periods();
             self.survey_to_balance();

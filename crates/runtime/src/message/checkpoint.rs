@@ -20,15 +20,16 @@ use std::time::Duration;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum CheckpointMessage {
     /// To all PEs: handle no message, pass on everything that waits for others, and report.
-    Drain { round: u64 },
+    Drain { checkpoint: u64, round: u64 },
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
     /// To all PEs: encode everything here.
     Encode { checkpoint: u64 },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
-    /// To all PEs: continue with the handling of messages.
-    Resume,
+    /// To all PEs: continue with the handling of messages after this checkpoint was made, given up
+    /// or restored.
+    Resume { checkpoint: u64 },
     /// To a PE of another node: keep a copy of a segment of a part.
     Copy { segment: Segment, bytes: Bytes },
     /// To the coordinator: a part is kept, as an original or a copy.

@@ -31,9 +31,13 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
-            CheckpointMessage::Drain { round } => self.core.drain(round),
+            CheckpointMessage::Drain { checkpoint, round } => {
+                if self.stop_handling(checkpoint) {
+                    self.core.drain(round);
+                }
+            }
             CheckpointMessage::Encode { checkpoint } => self.encode(checkpoint),
-            CheckpointMessage::Resume => self.resume_handling(),
+            CheckpointMessage::Resume { checkpoint } => self.resume_handling(checkpoint),
             CheckpointMessage::Copy { segment, bytes } => {
                 let kept = CheckpointSegment { segment, bytes, is_copy: true };
                 self.core.commands.push(PeCommand::Keep(kept));
@@ -52,10 +56,23 @@ impl Pe {
         }
     }
 
-    /// Handles messages again. Restored members learn that they have arrived.
-    fn resume_handling(&mut self) {
+    /// Stops handling messages for a checkpoint. Returns whether this PE has stopped. The order to
+    /// continue after the checkpoint before may come later than this; it is carried out first.
+    fn stop_handling(&mut self, checkpoint: u64) -> bool {
+        let before = self.core.checkpointing.stop;
+        if before < checkpoint {
+            self.resume_handling(before);
+            (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
+        }
+        before <= checkpoint && self.core.checkpointing.is_stopped
+    }
+
+    /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
+    /// that they have arrived.
+    fn resume_handling(&mut self, checkpoint: u64) {
         let core = &mut self.core;
-        if !std::mem::take(&mut core.checkpointing.is_stopped) {
+        let is_stopped = &mut core.checkpointing.is_stopped;
+        if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
         core.checkpointing.seats.clear();
@@ -150,9 +167,8 @@ impl Core {
         self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
     }
 
-    /// Stops handling messages, passes contributions up, and reports the counts of this PE.
+    /// Passes contributions up, and reports the counts of this PE.
     fn drain(&mut self, round: u64) {
-        self.checkpointing.is_stopped = true;
         self.pass_all_up();
         let queues = self.queues.iter().map(|queue| queue.len());
         let counts = DrainCounts {

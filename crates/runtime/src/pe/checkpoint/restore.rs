@@ -30,7 +30,7 @@ impl Pe {
         let core = &mut self.core;
         let manifest = &restoration.manifest;
         core.checkpointing.restoration = Some(restoration.clone());
-        core.checkpointing.is_stopped = true;
+        (core.checkpointing.stop, core.checkpointing.is_stopped) = (manifest.number, true);
         core.checkpointing.began = manifest.at;
         core.now = manifest.at;
         core.checkpointing.is_unprotected = true;

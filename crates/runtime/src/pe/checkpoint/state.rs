@@ -16,6 +16,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
+    /// The checkpoint for which it has stopped last.
+    pub(crate) stop: u64,
     /// The checkpoint from which the job continues, until this PE handles messages.
     pub(crate) restoration: Option<Arc<Restoration>>,
     /// Members of groups of another size whose actors are not built yet.
@@ -54,6 +56,7 @@ impl<C> Default for Checkpointing<C> {
         Self {
             began: Time::ZERO,
             is_stopped: false,
+            stop: 0,
             restoration: None,
             forming: BTreeMap::new(),
             restored: Vec::new(),

@@ -31,11 +31,7 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
-            CheckpointMessage::Drain { checkpoint, round } => {
-                if self.stop_handling(checkpoint) {
-                    self.core.drain(round);
-                }
-            }
+            CheckpointMessage::Drain { checkpoint, round } => self.stop(checkpoint, round),
             CheckpointMessage::Encode { checkpoint } => self.encode(checkpoint),
             CheckpointMessage::Resume { checkpoint } => self.resume_handling(checkpoint),
             CheckpointMessage::Copy { segment, bytes } => {
@@ -56,15 +52,17 @@ impl Pe {
         }
     }
 
-    /// Stops handling messages for a checkpoint. Returns whether this PE has stopped. The order to
-    /// continue after the checkpoint before may come later than this; it is carried out first.
-    fn stop_handling(&mut self, checkpoint: u64) -> bool {
+    /// Stops handling messages for a checkpoint, and reports what this PE has. The order to continue
+    /// after the checkpoint before may come later than this one; it is carried out first.
+    fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
             self.resume_handling(before);
             (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
         }
-        before <= checkpoint && self.core.checkpointing.is_stopped
+        if before <= checkpoint && self.core.checkpointing.is_stopped {
+            self.core.drain(round);
+        }
     }
 
     /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn

@@ -22,6 +22,7 @@ chapters! {
     Simulator = "simulator.md",
     Promises = "promises.md",
     Faults = "faults.md",
+    Losses = "losses.md",
     Figures = "figures.md",
     FromMpi = "from-mpi.md",
     FromCharm = "from-charm.md",

@@ -20,7 +20,10 @@
 //!
 //! **Postponement.** Questions without an answer, requests for quiescence, replicas and open pools
 //! of tasks are not part of an image. While there are any, or messages stay in flight for
-//! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason.
+//! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
+//! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
+//! an operation and others have not: after a loss nobody could say which of the members that are
+//! left have.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
@@ -36,11 +39,12 @@ use super::machine::Coordinator;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::publications::Publications;
 use super::state::timers::Timer;
+use crate::address::collection::CollectionInfo;
 use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
-use crate::pe::PlantedFault;
+use crate::pe::{PlantedFault, Resizing};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,9 +107,10 @@ impl Coordinator {
             Stage::Encoding { .. } | Stage::Paused => return,
         };
         let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
+        let checkpoint = making.number;
         making.stage = Stage::Draining { round, missing, sum, previous };
         for pe in pes {
-            self.post_checkpoint(pe, CheckpointMessage::Drain { round });
+            self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round });
         }
     }
 
@@ -147,6 +152,7 @@ impl Coordinator {
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
         let own = [self.created, self.processed];
         let has_pools = !self.members.pools.is_empty();
+        let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
         let Stage::Draining { round, missing, sum, previous } = &mut making.stage else { return };
         if of != *round || !missing.remove(&from) {
@@ -168,6 +174,8 @@ impl Coordinator {
             Some(format!("{} actors have replicas", sum.replicas))
         } else if has_pools {
             Some("a pool of tasks is open".to_owned())
+        } else if let Some(actor) = contributing {
+            Some(format!("an operation over the group of `{actor}` is under way"))
         } else if left > 0 && left == sum.stranded + sum.insertions {
             Some(format!("{left} messages or insertions wait for members that do not exist yet"))
         } else if left > 0 && waited >= DRAIN_MAX {
@@ -187,6 +195,17 @@ impl Coordinator {
                 self.run_after(pause, Timer::BeginDrainRound);
             }
         }
+    }
+
+    /// The type of a group that can change its size and has an operation under way.
+    fn group_contributing(&self) -> Option<&'static str> {
+        let resizing = &self.common.resizing;
+        let contributes = |info: &&CollectionInfo| {
+            let is_resizable = matches!(resizing.get(&info.kind), Some(Resizing::Merge { .. }));
+            is_resizable && !info.migratable() && self.accumulators.has(info.id)
+        };
+        let info = self.collections.values().map(|state| &state.info).find(contributes)?;
+        self.common.kind(info.kind).map(|kind| kind.name())
     }
 
     fn begin_encoding(&mut self) {
@@ -242,7 +261,7 @@ impl Coordinator {
     fn manifest(&self, parts: Vec<PartSummary>) -> Manifest {
         let making = self.checkpoints.making.as_ref();
         let first_syncs = &self.balances.first_syncs;
-        let settled = |info: &crate::address::collection::CollectionInfo, next| {
+        let settled = |info: &CollectionInfo, next| {
             if first_syncs.contains(&info.id) { 0 } else { next }
         };
         let collections = self.collections.values();
@@ -258,7 +277,9 @@ impl Coordinator {
             number: self.checkpoints.last,
             run: self.common.run.number,
             job: self.common.run.job.clone(),
-            fingerprint: self.common.definition.fingerprint,
+            types: self.common.actor_types(),
+            maps: self.common.run.maps.clone(),
+            reducers: self.common.run.reducers.clone(),
             at: self.now,
             layout: (*self.common.layout).clone(),
             progress: making.map(|making| making.progress.clone()).unwrap_or_default(),
@@ -274,7 +295,8 @@ impl Coordinator {
     /// Ends the making of a checkpoint: all PEs continue, and main gets the result.
     fn end_making(&mut self, result: Result<u64, String>) {
         let Some(making) = self.checkpoints.making.take() else { return };
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        let checkpoint = making.number;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result);
     }
 
@@ -343,7 +365,9 @@ impl Coordinator {
             return;
         }
         self.checkpoints.restoring = None;
-        self.post_checkpoint_to_all(|| CheckpointMessage::Resume);
+        // None is made before main continues.
+        let checkpoint = self.checkpoints.last;
+        self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         if !self.collections.is_empty() {
             self.begin_periods();
             self.survey_to_balance();

@@ -23,7 +23,8 @@
 //!   broadcasts.
 //! - `machine`: the whole state, in parts that are defined in `state`. `control`: dispatch of
 //!   events. A part that has work for a part that calls it leaves a follow-up.
-//! - `checkpoint`: images of the job. `membership`: nodes that join and leave. `stall`: a job that
+//! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
+//!   size. `membership`: nodes that join and leave. `stall`: a job that
 //!   cannot continue.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.
@@ -47,6 +48,7 @@ mod phases;
 mod publications;
 mod quiescence;
 mod reductions;
+mod restoration;
 mod sequencer;
 mod stall;
 mod state;
@@ -56,6 +58,7 @@ mod transfer;
 pub use event::{CoordinatorCommand, CoordinatorEvent};
 pub use host::CoordinatorHost;
 pub use machine::Coordinator;
+pub(crate) use restoration::CoordinatorPart;
 pub use state::advice::PlanningJob;
 
 #[cfg(test)]

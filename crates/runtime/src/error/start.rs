@@ -87,10 +87,9 @@ pub enum StartError {
         /// The number of the last complete one.
         number: u64,
     },
-    /// A checkpoint was made by a job with another definition.
+    /// A checkpoint was made by a job of another name.
     #[error(
-        "the checkpoint was made by job `{was}`, and this is job `{is}`, or one of its types, placement maps or \
-         reducers has changed; continue with the program that made it"
+        "the checkpoint was made by job `{was}`, and this is job `{is}`: continue with the program that made it"
     )]
     CheckpointOfOther {
         /// The name of the job that made it.
@@ -98,12 +97,95 @@ pub enum StartError {
         /// The name of this job.
         is: String,
     },
-    /// A job with a group cannot continue on another number of PEs or nodes.
+    /// A checkpoint has an actor type, placement map or reducer that the job does not have. Maps
+    /// and reducers have a place, too: new ones come after those of the checkpoint.
     #[error(
-        "the checkpoint has the group of `{actor}` with a member on each of {was}; the job has {is} now: \
-         continue on as many"
+        "the checkpoint was made by a job with the {what} `{name}`, which this job does not have at its place; \
+         continue with the program that made it"
+    )]
+    CheckpointWithOther {
+        /// What is missing: an actor type, a placement map or a reducer.
+        what: String,
+        /// Its name.
+        name: String,
+    },
+    /// Messages or states of an actor have another structure than in the checkpoint.
+    #[error(
+        "{what} were `{was}` when the checkpoint was made, and are `{is}` now: raise `VERSION` of the actor \
+         above {version} and write its `upgrade`, or continue with the program that made it"
+    )]
+    CheckpointChanged {
+        /// The messages or the states, with the type of the actor.
+        what: String,
+        /// Structure in the checkpoint.
+        was: String,
+        /// Structure now.
+        is: String,
+        /// [`Actor::VERSION`](crate::Actor::VERSION), then and now.
+        version: u32,
+    },
+    /// A checkpoint has an actor of a later version.
+    #[error(
+        "the checkpoint has `{actor}` of version {was}, and this program has version {is}: continue with the \
+         program that made it, or a later one"
+    )]
+    CheckpointNewer {
+        /// The type of the actor.
+        actor: String,
+        /// [`Actor::VERSION`](crate::Actor::VERSION) in the checkpoint.
+        was: u32,
+        /// The version of this program.
+        is: u32,
+    },
+    /// The state of an actor cannot be taken over from an earlier version.
+    #[error("cannot take over the state of a `{actor}` of version {was} as version {is}: {reason}")]
+    CheckpointState {
+        /// The type of the actor.
+        actor: String,
+        /// [`Actor::VERSION`](crate::Actor::VERSION) in the checkpoint.
+        was: u32,
+        /// The version of this program.
+        is: u32,
+        /// The error of [`Actor::upgrade`](crate::Actor::upgrade).
+        reason: String,
+    },
+    /// A message that waited for an actor of an earlier version does not decode as one of the
+    /// present version.
+    #[error(
+        "a message that waited for a `{actor}` of version {was} is none of version {is}: {reason}; let messages \
+         keep their structure, or begin with another checkpoint"
+    )]
+    CheckpointMessage {
+        /// The type of the actor.
+        actor: String,
+        /// [`Actor::VERSION`](crate::Actor::VERSION) in the checkpoint.
+        was: u32,
+        /// The version of this program.
+        is: u32,
+        /// The error.
+        reason: String,
+    },
+    /// A job with a group cannot continue on another number of PEs or nodes unless it says what
+    /// becomes of the members.
+    #[error(
+        "the checkpoint has the group of `{actor}` with a member on each of {was}; the job has {is} now: add the \
+         type with `Job::resizable_group`, or continue on as many"
     )]
     CheckpointOfGroup {
+        /// The type of the members.
+        actor: String,
+        /// Number of PEs or nodes before.
+        was: String,
+        /// Number of PEs or nodes now.
+        is: String,
+    },
+    /// Some members of a group have contributed to an operation at the checkpoint, and others have
+    /// not, so that the group must keep its size.
+    #[error(
+        "the checkpoint has the group of `{actor}` with a member on each of {was}, of which only some have \
+         contributed to an operation; the job has {is} now: continue on as many"
+    )]
+    CheckpointOfBusyGroup {
         /// The type of the members.
         actor: String,
         /// Number of PEs or nodes before.

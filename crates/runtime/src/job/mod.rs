@@ -3,9 +3,10 @@
 pub(crate) mod grid;
 pub(crate) mod program;
 pub(crate) mod promise;
+pub(crate) mod restoring;
 
-use crate::Actor;
 use crate::address::collection::{CreateAt, PlacementMap};
+use crate::address::index::Ix1;
 use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
@@ -18,6 +19,7 @@ use crate::pe::{
 };
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::schema::definition::{Definition, Origin};
+use crate::{Actor, Context};
 use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
 use gridspan_balance::{BalanceReport, MakeStrategy, Plan, Snapshot};
 use gridspan_bcast::Mode;
@@ -188,6 +190,87 @@ impl Job {
     /// ```
     pub fn on_demand<A: Actor>(mut self, at: CreateAt, init: fn(A::Index) -> A::Init) -> Self {
         self.registry.add_on_demand::<A>(at, init);
+        self
+    }
+
+    /// Adds an actor type whose [groups](Grid::create_group) can change their size, so that the job
+    /// can continue from a checkpoint on another number of PEs or nodes: with fewer after a loss,
+    /// or as it likes after a restart. It is part of the job's definition, so it gives the same on
+    /// every node; call this once for a type.
+    ///
+    /// A member goes with its PE. Where several come to one PE, the first takes in the others, by
+    /// one call of `merge` for each: first comes a member whose own PE goes on, then, in the order
+    /// of their old indices, the others. Messages that wait for them, and delayed ones, go to the
+    /// member that has taken them in. Where none comes, or where it had destroyed itself,
+    /// [`create`](Actor::create) makes a member from the value of `init`, unless all members of the
+    /// group had. Then [`arrived`](Actor::arrived) is called for members that were there before. Do
+    /// not contribute to a reduction in these functions.
+    ///
+    /// The index of a member is that of its new PE or node. So references to members, and sections,
+    /// that actors or main keep from before name others, or none: messages to an index that the
+    /// group does not have are dropped. Make sections again after a restoration. If the number
+    /// stays the same, so do all indices.
+    ///
+    /// No checkpoint is made while some members have contributed to an operation over the group and
+    /// others have not. Await reductions over it before a
+    /// [progress point](Grid::progress): a message that waits there, and that lets each member
+    /// contribute, comes twice to a member that takes in another, and not to a new one.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{CheckpointEvery, Checkpoints};
+    ///
+    /// /// Counts what happens on its PE.
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Tally { events: u64 }
+    ///
+    /// #[derive(Clone, Serialize, Deserialize)]
+    /// enum Message { Happened, Report }
+    ///
+    /// impl Actor for Tally {
+    ///     type Index = Ix1;
+    ///     type Init = ();
+    ///     type Message = Message;
+    ///
+    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Tally { events: 0 } }
+    ///
+    ///     fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
+    ///         match message {
+    ///             Message::Happened => self.events += 1,
+    ///             Message::Report => cx.contribute(Sum, self.events, To::main()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let job = Job::new("tallies")
+    ///     .resizable_group::<Tally>(|_index| (), |tally, other, _cx| tally.events += other.events)
+    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+    ///     .restartable_main(async |grid: Grid| {
+    ///         let tallies = match grid.restored().await? {
+    ///             Some(reference) => grid.collection(reference),
+    ///             None => grid.create_group::<Tally>(Per::Pe, |_| ()).await?,
+    ///         };
+    ///         tallies.member(Ix1(0)).send(Message::Happened);
+    ///         grid.progress(&tallies.reference()).await?;
+    ///         tallies.broadcast(Message::Report);
+    ///         assert_eq!(tallies.reduction::<u64>(Sum).await?, 1);
+    ///         Ok(())
+    ///     });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub fn resizable_group<A: Actor<Index = Ix1>>(
+        mut self,
+        init: fn(Ix1) -> A::Init,
+        merge: fn(&mut A, A, &mut Context<'_, A>),
+    ) -> Self {
+        self.registry.add_resizable::<A>(init, merge);
+        self
+    }
+
+    /// Adds a type whose groups have ended when a checkpoint is made, so that nothing of them is
+    /// restored on another number of PEs.
+    pub(crate) fn ending_group<A: Actor>(mut self) -> Self {
+        self.registry.add_ending::<A>();
         self
     }
 
@@ -511,8 +594,9 @@ impl Job {
             CreateAt::Home => ["created at home", name],
             CreateAt::Sender => ["created at a sender", name],
         });
-        let all =
-            all.chain(deterministic).chain(on_demand).flat_map(|name| name.bytes().chain([0xff]));
+        let resizable = self.registry.resizable_names().flat_map(|name| ["resizable", name]);
+        let all = all.chain(deterministic).chain(on_demand).chain(resizable);
+        let all = all.flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());
         // FNV-1a, with a separator after each name.
@@ -546,6 +630,7 @@ impl Job {
             kinds: self.registry.kinds().collect(),
             deterministic: Arc::new(self.registry.deterministic().clone()),
             on_demand: Arc::new(self.registry.on_demand().clone()),
+            resizing: Arc::new(self.registry.resizing().clone()),
             maps: self.maps.iter().map(|(_, map)| *map).collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
@@ -569,6 +654,8 @@ impl Job {
                     }
                     _ => self.checkpoints,
                 },
+                maps: self.maps.iter().map(|(name, _)| name.clone()).collect(),
+                reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
             }),
             node_local: Arc::default(),
         }

@@ -1,14 +1,14 @@
 //! A job together with the layout on which it runs; the input of every driver.
 
-use crate::address::collection::Map;
 use crate::coordinator::CoordinatorHost;
 use crate::error::{JobError, StartError};
 use crate::job::grid::{Grid, MainPort};
 use crate::job::promise::Awaited;
-use crate::message::{Image, Manifest, RestorePlan, Seat};
+use crate::job::restoring::restoration;
+use crate::message::{Image, RestorePlan};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
-use crate::pe::{Action, Common, Pe, RunOfJob};
+use crate::pe::{Action, Common, Pe, Restoration, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -19,9 +19,16 @@ pub struct Program {
     layout: Arc<Layout>,
     common: Common,
     job: Job,
-    restoring: Option<Arc<(Image, RestorePlan)>>,
+    restoring: Option<Arc<Restoring>>,
     /// Number of the last checkpoint in the folder.
     numbered_after: u64,
+}
+
+/// What a job continues from.
+struct Restoring {
+    image: Image,
+    plan: RestorePlan,
+    restoration: Arc<Restoration>,
 }
 
 impl Program {
@@ -35,6 +42,11 @@ impl Program {
 
     /// Like [`new`](Self::new), for a job that continues from an image on another layout, by a
     /// plan. The image has at least the parts that PEs of this process read.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new), and those variants of [`StartError`] that are about checkpoints
+    /// if the job differs too much from the one that made the image, or its layout does.
     pub fn restored(
         job: Job,
         layout: Layout,
@@ -42,8 +54,8 @@ impl Program {
         plan: RestorePlan,
     ) -> Result<Self, StartError> {
         let program = Self::new(job.coordinator_within(&layout), layout)?;
-        check(&image, &program.common, &plan)?;
-        Ok(Self { restoring: Some(Arc::new((image, plan))), ..program })
+        let restoration = Arc::new(restoration(&image, &program.common, &plan)?);
+        Ok(Self { restoring: Some(Arc::new(Restoring { image, plan, restoration })), ..program })
     }
 
     /// Sets the number of this run, equal on all nodes, and the number after which checkpoints are
@@ -95,8 +107,8 @@ impl Program {
     pub fn pe(&self, pe: PeId) -> Pe {
         let mut machine = Pe::new(pe, self.common.clone());
         if let Some(restoring) = &self.restoring {
-            let (image, plan) = &**restoring;
-            machine.prepare_to_restore(image.inner());
+            let Restoring { image, plan, restoration } = &**restoring;
+            machine.prepare_to_restore(restoration);
             let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.seats));
             for (part, (_, seat)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 for position in image.segments_of(part) {
@@ -139,7 +151,7 @@ impl Program {
         let mut host = CoordinatorHost::new(node, self.common.clone());
         host.number_checkpoints_after(self.numbered_after);
         if let Some(restoring) = &self.restoring {
-            host.restore(restoring.0.inner());
+            host.restore(&restoring.restoration.manifest);
         }
         host
     }
@@ -148,7 +160,7 @@ impl Program {
     /// to PE 0 as an [`end`]; `awaited` counts the promises that main waits for.
     pub fn begin_main(self, port: MainPort, awaited: Arc<Awaited>) -> MainFuture {
         let (registry, maps, main) = self.job.into_main();
-        let phases = self.restoring.as_ref().map_or(0, |it| it.0.inner().phases);
+        let phases = self.restoring.as_ref().map_or(0, |it| it.image.inner().phases);
         main.begin(Grid::new(port, self.layout, registry, maps, awaited, phases))
     }
 
@@ -171,44 +183,4 @@ fn relay(common: &Common, node: NodeId) -> Relay {
 /// Returns an action that sets the outcome of main at PE 0 and stops the job on all PEs.
 pub fn end(outcome: Result<(), JobError>) -> Action {
     Box::new(move |core| core.end(outcome))
-}
-
-/// Checks whether a job can continue from an image, by a plan.
-fn check(image: &Image, common: &Common, plan: &RestorePlan) -> Result<(), StartError> {
-    let Manifest { job, fingerprint, layout: before, collections, .. } = image.inner();
-    if *fingerprint != common.definition.fingerprint {
-        let (was, is) = (job.clone(), common.run.job.clone());
-        return Err(StartError::CheckpointOfOther { was, is });
-    }
-    let layout = &common.layout;
-    for (info, _) in collections {
-        let (was, is, what) = match info.map {
-            Map::PerPe => (before.pe_count(), layout.pe_count(), "PEs"),
-            Map::PerNode => (before.node_count(), layout.node_count(), "nodes"),
-            _ => continue,
-        };
-        if was != is {
-            let actor = common.kind(info.kind).map_or("an actor", |kind| kind.name());
-            let [was, is] = [was, is].map(|number| format!("{number} {what}"));
-            return Err(StartError::CheckpointOfGroup { actor: actor.to_owned(), was, is });
-        }
-    }
-    let parts = before.pe_count() as usize;
-    let is_known = |pe: &PeId| layout.contains(*pe);
-    let is_sound = |seat: &Seat| match seat {
-        Seat::On(pe) => is_known(pe),
-        Seat::Over(pes) => pes.iter().all(is_known),
-        Seat::Homes => true,
-    };
-    let fits = plan.readers.len() == parts
-        && plan.seats.len() == parts
-        && plan.readers.iter().all(is_known)
-        && plan.seats.iter().all(is_sound);
-    if fits {
-        Ok(())
-    } else {
-        Err(StartError::Checkpoint {
-            reason: "the plan to restore it does not fit the layout".to_owned(),
-        })
-    }
 }

@@ -9,6 +9,7 @@
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};
 use crate::message::PhaseCounts;
+use crate::schema::definition::Part;
 use bytes::Bytes;
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
@@ -19,15 +20,16 @@ use std::time::Duration;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum CheckpointMessage {
     /// To all PEs: handle no message, pass on everything that waits for others, and report.
-    Drain { round: u64 },
+    Drain { checkpoint: u64, round: u64 },
     /// The report of a PE.
     Drained { round: u64, counts: DrainCounts },
     /// To all PEs: encode everything here. Parts of nodes that leave are copied to others.
     Encode { checkpoint: u64, leaving: Vec<NodeId> },
     /// The sender has encoded its part.
     Encoded { checkpoint: u64, part: PartSummary },
-    /// To all PEs: continue with the handling of messages.
-    Resume,
+    /// To all PEs: continue with the handling of messages after this checkpoint was made, given up
+    /// or restored.
+    Resume { checkpoint: u64 },
     /// To a PE of another node: keep a copy of a segment of a part.
     Copy { segment: Segment, bytes: Bytes },
     /// To the coordinator: a part is kept, as an original or a copy.
@@ -201,6 +203,15 @@ pub(crate) struct DelayedImage {
     pub(crate) message: Bytes,
 }
 
+/// An actor type, as the program that made a checkpoint defines it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ActorType {
+    pub(crate) name: String,
+    pub(crate) version: u32,
+    pub(crate) messages: Part,
+    pub(crate) states: Part,
+}
+
 /// Description of a complete checkpoint: everything but the parts of the PEs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
@@ -210,8 +221,11 @@ pub(crate) struct Manifest {
     pub(crate) run: u64,
     /// Name of the job.
     pub(crate) job: String,
-    /// Fingerprint of the job's definition.
-    pub(crate) fingerprint: u64,
+    /// The actor types of the job, in their order.
+    pub(crate) types: Vec<ActorType>,
+    /// Names of its placement maps, and of its reducers, in their order.
+    pub(crate) maps: Vec<String>,
+    pub(crate) reducers: Vec<String>,
     /// Time since the job began.
     pub(crate) at: Time,
     pub(crate) layout: Layout,

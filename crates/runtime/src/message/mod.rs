@@ -35,8 +35,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use checkpoint::{
-    CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage, PartImage, PartSummary,
-    RestoredPart, Segment,
+    ActorType, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage, PartImage,
+    PartSummary, RestoredPart, Segment,
 };
 pub use checkpoint::{CheckpointSegment, Seat};
 pub(crate) use control::{

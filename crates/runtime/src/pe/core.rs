@@ -24,9 +24,11 @@ use crate::message::envelope::{AnyEnvelope, Batch, Header};
 use crate::message::limits::Limits;
 use crate::message::payload::Payload;
 use crate::message::{
-    EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
+    ActorType, EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
+use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
+use crate::pe::checkpoint::resizing::{Merge, Resizing};
 use crate::pe::checkpoint::settings::Checkpoints;
 use crate::pe::checkpoint::state::Checkpointing;
 use crate::pe::collective::accumulator::{Accumulator, GroupState};
@@ -70,7 +72,9 @@ pub(crate) trait Kind: Deliver + Send + Sync {
     fn actor(&self) -> TypeId;
     /// The type's name, for people.
     fn name(&self) -> &'static str;
-    /// The values of the type that cross the network, with their structure on the wire.
+    /// Version of the type, for checkpoints.
+    fn version(&self) -> u32;
+    /// The messages, initial values and states of the type, with their structure on the wire.
     fn parts(&self) -> [Part; 3];
     /// A new queue for messages of the type.
     fn new_queue(&self) -> Box<dyn Queue>;
@@ -95,6 +99,8 @@ pub(crate) trait Kind: Deliver + Send + Sync {
         header: Header,
         message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
+    /// Checks that an encoded message decodes.
+    fn check_message(&self, bytes: &[u8]) -> Result<(), DecodeError>;
     /// Decodes a single envelope.
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError>;
     /// Copies a message.
@@ -148,6 +154,18 @@ pub(crate) trait Store: Send {
     fn put_aside(&mut self, slot: u32, state: Box<dyn Any + Send>);
     /// Decodes a state without installing it.
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError>;
+    /// Makes a state from one of an earlier version of the type.
+    fn upgrade(&self, old: OldState<'_>) -> Result<Box<dyn Any + Send>, UpgradeError>;
+    /// Builds the actor in an empty slot, from a `Vec<(Key, Init)>` with one element.
+    fn fill(&mut self, core: &mut Core, slot: u32, init: Payload) -> Result<(), JobError>;
+    /// Merges a decoded state into a member.
+    fn merge(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        state: Box<dyn Any + Send>,
+        merge: &Merge<Core>,
+    );
     /// Calls a member's `arrived`.
     fn arrived(&mut self, core: &mut Core, slot: u32);
     /// Drops a member.
@@ -164,6 +182,9 @@ pub(crate) struct RunOfJob {
     /// A number that no other run has, equal on all nodes.
     pub(crate) number: u64,
     pub(crate) checkpoints: Checkpoints,
+    /// Names of the job's placement maps and reducers.
+    pub(crate) maps: Vec<String>,
+    pub(crate) reducers: Vec<String>,
 }
 
 /// The layout and definition of a job, which all its PEs share.
@@ -179,6 +200,8 @@ pub(crate) struct Common {
     pub(crate) deterministic: Arc<BTreeSet<KindId>>,
     /// The types whose members are created on demand.
     pub(crate) on_demand: Arc<BTreeMap<KindId, OnDemand>>,
+    /// The types whose groups can change their size between a checkpoint and its restoration.
+    pub(crate) resizing: Arc<BTreeMap<KindId, Resizing<Core>>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,
@@ -214,6 +237,15 @@ impl Common {
     /// The actor type of this number.
     pub(crate) fn kind(&self, kind: KindId) -> Option<&'static dyn Kind> {
         self.kinds.get(kind.index()).copied()
+    }
+
+    /// The actor types, as checkpoints describe them.
+    pub(crate) fn actor_types(&self) -> Vec<ActorType> {
+        let actor_type = |kind: &&'static dyn Kind| {
+            let [messages, _, states] = kind.parts();
+            ActorType { name: kind.name().to_owned(), version: kind.version(), messages, states }
+        };
+        self.kinds.iter().map(actor_type).collect()
     }
 
     /// The node of a PE, or of the coordinator.

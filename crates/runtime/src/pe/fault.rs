@@ -39,4 +39,7 @@ pub enum PlantedFault {
     EncodedInFlight,
     /// Homes do not learn where restored members live.
     HomeNotMoved,
+    /// Messages of members of a group that are merged into another one are left out of a
+    /// restoration.
+    MergedMailboxesLeftOut,
 }

@@ -62,6 +62,8 @@ mod turn;
 pub(crate) mod watch;
 mod worker_message;
 
+pub(crate) use self::checkpoint::resizing::{Merge, Resizing};
+pub(crate) use self::checkpoint::restoration::{GroupCounts, ResizedGroup, Restoration};
 pub use self::checkpoint::settings::{CheckpointEvery, Checkpoints};
 pub use self::command::PeCommand;
 pub use self::core::{Action, Core, Stopwatch};

@@ -7,6 +7,8 @@ use crate::address::index::Key;
 use crate::error::JobError;
 use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
+use crate::pe::actor::upgrade::{OldState, UpgradeError};
+use crate::pe::checkpoint::resizing::Merge;
 use crate::pe::members::member::NewMembers;
 use crate::pe::rank::Rank;
 use crate::{Actor, Context};
@@ -116,6 +118,32 @@ impl<A: Actor> Store for TypedStore<A> {
 
     fn decode(&self, state: &[u8]) -> Result<Box<dyn Any + Send>, DecodeError> {
         Ok(Box::new(codec::decode::<A>(type_name::<A>(), state)?))
+    }
+
+    fn upgrade(&self, old: OldState<'_>) -> Result<Box<dyn Any + Send>, UpgradeError> {
+        Ok(Box::new(A::upgrade(old)?))
+    }
+
+    fn fill(&mut self, core: &mut Core, slot: u32, init: Payload) -> Result<(), JobError> {
+        let inits: Vec<(Key, A::Init)> =
+            init.open().map_err(|error| JobError::Protocol(error.to_string()))?;
+        for (_, init) in inits {
+            let actor = A::create(init, &mut Context::new(core, self.kind, slot));
+            self.put(slot, actor);
+        }
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        state: Box<dyn Any + Send>,
+        merge: &Merge<Core>,
+    ) {
+        if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+            merge(actor, state, core, Slot { kind: self.kind, index: slot });
+        }
     }
 
     fn arrived(&mut self, core: &mut Core, slot: u32) {

@@ -101,12 +101,12 @@ impl<S: Search> Clone for SearchPool<S> {
 impl Job {
     /// Adds a type of tasks.
     pub fn tasks<T: Task>(self) -> Self {
-        self.actor::<Worker<Joining<T>>>()
+        self.ending_group::<Worker<Joining<T>>>()
     }
 
     /// Adds a type of searches.
     pub fn search<S: Search>(self) -> Self {
-        self.actor::<Worker<Searching<S>>>()
+        self.ending_group::<Worker<Searching<S>>>()
     }
 }
 

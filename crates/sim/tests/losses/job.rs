@@ -3,8 +3,8 @@
 
 use gridspan_runtime::{
     Actor, CheckpointEvery, Checkpoints, CollectionRef, Context, CreateAt, Grid, InStep, Ix1, Job,
-    JobError, Op, PeId, Phase, Priority, Progress, Published, Reduction, Time, Timer, To,
-    Unordered,
+    JobError, Layout, Op, PeId, Per, Phase, Priority, Progress, Published, Reduction, Time, Timer,
+    To, Unordered,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,18 @@ pub(crate) struct World {
     bound: CollectionRef<Bound>,
     late: CollectionRef<Late>,
     brief: CollectionRef<Brief>,
+    tallies: CollectionRef<Tally>,
+    /// Whether there is a tally on each PE, and not on each node.
+    are_per_pe: bool,
     table: Published<Vec<u64>>,
     is_balanced: bool,
+}
+
+impl World {
+    /// Number of tallies on a layout.
+    fn tallies_on(&self, layout: &Layout) -> u32 {
+        if self.are_per_pe { layout.pe_count() } else { layout.node_count() }
+    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -113,7 +123,7 @@ impl Busy {
         let other = world.all.at(Ix1(self.dice.below(world.members) as i32));
         let act = Message::Act { value, left };
         for _ in 0..self.dice.below(3_u32) {
-            match self.dice.below(14_u32) {
+            match self.dice.below(16_u32) {
                 0..=2 => {
                     self.account.send(value, 1);
                     cx.send(&other, act.clone());
@@ -172,6 +182,17 @@ impl Busy {
                     self.inserted += 1;
                     let pe = PeId(self.dice.below(cx.layout().pe_count()));
                     cx.insert_on(&world.brief.at(Ix1(index)), (world, self.dice.next_u64()), pe);
+                }
+                12 => {
+                    self.account.send(value, 1);
+                    let index = self.dice.below(world.tallies_on(cx.layout())) as i32;
+                    let delay = self.dice.any_scale_up_to(Duration::from_millis(300));
+                    let tally = world.tallies.at(Ix1(index));
+                    let act = TallyMessage::Act { world, value, left };
+                    match self.dice.chance(0.3) {
+                        true => drop(cx.send_after(delay, &tally, act)),
+                        false => cx.send(&tally, act),
+                    }
                 }
                 _ => cx.migrate_to(PeId(self.dice.below(cx.layout().pe_count()))),
             }
@@ -337,6 +358,50 @@ impl Actor for Brief {
     }
 }
 
+/// A member of a group, which is merged with others when nodes are lost.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Tally {
+    account: Account,
+    dice: Dice,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) enum TallyMessage {
+    Act { world: World, value: u64, left: u8 },
+    Contribute,
+    Report,
+}
+
+impl Actor for Tally {
+    type Index = Ix1;
+    type Init = ();
+    type Message = TallyMessage;
+
+    fn create((): (), cx: &mut Context<'_, Self>) -> Self {
+        Self { account: Account::default(), dice: Dice::new(cx.index().0 as u64) }
+    }
+
+    fn handle(&mut self, message: TallyMessage, cx: &mut Context<'_, Self>) {
+        match message {
+            TallyMessage::Act { world, value, left } => {
+                self.account.get(value);
+                // It takes a while, so that messages wait.
+                cx.charge(Duration::from_millis(self.dice.below(3_u64)));
+                if left > 0 && self.dice.chance(0.5) {
+                    let value = self.dice.next_u64() >> 20;
+                    self.account.send(value, 1);
+                    let any = world.all.at(Ix1(self.dice.below(world.members) as i32));
+                    cx.send(&any, Message::Act { value, left: left - 1 });
+                }
+            }
+            TallyMessage::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
+            TallyMessage::Report => {
+                cx.contribute(Op::Sum, self.account.contribution(), To::main());
+            }
+        }
+    }
+}
+
 /// What main remembers.
 #[derive(Clone, Serialize, Deserialize)]
 struct State {
@@ -367,6 +432,7 @@ pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
         .actor::<Bound>()
         .on_demand::<Late>(CreateAt::Sender, |_| ())
         .actor::<Brief>()
+        .resizable_group::<Tally>(|_| (), |tally, other, _| tally.account.add(other.account))
         .restartable_main(main)
         .checkpoints(Checkpoints::every(CheckpointEvery::Points(1 + seed % 3)));
     match seed % 3 {
@@ -384,12 +450,17 @@ async fn begin(grid: &Grid, seed: u64) -> Result<State, JobError> {
     let late = grid.create::<Late>(Ix1::range(1), |_| ()).await?;
     let table = grid.publish(&vec![7_u64; 100]).await?;
     let brief = grid.create::<Brief>(Vec::<Ix1>::new(), |_| unreachable!("no index")).await?;
+    let are_per_pe = !seed.is_multiple_of(4);
+    let per = if are_per_pe { Per::Pe } else { Per::Node };
+    let tallies = grid.create_group::<Tally>(per, |_| ()).await?.reference();
     let world = World {
         members,
         all: reference,
         bound: bound.reference(),
         late: late.reference(),
         brief: brief.reference(),
+        tallies,
+        are_per_pe,
         table,
         is_balanced: seed.is_multiple_of(3),
     };
@@ -432,6 +503,14 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
             }
             3 => all.broadcast(Message::Synchronise),
             4 if state.dice.chance(0.3) => grid.quiescence().await?,
+            4 => {
+                let tallies = grid.collection(state.world.tallies);
+                tallies.broadcast(TallyMessage::Contribute);
+                let count: u64 = tallies.reduction(Op::Sum).await?;
+                if count != u64::from(state.world.tallies_on(grid.layout())) {
+                    return Err(format!("{count} tallies have contributed").into());
+                }
+            }
             _ => grid.sleep(state.dice.any_scale_up_to(Duration::from_millis(60))).await?,
         }
         state.round += 1;
@@ -453,9 +532,12 @@ async fn check(grid: &Grid, state: &State, notes: &Arc<Mutex<Notes>>) -> Result<
     let late = grid.collection(world.late);
     late.broadcast(None);
     let late: Vec<u64> = late.reduction(Op::Sum).await?;
+    let tallies = grid.collection(world.tallies);
+    tallies.broadcast(TallyMessage::Report);
+    let tallies: Vec<u64> = tallies.reduction(Op::Sum).await?;
     let sums: Vec<u64> = (0..4)
         .map(|at| {
-            let parts = [&busy, &bound, &late, &state.account.contribution()];
+            let parts = [&busy, &bound, &late, &tallies, &state.account.contribution()];
             parts.into_iter().fold(0_u64, |sum, part| sum.wrapping_add(part[at]))
         })
         .collect();

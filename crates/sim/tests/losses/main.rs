@@ -261,7 +261,7 @@ fn shape(reason: &str) -> String {
 fn every_message_is_handled_once_whatever_nodes_are_lost() {
     let seeds = std::env::var("LOSSES_SEEDS").ok().and_then(|text| text.parse().ok());
     let mut sum = Story::default();
-    for seed in 0..seeds.unwrap_or(150_u64) {
+    for seed in 0..seeds.unwrap_or(200_u64) {
         let story = story(seed, PlantedFault::None);
         assert_eq!(story.problem, None, "seed {seed}");
         sum.recoveries += story.recoveries;
@@ -302,6 +302,7 @@ fn planted_bugs_are_found() {
         PlantedFault::TimersLeftOut,
         PlantedFault::EncodedInFlight,
         PlantedFault::HomeNotMoved,
+        PlantedFault::MergedMailboxesLeftOut,
     ] {
         assert_found(fault);
     }

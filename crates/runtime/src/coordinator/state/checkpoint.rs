@@ -4,7 +4,7 @@ use super::collections::{Attendance, CollectionState};
 use super::reductions::{Accumulators, ForMain};
 use super::sequencer::Sequencer;
 use crate::address::collection::CollectionInfo;
-use crate::address::id::CollectionId;
+use crate::address::id::{CollectionId, SectionId};
 use crate::coordinator::event::Asker;
 use crate::message::{DrainCounts, PartSummary, PhaseCounts, ReductionGroup};
 use bytes::Bytes;
@@ -110,6 +110,37 @@ pub(crate) struct CollectionImage {
 }
 
 impl CollectionImage {
+    pub(crate) fn info(&self) -> &CollectionInfo {
+        &self.info
+    }
+
+    /// Number of members.
+    pub(crate) fn members(&self) -> u64 {
+        self.syncs.all()
+    }
+
+    /// The numbers of complete reductions and sync points.
+    pub(crate) fn complete(&self) -> [u64; 2] {
+        [self.reductions.next, self.syncs.next]
+    }
+
+    /// The number of complete reductions over each section that begins with a member of it.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (SectionId, u64)> {
+        let collection = self.info.id;
+        self.sections.iter().map(move |(&name, &next)| (SectionId { collection, name }, next))
+    }
+
+    /// Sets the description, and the number of members that take part in operations if that is
+    /// another one now.
+    pub(crate) fn adapt(&mut self, info: &CollectionInfo, members: Option<u64>) {
+        self.info = info.clone();
+        if let Some(members) = members {
+            for attendance in [&mut self.reductions, &mut self.syncs] {
+                *attendance = Attendance { next: attendance.next, ..Attendance::new(members) };
+            }
+        }
+    }
+
     /// Takes the image of a collection.
     pub(crate) fn of(state: &CollectionState) -> Self {
         Self {

@@ -81,6 +81,11 @@ impl Attendance {
         (self.members + joined).saturating_sub(left)
     }
 
+    /// Returns the number of members, with those that join or leave with a later operation.
+    pub(crate) fn all(&self) -> u64 {
+        self.expected(u64::MAX)
+    }
+
     /// Completes the next operation.
     pub(crate) fn complete(&mut self) {
         self.members = self.expected(self.next);

@@ -1,5 +1,6 @@
 //! Incomplete reductions, and results for main.
 
+use crate::address::id::CollectionId;
 use crate::coordinator::event::Asker;
 use crate::message::{Contribution, ReductionGroup};
 use crate::reduce::{Op, Value};
@@ -14,6 +15,11 @@ impl Accumulators {
     /// Returns the number of contributions to a reduction so far.
     pub(crate) fn count(&self, group: ReductionGroup, sequence: u64) -> u64 {
         self.0.get(&(group, sequence)).map_or(0, |here| here.count)
+    }
+
+    /// Whether some members of a collection have contributed to an operation, and others have not.
+    pub(crate) fn has(&self, collection: CollectionId) -> bool {
+        self.0.keys().any(|(group, _)| group.collection() == collection)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const PART: &[u8; 8] = b"GSPNPART";
 const MANIFEST: &[u8; 8] = b"GSPNMANI";
 /// Version of the form of files.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the digest at the end of a file.
 const DIGEST_BYTES: usize = 32;
 /// Number of complete checkpoints that are kept.

@@ -6,9 +6,11 @@ pub(crate) mod options;
 pub(crate) mod published;
 pub(crate) mod reference;
 pub(crate) mod registry;
+pub(crate) mod upgrade;
 
 use crate::Context;
 use crate::address::index::ActorIndex;
+use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::reduce::Reduction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -59,6 +61,12 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// large data in a [`Numbers`](crate::Numbers), whose clones share it.
     type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
 
+    /// Version of the state's fields and of what they mean. A job continues from a checkpoint if
+    /// states and messages of its actors have the same structure as then. Raise the version when
+    /// you change them, and write [`upgrade`](Self::upgrade). A checkpoint of a higher version is
+    /// refused. Nodes of one job do not compare versions.
+    const VERSION: u32 = 0;
+
     /// Builds a member on the PE where it will first live.
     fn create(init: Self::Init, cx: &mut Context<'_, Self>) -> Self;
 
@@ -76,6 +84,67 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
 
     /// Called after the actor has arrived on another PE.
     fn arrived(&mut self, _cx: &mut Context<'_, Self>) {}
+
+    /// Makes a state from one that a program with a lower [`VERSION`](Self::VERSION) has left in a
+    /// checkpoint. The default fails.
+    ///
+    /// Messages that waited at the checkpoint are not passed to this function. They are decoded as
+    /// [`Message`](Self::Message), so a version that changes messages may add variants at the end
+    /// of an `enum`, and change other variants only if no message of them waits. If one does not
+    /// decode, the job ends with an error that names the type. Bytes that happen to decode as
+    /// another message are not noticed.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{OldState, UpgradeError};
+    ///
+    /// /// Version 0 had the sum alone.
+    /// #[derive(Deserialize)]
+    /// struct Mean0 { sum: f64 }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Mean { sum: f64, count: u64 }
+    ///
+    /// impl Actor for Mean {
+    ///     type Index = Ix1;
+    ///     type Init = ();
+    ///     type Message = f64;
+    ///
+    ///     const VERSION: u32 = 1;
+    ///
+    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Mean { sum: 0.0, count: 0 } }
+    ///
+    ///     fn upgrade(old: OldState<'_>) -> Result<Self, UpgradeError> {
+    ///         match old.version() {
+    ///             0 => {
+    ///                 let Mean0 { sum } = old.decode()?;
+    ///                 Ok(Mean { sum, count: u64::from(sum != 0.0) })
+    ///             }
+    ///             _ => Err(old.unsupported()),
+    ///         }
+    ///     }
+    ///
+    ///     fn handle(&mut self, number: f64, cx: &mut Context<Self>) {
+    ///         (self.sum, self.count) = (self.sum + number, self.count + 1);
+    ///         cx.contribute(Sum, self.sum, To::main());
+    ///     }
+    /// }
+    /// # let job = Job::new("mean").actor::<Mean>().main(async |grid: Grid| {
+    /// #     let all = grid.create::<Mean>(Ix1::range(4), |_| ()).await?;
+    /// #     all.broadcast(0.5);
+    /// #     assert_eq!(all.reduction::<f64>(Sum).await?, 2.0);
+    /// #     Ok(())
+    /// # });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The job does not start if one state cannot be taken over, with an error that names the type
+    /// and both versions.
+    fn upgrade(old: OldState<'_>) -> Result<Self, UpgradeError> {
+        Err(old.unsupported())
+    }
 
     /// Bytes that `message` owns on the heap, for the memory budget of the mailboxes. The default
     /// is zero; override it if messages carry data.

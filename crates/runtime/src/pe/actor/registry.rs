@@ -1,16 +1,19 @@
 //! The actor types of a job, each with a small number that is the same on all nodes.
 
-use crate::Actor;
 use crate::address::collection::CreateAt;
-use crate::address::id::KindId;
-use crate::address::index::ActorIndex;
-use crate::message::codec::DecodeError;
+use crate::address::id::{KindId, Slot};
+use crate::address::index::{ActorIndex, Ix1};
+use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
 use crate::message::payload::Payload;
-use crate::pe::{Kind, OnDemand, Outbox, Queue, Store, TypedQueue, TypedStore, message_bytes};
+use crate::pe::{
+    Core, Kind, Merge, OnDemand, Outbox, Queue, Resizing, Store, TypedQueue, TypedStore,
+    message_bytes,
+};
 use crate::reduce::Reduction;
 use crate::schema::Schema;
 use crate::schema::definition::Part;
+use crate::{Actor, Context};
 use gridspan_topology::PeId;
 use std::any::{TypeId, type_name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +26,7 @@ pub(crate) struct Registry {
     kinds: Vec<&'static dyn Kind>,
     deterministic: BTreeSet<KindId>,
     on_demand: BTreeMap<KindId, OnDemand>,
+    resizing: BTreeMap<KindId, Resizing<Core>>,
 }
 
 impl Registry {
@@ -63,6 +67,40 @@ impl Registry {
         self.on_demand.iter().map(|(kind, rule)| (self.kinds[kind.index()].name(), rule.at))
     }
 
+    /// Adds a type whose groups can change their size: new members are made from the value of
+    /// `init`, and members that come to one place are merged.
+    pub(crate) fn add_resizable<A: Actor<Index = Ix1>>(
+        &mut self,
+        init: fn(Ix1) -> A::Init,
+        merge: fn(&mut A, A, &mut Context<'_, A>),
+    ) {
+        self.add::<A>();
+        let init = move |key| Payload::new(vec![(key, init(Ix1::from_key(key)))]);
+        let merge: Merge<Core> = Arc::new(move |actor, other, core, Slot { kind, index }| {
+            if let (Some(actor), Ok(other)) = (actor.downcast_mut::<A>(), other.downcast::<A>()) {
+                merge(actor, *other, &mut Context::new(core, kind, index));
+            }
+        });
+        let rule = Resizing::Merge { init: Arc::new(init), merge };
+        self.resizing.extend(self.find::<A>().map(|kind| (kind, rule)));
+    }
+
+    /// Adds a type whose groups have ended when a checkpoint is made.
+    pub(crate) fn add_ending<A: Actor>(&mut self) {
+        self.add::<A>();
+        self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));
+    }
+
+    pub(crate) fn resizing(&self) -> &BTreeMap<KindId, Resizing<Core>> {
+        &self.resizing
+    }
+
+    pub(crate) fn resizable_names(&self) -> impl Iterator<Item = &'static str> {
+        let merges =
+            |(_, rule): &(&KindId, &Resizing<Core>)| matches!(rule, Resizing::Merge { .. });
+        self.resizing.iter().filter(merges).map(|(kind, _)| self.kinds[kind.index()].name())
+    }
+
     pub(crate) fn find<A: Actor>(&self) -> Option<KindId> {
         let position = self.kinds.iter().position(|kind| kind.actor() == TypeId::of::<A>())?;
         Some(KindId(position as u16))
@@ -83,6 +121,10 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn name(&self) -> &'static str {
         type_name::<A>()
+    }
+
+    fn version(&self) -> u32 {
+        A::VERSION
     }
 
     fn parts(&self) -> [Part; 3] {
@@ -138,6 +180,10 @@ impl<A: Actor> Kind for Typed<A> {
         message: Payload,
     ) -> Result<Box<dyn AnyEnvelope>, DecodeError> {
         Ok(Box::new(Envelope::<A::Message> { header, message: message.open()? }))
+    }
+
+    fn check_message(&self, bytes: &[u8]) -> Result<(), DecodeError> {
+        codec::decode::<A::Message>(type_name::<A::Message>(), bytes).map(drop)
     }
 
     fn decode_envelope(&self, bytes: &[u8]) -> Result<Box<dyn AnyEnvelope>, DecodeError> {

@@ -1,9 +1,13 @@
 //! A PE's part in the making of a checkpoint; see `coordinator/checkpoint.rs`.
 
+pub(in crate::pe) mod groups;
 mod partner;
+pub(in crate::pe) mod resizing;
+pub(in crate::pe) mod restoration;
 mod restore;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
+mod versions;
 
 use super::Pe;
 use super::core::Core;
@@ -28,11 +32,11 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Pe {
     pub(super) fn handle_checkpoint(&mut self, from: PeId, message: CheckpointMessage) {
         match message {
-            CheckpointMessage::Drain { round } => self.core.drain(round),
+            CheckpointMessage::Drain { checkpoint, round } => self.stop(checkpoint, round),
             CheckpointMessage::Encode { checkpoint, leaving } => {
                 self.encode(checkpoint, &leaving);
             }
-            CheckpointMessage::Resume => self.resume_handling(),
+            CheckpointMessage::Resume { checkpoint } => self.resume_handling(checkpoint),
             CheckpointMessage::Copy { segment, bytes } => {
                 let kept = CheckpointSegment { segment, bytes, is_copy: true };
                 self.core.commands.push(PeCommand::Keep(kept));
@@ -51,13 +55,31 @@ impl Pe {
         }
     }
 
-    /// Handles messages again. Restored members learn that they have arrived.
-    fn resume_handling(&mut self) {
-        let Self { core, stores, .. } = self;
-        if !std::mem::take(&mut core.checkpointing.is_stopped) {
+    /// Stops handling messages for a checkpoint, and reports what this PE has. The order to continue
+    /// after the checkpoint before may come later than this one; it is carried out first.
+    fn stop(&mut self, checkpoint: u64, round: u64) {
+        let before = self.core.checkpointing.stop;
+        if before < checkpoint {
+            self.resume_handling(before);
+            (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
+        }
+        if before <= checkpoint && self.core.checkpointing.is_stopped {
+            self.core.drain(round);
+        }
+    }
+
+    /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
+    /// that they have arrived.
+    fn resume_handling(&mut self, checkpoint: u64) {
+        let core = &mut self.core;
+        let is_stopped = &mut core.checkpointing.is_stopped;
+        if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
         core.checkpointing.seats.clear();
+        self.form_groups();
+        let Self { core, stores, .. } = self;
+        core.checkpointing.restoration = None;
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
         }
@@ -147,9 +169,8 @@ impl Core {
         self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
     }
 
-    /// Stops handling messages, passes contributions up, and reports the counts of this PE.
+    /// Passes contributions up, and reports the counts of this PE.
     fn drain(&mut self, round: u64) {
-        self.checkpointing.is_stopped = true;
         self.pass_all_up();
         let queues = self.queues.iter().map(|queue| queue.len());
         let counts = DrainCounts {

@@ -3,11 +3,13 @@
 //! Each part of the image is read by one PE, which keeps the members that continue here and sends
 //! the others on. A member's home learns its place before any PE handles messages.
 
+use super::restoration::Restoration;
 use crate::address::id::{ActorId, COORDINATOR};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, Control, Manifest, MemberImage, MemberRecord, PartImage, RestoredPart, Seat,
+    CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage, RestoredPart,
+    Seat,
 };
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
@@ -16,6 +18,7 @@ use crate::pe::{Pe, PlantedFault};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The epoch of members that do not continue at their homes.
 const AWAY: u32 = 1;
@@ -23,9 +26,11 @@ const AWAY: u32 = 1;
 impl Pe {
     /// Prepares this PE for the restoration of an image: it knows the collections, and handles no
     /// messages.
-    pub(crate) fn prepare_to_restore(&mut self, manifest: &Manifest) {
+    pub(crate) fn prepare_to_restore(&mut self, restoration: &Arc<Restoration>) {
         let core = &mut self.core;
-        core.checkpointing.is_stopped = true;
+        let manifest = &restoration.manifest;
+        core.checkpointing.restoration = Some(restoration.clone());
+        (core.checkpointing.stop, core.checkpointing.is_stopped) = (manifest.number, true);
         core.checkpointing.began = manifest.at;
         core.now = manifest.at;
         core.checkpointing.is_unprotected = true;
@@ -42,6 +47,7 @@ impl Pe {
                 local.settled_syncs = *settled;
             }
         }
+        core.enter_forming();
     }
 
     /// Restores a segment of a part of the image.
@@ -61,19 +67,22 @@ impl Pe {
                 self.core.post_large(pe, Control::Checkpoint(Box::new(publish)));
             }
         }
+        let all = members.len() + delayed.len() + gone.len();
         let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
         for member in members {
-            let pe = self.core.seat_of(member.id, seat);
+            let Some(pe) = self.core.seat_of(member.id, seat) else { continue };
             parts.entry(pe).or_default().members.push(member);
         }
-        for image in delayed {
+        for image in delayed.into_iter().filter_map(|image| self.core.redirected(image)) {
             let pe = self.core.keeper_of(image.timer);
             parts.entry(pe).or_default().delayed.push(image);
         }
-        for id in gone {
+        for id in gone.into_iter().filter(|id| !self.core.is_resized(*id)) {
             let pe = self.core.home(id).unwrap_or(self.core.me);
             parts.entry(pe).or_default().gone.push(id);
         }
+        let taken = |part: &RestoredPart| part.members.len() + part.delayed.len() + part.gone.len();
+        let dropped = all - parts.values().map(taken).sum::<usize>();
         if let Some(own) = parts.remove(&self.core.me) {
             self.install(own);
         }
@@ -81,7 +90,7 @@ impl Pe {
             let message = CheckpointMessage::Restore(part);
             self.core.post_large(pe, Control::Checkpoint(Box::new(message)));
         }
-        self.core.report_restored(0);
+        self.core.report_restored(dropped as u64);
     }
 
     /// Installs members and timers here.
@@ -91,10 +100,19 @@ impl Pe {
         for id in gone {
             self.core.learn(id, Place { gone: true, ..Place::at(self.core.me, AWAY) });
         }
+        for DelayedImage { kind, message, .. } in &delayed {
+            if let Err(error) = self.core.check_messages(*kind, [message]) {
+                return self.core.fail(error);
+            }
+        }
         self.core.restore_delayed(delayed);
         let mut here = 0;
         let mut homes: BTreeMap<PeId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
+            let Some(member) = self.core.keep_former(member) else {
+                here += 1;
+                continue;
+            };
             let Some(home) = self.core.home(member.id) else {
                 let reason = format!(
                     "a checkpoint has a member of collection {}, which it does not have",
@@ -107,7 +125,7 @@ impl Pe {
                 false => homes.entry(home).or_default().push(member.id),
             }
             if let Err(error) = self.install_member(member, u32::from(home != self.core.me)) {
-                return self.core.fail(JobError::Protocol(error.to_string()));
+                return self.core.fail(error);
             }
         }
         for (home, members) in homes {
@@ -117,20 +135,21 @@ impl Pe {
         self.core.report_restored(items + here);
     }
 
-    fn install_member(&mut self, image: MemberImage, away: u32) -> Result<(), codec::DecodeError> {
-        let Self { core, stores, .. } = self;
+    fn install_member(&mut self, image: MemberImage, away: u32) -> Result<(), JobError> {
         let MemberImage { id, state, mailbox, reductions, section_reductions, syncs, synced } =
             image;
-        let Some(kind) = core.collections.get(id.collection).map(|local| local.info.kind) else {
-            return Ok(());
-        };
+        let local = self.core.collections.get(id.collection);
+        let Some(kind) = local.map(|local| local.info.kind) else { return Ok(()) };
+        let decoded = self.decode_state(kind, &state)?;
+        self.core.check_messages(kind, mailbox.iter().map(|(_, message)| message))?;
+        let Self { core, stores, .. } = self;
         let record =
             MemberRecord { reductions, section_reductions, syncs, synced, ..Default::default() };
-        let mut channels = migrate::channels(core, kind, &record, &[])?;
+        let channels = migrate::channels(core, kind, &record, &[]);
+        let mut channels = channels.map_err(|error| JobError::Protocol(error.to_string()))?;
         if let Some(local) = core.collections.get(id.collection) {
             local.streams.admit(&mut channels);
         }
-        let decoded = stores[kind.index()].decode(&state)?;
         let member = migrate::member(id, away * AWAY, &record, channels, state.len() as u64);
         let slot = core.add_member(kind, member);
         core.created += mailbox.len() as u64;
@@ -143,11 +162,24 @@ impl Pe {
 }
 
 impl Core {
-    /// The PE on which a member of a part continues.
-    fn seat_of(&mut self, id: ActorId, seat: &Seat) -> PeId {
+    fn is_resized(&self, id: ActorId) -> bool {
+        let restoration = self.checkpointing.restoration.as_ref();
+        restoration.is_some_and(|it| it.groups.contains_key(&id.collection))
+    }
+
+    /// A delayed message with its present receiver and type. `None` if its group has ended.
+    fn redirected(&self, image: DelayedImage) -> Option<DelayedImage> {
+        let restoration = self.checkpointing.restoration.as_ref()?;
+        let (to, kind) = (restoration.receiver(image.to)?, restoration.kind(image.kind)?);
+        Some(DelayedImage { to, kind, ..image })
+    }
+
+    /// The PE on which a member of a part continues. `None` if its group has ended.
+    fn seat_of(&mut self, id: ActorId, seat: &Seat) -> Option<PeId> {
+        let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
         let base = self.base_of(id);
         let moves = self.collections.get(id.collection).is_some_and(|it| it.info.migratable());
-        match seat {
+        Some(match seat {
             Seat::On(pe) if moves => *pe,
             Seat::Over(pes) if moves && !pes.is_empty() => {
                 let seats = &mut self.checkpointing.seats;
@@ -155,7 +187,7 @@ impl Core {
                 *seats.entry(base).or_insert(next)
             }
             _ => self.home(id).unwrap_or(self.me),
-        }
+        })
     }
 
     /// Learns the places of members whose home this is.

@@ -1,10 +1,13 @@
 //! State of a PE for checkpoints.
 
-use crate::address::id::{ActorId, KindId};
+use crate::address::id::{ActorId, KindId, Slot};
+use crate::message::MemberImage;
 use crate::pe::callback::Callback;
+use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A PE's part in the checkpoints of the job.
@@ -13,6 +16,12 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
+    /// The checkpoint for which it has stopped last.
+    pub(crate) stop: u64,
+    /// The checkpoint from which the job continues, until this PE handles messages.
+    pub(crate) restoration: Option<Arc<Restoration>>,
+    /// Members of groups of another size whose actors are not built yet.
+    pub(crate) forming: BTreeMap<ActorId, Forming>,
     /// Members that were restored and whose actors have not been told.
     pub(crate) restored: Vec<(KindId, u32)>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
@@ -42,11 +51,21 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_late_told: bool,
 }
 
+/// A member of a group whose size has changed, before its actor is built.
+pub(crate) struct Forming {
+    pub(crate) slot: Slot,
+    /// The former members that go into it, in the order in which they are merged.
+    pub(crate) former: BTreeMap<FormerOrder, MemberImage>,
+}
+
 impl<C> Default for Checkpointing<C> {
     fn default() -> Self {
         Self {
             began: Time::ZERO,
             is_stopped: false,
+            stop: 0,
+            restoration: None,
+            forming: BTreeMap::new(),
             restored: Vec::new(),
             seats: BTreeMap::new(),
             waiting: Vec::new(),

@@ -1,13 +1,12 @@
-//! Jobs that continue from a checkpoint, on the same layout and on others, give the results of a
-//! run without interruption.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! Actors that send to each other, move about, and are sent to later.
 
+use super::{every, gathered, grid, without};
 use gridspan_runtime::{
-    Actor, ActorRef, CheckpointEvery, Checkpoints, CollectionRef, Context, Grid, Image, Ix1, Job,
-    NodeId, Op, PeId, Progress, Published, RestorePlan, Timer, To,
+    Actor, ActorRef, CollectionRef, Context, Grid, Ix1, Job, Op, PeId, Progress, Published,
+    RestorePlan, Timer, To,
 };
 use gridspan_sim::{SimOptions, Simulation};
-use gridspan_topology::{GridSpec, Time};
+use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -159,14 +158,6 @@ fn job(results: &Results) -> Job {
     Job::new("walkers").actor::<Walker>().actor::<Totals>().main(main)
 }
 
-fn grid(text: &str) -> GridSpec {
-    GridSpec::from_emulate(text).unwrap()
-}
-
-fn every(points: u64) -> Checkpoints {
-    Checkpoints::every(CheckpointEvery::Points(points))
-}
-
 /// The notes of a run, without those about restorations.
 fn totals(results: &Results) -> Vec<String> {
     let notes = results.lock().unwrap();
@@ -180,23 +171,6 @@ fn expected() -> Vec<String> {
         Simulation::new(job(&results), grid("2x2x2,wan=8ms"), SimOptions::with_seed(3)).unwrap();
     assert_eq!(report.run().outcome, Ok(()));
     totals(&results)
-}
-
-/// All parts of the last complete checkpoint that any node knows.
-fn gathered(stores: &[gridspan_runtime::CheckpointStore], lost: Option<usize>) -> Option<Image> {
-    let left = || stores.iter().enumerate().filter(|(node, _)| Some(*node) != lost);
-    let known = left().filter_map(|(_, store)| store.last());
-    let newest = known.max_by_key(|image| image.number())?;
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for (_, store) in left() {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                all.add(part, position, image.segment(part, position).unwrap().clone()).unwrap();
-            }
-        }
-    }
-    Some(all)
 }
 
 #[test]
@@ -237,17 +211,6 @@ fn a_job_continues_from_a_checkpoint_on_any_layout() {
         }
     }
     assert!(restored > 24, "{restored}");
-}
-
-/// The grid without one node, and the numbers that the nodes of the grid have in it.
-fn without(spec: &GridSpec, lost: u32) -> (GridSpec, Vec<Option<NodeId>>) {
-    let left = spec.without(&[NodeId(lost)]).unwrap();
-    let number = |node: NodeId| match node.0.cmp(&lost) {
-        std::cmp::Ordering::Less => Some(node),
-        std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => Some(NodeId(node.0 - 1)),
-    };
-    (left, spec.layout().nodes().map(number).collect())
 }
 
 #[test]

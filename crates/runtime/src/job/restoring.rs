@@ -61,6 +61,7 @@ fn fits(plan: &RestorePlan, before: &Layout, layout: &Layout) -> bool {
     let is_sound = |seat: &Seat| match seat {
         Seat::On(pe) => is_known(pe),
         Seat::Over(pes) => pes.iter().all(is_known),
+        Seat::Shared(shares) => shares.iter().all(|(pe, share)| is_known(pe) && *share > 0),
         Seat::Homes => true,
     };
     plan.readers.len() == parts

@@ -129,8 +129,11 @@ impl CheckpointSegment {
 pub enum Seat {
     /// On this PE.
     On(PeId),
-    /// Spread over these PEs, one after the other.
+    /// Spread evenly over these PEs.
     Over(Vec<PeId>),
+    /// On the first PE, which gives shares to the others: each gets members in proportion to its
+    /// number.
+    Shared(Vec<(PeId, u64)>),
     /// At their homes.
     Homes,
 }

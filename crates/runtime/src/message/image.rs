@@ -147,9 +147,11 @@ impl RestorePlan {
         }
     }
 
-    /// A plan for the nodes that go on after a loss. For each node of `before`: the node of
-    /// `layout` whose PEs take over its members, or `None` if they are spread over the PEs that its
-    /// site still has, or over all if it has none; and the node of `layout` that has its parts.
+    /// A plan for the nodes that go on after a loss or a change. For each node of `before`: the node
+    /// of `layout` whose PEs take over its members, or `None` if they are spread over the PEs that
+    /// its site still has, or over all if it has none; and the node of `layout` that has its parts.
+    /// PEs of further nodes get equal shares of the members of their site, or of all if the site is
+    /// new.
     ///
     /// # Errors
     ///
@@ -166,17 +168,19 @@ impl RestorePlan {
             return Err(missing);
         }
         let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
+        let newcomers = Newcomers::new(before, layout, successors);
         let (mut readers, mut seats) = (Vec::new(), Vec::new());
         for node in before.nodes() {
             let holders = holders[node.index()].map(pes_of).unwrap_or_default();
-            let site = before.nodes_in(before.site_of_node(node));
-            let near: Vec<PeId> =
-                site.filter_map(|other| successors[other.index()]).flat_map(pes_of).collect();
+            let site = before.site_of_node(node);
+            let others = before.nodes_in(site).filter_map(|other| successors[other.index()]);
+            let mut near: Vec<PeId> = others.flat_map(pes_of).collect();
+            near.extend(newcomers.at(before.site_name(site)));
             let near = if near.is_empty() { layout.pes().collect() } else { near };
             for (position, _) in before.place(node).pes.clone().enumerate() {
                 readers.push(holders[position % holders.len()]);
                 seats.push(match successors[node.index()].map(pes_of) {
-                    Some(pes) => Seat::On(pes[position % pes.len()]),
+                    Some(pes) => newcomers.seat(pes[position % pes.len()], before.site_name(site)),
                     None => {
                         // The parts begin with different PEs.
                         let mut over = near.clone();
@@ -187,6 +191,51 @@ impl RestorePlan {
             }
         }
         Ok(Self { readers, seats })
+    }
+}
+
+/// The PEs of nodes that join with a plan.
+struct Newcomers {
+    /// By site: its new PEs, and the number of PEs of nodes that go on there.
+    sites: BTreeMap<String, (Vec<PeId>, u64)>,
+    /// The PEs of new sites.
+    far: Vec<PeId>,
+}
+
+impl Newcomers {
+    fn new(before: &Layout, layout: &Layout, successors: &[Option<NodeId>]) -> Self {
+        let mut sites: BTreeMap<String, (Vec<PeId>, u64)> = BTreeMap::new();
+        for node in layout.nodes() {
+            let pes = layout.place(node).pes.clone();
+            let site = layout.site_name(layout.site_of_node(node)).to_owned();
+            let (new, _) = sites.entry(site).or_default();
+            if !successors.contains(&Some(node)) {
+                new.extend(pes.map(PeId));
+            }
+        }
+        for node in before.nodes().filter(|node| successors[node.index()].is_some()) {
+            let site = before.site_name(before.site_of_node(node)).to_owned();
+            sites.entry(site).or_default().1 += before.place(node).pes.len() as u64;
+        }
+        let was_there = |name: &str| before.sites().any(|site| before.site_name(site) == name);
+        let far = sites.iter().filter(|(name, _)| !was_there(name));
+        let far = far.flat_map(|(_, (new, _))| new).copied().collect();
+        Self { sites, far }
+    }
+
+    /// The new PEs of a site.
+    fn at(&self, site: &str) -> &[PeId] {
+        self.sites.get(site).map_or(&[], |(new, _)| new)
+    }
+
+    /// The seat of the members of a PE that goes on as `own`.
+    fn seat(&self, own: PeId, site: &str) -> Seat {
+        let here = self.sites.get(site).map_or(0, |(_, old)| *old).max(1);
+        let all: u64 = self.sites.values().map(|(_, old)| old).sum::<u64>().max(1);
+        let mut shares = vec![(own, here * all)];
+        shares.extend(self.at(site).iter().map(|&pe| (pe, all)));
+        shares.extend(self.far.iter().map(|&pe| (pe, here)));
+        if shares.len() == 1 { Seat::On(own) } else { Seat::Shared(shares) }
     }
 }
 
@@ -435,6 +484,52 @@ mod tests {
         let missing = [None, holders[1], holders[2]];
         let plan = RestorePlan::recovery(&before, &layout, &successors, &missing);
         assert_eq!(plan, Err(vec![NodeId(0)]));
+    }
+
+    /// How many of the members of equal parts each PE gets, if members can be divided.
+    fn loads(seats: &[Seat], pes: usize) -> Vec<f64> {
+        let mut loads = vec![0.0; pes];
+        for seat in seats {
+            match seat {
+                Seat::On(pe) => loads[pe.index()] += 1.0,
+                Seat::Over(over) => {
+                    over.iter().for_each(|pe| loads[pe.index()] += 1.0 / over.len() as f64);
+                }
+                Seat::Shared(shares) => {
+                    let sum: u64 = shares.iter().map(|(_, share)| share).sum();
+                    shares.iter().for_each(|&(pe, share)| {
+                        loads[pe.index()] += share as f64 / sum as f64;
+                    });
+                }
+                Seat::Homes => {}
+            }
+        }
+        loads
+    }
+
+    #[test]
+    fn nodes_that_join_get_equal_shares_of_their_site_or_of_all() {
+        let site = |name: &str, pes: &[u32]| (name.to_owned(), pes.to_vec());
+        let before = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
+        let plan = |layout: &Layout, successors: &[Option<u32>]| {
+            let successors: Vec<_> = successors.iter().map(|it| it.map(NodeId)).collect();
+            let holders = vec![Some(NodeId(0)); 3];
+            RestorePlan::recovery(&before, layout, &successors, &holders).unwrap().seats
+        };
+        // Another node at site a: its three PEs share what two had.
+        let layout = Layout::new(vec![site("a", &[1, 1, 1]), site("b", &[2])]);
+        let seats = plan(&layout, &[Some(0), Some(1), Some(3)]);
+        let third = 2.0 / 3.0;
+        let expected = [third, third, third, 1.0, 1.0];
+        assert!(loads(&seats, 5).iter().zip(expected).all(|(is, due)| (is - due).abs() < 1e-9));
+        // A new site: five PEs share what four had.
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2]), site("c", &[1])]);
+        let seats = plan(&layout, &[Some(0), Some(1), Some(2)]);
+        assert!(loads(&seats, 5).iter().all(|is| (is - 0.8).abs() < 1e-9));
+        // Another node takes over for one that leaves.
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
+        let seats = plan(&layout, &[Some(0), Some(1), None]);
+        assert!(loads(&seats, 4).iter().all(|is| (is - 1.0).abs() < 1e-9));
     }
 
     #[test]

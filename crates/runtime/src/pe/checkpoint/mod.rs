@@ -5,6 +5,7 @@ mod partner;
 pub(in crate::pe) mod resizing;
 pub(in crate::pe) mod restoration;
 mod restore;
+mod seats;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
 mod versions;

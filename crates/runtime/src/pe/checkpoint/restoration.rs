@@ -88,6 +88,9 @@ impl ResizedGroup {
             let (is_spread, to) = match plan.seats.get(pe.index()) {
                 Some(Seat::On(pe)) => (false, of_pe(*pe)),
                 Some(Seat::Over(pes)) => (true, pes.first().map_or(0, |pe| of_pe(*pe))),
+                Some(Seat::Shared(shares)) => {
+                    (false, shares.first().map_or(0, |(pe, _)| of_pe(*pe)))
+                }
                 Some(Seat::Homes) | None => (false, number % members),
             };
             (FormerOrder { is_spread, number }, to)

@@ -69,6 +69,7 @@ impl Pe {
         }
         let all = members.len() + delayed.len() + gone.len();
         let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
+        self.core.assign_seats(&members, seat);
         for member in members {
             let Some(pe) = self.core.seat_of(member.id, seat) else { continue };
             parts.entry(pe).or_default().members.push(member);
@@ -172,22 +173,6 @@ impl Core {
         let restoration = self.checkpointing.restoration.as_ref()?;
         let (to, kind) = (restoration.receiver(image.to)?, restoration.kind(image.kind)?);
         Some(DelayedImage { to, kind, ..image })
-    }
-
-    /// The PE on which a member of a part continues. `None` if its group has ended.
-    fn seat_of(&mut self, id: ActorId, seat: &Seat) -> Option<PeId> {
-        let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
-        let base = self.base_of(id);
-        let moves = self.collections.get(id.collection).is_some_and(|it| it.info.migratable());
-        Some(match seat {
-            Seat::On(pe) if moves => *pe,
-            Seat::Over(pes) if moves && !pes.is_empty() => {
-                let seats = &mut self.checkpointing.seats;
-                let next = pes[seats.len() % pes.len()];
-                *seats.entry(base).or_insert(next)
-            }
-            _ => self.home(id).unwrap_or(self.me),
-        })
     }
 
     /// Learns the places of members whose home this is.

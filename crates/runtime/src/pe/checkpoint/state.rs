@@ -26,6 +26,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) restored: Vec<(KindId, u32)>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
     pub(crate) seats: BTreeMap<ActorId, PeId>,
+    /// Number of members for which this PE has chosen each PE.
+    pub(crate) dealt: BTreeMap<PeId, u64>,
     /// Actions of main that wait until the PE continues.
     pub(crate) waiting: Vec<Callback<C>>,
     /// What main gave to remember, if the job continues from a checkpoint and main has not asked
@@ -68,6 +70,7 @@ impl<C> Default for Checkpointing<C> {
             forming: BTreeMap::new(),
             restored: Vec::new(),
             seats: BTreeMap::new(),
+            dealt: BTreeMap::new(),
             waiting: Vec::new(),
             progress: None,
             is_unprotected: false,

@@ -1,0 +1,111 @@
+//! The PEs on which the members of an image continue.
+//!
+//! Members of a part that several PEs take over are dealt in runs, so that members that follow each
+//! other, which are often neighbours, stay together.
+
+use crate::address::id::{ActorId, CollectionId};
+use crate::message::{MemberImage, Seat};
+use crate::pe::core::Core;
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+
+impl Core {
+    /// Chooses the PEs of the members of a segment, if several PEs take over its part. Members that
+    /// are bound to each other get the same one.
+    pub(super) fn assign_seats(&mut self, members: &[MemberImage], seat: &Seat) {
+        let shares: Vec<(PeId, u64)> = match seat {
+            Seat::Over(pes) => pes.iter().map(|&pe| (pe, 1)).collect(),
+            Seat::Shared(shares) => shares.clone(),
+            Seat::On(_) | Seat::Homes => return,
+        };
+        let mut bases: BTreeMap<CollectionId, Vec<ActorId>> = BTreeMap::new();
+        for member in members {
+            let base = self.base_of(member.id);
+            // Its place among the others follows from the first member that is bound to it.
+            if self.is_seated(member.id) && !self.checkpointing.seats.contains_key(&base) {
+                self.checkpointing.seats.insert(base, self.me);
+                bases.entry(base.collection).or_default().push(base);
+            }
+        }
+        for bases in bases.into_values() {
+            let numbers = numbers(bases.len() as u64, &shares, &mut self.checkpointing.dealt);
+            let seats = numbers.flat_map(|(pe, number)| (0..number).map(move |_| pe));
+            self.checkpointing.seats.extend(bases.into_iter().zip(seats));
+        }
+    }
+
+    /// The PE on which a member of a part continues. `None` if its group has ended.
+    pub(super) fn seat_of(&mut self, id: ActorId, seat: &Seat) -> Option<PeId> {
+        let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
+        let is_seated = self.is_seated(id);
+        let chosen = match seat {
+            Seat::On(pe) if is_seated => Some(*pe),
+            Seat::Over(_) | Seat::Shared(_) if is_seated => {
+                self.checkpointing.seats.get(&self.base_of(id)).copied()
+            }
+            _ => None,
+        };
+        Some(chosen.or_else(|| self.home(id)).unwrap_or(self.me))
+    }
+
+    /// Whether members continue where the plan says, and not at their homes.
+    fn is_seated(&self, id: ActorId) -> bool {
+        self.collections.get(id.collection).is_some_and(|it| it.info.migratable())
+    }
+}
+
+/// Deals `all` members to PEs in proportion to their shares, and adds them to what was dealt before:
+/// what cannot be divided goes to those that have got least so far.
+fn numbers<'a>(
+    all: u64,
+    shares: &'a [(PeId, u64)],
+    dealt: &mut BTreeMap<PeId, u64>,
+) -> impl Iterator<Item = (PeId, u64)> + use<'a> {
+    let sum = shares.iter().map(|&(_, share)| u128::from(share)).sum::<u128>().max(1);
+    let whole = |&(_, share): &(PeId, u64)| (u128::from(all) * u128::from(share) / sum) as u64;
+    let mut numbers: Vec<u64> = shares.iter().map(whole).collect();
+    let mut left = all - numbers.iter().sum::<u64>().min(all);
+    for (&(pe, _), number) in shares.iter().zip(&numbers) {
+        *dealt.entry(pe).or_default() += number;
+    }
+    while left > 0 && !shares.is_empty() {
+        let had = |(pe, share): (PeId, u64)| {
+            // Compared as fractions, exactly, since the shares are small.
+            let next = u128::from(dealt.get(&pe).copied().unwrap_or_default()) + 1;
+            next * sum / u128::from(share.max(1))
+        };
+        let least = (0..shares.len()).min_by_key(|&at| had(shares[at])).unwrap_or_default();
+        numbers[least] += 1;
+        *dealt.entry(shares[least].0).or_default() += 1;
+        left -= 1;
+    }
+    shares.iter().map(|&(pe, _)| pe).zip(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dealt(all: &[u64], shares: &[(u32, u64)]) -> Vec<u64> {
+        let shares: Vec<_> = shares.iter().map(|&(pe, share)| (PeId(pe), share)).collect();
+        let mut before = BTreeMap::new();
+        for &all in all {
+            let given: u64 = numbers(all, &shares, &mut before).map(|(_, number)| number).sum();
+            assert_eq!(given, all);
+        }
+        shares.iter().map(|(pe, _)| before[pe]).collect()
+    }
+
+    #[test]
+    fn members_are_dealt_in_proportion_to_shares() {
+        assert_eq!(dealt(&[100], &[(0, 1), (1, 1), (2, 2)]), [25, 25, 50]);
+        assert_eq!(dealt(&[7], &[(0, 1), (1, 1)]), [4, 3]);
+        assert_eq!(dealt(&[0], &[(0, 1)]), [0]);
+    }
+
+    #[test]
+    fn segments_with_one_member_each_are_shared_too() {
+        assert_eq!(dealt(&[1; 40], &[(0, 3), (1, 1)]), [30, 10]);
+        assert_eq!(dealt(&[3, 3, 3], &[(5, 1), (6, 1)]), [5, 4]);
+    }
+}

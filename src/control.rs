@@ -88,11 +88,13 @@ pub struct Holdings {
 /// ```
 /// use gridspan::control::{Control, Pause};
 ///
-/// let pause = Pause { checkpoint: 7, error: None };
+/// let pause = Pause { order: 1, checkpoint: 7, error: None };
 /// Control::Paused(pause).tell(); // to the launcher that reads standard output
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
+    /// Number of the [order](gridspan_runtime::net::bootstrap::PauseOrder).
+    pub order: u64,
     /// Number of the checkpoint.
     pub checkpoint: u64,
     /// Why the checkpoint could not be written to the folder of the job, if it has one.

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::variables::LAUNCHER;
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
-    self, BootstrapError, Joined, LauncherLines, LauncherRequest,
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder,
 };
 use gridspan_runtime::{Job, JobError, NodeId};
 use serde::Deserialize;
@@ -25,7 +25,7 @@ use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -128,9 +128,10 @@ fn run_joined(
         Err(error) => return conclude(Err(error.into()), joined.bundle.spec.layout(), true),
     };
     loop {
-        let is_main = joined.bundle.identity.node == NodeId(0);
-        let tell = |checkpoint, error| Control::Paused(Pause { checkpoint, error }).tell();
-        let keeper = if is_main { keeper.clone().on_pause(tell) } else { keeper.clone() };
+        let keeper = match joined.bundle.identity.node {
+            NodeId(0) => telling_pauses(keeper.clone(), &handle),
+            _ => keeper.clone(),
+        };
         let again = job.again();
         let layout = joined.bundle.spec.layout().clone();
         let places = layout.clone();
@@ -142,8 +143,8 @@ fn run_joined(
             if handle.must_stop {
                 begun.stop_to_recover();
             }
-            if let Some(leaving) = handle.must_pause.take() {
-                begun.pause(leaving);
+            if let Some(order) = handle.must_pause.take() {
+                handle.pause(&begun, order);
             }
             handle.node = Some(begun);
         });
@@ -215,9 +216,28 @@ struct Shared {
     has_ended: bool,
     /// Whether the launcher has requested a recovery that no run of the node has noticed.
     must_stop: bool,
-    /// The nodes that will leave, if the launcher has requested to stop the job after a checkpoint
-    /// before the node ran.
-    must_pause: Option<Vec<NodeId>>,
+    /// The order to stop the job after a checkpoint, if it came before the node ran.
+    must_pause: Option<PauseOrder>,
+    /// Number of the last such order to the present run.
+    pause_order: Arc<AtomicU64>,
+}
+
+impl Shared {
+    fn pause(&self, node: &NodeHandle, order: PauseOrder) {
+        self.pause_order.store(order.number, Ordering::SeqCst);
+        node.pause(order, refuse_change);
+    }
+}
+
+/// Tells the launcher when the next run has stopped after a checkpoint.
+fn telling_pauses(keeper: CheckpointKeeper, handle: &Handle) -> CheckpointKeeper {
+    // A late report of an earlier run has the number of an order to that run.
+    let number = Arc::<AtomicU64>::default();
+    lock(handle).pause_order = number.clone();
+    keeper.on_pause(move |checkpoint, error| {
+        let order = number.load(Ordering::SeqCst);
+        Control::Paused(Pause { order, checkpoint, error }).tell();
+    })
 }
 
 type Handle = Arc<Mutex<Shared>>;
@@ -236,14 +256,16 @@ fn watch(
     let at_end = handle.clone();
     let on_request = move |request| {
         let mut handle = lock(&handle);
-        handle.must_stop |= request == LauncherRequest::Recover;
+        if request == LauncherRequest::Recover {
+            (handle.must_stop, handle.must_pause) = (true, None);
+        }
         match (&handle.node, request) {
-            (_, LauncherRequest::Pause(_)) if !is_restartable => {
+            (_, LauncherRequest::Pause(order)) if !is_restartable && !order.is_end => {
                 let reason = "its main cannot begin again; define it by `restartable_main`";
-                Control::Unchangeable(reason.to_owned()).tell();
+                refuse_change(reason.to_owned());
             }
-            (Some(node), LauncherRequest::Pause(leaving)) => node.pause(leaving),
-            (None, LauncherRequest::Pause(leaving)) => handle.must_pause = Some(leaving),
+            (Some(node), LauncherRequest::Pause(order)) => handle.pause(node, order),
+            (None, LauncherRequest::Pause(order)) => handle.must_pause = Some(order),
             (Some(node), LauncherRequest::Leave) => node.leave(),
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
@@ -260,6 +282,11 @@ fn watch(
             end_with_launcher();
         }
     })
+}
+
+/// Tells the launcher that the nodes of the job cannot change.
+fn refuse_change(reason: String) {
+    Control::Unchangeable(reason).tell();
 }
 
 /// Makes the first SIGTERM request the launcher to let this node leave the job, and the second one

@@ -52,6 +52,10 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
     }
+    let spares = spares(&args.checkpoints.spare, &place)?;
+    if args.guests > 0 && !spares.is_empty() {
+        return Err(CliError::SparesWithGuests);
+    }
     // A single node has no links, and needs no launcher.
     let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     if is_alone && !args.json {
@@ -59,10 +63,6 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
-    }
-    let spares = spares(&args.checkpoints.spare, &place)?;
-    if args.guests > 0 && !spares.is_empty() {
-        return Err(CliError::SparesWithGuests);
     }
     let drain_deadline = args.checkpoints.drain_deadline;
     let membership = Membership { on_loss, spares, drain_deadline };

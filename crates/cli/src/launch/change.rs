@@ -92,6 +92,7 @@ impl Changes {
     /// dropped change, with the number of its request.
     pub(super) fn drop_obsolete(&mut self, members: &[NodeId]) -> Vec<(Option<u64>, NodeId)> {
         let mut dropped = Vec::new();
+        // Requests name at least one node.
         self.under_way.retain(|change| match &change.what {
             What::Leave(nodes) if !nodes.iter().any(|node| members.contains(node)) => {
                 dropped.extend(nodes.first().map(|&node| (change.request, node)));
@@ -103,6 +104,19 @@ impl Changes {
             self.stage = Stage::None;
         }
         dropped
+    }
+
+    /// Refuses the requests under way to let nodes leave, because none would be left. Returns their
+    /// numbers.
+    pub(super) fn drop_requests_to_leave(&mut self) -> Vec<u64> {
+        let is_dropped =
+            |change: &mut Change| change.request.is_some() && matches!(change.what, What::Leave(_));
+        let dropped = self.under_way.extract_if(.., is_dropped);
+        let numbers = dropped.filter_map(|change| change.request).collect();
+        if self.under_way.is_empty() {
+            self.stage = Stage::None;
+        }
+        numbers
     }
 
     /// Whether the job is to stop with a change that waits or is under way.

@@ -24,14 +24,24 @@ use std::thread;
 
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// Largest number of control lines of a process that are not [`FREQUENT`]: where it listens, how it
-/// failed, what it simulated, and warnings. After more of them, every control line is treated as
+/// Largest number of control lines of a process that are not [`FREQUENT`]: how it failed, and what
+/// it simulated. After more of them, every control line is treated as
 /// output. Frequent lines need no limit, because their reports wait for room in the queue, as
 /// output does.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about links, moves, guests, and the
-/// recovery from losses.
-const FREQUENT: [&[u8]; 5] = [b"{\"links\"", b"{\"balanced\"", b"{\"guest\"", HOLDS, b"listening "];
+/// Beginnings of the frequent control lines, after the mark: about links, moves, guests, warnings,
+/// the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 9] = [
+    b"{\"links\"",
+    b"{\"balanced\"",
+    b"{\"guest\"",
+    b"{\"warning\"",
+    b"{\"paused\"",
+    b"{\"unchangeable\"",
+    b"\"leaving\"",
+    HOLDS,
+    b"listening ",
+];
 /// The beginning of the control line with the parts of checkpoints that a node has.
 const HOLDS: &[u8] = b"{\"holds\"";
 /// Stack size of the threads, which have no deep calls.

@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
-use gridspan_runtime::net::bootstrap::RestoreOrder;
+use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -124,9 +124,8 @@ pub(super) enum Command {
     Introduce(Vec<NodeId>, Vec<SocketAddr>),
     /// Make a node stop and say which parts of checkpoints it has.
     Recover(NodeId),
-    /// Make the node of main stop the job after a checkpoint, so that these nodes, by their numbers
-    /// in the present run, can leave.
-    Pause(NodeId, Vec<NodeId>),
+    /// Make the node of main stop the job after a checkpoint.
+    Pause(NodeId, PauseOrder),
     /// Let a node end that has stopped.
     Leave(NodeId),
     /// Answer a request.

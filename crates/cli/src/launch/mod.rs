@@ -41,7 +41,7 @@ use child::{Child, Outlets};
 use event::{Command, Event, Exit, Outcome, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
-use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, pause_line};
+use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
@@ -135,8 +135,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     if let Processes::Nodes { settings, .. } = &launch.processes {
         let runs = Runs::new(launch.spec.clone(), &launch.membership.spares);
         supervisor.set_recovery(runs, launch.membership.on_loss);
-        supervisor
-            .set_draining(launch.membership.drain_deadline, settings.checkpoint_folder.is_some());
+        let has_folder = settings.checkpoint_folder.is_some();
+        let deadline = launch.membership.drain_deadline;
+        supervisor.set_draining(deadline, has_folder, launch.guests > 0);
     }
     if let Processes::Nodes { hosts, .. } = &launch.processes {
         supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
@@ -350,7 +351,10 @@ impl Work<'_> {
                 self.introduce(&members, &Addresses(addresses));
             }
             Command::Recover(node) => self.tell(node, RECOVER),
-            Command::Pause(node, leaving) => self.tell(node, &pause_line(&leaving)),
+            Command::Pause(node, order) => match order.to_line() {
+                Ok(line) => self.tell(node, &line),
+                Err(error) => tracing::error!(%error, "cannot describe the change"),
+            },
             Command::Leave(node) => self.tell(node, LEAVE),
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
@@ -375,13 +379,14 @@ impl Work<'_> {
         if let Err(error) = self.starter.renew(members, order) {
             let failure = Failure::new(&error.to_string(), error.hint().as_deref(), None);
             let now = self.now();
-            return self.supervisor.handle(Event::Failed { node: NodeId(0), failure }, now);
+            let node = members.first().copied().unwrap_or(NodeId(0));
+            return self.supervisor.handle(Event::Failed { node, failure }, now);
         }
         for &node in members {
             let child = self.children[node.index()].as_ref();
             match child.is_some_and(Child::is_running) {
                 true => self.tell(node, &self.starter.bundle(node)),
-                false => self.start(node),
+                false => self.pacing.restart(node, self.now()),
             }
         }
     }
@@ -400,6 +405,8 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
+        // Processes that wait for an answer learn that the job has ended.
+        self.requests = None;
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
         let failure = outcome.blame.map(|blame| FirstFailure {

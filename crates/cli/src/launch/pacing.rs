@@ -77,19 +77,25 @@ pub(super) struct Retry {
     pub(super) of: u32,
 }
 
-impl Pacing {
-    /// Creates the pacing of nodes. Each entry is the host or gateway through which a node is
-    /// reached; `None` for a node of this machine.
-    pub(super) fn new(entries: impl IntoIterator<Item = Option<String>>) -> Self {
-        let node = |entry| Start {
+impl Start {
+    fn new(entry: Option<String>, due: Time) -> Self {
+        Self {
             entry,
-            stage: Stage::Waiting { due: Time(0) },
+            stage: Stage::Waiting { due },
             retries: 0,
             was_dropped: false,
             held: vec![],
             ended: None,
-        };
-        Self { nodes: entries.into_iter().map(node).collect() }
+        }
+    }
+}
+
+impl Pacing {
+    /// Creates the pacing of nodes. Each entry is the host or gateway through which a node is
+    /// reached; `None` for a node of this machine.
+    pub(super) fn new(entries: impl IntoIterator<Item = Option<String>>) -> Self {
+        let nodes = entries.into_iter().map(|entry| Start::new(entry, Time(0)));
+        Self { nodes: nodes.collect() }
     }
 
     /// Returns the next node to start now.
@@ -105,6 +111,13 @@ impl Pacing {
         let node = self.nodes.iter().position(may_start)?;
         self.nodes[node].stage = Stage::Starting;
         Some(NodeId::from(node))
+    }
+
+    /// Lets a node be started again that has ended, or for the first time after
+    /// [`cancel`](Self::cancel).
+    pub(super) fn restart(&mut self, node: NodeId, now: Time) {
+        let start = &mut self.nodes[node.index()];
+        *start = Start::new(start.entry.take(), now);
     }
 
     /// Returns when [`poll`](Self::poll) or [`handle_timeout`](Self::handle_timeout) must be called

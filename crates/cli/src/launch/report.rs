@@ -11,7 +11,7 @@
 //! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
 //! | `loss` | which nodes were lost; `finished` follows |
-//! | `recovery` | nodes were lost and the job goes back to a checkpoint, or it goes on |
+//! | `recovery` | nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
@@ -64,7 +64,7 @@ pub(super) enum Report {
     Warning { text: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
-    /// Nodes were lost and the job goes back to a checkpoint, or it goes on from there.
+    /// Nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on.
     Recovery { text: String },
     /// The nodes were asked to end.
     Stopping,

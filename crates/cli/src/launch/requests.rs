@@ -4,17 +4,19 @@ use super::event::Event;
 use crate::request::{Answer, Request, read, write};
 use crate::status;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time that a client has to write its request.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Largest number of requests that are read or wait for an answer.
 const OPEN_MAX: usize = 64;
 
@@ -34,9 +36,14 @@ impl Requests {
         let requests = Self { path, open: open.clone() };
         let next = AtomicU64::new(0);
         let accept = move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // For example, there are too many open files.
+                    thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                };
                 let id = next.fetch_add(1, Ordering::Relaxed);
-                let (open, events) = (open.clone(), events.clone());
+                let events = events.clone();
                 let is_full = {
                     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
                     let is_full = open.len() >= OPEN_MAX;
@@ -53,19 +60,22 @@ impl Requests {
                     let _ = write(&stream, Answer::Refused(text.to_owned()));
                     continue;
                 }
-                let take = move || {
-                    let read = stream.set_read_timeout(Some(PATIENCE));
-                    match read.and_then(|()| read_request(&stream)) {
-                        // The launcher may have ended already.
-                        Ok(request) => drop(events.send(Event::Requested { id, request })),
-                        Err(error) => {
-                            let _ = write(&stream, Answer::Refused(error.to_string()));
-                            open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                        }
+                let forget = {
+                    let open = open.clone();
+                    move || open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+                };
+                let forget_unread = forget.clone();
+                let take = move || match read_request(&stream) {
+                    // The launcher may have ended already.
+                    Ok(request) => drop(events.send(Event::Requested { id, request })),
+                    Err(error) => {
+                        let _ = write(&stream, Answer::Refused(error.to_string()));
+                        forget_unread();
                     }
                 };
-                // Without a thread the client gets no answer.
-                let _ = thread::Builder::new().name("request".to_owned()).spawn(take);
+                if thread::Builder::new().name("request".to_owned()).spawn(take).is_err() {
+                    forget();
+                }
             }
         };
         thread::Builder::new().name("requests".to_owned()).spawn(accept)?;
@@ -87,9 +97,29 @@ impl Drop for Requests {
     fn drop(&mut self) {
         // Another process may have removed it.
         let _ = std::fs::remove_file(&self.path);
+        // Their connections end.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
 fn read_request(stream: &UnixStream) -> io::Result<Request> {
-    read(stream)?.ok_or_else(|| io::Error::other("there is no request"))
+    let until = Instant::now() + PATIENCE;
+    read(Timed { stream, until })?.ok_or_else(|| io::Error::other("there is no request"))
+}
+
+/// A connection that is read until a time.
+struct Timed<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(to)
+    }
 }

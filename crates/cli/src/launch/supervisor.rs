@@ -79,6 +79,12 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
+    /// Whether guests may join, whose invitations are for the first run.
+    has_guests: bool,
+    /// Whether a signal has requested the launcher to stop the job with a checkpoint.
+    is_stop_requested: bool,
+    /// Number of orders to stop the job so far.
+    pauses: u64,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -126,6 +132,10 @@ struct Node {
     was_asked: bool,
     /// Whether the job goes on without it.
     is_left: bool,
+    /// Whether it is not started again after its loss: it could not join, or had to leave.
+    is_given_up: bool,
+    /// When its process, which has left, is killed if it has not ended.
+    ends_until: Option<Time>,
     /// Whether it has ended and its output has been read.
     is_over: bool,
 }
@@ -171,6 +181,8 @@ impl Supervisor {
             is_asked: false,
             was_asked: false,
             is_left: false,
+            is_given_up: false,
+            ends_until: None,
             is_over: false,
         };
         let patience = Patience { start: START_PATIENCE, drain: DRAIN };
@@ -192,6 +204,9 @@ impl Supervisor {
             changes: Changes::default(),
             drain_deadline: Duration::ZERO,
             has_folder: false,
+            has_guests: false,
+            is_stop_requested: false,
+            pauses: 0,
         }
     }
 
@@ -206,10 +221,11 @@ impl Supervisor {
         self.recovery = Some(Recovery { runs, on_loss, holdings, began });
     }
 
-    /// Sets the time that a node has to leave after SIGTERM, and whether checkpoints are stored in a
-    /// folder, so that SIGTERM of the launcher stops the job with one.
-    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool) {
-        (self.drain_deadline, self.has_folder) = (deadline, has_folder);
+    /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
+    /// folder, so that SIGTERM of the launcher stops the job with one; and whether guests may join.
+    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, has_guests: bool) {
+        self.drain_deadline = deadline;
+        (self.has_folder, self.has_guests) = (has_folder, has_guests);
     }
 
     /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
@@ -255,7 +271,7 @@ impl Supervisor {
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Paused(pause) => self.paused(&pause, now),
             Event::Leaving { node } => self.leave_on_signal(node, now),
-            Event::Unchangeable { reason } => self.refuse_changes(&reason),
+            Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
@@ -287,18 +303,20 @@ impl Supervisor {
         };
         let drains = self.nodes.iter().filter(|node| !node.is_over);
         let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
-        drains.chain(phase).chain(self.change_due()).min()
+        let ends = self.nodes.iter().filter_map(|node| node.ends_until);
+        drains.chain(phase).chain(ends).chain(self.change_due()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.expire_changes(now);
+        self.kill_late(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {
                 let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();
                 let silent: Vec<NodeId> = self.left().into_iter().filter(is_silent).collect();
                 for node in silent {
-                    let reason = format!("it did not start again within {:?}", self.patience.start);
-                    self.lose(node, &reason, now);
+                    let reason = format!("it did not start within {:?}", self.patience.start);
+                    self.lose_in_recovery(node, &reason, now);
                 }
             }
             Phase::Starting { until } if until <= now => {
@@ -325,7 +343,7 @@ impl Supervisor {
                 }
                 for node in late {
                     let reason = format!("it did not stop within {STOP_PATIENCE:?}");
-                    self.lose(node, &reason, now);
+                    self.lose_in_recovery(node, &reason, now);
                 }
             }
             Phase::Ending { next, at } if at <= now => match next {
@@ -488,7 +506,12 @@ impl Supervisor {
         {
             return;
         }
-        let stay = if replaces { members.clone() } else { left };
+        let is_replaced = |node: &NodeId| replaces && !self.nodes[node.index()].is_given_up;
+        let stay: Vec<NodeId> = members
+            .iter()
+            .copied()
+            .filter(|node| left.contains(node) || is_replaced(node))
+            .collect();
         let is_change = self.changes.stage == Stage::Paused;
         let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
         let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
@@ -512,11 +535,13 @@ impl Supervisor {
                     (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
                     (node.is_left, node.is_over, node.is_lost) = (false, false, false);
                     (node.is_asked, node.was_asked, node.has_reported) = (false, false, false);
+                    (node.is_given_up, node.ends_until) = (false, None);
                 }
                 let leaving =
                     members.iter().filter(|node| !next.contains(node) && !lost.contains(node));
                 for &node in leaving {
-                    self.nodes[node.index()].is_left = true;
+                    let left = &mut self.nodes[node.index()];
+                    (left.is_left, left.ends_until) = (true, Some(now + GRACE));
                     self.commands.push_back(Command::Leave(node));
                 }
                 self.phase = Phase::Starting { until: now + self.patience.start };
@@ -550,6 +575,9 @@ impl Supervisor {
             true => Failure { node: Some(reporter), ..failure },
             false => failure,
         };
+        if self.is_new(reporter) {
+            return self.lose_new(reporter, &failure.message, now);
+        }
         if failure.is_loss() && self.may_recover() {
             // A node that has stopped reports the losses of the run before.
             if matches!(self.phase, Phase::Running) {
@@ -574,8 +602,9 @@ impl Supervisor {
         if is_loss && self.blame.is_none() {
             self.commands.push_back(Command::TellLoss(message.clone()));
         }
-        // A failure without a node is most often that of main, which runs on node 0.
-        let node = node.filter(|node| node.index() < self.nodes.len()).unwrap_or(NodeId(0));
+        // A failure without a node is most often that of main, which runs on the first member.
+        let node = node.filter(|node| node.index() < self.nodes.len());
+        let node = node.or(self.members().first().copied()).unwrap_or(NodeId(0));
         self.blame(is_loss, 1, Blame { node, message, hint }, now);
     }
 
@@ -588,12 +617,14 @@ impl Supervisor {
         if let Exit::Signal(signal) = exit
             && !was_asked
             && self.may_recover()
+            && !self.is_new(id)
         {
             self.lose(id, &format!("it was killed by {}", signal_name(signal)), now);
         }
         let is_recovering = matches!(self.phase, Phase::Recovering { .. })
             || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
-        if exit == Exit::Code(0) && is_recovering && !self.nodes[id.index()].is_left {
+        let is_member = !self.nodes[id.index()].is_left && !self.is_new(id);
+        if exit == Exit::Code(0) && is_recovering && is_member {
             // The job was done before the loss; the others wait for another run.
             self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
         }
@@ -608,6 +639,12 @@ impl Supervisor {
             return;
         }
         let name = node.name.clone();
+        if self.is_new(id) {
+            let host = self.nodes[id.index()].host.clone();
+            let known = host.and_then(|(host, login)| over_ssh(&host, &login, exit, true));
+            let reason = known.map_or_else(|| ended(exit), |(message, _)| message);
+            return self.lose_new(id, &reason, now);
+        }
         if let Exit::Code(code) = exit
             && code != 0
             && self.may_recover()
@@ -735,6 +772,14 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
         ),
         _ => return None,
     })
+}
+
+/// Says how a process ended.
+fn ended(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("it ended on its own with exit code {code}"),
+        Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
+    }
 }
 
 /// Returns the name of a signal, such as `SIGKILL (9)`.

@@ -239,6 +239,7 @@ impl Coordinator {
             return;
         }
         let parts = std::mem::take(parts).into_values().collect();
+        let is_pause = making.pause.is_some();
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
@@ -248,8 +249,13 @@ impl Coordinator {
             );
             return self.end_making(Err(reason));
         }
-        if let Some(keeping) = &mut self.checkpoints.keeping {
-            keeping.manifest = Some(manifest);
+        match &mut self.checkpoints.keeping {
+            Some(keeping) => keeping.manifest = Some(manifest),
+            // A part of it could not be stored.
+            None if is_pause => {
+                return self.end_making(Err("a part could not be stored".to_owned()));
+            }
+            None => {}
         }
         match &mut self.checkpoints.making {
             Some(Making { pause: Some(_), stage, .. }) => *stage = Stage::Paused,

@@ -75,7 +75,9 @@ impl Coordinator {
         let is_idle = now.since(stall.idle_since) >= IDLE;
         let (is_asking, pause) = (!stall.missing.is_empty(), stall.pause);
         let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
-        if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
+        if self.checkpoints.is_draining() {
+            // PEs are idle until the checkpoint is made.
+        } else if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
             // A PE that answered was not quiet, and the missing PEs are inside handlers and do not
             // answer.
             self.ask_all();

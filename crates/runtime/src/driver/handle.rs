@@ -5,7 +5,9 @@ use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
 #[cfg(feature = "net")]
-use gridspan_topology::{NodeId, PeId};
+use crate::net::bootstrap::PauseOrder;
+#[cfg(feature = "net")]
+use gridspan_topology::PeId;
 use std::sync::{Arc, Weak};
 
 /// Cancels the job of a node in this process, or makes the node leave it, from any thread. Does
@@ -47,14 +49,19 @@ impl NodeHandle {
     }
 
     /// Stops the job after a checkpoint at main's next progress point, and keeps it stopped, so that
-    /// it can continue in another run without the nodes `leaving`, or with further ones. The
-    /// [keeper](super::CheckpointKeeper::on_pause) of each node tells when it has stopped. Does
-    /// nothing on nodes other than that of main.
+    /// it can continue in another run on other nodes, or end. The
+    /// [keeper](super::CheckpointKeeper::on_pause) of each node tells when it has stopped. If the job
+    /// cannot continue on other nodes, calls `refuse` with the reason. Does nothing on nodes other
+    /// than that of main.
     #[cfg(feature = "net")]
-    pub fn pause(&self, leaving: Vec<NodeId>) {
+    pub fn pause(&self, order: PauseOrder, refuse: impl FnOnce(String) + Send + 'static) {
         let switch = self.0.upgrade();
         if let Some(switch) = switch.filter(|it| it.layout.node_of(MAIN_PE) == it.node) {
-            let pause = move |core: &mut crate::pe::Core| core.pause(leaving);
+            let pause = move |core: &mut crate::pe::Core| {
+                if let Err(reason) = core.pause(order.leaving, order.is_end) {
+                    refuse(reason);
+                }
+            };
             switch.inbox(MAIN_PE).push_action(Box::new(pause));
         }
     }

@@ -13,6 +13,7 @@ use crate::pe::watch::Watch;
 use crate::pe::{Core, HandlerView};
 use gridspan_topology::{NodeId, Time};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub(super) struct Watchdog {
     is_limit_told: bool,
     /// Whether main's PE is asked whether main reaches progress points.
     asks_for_progress: bool,
+    /// Whether it has not answered yet.
+    is_asking: Arc<AtomicBool>,
 }
 
 /// The handler that a PE was inside of at the last look.
@@ -79,7 +82,17 @@ impl Watchdog {
         let seen = vec![Seen::default(); views.len()];
         let on_failure = on_failure.to_vec();
         let (is_stall_told, is_limit_told, asks_for_progress) = (false, false, false);
-        Self { views, seen, watch, on_failure, is_stall_told, is_limit_told, asks_for_progress }
+        let is_asking = Arc::default();
+        Self {
+            views,
+            seen,
+            watch,
+            on_failure,
+            is_stall_told,
+            is_limit_told,
+            asks_for_progress,
+            is_asking,
+        }
     }
 
     /// Sets whether main's PE is asked whether main reaches progress points.
@@ -132,8 +145,12 @@ impl Watchdog {
             );
             (lasted, text)
         });
-        if self.asks_for_progress {
-            let check = |core: &mut Core| core.warn_without_progress();
+        if self.asks_for_progress && !self.is_asking.swap(true, Ordering::Relaxed) {
+            let is_asking = self.is_asking.clone();
+            let check = move |core: &mut Core| {
+                is_asking.store(false, Ordering::Relaxed);
+                core.warn_without_progress();
+            };
             switch.inbox(MAIN_PE).push_action(Box::new(check));
         }
         if let Some((lasted, text)) = &inside

@@ -14,8 +14,8 @@
 //! # Steady state
 //!
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
-//! leaves when it receives the line [`LEAVE`]; all nodes stop with [`RECOVER`]; with
-//! [`pause_line`], the node of main stops the job after a checkpoint. The launcher of a guest is `gridctl join`, which knows the
+//! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the node
+//! of main stops the job after a checkpoint at the line of a [`PauseOrder`]. The launcher of a guest is `gridctl join`, which knows the
 //! addresses already and sends the lines of steps 1 and 3 at once. The launcher passes on the
 //! output of the program unchanged; only the line of step 2 begins with a character that programs
 //! do not print.
@@ -321,32 +321,48 @@ pub enum LauncherRequest {
     Leave,
     /// Stop, and wait for another bundle.
     Recover,
-    /// Stop the job after a checkpoint that is made for the departure of these nodes.
-    Pause(Vec<NodeId>),
+    /// Stop the job after a checkpoint.
+    Pause(PauseOrder),
 }
 
-/// The beginning of the line for [`LauncherRequest::Pause`].
+/// The order to stop the job after a checkpoint.
+///
+/// ```
+/// use gridspan_runtime::net::bootstrap::PauseOrder;
+///
+/// let order = PauseOrder { number: 1, leaving: Vec::new(), is_end: true };
+/// assert!(order.to_line().unwrap().starts_with("pause "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseOrder {
+    /// Number of the order, by which the launcher recognises the answer.
+    pub number: u64,
+    /// The nodes of the present run whose parts are copied to others, because they will leave.
+    pub leaving: Vec<NodeId>,
+    /// Whether the job ends after the checkpoint.
+    pub is_end: bool,
+}
+
+/// The beginning of the line of a [`PauseOrder`].
 const PAUSE: &str = "pause ";
 
-/// Returns the line that makes the node of main stop the job after a checkpoint, so that the nodes
-/// `leaving` of the present run can leave and others can join.
-pub fn pause_line(leaving: &[NodeId]) -> String {
-    let numbers: Vec<String> = leaving.iter().map(|node| node.0.to_string()).collect();
-    format!("{PAUSE}{}\n", numbers.join(","))
-}
+impl PauseOrder {
+    /// Returns the order as the line that the launcher writes to the node of main.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{PAUSE}{}", to_line(self)?))
+    }
 
-/// Reads a line of [`pause_line`].
-fn paused(line: &[u8]) -> Option<Vec<NodeId>> {
-    let numbers = str::from_utf8(line).ok()?.strip_suffix('\n')?.strip_prefix(PAUSE)?;
-    let numbers = numbers.split(',').filter(|number| !number.is_empty());
-    numbers.map(|number| number.parse().ok().map(NodeId)).collect()
+    /// Reads a line.
+    fn of_line(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line.strip_prefix(PAUSE.as_bytes())?).ok()
+    }
 }
 
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
-/// the launcher has ended. Returns all other lines, and [`RECOVER`] and [`LEAVE`] too.
+/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`].
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -366,7 +382,7 @@ pub fn watch_launcher(
             let request = match &line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
                 line if *line == RECOVER.as_bytes() => Some(LauncherRequest::Recover),
-                line => paused(line).map(LauncherRequest::Pause),
+                line => PauseOrder::of_line(line).map(LauncherRequest::Pause),
             };
             let is_for_join = !matches!(request, Some(LauncherRequest::Pause(_)));
             if let Some(request) = request {
@@ -532,12 +548,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_to_pause_names_the_nodes_that_leave() {
-        for leaving in [vec![], vec![NodeId(3)], vec![NodeId(0), NodeId(70_000)]] {
-            assert_eq!(paused(pause_line(&leaving).as_bytes()), Some(leaving));
-        }
-        for wrong in ["pause", "pause \n\n", "pause x\n", "pause 1;2\n", "pause 1", "pauses 1\n"] {
-            assert_eq!(paused(wrong.as_bytes()), None, "{wrong:?}");
+    fn an_order_to_pause_is_a_line() {
+        let order = PauseOrder { number: 7, leaving: vec![NodeId(3)], is_end: false };
+        assert_eq!(PauseOrder::of_line(order.to_line().unwrap().as_bytes()), Some(order));
+        for wrong in ["pause", "pause \n", "pause 1,2\n", "pauses {}\n", "pause {}\n"] {
+            assert_eq!(PauseOrder::of_line(wrong.as_bytes()), None, "{wrong:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Event, Simulation};
 use crate::options::SimOptions;
 use crate::report::{Ending, SimError, SimReport};
 use gridspan_runtime::pe::Core;
-use gridspan_runtime::{CheckpointStore, Image, Job, JobError, Program, RestorePlan};
+use gridspan_runtime::{CheckpointStore, Image, Job, JobError, Program, RestorePlan, end};
 use gridspan_topology::{GridSpec, NodeId, PeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
@@ -65,7 +65,8 @@ impl Simulation {
     }
 
     /// Runs the job until main's first progress point after `at`, where it stops after a checkpoint,
-    /// so that another simulation can continue from it without the nodes `leaving`.
+    /// so that another simulation can continue from it without the nodes `leaving`. A job with a
+    /// group that must keep its size fails.
     ///
     /// # Errors
     ///
@@ -86,7 +87,12 @@ impl Simulation {
     }
 
     pub(super) fn pause(&mut self, leaving: Vec<NodeId>) {
-        self.stations[PeId(0)].actions.push(Box::new(move |core: &mut Core| core.pause(leaving)));
+        let pause = move |core: &mut Core| {
+            if let Err(reason) = core.pause(leaving, false) {
+                end(Err(JobError::failed(reason)))(core);
+            }
+        };
+        self.stations[PeId(0)].actions.push(Box::new(pause));
         self.schedule_turn(PeId(0));
     }
 }

@@ -2,9 +2,10 @@
 
 use super::super::change::{Change, Stage, What};
 use super::super::event::Command;
-use super::{Phase, STOP_PATIENCE, Supervisor};
+use super::{OnLoss, Phase, STOP_PATIENCE, Supervisor};
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
+use gridspan_runtime::net::bootstrap::PauseOrder;
 use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGTERM;
@@ -63,10 +64,19 @@ impl Supervisor {
         if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
             return Err("the job is ending".to_owned());
         }
+        if self.has_guests && *what != What::Stop {
+            return Err("guests can join this job, whose nodes cannot change then".to_owned());
+        }
         let members = self.members();
         let name = |node: NodeId| self.nodes.get(node.index()).map_or("a node", |it| &it.name);
         match what {
+            What::Leave(nodes) | What::Join(nodes) if nodes.is_empty() => {
+                return Err("no node is named".to_owned());
+            }
             What::Leave(nodes) => {
+                if let Some(&leaving) = nodes.iter().find(|node| self.changes.is_leaving(**node)) {
+                    return Err(format!("{} is leaving already", name(leaving)));
+                }
                 if let Some(&other) = nodes.iter().find(|node| !members.contains(node)) {
                     return Err(format!("{} is no member of the job", name(other)));
                 }
@@ -111,14 +121,15 @@ impl Supervisor {
     /// Lets a node leave that got SIGTERM. A node that was asked to end, or that cannot leave, gets
     /// a second one.
     pub(super) fn leave_on_signal(&mut self, node: NodeId, now: Time) {
-        let what = What::Leave(BTreeSet::from([node]));
-        let is_last = self.check(&what).is_err() && self.members().contains(&node);
-        if self.nodes[node.index()].is_asked || self.check(&What::Stop).is_err() {
+        if self.nodes[node.index()].is_asked || self.has_guests || self.check(&What::Stop).is_err()
+        {
             return self.commands.push_back(Command::Ask(node));
         }
-        if self.changes.is_leaving(node) {
+        if self.changes.is_leaving(node) || !self.members().contains(&node) {
             return;
         }
+        let what = What::Leave(BTreeSet::from([node]));
+        let is_last = self.check(&what).is_err();
         let text = format!("{} got SIGTERM and leaves", self.nodes[node.index()].name);
         self.commands.push_back(Command::TellRecovery(text));
         let until = Some(now + self.drain_deadline);
@@ -132,11 +143,12 @@ impl Supervisor {
         signal == SIGTERM
             && may_stop
             && matches!(self.phase, Phase::Running)
-            && !self.changes.will_stop()
+            && !self.is_stop_requested
     }
 
     /// Stops the job with a checkpoint in its folder.
     pub(super) fn stop(&mut self, now: Time) {
+        self.is_stop_requested = true;
         let text = "got SIGTERM; the job stops at main's next progress point, with a checkpoint";
         self.commands.push_back(Command::TellRecovery(text.to_owned()));
         let until = Some(now + self.drain_deadline);
@@ -162,17 +174,27 @@ impl Supervisor {
     }
 
     fn begin_change(&mut self, now: Time) {
+        if self.is_done_or_failed() {
+            return;
+        }
         self.changes.begin();
         let members = self.members();
         let names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         for (request, node) in self.changes.drop_obsolete(&members) {
-            let text = format!("{} is no member of the job any more", names[node.index()]);
+            let text = format!("{} was lost before it left", names[node.index()]);
             self.answer(request, Answer::Refused(text));
+        }
+        let mut next = self.changes.applied_to(&members);
+        if next.is_empty() && !self.changes.stops() {
+            for request in self.changes.drop_requests_to_leave() {
+                let text = "no node of the job would be left".to_owned();
+                self.answer(Some(request), Answer::Refused(text));
+            }
+            next = self.changes.applied_to(&members);
         }
         if self.changes.stage == Stage::None {
             return;
         }
-        let next = self.changes.applied_to(&members);
         let stops = self.changes.stops() || next.is_empty();
         if stops && !self.has_folder {
             // There is nothing to go on from later.
@@ -181,21 +203,37 @@ impl Supervisor {
         let leaves = |node: &NodeId| !stops && !next.contains(node);
         let numbered = members.iter().enumerate().filter(|(_, node)| leaves(node));
         let leaving = numbered.map(|(number, _)| NodeId::from(number)).collect();
+        self.pauses += 1;
+        let order = PauseOrder { number: self.pauses, leaving, is_end: stops };
         if let Some(&of_main) = members.first() {
-            self.commands.push_back(Command::Pause(of_main, leaving));
+            self.commands.push_back(Command::Pause(of_main, order));
         }
     }
 
     fn give_up_change(&mut self, change: Change, now: Time) {
+        if self.is_done_or_failed() {
+            return;
+        }
         let reason = "main reached no progress point in time";
         let nodes = match change.what {
-            What::Stop => return self.interrupt(SIGTERM, now),
+            What::Stop => {
+                let text = format!("there is no last checkpoint: {reason}");
+                self.commands.push_back(Command::TellRecovery(text));
+                return self.interrupt(SIGTERM, now);
+            }
             What::Join(_) => return,
             What::Leave(nodes) => nodes,
         };
-        self.answer(change.request, Answer::Refused(reason.to_owned()));
-        for node in nodes {
-            if self.may_recover() && self.members().contains(&node) {
+        let loses = self.may_recover();
+        let so = match loses {
+            true => "the nodes are treated as lost",
+            false => "the nodes are still members, since the job makes no checkpoints",
+        };
+        self.answer(change.request, Answer::Refused(format!("{reason}; {so}")));
+        let members = self.members();
+        for node in nodes.into_iter().filter(|node| members.contains(node)) {
+            if loses {
+                self.nodes[node.index()].is_given_up = true;
                 self.lose(node, &format!("it had to leave, and {reason}"), now);
             } else if change.request.is_none() {
                 self.commands.push_back(Command::Ask(node));
@@ -203,26 +241,59 @@ impl Supervisor {
         }
     }
 
+    /// Whether a node has its first bundle and has not been introduced.
+    pub(super) fn is_new(&self, node: NodeId) -> bool {
+        self.changes.stage == Stage::GoesOn && self.changes.nodes().1.contains(&node)
+    }
+
+    /// Goes on without a node that could not join.
+    pub(super) fn lose_new(&mut self, node: NodeId, reason: &str, now: Time) {
+        self.nodes[node.index()].is_given_up = true;
+        self.lose(node, reason, now);
+    }
+
+    /// Goes on without a node that did not act in time, unless the job is to end then.
+    pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
+        let ends = self.recovery.as_ref().is_none_or(|it| it.on_loss == OnLoss::Fail);
+        if self.is_new(node) {
+            self.lose_new(node, reason, now);
+        } else if ends {
+            self.give_up_recovery(node, reason, now);
+        } else {
+            self.lose(node, reason, now);
+        }
+    }
+
+    /// Kills processes that have left the job and do not end.
+    pub(super) fn kill_late(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.ends_until.take_if(|until| *until <= now).is_some() && node.exit.is_none() {
+                self.commands.push_back(Command::Kill(NodeId::from(id)));
+            }
+        }
+    }
+
     /// Refuses the changes under way, because the job cannot be stopped.
-    pub(super) fn refuse_changes(&mut self, reason: &str) {
+    pub(super) fn refuse_changes(&mut self, reason: &str, now: Time) {
         for change in self.changes.end() {
             self.answer(change.request, Answer::Refused(reason.to_owned()));
             match change.what {
                 What::Leave(nodes) if change.request.is_none() => {
                     self.commands.extend(nodes.into_iter().map(Command::Ask));
                 }
-                _ => {}
+                What::Stop => self.interrupt(SIGTERM, now),
+                What::Leave(_) | What::Join(_) => {}
             }
         }
     }
 
     /// The job has stopped: begins the next run, or ends the job.
     pub(super) fn paused(&mut self, pause: &Pause, now: Time) {
-        if !matches!(self.phase, Phase::Running) {
+        if !matches!(self.phase, Phase::Running) || pause.order != self.pauses {
             return;
         }
         let members = self.members();
-        if self.changes.stops() || self.changes.applied_to(&members).is_empty() {
+        if self.changes.will_stop() || self.changes.applied_to(&members).is_empty() {
             let text = match &pause.error {
                 None => format!("stopped after checkpoint {}; --restart goes on", pause.checkpoint),
                 Some(error) => format!("checkpoint {} is not stored: {error}", pause.checkpoint),
@@ -266,6 +337,13 @@ impl Supervisor {
                 What::Join(nodes) => (nodes, "joined"),
                 What::Stop => continue,
             };
+            let failed = nodes.iter().find(|it| did == "joined" && !self.left().contains(it));
+            if let Some(failed) = failed {
+                let name = &self.nodes[failed.index()].name;
+                let text = format!("{name} could not join; the output of the job says why");
+                self.answer(change.request, Answer::Refused(text));
+                continue;
+            }
             let names: Vec<&str> = nodes.iter().map(|it| &*self.nodes[it.index()].name).collect();
             let has = if names.len() == 1 { "has" } else { "have" };
             let text = format!("{} {has} {did}", names.join(", "));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
+use gridspan_runtime::net::bootstrap::PauseOrder;
 
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
@@ -377,8 +378,13 @@ fn a_node_that_does_not_stop_is_left_behind() {
     assert_eq!(message, "the job cannot go on without a/0: no node is left");
 }
 
-fn pause(checkpoint: u64) -> Event {
-    Event::Paused(Pause { checkpoint, error: None })
+fn pause(order: u64, checkpoint: u64) -> Event {
+    Event::Paused(Pause { order, checkpoint, error: None })
+}
+
+/// The order to main's node, A.
+fn stop_for(number: u64, leaving: &[NodeId]) -> Command {
+    Command::Pause(A, PauseOrder { number, leaving: leaving.to_vec(), is_end: false })
 }
 
 fn answers(commands: Vec<Command>) -> Vec<Answer> {
@@ -400,8 +406,8 @@ fn a_node_leaves_on_request_and_joins_again() {
     supervisor.handle(drain(B), seconds(1));
     assert_eq!(actions(&mut supervisor), [], "further requests may come");
     supervisor.handle_timeout(seconds(2));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
-    supervisor.handle(pause(3), seconds(3));
+    assert_eq!(actions(&mut supervisor), [stop_for(1, &[B])]);
+    supervisor.handle(pause(1, 3), seconds(3));
     assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Recover(B)]);
     for node in [A, B] {
         let held = holdings(3, if node == A { &[0, 1] } else { &[1] });
@@ -419,8 +425,8 @@ fn a_node_leaves_on_request_and_joins_again() {
     let request = Request::Add { nodes: [B].into() };
     supervisor.handle(Event::Requested { id: 5, request }, seconds(5));
     supervisor.handle_timeout(seconds(6));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![])]);
-    supervisor.handle(pause(4), seconds(7));
+    assert_eq!(actions(&mut supervisor), [stop_for(2, &[])]);
+    supervisor.handle(pause(2, 4), seconds(7));
     let held = holdings(4, &[0, 1]);
     supervisor.handle(Event::Holds { node: A, holdings: held }, seconds(7));
     let [Command::Recover(A), Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else {
@@ -442,7 +448,7 @@ fn a_loss_before_the_stop_begins_the_change_again() {
     let mut supervisor = recovering(OnLoss::Replace);
     supervisor.handle(drain(B), seconds(1));
     supervisor.handle_timeout(seconds(2));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    assert_eq!(actions(&mut supervisor), [stop_for(1, &[B])]);
     ends(&mut supervisor, A, Exit::Signal(9), seconds(2));
     let held = holdings(3, &[0, 1]);
     supervisor.handle(Event::Holds { node: B, holdings: held }, seconds(2));
@@ -451,16 +457,16 @@ fn a_loss_before_the_stop_begins_the_change_again() {
     }
     assert!(actions(&mut supervisor).iter().any(|it| matches!(it, Command::Introduce(..))));
     supervisor.handle_timeout(seconds(4));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    assert_eq!(actions(&mut supervisor), [stop_for(2, &[B])]);
 }
 
 #[test]
 fn a_node_that_cannot_leave_in_time_is_lost() {
     let mut supervisor = recovering(OnLoss::Shrink);
-    supervisor.set_draining(Duration::from_secs(25), false);
+    supervisor.set_draining(Duration::from_secs(25), false, false);
     supervisor.handle(Event::Leaving { node: B }, seconds(1));
     supervisor.handle_timeout(seconds(2));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    assert_eq!(actions(&mut supervisor), [stop_for(1, &[B])]);
     assert_eq!(supervisor.poll_timeout(), Some(seconds(26)));
     supervisor.handle_timeout(seconds(26));
     assert_eq!(actions(&mut supervisor), [Command::Kill(B), Command::Recover(A)]);
@@ -469,10 +475,10 @@ fn a_node_that_cannot_leave_in_time_is_lost() {
 #[test]
 fn a_node_that_cannot_leave_at_all_gets_a_second_sigterm() {
     let mut supervisor = recovering(OnLoss::Fail);
-    supervisor.set_draining(Duration::from_secs(25), false);
+    supervisor.set_draining(Duration::from_secs(25), false, false);
     supervisor.handle(Event::Leaving { node: B }, seconds(1));
     supervisor.handle_timeout(seconds(2));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![B])]);
+    assert_eq!(actions(&mut supervisor), [stop_for(1, &[B])]);
     supervisor.handle(Event::Unchangeable { reason: "no".to_owned() }, seconds(2));
     assert_eq!(actions(&mut supervisor), [Command::Ask(B)]);
     ends(&mut supervisor, B, Exit::Signal(15), seconds(2));
@@ -483,13 +489,16 @@ fn a_node_that_cannot_leave_at_all_gets_a_second_sigterm() {
 #[test]
 fn sigterm_for_all_nodes_stops_the_job_with_a_checkpoint_in_its_folder() {
     let mut supervisor = recovering(OnLoss::Shrink);
-    supervisor.set_draining(Duration::from_secs(25), true);
+    supervisor.set_draining(Duration::from_secs(25), true, false);
     for node in [A, B] {
         supervisor.handle(Event::Leaving { node }, seconds(1));
     }
     supervisor.handle_timeout(seconds(2));
-    assert_eq!(actions(&mut supervisor), [Command::Pause(A, vec![])]);
-    supervisor.handle(pause(3), seconds(3));
+    assert_eq!(
+        actions(&mut supervisor),
+        [Command::Pause(A, PauseOrder { number: 1, leaving: vec![], is_end: true })]
+    );
+    supervisor.handle(pause(1, 3), seconds(3));
     let told = [Command::TellStopping, Command::Ask(A), Command::Ask(B)];
     assert_eq!(actions(&mut supervisor), told);
     // It takes the signal for another request to leave.
@@ -515,4 +524,60 @@ fn wrong_requests_are_refused() {
     assert_eq!(refused.len(), 3);
     assert!(refused.iter().all(|answer| matches!(answer, Answer::Refused(_))));
     assert_eq!(supervisor.poll_timeout(), None);
+}
+
+#[test]
+fn the_job_goes_on_without_a_node_that_cannot_join() {
+    for how in 0..3 {
+        let mut supervisor = starting();
+        supervisor.set_recovery(Runs::new(grid(), &[B]), OnLoss::Fail);
+        supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+        let request = Request::Add { nodes: [B].into() };
+        supervisor.handle(Event::Requested { id: 5, request }, seconds(1));
+        supervisor.handle_timeout(seconds(2));
+        supervisor.handle(pause(1, 3), seconds(3));
+        let held = || holdings(3, &[0, 1]);
+        supervisor.handle(Event::Holds { node: A, holdings: held() }, seconds(3));
+        assert!(actions(&mut supervisor).iter().any(|it| matches!(it, Command::GoOn(..))));
+        match how {
+            0 => ends(&mut supervisor, B, Exit::Code(127), seconds(4)),
+            1 => ends(&mut supervisor, B, Exit::Code(0), seconds(4)),
+            _ => supervisor.handle_timeout(seconds(40)),
+        }
+        supervisor.handle(Event::Holds { node: A, holdings: held() }, seconds(40));
+        supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(40));
+        let all = commands(&mut supervisor);
+        assert!(all.contains(&Command::Introduce(vec![A], vec![address(8)])), "{how}: {all:?}");
+        assert!(matches!(&answers(all)[..], [Answer::Refused(_)]), "{how}");
+        assert_eq!(supervisor.outcome(), None);
+    }
+}
+
+#[test]
+fn a_request_never_ends_the_job() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), true, false);
+    supervisor.handle(drain(A), seconds(1));
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(1));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(1));
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    let all = commands(&mut supervisor);
+    assert!(!all.iter().any(|it| matches!(it, Command::Pause(..))), "{all:?}");
+    assert!(matches!(&answers(all)[..], [Answer::Refused(_)]));
+}
+
+#[test]
+fn a_process_that_has_left_and_does_not_end_is_killed() {
+    let mut supervisor = recovering(OnLoss::Fail);
+    supervisor.handle(drain(B), seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    supervisor.handle(pause(1, 3), seconds(3));
+    for node in [A, B] {
+        supervisor.handle(Event::Holds { node, holdings: holdings(3, &[0, 1]) }, seconds(3));
+    }
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(3));
+    assert!(actions(&mut supervisor).contains(&Command::Leave(B)));
+    supervisor.handle_timeout(supervisor.poll_timeout().unwrap());
+    assert_eq!(actions(&mut supervisor), [Command::Kill(B)]);
 }

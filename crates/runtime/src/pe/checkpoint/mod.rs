@@ -12,6 +12,7 @@ mod versions;
 
 use super::Pe;
 use super::core::Core;
+use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
 use crate::message::{
@@ -265,11 +266,32 @@ impl Core {
     }
 
     /// Stops the job after a checkpoint at main's next progress point, so that its launcher can
-    /// begin another run without the nodes `leaving`.
-    pub fn pause(&mut self, leaving: Vec<NodeId>) {
+    /// begin another run without the nodes `leaving`, or end it if `is_end`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the job cannot continue on other nodes: it has a group that must keep its size.
+    pub fn pause(&mut self, leaving: Vec<NodeId>, is_end: bool) -> Result<(), String> {
+        if let Some(actor) = self.fixed_group().filter(|_| !is_end) {
+            return Err(format!(
+                "it has a group of `{actor}`, which must keep its size; add the type with \
+                 `Job::resizable_group`"
+            ));
+        }
         self.checkpointing.pause = Some(leaving);
         self.checkpointing.retry_at = Time::ZERO;
         self.checkpointing.is_late_told = false;
+        Ok(())
+    }
+
+    /// The type of a group that must keep its size, if there is one.
+    fn fixed_group(&self) -> Option<&str> {
+        let is_fixed = |info: &&CollectionInfo| {
+            let is_group = matches!(info.map, Map::PerPe | Map::PerNode);
+            is_group && !self.common.resizing.contains_key(&info.kind)
+        };
+        let info = self.collections.values().map(|local| &local.info).find(is_fixed)?;
+        Some(self.common.kind(info.kind).map_or("an actor", |kind| kind.name()))
     }
 
     /// Warns once if the job should have stopped, and the checkpoint is postponed.

@@ -51,7 +51,7 @@ fn terminate(pid: u32) {
 
 #[test]
 fn nodes_and_sites_leave_on_request_and_join_again() {
-    let mut changing = Changing::start(&[], "150");
+    let mut changing = Changing::start(&[], "120");
     let nodes = changing.job.nodes(4);
     changing.job.await_line("      20 ");
 

@@ -55,7 +55,7 @@ impl Drop for Folder {
 fn a_job_goes_on_without_any_one_of_its_nodes() {
     for victim in 0..4 {
         let flags = ["--checkpoint-every", "10steps"];
-        let mut running = Running::start(&arguments(&flags, "150"));
+        let mut running = Running::start(&arguments(&flags, "90"));
         let nodes = running.nodes(4);
         running.await_line("      40 ");
         // At any moment of the steps.
@@ -72,7 +72,7 @@ fn a_job_goes_on_without_any_one_of_its_nodes() {
 #[test]
 fn a_job_goes_on_after_the_loss_of_a_site() {
     let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
-    let mut running = Running::start(&arguments(&flags, "120"));
+    let mut running = Running::start(&arguments(&flags, "80"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
@@ -86,7 +86,7 @@ fn a_job_goes_on_after_the_loss_of_a_site() {
 #[test]
 fn a_loss_during_the_recovery_begins_it_again() {
     let flags = ["--checkpoint-every", "10steps", "--protect-sites"];
-    let mut running = Running::start(&arguments(&flags, "120"));
+    let mut running = Running::start(&arguments(&flags, "80"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
@@ -101,7 +101,7 @@ fn a_loss_during_the_recovery_begins_it_again() {
 #[test]
 fn a_job_goes_back_to_one_checkpoint_twice() {
     let flags = ["--checkpoint-every", "40steps", "--protect-sites"];
-    let mut running = Running::start(&arguments(&flags, "200"));
+    let mut running = Running::start(&arguments(&flags, "130"));
     let nodes = running.nodes(4);
     running.await_line("      45 ");
 
@@ -136,7 +136,7 @@ fn a_folder_with_checkpoints_of_an_earlier_run_is_not_overwritten() {
 fn checkpoints_are_stored_after_the_loss_of_the_node_that_stored_manifests() {
     let folder = Folder::new("manifests");
     let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
-    let mut running = Running::start(&arguments(&flags, "150"));
+    let mut running = Running::start(&arguments(&flags, "90"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
     kill(nodes[0], Signal::KILL);
@@ -152,7 +152,7 @@ fn checkpoints_are_stored_after_the_loss_of_the_node_that_stored_manifests() {
 #[test]
 fn lost_nodes_are_started_again_if_that_is_wanted() {
     let flags = ["--checkpoint-every", "10steps", "--on-loss", "replace"];
-    let mut running = Running::start(&arguments(&flags, "120"));
+    let mut running = Running::start(&arguments(&flags, "80"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 

@@ -102,6 +102,8 @@ const EFFECTS: &[Effect] = &[
         may: &[
             "crates/cli/src/hosts.rs",
             "crates/cli/src/join.rs",
+            "crates/cli/src/launch/requests.rs",
+            "crates/cli/src/request.rs",
             "crates/rpc-net/src",
             "crates/runtime/src/net",
         ],

@@ -196,12 +196,13 @@ fn crates_depend_only_on_those_below_them() {
 }
 
 #[test]
-fn there_is_one_program_so_that_cargo_run_starts_it() {
+fn cargo_run_starts_gridctl() {
     for (member, _) in MAY_DEPEND_ON.iter().filter(|(member, _)| *member != "cli") {
-        let source = root().join("crates").join(member).join("src");
-        let has_program = source.join("main.rs").exists() || source.join("bin").exists();
-        assert!(!has_program, "rule: `cargo run` is gridctl; make {member}'s program an example");
+        let program = root().join("crates").join(member).join("src/main.rs");
+        assert!(!program.exists(), "rule: `cargo run` is gridctl; move {member}'s to `src/bin`");
     }
+    let cli = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
+    assert!(cli.contains("default-run = \"gridctl\""), "rule: `cargo run` is gridctl");
 }
 
 #[test]

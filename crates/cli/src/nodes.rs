@@ -2,8 +2,7 @@
 
 use crate::args::{AddArgs, DrainArgs, NodesArgs};
 use crate::error::CliError;
-use crate::launch::NodeState;
-use crate::request::{Answer, Request, ask};
+use crate::request::{Answer, NodeState, Request, ask};
 use crate::status::{self, Status};
 use crate::style::Style;
 use crate::table::{Align, Table};
@@ -29,7 +28,7 @@ pub(crate) fn list(args: &NodesArgs) -> Result<ExitCode, CliError> {
     let Answer::Nodes(states) = answered(&job, &Request::Nodes)? else {
         return Err(unexpected());
     };
-    let nodes = listed(&job.grid, &states);
+    let nodes = listed(&job.whole, &states);
     let mut to = io::stdout().lock();
     let printed = match args.json {
         true => serde_json::to_string(&nodes)
@@ -65,14 +64,14 @@ fn listed<'a>(grid: &'a GridSpec, states: &[NodeState]) -> Vec<Listed<'a>> {
 /// Lets nodes leave a job.
 pub(crate) fn drain(args: &DrainArgs) -> Result<ExitCode, CliError> {
     let job = find(args.job.as_deref())?;
-    let nodes = named(&job.grid, &args.nodes)?;
+    let nodes = named(&job.whole, &args.nodes)?;
     change(&job, &Request::Drain { nodes, deadline: args.deadline })
 }
 
 /// Lets nodes join a job.
 pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
     let job = find(args.job.as_deref())?;
-    let nodes = named(&job.grid, &args.nodes)?;
+    let nodes = named(&job.whole, &args.nodes)?;
     change(&job, &Request::Add { nodes })
 }
 

@@ -4,11 +4,11 @@
 //! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which may
 //! take until main's next progress point. Lines of other versions are refused.
 
-use crate::launch::NodeState;
 use crate::status::{Status, folder, socket_path};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -40,6 +40,31 @@ pub(crate) enum Answer {
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
+}
+
+/// State of a node of the grid of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NodeState {
+    /// It takes part in the job.
+    Member,
+    /// It takes part, and will leave.
+    Leaving,
+    /// It will take part.
+    Joining,
+    /// It takes no part: it is a spare node, has left, or was lost.
+    Absent,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Member => "member",
+            Self::Leaving => "leaving",
+            Self::Joining => "joining",
+            Self::Absent => "absent",
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Version of the file. Files of other versions are not listed.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Size in bytes of the largest status file that is read.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -39,8 +39,10 @@ pub(crate) struct Status {
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
     written_ms: u64,
-    /// The job's sites, hosts and PEs.
+    /// The sites, hosts and PEs of the nodes that take part.
     pub(crate) grid: GridSpec,
+    /// The grid with all nodes, also those that have left or may join.
+    pub(crate) whole: GridSpec,
     /// The known links of the job, once there are some.
     pub(crate) links: Option<LinkReport>,
 }
@@ -72,11 +74,27 @@ impl StatusFile {
         let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         let began_ms = unix_ms();
-        let status =
-            Status { version: VERSION, id, began_ms, written_ms: began_ms, grid, links: None };
+        let status = Status {
+            version: VERSION,
+            id,
+            began_ms,
+            written_ms: began_ms,
+            whole: grid.clone(),
+            grid,
+            links: None,
+        };
         let file = Self { folder: folder.to_owned(), status, _lock: lock };
         file.write()?;
         Ok(file)
+    }
+
+    /// Notes that the job goes on with the nodes of `grid`, whose links are not known yet.
+    pub(crate) fn begin_run(&mut self, grid: GridSpec) -> io::Result<()> {
+        if self.status.grid == grid {
+            return Ok(());
+        }
+        (self.status.grid, self.status.links) = (grid, None);
+        self.write()
     }
 
     /// Writes the known links.
@@ -262,7 +280,7 @@ mod tests {
     fn a_status_file_of_another_version_is_not_listed() {
         let folder = tempfile::tempdir().unwrap();
         let running = create(folder.path(), "x-1");
-        fs::write(json_path(folder.path(), "x-1"), "{\"version\":2}").unwrap();
+        fs::write(json_path(folder.path(), "x-1"), "{\"version\":1}").unwrap();
         assert!(ids(folder.path()).is_empty());
         drop(running);
     }

@@ -442,6 +442,17 @@ impl Simulation {
         }
     }
 
+    /// Orders main's PE to stop the job after a checkpoint.
+    fn pause(&mut self, leaving: Vec<NodeId>) {
+        let pause = move |core: &mut Core| {
+            if let Err(reason) = core.pause(leaving, false) {
+                end(Err(JobError::failed(reason)))(core);
+            }
+        };
+        self.stations[PeId(0)].actions.push(Box::new(pause));
+        self.schedule_turn(PeId(0));
+    }
+
     /// Keeps a segment of a checkpoint, and tells the PE when its part is complete.
     fn keep(&mut self, pe: PeId, segment: &CheckpointSegment) {
         let store = &mut self.kept[self.layout.node_of(pe).index()];

@@ -16,13 +16,14 @@ const NEWS: f64 = 0.2;
 
 /// The known links, shared by the threads that read the nodes' output.
 pub(super) struct Known {
-    grid: GridSpec,
     /// Whether changes and warnings are reported to the user.
     is_told: bool,
     state: Mutex<State>,
 }
 
 struct State {
+    /// The grid of the present run's nodes, which number them.
+    grid: GridSpec,
     links: Option<LinkReport>,
     watched: BTreeMap<(GroupId, GroupId), Watched>,
     file: Option<StatusFile>,
@@ -63,49 +64,9 @@ impl Watched {
     }
 }
 
-impl Known {
-    /// Creates an instance that knows no links.
-    pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
-        let state = State { links: None, watched: BTreeMap::new(), file, warned: BTreeSet::new() };
-        Self { grid, is_told, state: Mutex::new(state) }
-    }
-
-    /// Records the links that a node reports. Returns reports for the user.
-    pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
-        let mut state = self.lock();
-        if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
-            // The new hierarchy may number its groups differently.
-            state.watched.clear();
-        }
-        let mut changes = vec![];
-        for &((from, to), estimate) in &links.estimates {
-            let watched = state.watched.entry((from, to)).or_default();
-            let change = watched.look(LinkNumbers::new(&estimate));
-            changes.extend(change.map(|(before, after)| Change { from, to, before, after }));
-        }
-        let mut reports = self.changes(&changes, &links.hierarchy);
-        let mut is_new = |warning: &&String| state.warned.insert((*warning).clone());
-        let warnings = links.warnings.iter().filter(|warning| is_new(warning));
-        reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
-        reports.retain(|_| self.is_told);
-        if let Some(Err(error)) = state.file.as_mut().map(|file| file.update(links.clone())) {
-            // The job can run without a status file.
-            tracing::info!(%error, "cannot keep the status of the job");
-            state.file = None;
-        }
-        state.links = Some(links);
-        reports
-    }
-
-    /// Removes the job's status file. Returns the last known links.
-    pub(super) fn end(&self) -> Option<LinkReport> {
-        let mut state = self.lock();
-        state.file = None;
-        state.links.take()
-    }
-
+impl State {
     /// Returns reports of the changes; a change that is equal in both directions is reported once.
-    fn changes(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
+    fn reports(&self, changes: &[Change], hierarchy: &Hierarchy) -> Vec<Report> {
         if changes.is_empty() {
             return vec![];
         }
@@ -126,6 +87,60 @@ impl Known {
             after: change.after,
         };
         changes.iter().filter(|change| !is_second(change)).map(report).collect()
+    }
+}
+
+impl Known {
+    /// Creates an instance that knows no links.
+    pub(super) fn new(grid: GridSpec, is_told: bool, file: Option<StatusFile>) -> Self {
+        let (watched, warned) = (BTreeMap::new(), BTreeSet::new());
+        let state = State { grid, links: None, watched, file, warned };
+        Self { is_told, state: Mutex::new(state) }
+    }
+
+    /// Forgets the links, because another run of the job begins on the nodes of `grid`.
+    pub(super) fn begin_run(&self, grid: GridSpec) {
+        let mut state = self.lock();
+        (state.links, state.grid) = (None, grid.clone());
+        state.watched.clear();
+        if let Some(Err(error)) = state.file.as_mut().map(|file| file.begin_run(grid)) {
+            tracing::info!(%error, "cannot keep the status of the job");
+            state.file = None;
+        }
+    }
+
+    /// Records the links that a node reports. Returns reports for the user.
+    pub(super) fn learn(&self, links: LinkReport) -> Vec<Report> {
+        let mut state = self.lock();
+        if state.links.as_ref().is_none_or(|known| known.hierarchy != links.hierarchy) {
+            // The new hierarchy may number its groups differently.
+            state.watched.clear();
+        }
+        let mut changes = vec![];
+        for &((from, to), estimate) in &links.estimates {
+            let watched = state.watched.entry((from, to)).or_default();
+            let change = watched.look(LinkNumbers::new(&estimate));
+            changes.extend(change.map(|(before, after)| Change { from, to, before, after }));
+        }
+        let mut reports = state.reports(&changes, &links.hierarchy);
+        let mut is_new = |warning: &&String| state.warned.insert((*warning).clone());
+        let warnings = links.warnings.iter().filter(|warning| is_new(warning));
+        reports.extend(warnings.map(|text| Report::Warning { text: text.clone() }));
+        reports.retain(|_| self.is_told);
+        if let Some(Err(error)) = state.file.as_mut().map(|file| file.update(links.clone())) {
+            // The job can run without a status file.
+            tracing::info!(%error, "cannot keep the status of the job");
+            state.file = None;
+        }
+        state.links = Some(links);
+        reports
+    }
+
+    /// Removes the job's status file. Returns the last known links.
+    pub(super) fn end(&self) -> Option<LinkReport> {
+        let mut state = self.lock();
+        state.file = None;
+        state.links.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

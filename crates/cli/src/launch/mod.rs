@@ -59,8 +59,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+pub(crate) use supervisor::OnLoss;
 use supervisor::Supervisor;
-pub(crate) use supervisor::{NodeState, OnLoss};
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
 /// reading.

@@ -92,7 +92,7 @@ impl Runs {
             Some((_, were)) => were.iter().copied().map(Some).collect(),
             None => before.nodes().map(|_| None).collect(),
         };
-        let spec = self.grid_of(members).ok_or("no node is left")?;
+        let spec = grid_of(&self.spec, members).ok_or("no node is left")?;
         let position =
             |node: &NodeId| members.iter().position(|member| member == node).map(NodeId::from);
         let has_parts = |holder: &NodeId, of: NodeId| {
@@ -122,10 +122,10 @@ impl Runs {
         })?;
         Ok(RestoreOrder { manifest: manifest.clone(), plan })
     }
+}
 
-    /// The grid with these nodes alone.
-    pub(super) fn grid_of(&self, members: &[NodeId]) -> Option<GridSpec> {
-        let lost = self.spec.layout().nodes().filter(|node| !members.contains(node));
-        self.spec.without(&lost.collect::<Vec<_>>())
-    }
+/// The part of a grid with these nodes; `None` if there are none.
+pub(super) fn grid_of(spec: &GridSpec, members: &[NodeId]) -> Option<GridSpec> {
+    let others = spec.layout().nodes().filter(|node| !members.contains(node));
+    spec.without(&others.collect::<Vec<_>>())
 }

@@ -3,6 +3,7 @@
 use super::child::{Child, Origin, Outlets};
 use super::guests::{Invited, issue_guests};
 use super::plan::{Launch, Processes, job_name};
+use super::recovery::grid_of;
 use crate::error::CliError;
 use crate::hosts::Hosts;
 use crate::sharing::Sharing;
@@ -84,9 +85,8 @@ impl<'a> Starter<'a> {
         let Processes::Nodes { is_emulated, hosts, settings, .. } = &self.launch.processes else {
             return Ok(());
         };
-        let others = self.launch.spec.layout().nodes().filter(|node| !members.contains(node));
-        let others: Vec<NodeId> = others.collect();
-        let Some(spec) = self.launch.spec.without(&others) else { return Ok(()) };
+        let Some(spec) = grid_of(self.launch.spec, members) else { return Ok(()) };
+        self.outlets.known.begin_run(spec.clone());
         let settings = serde_json::to_value(settings).map_err(encoding)?;
         let nodes_per_core = hosts.nodes_per_core(members.iter().copied());
         for (&node, mut bundle) in members.iter().zip(issue(authority, &spec)?) {

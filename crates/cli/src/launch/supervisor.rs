@@ -37,8 +37,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 mod changing;
-
-pub(crate) use changing::NodeState;
+mod ending;
+mod losing;
+mod members;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -398,88 +399,6 @@ impl Supervisor {
         }
     }
 
-    /// The members of the job, by their node numbers in the present run.
-    fn members(&self) -> Vec<NodeId> {
-        match &self.recovery {
-            Some(recovery) => recovery.runs.members().to_vec(),
-            None => (0..self.nodes.len()).map(NodeId::from).collect(),
-        }
-    }
-
-    /// The members that are not lost.
-    fn left(&self) -> Vec<NodeId> {
-        let is_left = |node: &NodeId| !self.nodes[node.index()].is_left;
-        self.members().into_iter().filter(is_left).collect()
-    }
-
-    /// Whether the loss of nodes begins a recovery.
-    fn may_recover(&self) -> bool {
-        // Before the first introduction there is nothing to go back to.
-        let is_running = match self.phase {
-            Phase::Running | Phase::Recovering { .. } => true,
-            Phase::Starting { .. } => self.is_recovering(),
-            Phase::Ending { .. } | Phase::GivenUp => false,
-        };
-        let recovers = self.recovery.as_ref().is_some_and(|it| it.on_loss != OnLoss::Fail);
-        recovers && is_running && !self.is_done_or_failed()
-    }
-
-    fn is_done_or_failed(&self) -> bool {
-        // A member that has ended well knows that the job is done.
-        let is_done = |node: &Node| !node.is_left && matches!(node.exit, Some((Exit::Code(0), _)));
-        self.nodes.iter().any(is_done) || self.interrupted.is_some() || self.blame.is_some()
-    }
-
-    fn is_recovering(&self) -> bool {
-        self.recovery.as_ref().is_some_and(|it| !it.holdings.is_empty())
-            || matches!(self.phase, Phase::Recovering { .. })
-    }
-
-    /// Goes on without a node, and begins the recovery, or begins it again.
-    fn lose(&mut self, id: NodeId, reason: &str, now: Time) {
-        let node = &mut self.nodes[id.index()];
-        if std::mem::replace(&mut node.is_left, true) {
-            return;
-        }
-        let name = node.name.clone();
-        if node.exit.is_none() {
-            self.commands.push_back(Command::Kill(id));
-        }
-        let is_new = !self.is_recovering();
-        self.changes.begin_again(now);
-        let left = self.left();
-        let others = match left.len() {
-            0 => "no node is left to go".to_owned(),
-            1 => "the other node goes".to_owned(),
-            number => format!("the other {number} nodes go"),
-        };
-        let text = format!("lost {name}: {reason}; {others} back to a checkpoint");
-        self.commands.push_back(Command::TellRecovery(text));
-        for &member in &left {
-            self.nodes[member.index()].address = None;
-            self.commands.push_back(Command::Recover(member));
-        }
-        if let Some(recovery) = &mut self.recovery {
-            recovery.holdings.clear();
-            if is_new {
-                recovery.began = now;
-            }
-        }
-        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
-        if left.is_empty() {
-            self.give_up_recovery(id, "no node is left", now);
-        }
-    }
-
-    /// Ends the job, which cannot go on without the lost node.
-    fn give_up_recovery(&mut self, lost: NodeId, reason: &str, now: Time) {
-        let name = &self.nodes[lost.index()].name;
-        let message = format!("the job cannot go on without {name}: {reason}");
-        let blame = Blame { node: lost, message, hint: None };
-        self.blame(false, 1, blame, now);
-        self.phase = Phase::Ending { next: Step::Ask, at: now };
-    }
-
     fn note_holdings(&mut self, node: NodeId, holdings: Holdings) {
         let is_awaited = self.left().contains(&node);
         if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery)
@@ -680,57 +599,6 @@ impl Supervisor {
                 self.fail(id, 1, message, signal_hint(signal), now);
             }
         }
-    }
-
-    fn fail(&mut self, node: NodeId, code: u8, message: String, hint: &str, now: Time) {
-        let hint = Some(hint.to_owned());
-        self.blame(false, code, Blame { node, message, hint }, now);
-    }
-
-    fn blame(&mut self, is_consequence: bool, code: u8, blame: Blame, now: Time) {
-        let is_first = match &self.blame {
-            None => true,
-            Some((was_consequence, _)) => *was_consequence && !is_consequence,
-        };
-        if is_first {
-            self.blame = Some((is_consequence, blame));
-            self.code = code;
-        }
-        if matches!(self.phase, Phase::Starting { .. } | Phase::Running | Phase::Recovering { .. })
-        {
-            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
-        }
-    }
-
-    fn interrupt(&mut self, signal: i32, now: Time) {
-        if self.interrupted.is_some() {
-            self.kill_all(now);
-            return;
-        }
-        self.interrupted = Some(signal);
-        self.commands.push_back(Command::TellStopping);
-        self.ask_all(now);
-    }
-
-    fn ask_all(&mut self, now: Time) {
-        for (id, node) in self.nodes.iter_mut().enumerate() {
-            if node.exit.is_none() && !std::mem::replace(&mut node.is_asked, true) {
-                let id = NodeId::from(id);
-                let (ask, kill) = (Command::Ask(id), Command::Kill(id));
-                self.commands.push_back(if node.is_lost { kill } else { ask });
-            }
-        }
-        self.phase = Phase::Ending { next: Step::Kill, at: now + GRACE };
-    }
-
-    fn kill_all(&mut self, now: Time) {
-        for (id, node) in self.nodes.iter_mut().enumerate() {
-            if node.exit.is_none() {
-                node.is_asked = true;
-                self.commands.push_back(Command::Kill(NodeId::from(id)));
-            }
-        }
-        self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
     }
 
     /// Reports and judges nodes that have ended, once their output, which may explain the end, has

@@ -3,10 +3,9 @@
 
 use super::{Event, Simulation};
 use crate::options::SimOptions;
-use crate::report::{Ending, SimError, SimReport};
-use gridspan_runtime::pe::Core;
-use gridspan_runtime::{CheckpointStore, Image, Job, JobError, Program, RestorePlan, end};
-use gridspan_topology::{GridSpec, NodeId, PeId, Time};
+use crate::report::{SimError, SimReport};
+use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan};
+use gridspan_topology::{GridSpec, NodeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
 pub struct Halted {
@@ -78,21 +77,5 @@ impl Simulation {
     ) -> Result<Halted, Box<SimReport>> {
         self.pauses_at = Some((at, leaving));
         self.halted()
-    }
-
-    /// Stops the run, which returns what the nodes keep.
-    pub(super) fn halt(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
-        let kept = std::mem::take(&mut self.kept);
-        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept))
-    }
-
-    pub(super) fn pause(&mut self, leaving: Vec<NodeId>) {
-        let pause = move |core: &mut Core| {
-            if let Err(reason) = core.pause(leaving, false) {
-                end(Err(JobError::failed(reason)))(core);
-            }
-        };
-        self.stations[PeId(0)].actions.push(Box::new(pause));
-        self.schedule_turn(PeId(0));
     }
 }

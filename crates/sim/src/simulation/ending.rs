@@ -3,9 +3,9 @@
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
-use gridspan_runtime::JobError;
 use gridspan_runtime::coordinator::Coordinator;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
+use gridspan_runtime::{CheckpointStore, JobError};
 use gridspan_topology::Time;
 
 impl Simulation {
@@ -105,5 +105,11 @@ impl Simulation {
             log_hash,
             log,
         }
+    }
+
+    /// Stops the run, which returns what the nodes keep.
+    pub(super) fn halt(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
+        let kept = std::mem::take(&mut self.kept);
+        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept))
     }
 }

@@ -2,40 +2,13 @@
 
 use super::super::change::{Change, Stage, What};
 use super::super::event::Command;
-use super::{OnLoss, Phase, STOP_PATIENCE, Supervisor};
-use crate::request::{Answer, Request};
+use super::{Phase, STOP_PATIENCE, Supervisor};
+use crate::request::{Answer, NodeState, Request};
 use gridspan::control::Pause;
 use gridspan_runtime::net::bootstrap::PauseOrder;
 use gridspan_topology::{NodeId, Time};
-use serde::{Deserialize, Serialize};
 use signal_hook::consts::SIGTERM;
 use std::collections::BTreeSet;
-use std::fmt;
-
-/// State of a node of the grid of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NodeState {
-    /// It takes part in the job.
-    Member,
-    /// It takes part, and will leave.
-    Leaving,
-    /// It will take part.
-    Joining,
-    /// It takes no part: it is a spare node, has left, or was lost.
-    Absent,
-}
-
-impl fmt::Display for NodeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Member => "member",
-            Self::Leaving => "leaving",
-            Self::Joining => "joining",
-            Self::Absent => "absent",
-        })
-    }
-}
 
 impl Supervisor {
     /// Carries out a request of another process, and answers it, at once or later.
@@ -237,38 +210,6 @@ impl Supervisor {
                 self.lose(node, &format!("it had to leave, and {reason}"), now);
             } else if change.request.is_none() {
                 self.commands.push_back(Command::Ask(node));
-            }
-        }
-    }
-
-    /// Whether a node has its first bundle and has not been introduced.
-    pub(super) fn is_new(&self, node: NodeId) -> bool {
-        self.changes.stage == Stage::GoesOn && self.changes.nodes().1.contains(&node)
-    }
-
-    /// Goes on without a node that could not join.
-    pub(super) fn lose_new(&mut self, node: NodeId, reason: &str, now: Time) {
-        self.nodes[node.index()].is_given_up = true;
-        self.lose(node, reason, now);
-    }
-
-    /// Goes on without a node that did not act in time, unless the job is to end then.
-    pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
-        let ends = self.recovery.as_ref().is_none_or(|it| it.on_loss == OnLoss::Fail);
-        if self.is_new(node) {
-            self.lose_new(node, reason, now);
-        } else if ends {
-            self.give_up_recovery(node, reason, now);
-        } else {
-            self.lose(node, reason, now);
-        }
-    }
-
-    /// Kills processes that have left the job and do not end.
-    pub(super) fn kill_late(&mut self, now: Time) {
-        for (id, node) in self.nodes.iter_mut().enumerate() {
-            if node.ends_until.take_if(|until| *until <= now).is_some() && node.exit.is_none() {
-                self.commands.push_back(Command::Kill(NodeId::from(id)));
             }
         }
     }

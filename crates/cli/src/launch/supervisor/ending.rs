@@ -1,0 +1,67 @@
+//! The end of the job: who is blamed, and how its processes are made to end.
+
+use super::super::event::{Blame, Command};
+use super::{GRACE, KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
+use gridspan_topology::{NodeId, Time};
+
+impl Supervisor {
+    pub(super) fn fail(&mut self, node: NodeId, code: u8, message: String, hint: &str, now: Time) {
+        let hint = Some(hint.to_owned());
+        self.blame(false, code, Blame { node, message, hint }, now);
+    }
+
+    pub(super) fn blame(&mut self, is_consequence: bool, code: u8, blame: Blame, now: Time) {
+        let is_first = match &self.blame {
+            None => true,
+            Some((was_consequence, _)) => *was_consequence && !is_consequence,
+        };
+        if is_first {
+            self.blame = Some((is_consequence, blame));
+            self.code = code;
+        }
+        if matches!(self.phase, Phase::Starting { .. } | Phase::Running | Phase::Recovering { .. })
+        {
+            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, signal: i32, now: Time) {
+        if self.interrupted.is_some() {
+            self.kill_all(now);
+            return;
+        }
+        self.interrupted = Some(signal);
+        self.commands.push_back(Command::TellStopping);
+        self.ask_all(now);
+    }
+
+    pub(super) fn ask_all(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.exit.is_none() && !std::mem::replace(&mut node.is_asked, true) {
+                let id = NodeId::from(id);
+                let (ask, kill) = (Command::Ask(id), Command::Kill(id));
+                self.commands.push_back(if node.is_lost { kill } else { ask });
+            }
+        }
+        self.phase = Phase::Ending { next: Step::Kill, at: now + GRACE };
+    }
+
+    pub(super) fn kill_all(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.exit.is_none() {
+                node.is_asked = true;
+                self.commands.push_back(Command::Kill(NodeId::from(id)));
+            }
+        }
+        self.phase = Phase::Ending { next: Step::GiveUp, at: now + KILL_PATIENCE };
+    }
+
+    /// Kills processes that have left the job and do not end.
+    pub(super) fn kill_late(&mut self, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            if node.ends_until.take_if(|until| *until <= now).is_some() && node.exit.is_none() {
+                self.commands.push_back(Command::Kill(NodeId::from(id)));
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The loss of nodes, after which the job goes back to a checkpoint without them, or ends.
+
+use super::super::event::{Blame, Command};
+use super::{OnLoss, Phase, STOP_PATIENCE, Step, Supervisor};
+use gridspan_topology::{NodeId, Time};
+
+impl Supervisor {
+    /// Goes on without a node, and begins the recovery, or begins it again.
+    pub(super) fn lose(&mut self, id: NodeId, reason: &str, now: Time) {
+        let node = &mut self.nodes[id.index()];
+        if std::mem::replace(&mut node.is_left, true) {
+            return;
+        }
+        let name = node.name.clone();
+        if node.exit.is_none() {
+            self.commands.push_back(Command::Kill(id));
+        }
+        let is_new = !self.is_recovering();
+        self.changes.begin_again(now);
+        let left = self.left();
+        let others = match left.len() {
+            0 => "no node is left to go".to_owned(),
+            1 => "the other node goes".to_owned(),
+            number => format!("the other {number} nodes go"),
+        };
+        let text = format!("lost {name}: {reason}; {others} back to a checkpoint");
+        self.commands.push_back(Command::TellRecovery(text));
+        for &member in &left {
+            self.nodes[member.index()].address = None;
+            self.commands.push_back(Command::Recover(member));
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.holdings.clear();
+            if is_new {
+                recovery.began = now;
+            }
+        }
+        self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
+        if left.is_empty() {
+            self.give_up_recovery(id, "no node is left", now);
+        }
+    }
+
+    /// Goes on without a node that could not join.
+    pub(super) fn lose_new(&mut self, node: NodeId, reason: &str, now: Time) {
+        self.nodes[node.index()].is_given_up = true;
+        self.lose(node, reason, now);
+    }
+
+    /// Goes on without a node that did not act in time, unless the job is to end then.
+    pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
+        let ends = self.recovery.as_ref().is_none_or(|it| it.on_loss == OnLoss::Fail);
+        if self.is_new(node) {
+            self.lose_new(node, reason, now);
+        } else if ends {
+            self.give_up_recovery(node, reason, now);
+        } else {
+            self.lose(node, reason, now);
+        }
+    }
+
+    /// Ends the job, which cannot go on without the lost node.
+    pub(super) fn give_up_recovery(&mut self, lost: NodeId, reason: &str, now: Time) {
+        let name = &self.nodes[lost.index()].name;
+        let message = format!("the job cannot go on without {name}: {reason}");
+        let blame = Blame { node: lost, message, hint: None };
+        self.blame(false, 1, blame, now);
+        self.phase = Phase::Ending { next: Step::Ask, at: now };
+    }
+}

@@ -16,6 +16,7 @@ const EFFECTS: &[Effect] = &[
         what: "the environment",
         paths: &["std::env"],
         may: &[
+            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc/src/group/disk.rs",
             "crates/studies/src/cargo.rs",
@@ -26,6 +27,7 @@ const EFFECTS: &[Effect] = &[
         what: "clocks",
         paths: &["std::time::Instant", "std::time::SystemTime", "tokio::time"],
         may: &[
+            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc-net/src",
             "crates/jobs/src/emulated_work.rs",
@@ -69,6 +71,8 @@ const EFFECTS: &[Effect] = &[
         what: "threads",
         paths: &["std::thread", "rayon"],
         may: &[
+            "src/node.rs",
+            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc-net/src",
             "crates/jobs/src/fault_drill.rs",
@@ -111,7 +115,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "the terminal",
         paths: &["macro::print", "macro::println", "macro::eprint", "macro::eprintln"],
-        may: &["crates/jobs/src"],
+        may: &["crates/studies/src/bin", "crates/jobs/src"],
     },
     // The order of their keys would make two runs of one seed differ.
     Effect {

@@ -199,7 +199,7 @@ hosts = ["b1", "b2"]
 
 /// Builds `gridctl`, which is beside the folder of this example.
 fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
-    let built = cargo().args(["build", "--release", "--quiet", "-p", "gridctl"]).status()?;
+    let built = cargo().args(["build", "--release", "--quiet", "--bin", "gridctl"]).status()?;
     let path = std::env::current_exe()?;
     let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;
     let path = folder.join("gridctl");

@@ -26,7 +26,7 @@ impl Programs {
             programs.extend(built(root, words)?);
         }
         if parts.iter().any(|part| part.work == Work::Broadcasts) {
-            programs.extend(built(root, ["build", "--release", "-p", "gridctl"].into_iter())?);
+            programs.extend(built(root, ["build", "--release", "--bin", "gridctl"].into_iter())?);
         }
         Ok(Self(programs))
     }

@@ -4,8 +4,8 @@
 //! The launcher alone decides who goes on, so that no two parts of a job can. Nodes that can reach
 //! each other but not the launcher end with it.
 //!
-//! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the members have consecutive
-//! node numbers; the launcher numbers them as in the first.
+//! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
+//! members have consecutive node numbers; the launcher numbers them as in the first.
 
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;

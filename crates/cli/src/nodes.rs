@@ -104,7 +104,7 @@ fn unexpected() -> CliError {
 }
 
 /// Finds the running job of that name, or the latest one.
-fn find(id: Option<&str>) -> Result<Status, CliError> {
+pub(crate) fn find(id: Option<&str>) -> Result<Status, CliError> {
     let mut running = status::running().map_err(CliError::system("look for running jobs"))?;
     let position = match id {
         Some(id) => running.iter().position(|status| status.id == id),
@@ -120,7 +120,7 @@ fn find(id: Option<&str>) -> Result<Status, CliError> {
 }
 
 /// The name of a node, such as `a/0`.
-fn name(grid: &GridSpec, node: NodeId) -> String {
+pub(crate) fn name(grid: &GridSpec, node: NodeId) -> String {
     let layout = grid.layout();
     format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0)
 }

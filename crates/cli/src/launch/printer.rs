@@ -3,6 +3,7 @@
 use super::event::Event;
 use super::queue::Queue;
 use super::report::{FirstFailure, Report, Stream};
+use crate::nodes::name;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::{GridSpec, NodeId};
 use std::io::{self, Write};
@@ -110,9 +111,7 @@ impl Prefixes {
 
 /// Returns the names of the nodes of `spec`: `site/node`.
 pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
-    let layout = spec.layout();
-    let name = |node| format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0);
-    layout.nodes().map(name).collect()
+    spec.layout().nodes().map(|node| name(spec, node)).collect()
 }
 
 impl Style {

@@ -5,9 +5,9 @@ use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
 use crate::error::CliError;
 use crate::grid::Place;
 use crate::launch::{self, Launch, Membership};
+use crate::nodes;
 use crate::program::Program;
 use crate::run::processes;
-use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan::variables::load_grid;
@@ -73,15 +73,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
 fn live(id: Option<&str>) -> Result<Topology, CliError> {
     let begin = Instant::now();
     loop {
-        let mut running = status::running().map_err(CliError::system("look for running jobs"))?;
-        let Some(job) = (match id {
-            Some(id) => running.iter().position(|status| status.id == id),
-            None => running.len().checked_sub(1),
-        }) else {
-            let running = running.into_iter().map(|status| status.id).collect();
-            return Err(CliError::NoJob { id: id.map(str::to_owned), running });
-        };
-        let job = running.swap_remove(job);
+        let job = nodes::find(id)?;
         let waited = job.age();
         if let Some(links) = job.links {
             return Ok(Topology::measured(Source::Job(job.id), job.grid, links, waited));

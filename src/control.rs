@@ -62,6 +62,8 @@ pub enum Control {
     Leaving,
     /// The job cannot be stopped for a change of its nodes, for this reason.
     Unchangeable(String),
+    /// This process's part of the job is done. Only processes say so that outlive their launcher.
+    Done,
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
 }

@@ -6,14 +6,16 @@
 //! SIGTERM makes the node of a job that can continue from checkpoints leave it: the launcher lets the
 //! job go on without it, and then lets it end. A second SIGTERM ends it at once.
 //!
-//! A node never outlives its launcher. The end of the pipe from the launcher ends the process. If
-//! the process hangs, the kernel kills it on Linux when the launcher's thread that started it ends.
+//! The end of the input from the launcher ends the process. If the process hangs, the kernel kills it
+//! on Linux when the launcher's thread that started it ends. The node of a detached job reads from a
+//! named pipe, which does not end with its launcher, so that another launcher can attend to it. If
+//! it needs one to go on after a loss, it waits for [`LAUNCHER_PATIENCE`].
 
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure, Holdings, Pause};
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
-use crate::variables::LAUNCHER;
+use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
     self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder,
@@ -26,11 +28,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// Whether this process is or was a node of a job.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Time for which the node of a detached job waits for a launcher.
+const LAUNCHER_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Advice for a process that cannot be a node.
 const NO_NODE: &str = "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwise";
@@ -45,7 +52,10 @@ pub(crate) fn run(job: Job) -> ExitCode {
         );
         return ExitCode::from(EXIT_FAILED);
     }
-    die_with_launcher();
+    let is_detached = std::env::var_os(DETACHED).is_some_and(|value| !value.is_empty());
+    if !is_detached {
+        die_with_launcher();
+    }
     let launcher = match launcher() {
         Ok(launcher) => BufReader::new(launcher),
         Err(error) => {
@@ -91,7 +101,11 @@ pub(crate) fn run(job: Job) -> ExitCode {
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }
-    run_joined(control::telling(job), joined, &settings, (lines, handle))
+    let code = run_joined(control::telling(job), joined, &settings, (lines, handle, is_detached));
+    if is_detached && code == ExitCode::SUCCESS {
+        Control::Done.tell();
+    }
+    code
 }
 
 /// Waits until the launcher has introduced this process, which has parts of checkpoints.
@@ -116,7 +130,7 @@ fn run_joined(
     mut job: Job,
     mut joined: Joined,
     settings: &Settings,
-    (mut lines, handle): (LauncherLines, Handle),
+    (mut lines, handle, is_detached): (LauncherLines, Handle, bool),
 ) -> ExitCode {
     // Guests have no actors.
     let keeper = match joined.bundle.guest {
@@ -158,6 +172,7 @@ fn run_joined(
         }
         let is_restartable = again.is_some();
         let holdings = || Holdings { checkpoints: keeper.holdings(), is_restartable };
+        let _waits = is_detached.then(end_if_unattended);
         joined = match join(&mut lines, &handle, holdings) {
             Ok(joined) => joined,
             Err(error) => return refuse(error),
@@ -195,6 +210,20 @@ pub(crate) fn die_with_launcher() {
         // If that fails, the end of the launcher's input still ends the process.
         let _ = set_parent_process_death_signal(Some(Signal::KILL));
     }
+}
+
+/// Ends this process after [`LAUNCHER_PATIENCE`], unless the result is dropped before.
+fn end_if_unattended() -> Sender<()> {
+    let (attended, waits) = channel();
+    let wait = move || {
+        if waits.recv_timeout(LAUNCHER_PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            complain("no launcher attended to this node", "`gridctl attach` starts one");
+            std::process::exit(i32::from(EXIT_FAILED));
+        }
+    };
+    // Without the thread the node waits longer.
+    let _ = thread::Builder::new().name("patience".to_owned()).spawn(wait);
+    attended
 }
 
 /// Opens the input from the launcher.

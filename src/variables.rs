@@ -20,6 +20,7 @@
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
 //! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
+//! | `GRIDSPAN_DETACHED` | `1`: a node goes on when its launcher has ended; set by the launcher | a node ends with its launcher |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
@@ -75,10 +76,12 @@ pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
 pub const REPORT: &str = "GRIDSPAN_REPORT";
 /// The descriptor from which a node reads the input from its launcher.
 pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
+/// Whether a node goes on when its launcher has ended.
+pub const DETACHED: &str = "GRIDSPAN_DETACHED";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 19] = [
+pub const ALL: [&str; 20] = [
     DRIVER,
     PES,
     EMULATE,
@@ -98,6 +101,7 @@ pub const ALL: [&str; 19] = [
     RESTART,
     REPORT,
     LAUNCHER,
+    DETACHED,
 ];
 
 /// Error of the environment. Nothing was started; correct the variable.

@@ -3,10 +3,9 @@
 use crate::args::{BenchBcastArgs, BenchVerb, Command, PlaceArgs};
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::launch::{self, Launch, Membership};
+use crate::launch::{self, Launch};
 use crate::program::Program;
 use crate::run::processes;
-use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -28,17 +27,8 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
         let settings = Settings::from_environment()?;
         let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
         let spec = &place.grid.spec;
-        let launch = Launch {
-            program: &program,
-            spec,
-            processes,
-            json: args.json,
-            is_listed: true,
-            guests: 0,
-            membership: Membership::default(),
-            is_simulated: false,
-            surroundings: Surroundings::default(),
-        };
+        let launch =
+            Launch { json: args.json, is_listed: true, ..Launch::new(&program, spec, processes) };
         let ended = launch::run(&launch)?;
         if ended.code != 0 {
             return Ok(ExitCode::from(ended.code));

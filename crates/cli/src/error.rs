@@ -141,6 +141,22 @@ pub(crate) enum CliError {
         /// The running jobs.
         running: Vec<String>,
     },
+    /// The requested job was not started with `--detach`, or no job was.
+    #[error("{}", no_detached_job(.id.as_deref()))]
+    NoDetachedJob {
+        /// The requested job.
+        id: Option<String>,
+        /// The detached jobs.
+        known: Vec<String>,
+    },
+    /// No launcher attends to a detached job, and none can be started.
+    #[error("no launcher attends to the job {job}")]
+    Unattended {
+        /// The job.
+        job: String,
+        /// Its folder.
+        path: PathBuf,
+    },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]
     SparesWithGuests,
@@ -357,6 +373,7 @@ impl CliError {
             | Self::Write { .. }
             | Self::Refused { .. }
             | Self::Unreachable { .. }
+            | Self::Unattended { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }
             | Self::OtherProgram { .. }
@@ -371,6 +388,13 @@ fn no_job(id: Option<&str>) -> String {
     match id {
         Some(id) => format!("there is no running job `{id}`"),
         None => "there is no running job to ask".to_owned(),
+    }
+}
+
+fn no_detached_job(id: Option<&str>) -> String {
+    match id {
+        Some(id) => format!("there is no detached job `{id}`"),
+        None => "there is no detached job".to_owned(),
     }
 }
 

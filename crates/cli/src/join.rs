@@ -11,8 +11,8 @@ use gridspan_runtime::net::bootstrap::LEAVE;
 use gridspan_topology::SiteId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::fs;
-use std::io::{self, BufRead, BufReader, PipeWriter, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitCode, Stdio};
@@ -102,7 +102,7 @@ fn towards(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok((socket.local_addr()?.ip(), 0).into())
 }
 
-fn introduce(invitation: &Invitation, pipe: &mut PipeWriter) -> io::Result<()> {
+fn introduce(invitation: &Invitation, pipe: &mut File) -> io::Result<()> {
     pipe.write_all(invitation.bundle.to_line()?.as_bytes())?;
     pipe.write_all(invitation.addresses.to_line()?.as_bytes())?;
     pipe.flush()
@@ -124,11 +124,7 @@ fn pass_on(from: impl BufRead) {
 }
 
 /// Waits for the end of the node. The first signal makes it leave, the second kills it.
-fn attend(
-    node: &mut Child,
-    pipe: &mut PipeWriter,
-    signals: &mut Signals,
-) -> Result<ExitCode, CliError> {
+fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<ExitCode, CliError> {
     let mut is_leaving = false;
     for signal in signals.forever() {
         if signal == SIGCHLD {

@@ -1,16 +1,19 @@
 //! `gridctl`: runs and simulates Gridspan jobs, and shows the grids they run on.
 
 mod args;
+mod attach;
 mod balance;
 mod bcast;
 mod bench;
 mod channel;
 mod checkpoint;
+mod detach;
 mod dry_run;
 mod error;
 mod grid;
 mod hosts;
 mod invitation;
+mod job_folder;
 mod jobs;
 mod join;
 mod launch;
@@ -45,6 +48,8 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Join(args) => join::run(&args),
+        Verb::Attach(args) => attach::run(&args),
+        Verb::Stop(args) => nodes::stop(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -1,6 +1,6 @@
-//! `gridctl nodes`, `drain` and `add`: the nodes of a running job, and their changes.
+//! `gridctl nodes`, `drain`, `add` and `stop`: the nodes of a running job, and their changes.
 
-use crate::args::{AddArgs, DrainArgs, NodesArgs};
+use crate::args::{AddArgs, DrainArgs, NodesArgs, StopArgs};
 use crate::error::CliError;
 use crate::request::{Answer, NodeState, Request, ask};
 use crate::status::{self, Status};
@@ -73,6 +73,11 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
     let job = find(args.job.as_deref())?;
     let nodes = named(&job.whole, &args.nodes)?;
     change(&job, &Request::Add { nodes })
+}
+
+/// Stops a job.
+pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, CliError> {
+    change(&find(args.job.as_deref())?, &Request::Stop)
 }
 
 fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {

@@ -28,6 +28,8 @@ pub(crate) enum Request {
     Drain { nodes: BTreeSet<NodeId>, deadline: Option<Duration> },
     /// Start these nodes, and let them join.
     Add { nodes: BTreeSet<NodeId> },
+    /// Stop the job, as SIGTERM of its launcher does.
+    Stop,
 }
 
 /// The answer of a job.

@@ -6,10 +6,10 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Membership, OnLoss, Processes};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes, job_name};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
-use crate::{dry_run, logging, nodes};
+use crate::{detach, dry_run, logging, nodes};
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
     LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
@@ -26,12 +26,13 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
     let mut place = Place::of_run(&args.place, program.is_built_in())?;
-    if args.guests > 0 {
-        // Guests join over the network.
+    if args.guests > 0 || args.detach {
+        // Guests join over the network, and only processes outlive this one.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
-    if (place.is_emulated || all_here(&spec))
+    if args.background.is_none()
+        && (place.is_emulated || all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
     {
         // The note is optional, so an error is ignored.
@@ -64,23 +65,24 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
     }
+    if args.detach && args.background.is_none() {
+        return detach::start(&job_name(&program));
+    }
     let drain_deadline = args.checkpoints.drain_deadline;
     let membership = Membership { on_loss, spares, drain_deadline };
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
-    let (program, spec) = (&program, &spec);
-    let (json, guests) = (args.json, args.guests);
-    let launch = Launch {
-        program,
-        spec,
-        processes,
-        json,
+    let mut launch = Launch {
+        json: args.json,
         is_listed: true,
-        guests,
+        guests: args.guests,
         membership,
-        is_simulated: false,
         surroundings,
+        ..Launch::new(&program, &spec, processes)
     };
-    launch::run(&launch).map(|ended| ExitCode::from(ended.code))
+    match &args.background {
+        Some(id) => detach::attend(id, &mut launch),
+        None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
+    }
 }
 
 /// Returns the nodes that are not started.

@@ -3,7 +3,7 @@
 use crate::args::SimArgs;
 use crate::error::CliError;
 use crate::grid;
-use crate::launch::{self, Launch, Membership, Processes};
+use crate::launch::{self, Launch, Processes};
 use crate::program::Program;
 use crate::run::{check_dump, settings, variables};
 use crate::surroundings::Surroundings;
@@ -25,15 +25,9 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.json || !program.is_built_in() {
         let processes = Processes::Single { variables };
         let launch = Launch {
-            program: &program,
-            spec: &grid.spec,
-            processes,
             json: args.json,
-            is_listed: false,
-            guests: 0,
-            membership: Membership::default(),
             is_simulated: true,
-            surroundings: Surroundings::default(),
+            ..Launch::new(&program, &grid.spec, processes)
         };
         return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }

@@ -219,6 +219,11 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// Creates a folder that only this user may enter, or uses one that exists.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    make(path, rustix::process::getuid().as_raw())
+}
+
 /// Creates a folder that only its owner may enter. Refuses any other folder at the path, because
 /// any user can create folders among temporary files.
 fn make(path: &Path, own: u32) -> io::Result<()> {

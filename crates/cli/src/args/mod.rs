@@ -44,6 +44,8 @@ const EXAMPLES: &str = "Examples:
   gridctl run -n 4 --checkpoint-every auto leanmd
                                            goes on if nodes are lost
   gridctl run --restart DIR leanmd         goes on from a checkpoint in a folder
+  gridctl run --detach -n 4 leanmd         goes on when you log out
+  gridctl attach                           shows the output of your latest detached job
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
@@ -59,6 +61,10 @@ pub(crate) enum Verb {
     Run(RunArgs),
     /// Join a running job of yours, which was started with --guests, to work on its tasks.
     Join(JoinArgs),
+    /// Show the output of a detached job of yours until it ends.
+    Attach(AttachArgs),
+    /// Stop a running job of yours.
+    Stop(StopArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.
@@ -135,6 +141,13 @@ pub(crate) struct RunArgs {
     /// Run the nodes in DIR. Default: the current folder, on other hosts if it exists there.
     #[arg(long = "wdir", value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+    /// Run in the background, also after this terminal and the launcher have ended; `gridctl
+    /// attach` shows the output.
+    #[arg(long, conflicts_with_all = ["guests", "dry_run"])]
+    pub(crate) detach: bool,
+    /// Attend to this detached job, for which gridctl starts itself.
+    #[arg(long, value_name = "ID", hide = true, requires = "detach")]
+    pub(crate) background: Option<String>,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -156,7 +169,7 @@ a program of your own runs as one node process per core.
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
-Nodes have no standard input, and they end when gridctl does.
+Nodes have no standard input, and they end when gridctl does, except with --detach.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// Arguments of `gridctl join`.
@@ -183,6 +196,35 @@ pub(crate) struct JoinArgs {
 const JOIN_HELP: &str = "On Ctrl-C the node hands back its tasks and leaves; a second one kills it.
 
 Exit codes: 0 the node has left or the job is done, 1 it was lost or the job failed, 2 usage.";
+
+/// Arguments of `gridctl attach`.
+#[derive(Debug, Args)]
+#[command(after_help = ATTACH_HELP)]
+pub(crate) struct AttachArgs {
+    /// The job. Default: the latest that was started with --detach.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+}
+
+const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
+which attends to the job from then on.
+Ctrl-C leaves the job alone; `gridctl stop` ends it.
+
+Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
+
+/// Arguments of `gridctl stop`.
+#[derive(Debug, Args)]
+#[command(after_help = STOP_HELP)]
+pub(crate) struct StopArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+}
+
+const STOP_HELP: &str = "The job ends as after SIGTERM: with a last checkpoint if it has a \
+folder for them, and with exit code 143.
+
+Exit codes: 0 the job is stopping, 1 it cannot be reached, 2 usage.";
 
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]

@@ -91,8 +91,16 @@ impl CliError {
             }
             Self::NoJob { .. } => {
                 "start a job; for `topo`, name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 visible while their `gridctl run` runs, to the same user on the same machine"
+                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl attach` \
+                 finds detached ones"
                     .into()
+            }
+            Self::NoDetachedJob { known, .. } if !known.is_empty() => {
+                format!("detached: {}", known.join(", "))
+            }
+            Self::NoDetachedJob { .. } => "start one with `gridctl run --detach PROGRAM`".into(),
+            Self::Unattended { path, .. } => {
+                format!("`{}` may say why", path.join("output").display())
             }
             Self::SparesWithGuests => {
                 "leave out one of them; nodes that `gridctl add` starts are full members".into()

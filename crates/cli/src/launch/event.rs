@@ -106,6 +106,8 @@ pub(super) enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// In a way that this launcher cannot know, since it did not start the process.
+    Unknown,
 }
 
 impl From<ExitStatus> for Exit {

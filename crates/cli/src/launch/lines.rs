@@ -53,6 +53,11 @@ impl LineSplitter {
         }
     }
 
+    /// Number of bytes of the line that is not complete.
+    pub(super) fn pending(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Passes on the rest when the stream ends within a line.
     pub(super) fn finish(&mut self, on_line: &mut impl FnMut(&[u8])) {
         if !self.partial.is_empty() {

@@ -6,7 +6,8 @@
 //! | `pacing` | decides when each process is started or restarted |
 //! | `plan` | describes a launch |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
-//! | `child` | one process and its pipes |
+//! | `child`, `process` | one process and its pipes |
+//! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
@@ -20,13 +21,16 @@
 mod change;
 mod child;
 mod event;
+mod followed;
 mod guests;
 mod known;
 mod lines;
 mod pacing;
 mod plan;
 mod printer;
+mod process;
 mod queue;
+mod reader;
 mod recovery;
 mod report;
 mod requests;
@@ -34,6 +38,7 @@ mod starter;
 mod supervisor;
 
 use crate::error::CliError;
+use crate::job_folder::{JobFolder, Saved};
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -46,8 +51,7 @@ use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
 use pacing::{Pacing, Retry};
-use plan::job_name;
-pub(crate) use plan::{Launch, Membership, Processes};
+pub(crate) use plan::{Launch, Membership, Processes, job_name};
 use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use recovery::Runs;
@@ -99,24 +103,15 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let (starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
-    for &spare in &launch.membership.spares {
-        pacing.cancel(spare);
-    }
-    let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
-    while let Some(node) = pacing.poll(Time(0)) {
-        // If a process cannot be started, the earlier ones are killed when they are dropped.
-        children[node.index()] = Some(starter.start(node)?);
-    }
-    let started = |node: NodeId| {
-        // A single process runs all nodes.
-        let child = children.get(node.index()).unwrap_or(&children[0]);
-        StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
+    let children = match launch.saved() {
+        Some(saved) => adopt(&starter, &mut pacing, saved),
+        None => {
+            let children = start(launch, &starter, &mut pacing)?;
+            // The first processes may have printed something by now.
+            reports.push_first(started(launch, &children));
+            children
+        }
     };
-    let members =
-        launch.spec.layout().nodes().filter(|node| !launch.membership.spares.contains(node));
-    let nodes = members.map(started).collect();
-    // The first processes may have printed something by now.
-    reports.push_first(Report::Started { job: launch.program.name(), nodes });
     let queue = reports.clone();
     thread::Builder::new()
         .name("printer".to_owned())
@@ -133,7 +128,10 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         supervisor.await_simulation();
     }
     if let Processes::Nodes { settings, .. } = &launch.processes {
-        let runs = Runs::new(launch.spec.clone(), &launch.membership.spares);
+        let runs = match launch.saved() {
+            Some(saved) => Runs::resume(launch.spec.clone(), saved),
+            None => Runs::new(launch.spec.clone(), &launch.membership.spares),
+        };
         supervisor.set_recovery(runs, launch.membership.on_loss);
         let has_folder = settings.checkpoint_folder.is_some();
         let deadline = launch.membership.drain_deadline;
@@ -147,7 +145,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
             }
         }
     }
-    let id = job_name(launch.program);
+    let id = launch.id.clone();
     let is_printed = false;
     let requests = match launch.is_listed && must_meet {
         true => Requests::listen(&id, events)
@@ -167,10 +165,56 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         begin,
         is_printed,
         requests,
+        folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
+        last_saved: None,
     };
+    if let Some(saved) = launch.saved() {
+        work.take_over(saved);
+    }
     let outcome = work.attend();
     let links = known.end();
     Ok(Ended { code: work.conclude(outcome), links })
+}
+
+/// Starts the first processes of a job.
+fn start(
+    launch: &Launch<'_>,
+    starter: &Starter<'_>,
+    pacing: &mut Pacing,
+) -> Result<Vec<Option<Child>>, CliError> {
+    for &spare in &launch.membership.spares {
+        pacing.cancel(spare);
+    }
+    let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
+    while let Some(node) = pacing.poll(Time(0)) {
+        // If a process cannot be started, the earlier ones are killed when they are dropped.
+        children[node.index()] = Some(starter.start(node)?);
+    }
+    Ok(children)
+}
+
+/// Reports which nodes a job starts.
+fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report {
+    let started = |node: NodeId| {
+        // A single process runs all nodes.
+        let child = children.get(node.index()).unwrap_or(&children[0]);
+        StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
+    };
+    let is_spare = |node: &NodeId| launch.membership.spares.contains(node);
+    let members = launch.spec.layout().nodes().filter(|node| !is_spare(node));
+    Report::Started { job: launch.program.name(), nodes: members.map(started).collect() }
+}
+
+/// Adopts the processes of a job whose launcher has ended.
+fn adopt(starter: &Starter<'_>, pacing: &mut Pacing, saved: &Saved) -> Vec<Option<Child>> {
+    let adopted = (0..starter.len()).map(|node| {
+        let node = NodeId::from(node);
+        pacing.cancel(node);
+        let process = saved.processes.get(&node).filter(|_| saved.left.contains(&node))?;
+        let adopted = starter.adopt(node, *process);
+        adopted.inspect_err(|error| tracing::error!(%error, %node, "cannot adopt")).ok()
+    });
+    adopted.collect()
 }
 
 /// Opens the connections that nodes on other hosts share, before the first process of the job is
@@ -180,6 +224,8 @@ fn open_connections(
     incoming: &Receiver<Event>,
 ) -> Result<Result<Sharing, i32>, CliError> {
     let hosts = match &launch.processes {
+        // The shared connections end with this process.
+        _ if launch.detached.is_some() => return Ok(Ok(Sharing::default())),
         Processes::Nodes { hosts, .. } if hosts.elsewhere().next().is_some() => hosts,
         _ => return Ok(Ok(Sharing::default())),
     };
@@ -207,7 +253,7 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
-    let created = StatusFile::create(job_name(launch.program), launch.spec.clone());
+    let created = StatusFile::create(launch.id.clone(), launch.spec.clone());
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
@@ -227,6 +273,10 @@ struct Work<'a> {
     is_printed: bool,
     /// Where other processes request something; `None` if they cannot.
     requests: Option<Requests>,
+    /// The folder of a detached job.
+    folder: Option<JobFolder>,
+    /// What was saved there last.
+    last_saved: Option<Saved>,
 }
 
 impl Work<'_> {
@@ -244,6 +294,7 @@ impl Work<'_> {
             if let Some(outcome) = self.supervisor.outcome() {
                 return outcome;
             }
+            self.save();
             let paced = self.pacing.poll_timeout(self.now());
             let event = match self.supervisor.poll_timeout().into_iter().chain(paced).min() {
                 Some(due) => self.incoming.recv_timeout(due.since(self.now())),
@@ -262,6 +313,35 @@ impl Work<'_> {
                 }
             }
         }
+    }
+
+    /// Begins to attend to the job of a launcher that has ended.
+    fn take_over(&mut self, saved: &Saved) {
+        let now = self.now();
+        self.supervisor.take_over(saved, now);
+        for &node in &saved.left {
+            if self.children[node.index()].is_none() {
+                self.end_processless(node, Exit::Unknown);
+            }
+        }
+    }
+
+    /// Saves what another launcher needs, if it has changed.
+    fn save(&mut self) {
+        let Some(folder) = &self.folder else { return };
+        let mut saved = self.supervisor.saved();
+        let children = self.children.iter().enumerate();
+        let processes =
+            children.filter_map(|(node, child)| Some((NodeId::from(node), child.as_ref()?.id()?)));
+        saved.processes = processes.collect();
+        if self.last_saved.as_ref() == Some(&saved) {
+            return;
+        }
+        if let Err(error) = folder.save(&saved) {
+            let text = format!("no other launcher could attend to this job: {error}");
+            self.reports.push(Report::Warning { text });
+        }
+        self.last_saved = Some(saved);
     }
 
     fn now(&self) -> Time {
@@ -323,15 +403,15 @@ impl Work<'_> {
             Err(error) => {
                 let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
                 self.supervisor.handle(Event::Failed { node, failure }, now);
-                self.end_unstarted(node);
+                self.end_processless(node, Exit::Code(0));
             }
         }
     }
 
-    /// Treats a node without a process as one that has ended successfully.
-    fn end_unstarted(&mut self, node: NodeId) {
+    /// Treats a node without a process as one that has ended like this.
+    fn end_processless(&mut self, node: NodeId, exit: Exit) {
         let now = self.now();
-        let exited = Event::Exited { node, exit: Exit::Code(0) };
+        let exited = Event::Exited { node, exit };
         for event in [exited, Event::StreamEnded { node }, Event::StreamEnded { node }] {
             self.supervisor.handle(event, now);
         }
@@ -340,7 +420,7 @@ impl Work<'_> {
     /// Cancels the start of a node that is to end, and returns its process, if it has one.
     fn ending(&mut self, node: NodeId) -> Option<&mut Child> {
         if self.pacing.cancel(node) {
-            self.end_unstarted(node);
+            self.end_processless(node, Exit::Code(0));
         }
         self.children[node.index()].as_mut()
     }

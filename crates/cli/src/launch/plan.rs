@@ -2,6 +2,7 @@
 
 use super::supervisor::OnLoss;
 use crate::hosts::Hosts;
+use crate::job_folder::{JobFolder, Saved};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
@@ -30,6 +31,11 @@ pub(crate) struct Launch<'a> {
     pub(crate) is_simulated: bool,
     /// Variables and folder of its processes.
     pub(crate) surroundings: Surroundings,
+    /// Name of the job among those of this user.
+    pub(crate) id: String,
+    /// The folder of a job whose processes outlive this launcher, and what the launcher before, if
+    /// there was one, has saved there.
+    pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
 }
 
 /// Which nodes of a grid take part in a job, and what happens when that changes.
@@ -63,7 +69,29 @@ pub(crate) enum Processes {
     },
 }
 
-impl Launch<'_> {
+impl<'a> Launch<'a> {
+    /// An unlisted job of these processes, whose output is for people.
+    pub(crate) fn new(program: &'a Program, spec: &'a GridSpec, processes: Processes) -> Self {
+        Self {
+            program,
+            spec,
+            processes,
+            json: false,
+            is_listed: false,
+            guests: 0,
+            membership: Membership::default(),
+            is_simulated: false,
+            surroundings: Surroundings::default(),
+            id: job_name(program),
+            detached: None,
+        }
+    }
+
+    /// What the launcher before has saved, if there was one.
+    pub(super) fn saved(&self) -> Option<&Saved> {
+        self.detached.as_ref().and_then(|(_, saved)| saved.as_ref())
+    }
+
     /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
     /// runs here.
     pub(super) fn entry(&self, node: NodeId) -> Option<String> {
@@ -76,7 +104,7 @@ impl Launch<'_> {
 
 /// Returns a name for certificates, such as `ring-4711`: up to 24 characters of the program's name,
 /// with `-` for each that is not allowed, and the id of this process.
-pub(super) fn job_name(program: &Program) -> String {
+pub(crate) fn job_name(program: &Program) -> String {
     let name = program.name().to_ascii_lowercase();
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     let name: String = name.trim_matches('-').chars().take(24).collect();

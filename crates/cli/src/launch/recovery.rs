@@ -7,6 +7,7 @@
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
 //! members have consecutive node numbers; the launcher numbers them as in the first.
 
+use crate::job_folder::Saved;
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
@@ -39,6 +40,16 @@ impl Runs {
     pub(super) fn new(spec: GridSpec, spares: &[NodeId]) -> Self {
         let members = spec.layout().nodes().filter(|node| !spares.contains(node)).collect();
         Self { spec, runs: vec![(0, members)], again: 0 }
+    }
+
+    /// The runs of which another launcher has saved this.
+    pub(super) fn resume(spec: GridSpec, saved: &Saved) -> Self {
+        Self { spec, runs: saved.runs.clone(), again: saved.again }
+    }
+
+    /// Saves the runs.
+    pub(super) fn save(&self, saved: &mut Saved) {
+        (saved.runs, saved.again) = (self.runs.clone(), self.again);
     }
 
     /// The members of the present run, by their node numbers in it.

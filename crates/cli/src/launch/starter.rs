@@ -2,18 +2,20 @@
 
 use super::child::{Child, Origin, Outlets};
 use super::guests::{Invited, issue_guests};
-use super::plan::{Launch, Processes, job_name};
+use super::plan::{Launch, Processes};
 use super::recovery::grid_of;
 use crate::error::CliError;
 use crate::hosts::Hosts;
+use crate::job_folder::{NodeFiles, ProcessId};
 use crate::sharing::Sharing;
-use crate::status;
+use crate::{nodes, status};
 use gridspan::control::Failure;
-use gridspan::variables::{DRIVER, REPORT};
+use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 
 /// Starts the processes of a job.
@@ -44,7 +46,10 @@ impl<'a> Starter<'a> {
             Processes::Nodes { is_emulated, hosts, settings, variables } => {
                 let mut variables = variables.clone();
                 variables.push((DRIVER, "node".into()));
-                let authority = Authority::new(&job_name(launch.program))?;
+                if launch.detached.is_some() {
+                    variables.push((DETACHED, "1".into()));
+                }
+                let authority = Authority::new(&launch.id)?;
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 let value = serde_json::to_value(settings).map_err(encoding)?;
                 for bundle in &mut guests {
@@ -56,9 +61,15 @@ impl<'a> Starter<'a> {
                 let nodes = launch.spec.layout().nodes();
                 let bundles = vec![None; nodes.len()];
                 let mut starter = Self { launch, outlets, variables, bundles, sharing };
-                let members: Vec<NodeId> =
-                    nodes.filter(|node| !launch.membership.spares.contains(node)).collect();
-                starter.issue(&authority, &members, None)?;
+                match launch.saved() {
+                    // The members have theirs.
+                    Some(saved) => starter.begin_run(&saved.left),
+                    None => {
+                        let is_spare = |node: &NodeId| launch.membership.spares.contains(node);
+                        let members: Vec<_> = nodes.filter(|node| !is_spare(node)).collect();
+                        starter.issue(&authority, &members, None)?;
+                    }
+                }
                 Ok((starter, Invited { command, guests }))
             }
         }
@@ -71,7 +82,7 @@ impl<'a> Starter<'a> {
         members: &[NodeId],
         order: &RestoreOrder,
     ) -> Result<(), CliError> {
-        let authority = Authority::new(&job_name(self.launch.program))?;
+        let authority = Authority::new(&self.launch.id)?;
         self.issue(&authority, members, Some(order))
     }
 
@@ -116,6 +127,29 @@ impl<'a> Starter<'a> {
         self.bundles.len()
     }
 
+    /// Begins the run of these members, as other processes see it.
+    fn begin_run(&self, members: &[NodeId]) {
+        if let Some(spec) = grid_of(self.launch.spec, members) {
+            self.outlets.known.begin_run(spec);
+        }
+    }
+
+    /// The files of a node of a detached job.
+    fn files(&self, node: NodeId) -> Option<NodeFiles> {
+        let (folder, _) = self.launch.detached.as_ref()?;
+        Some(folder.node(&nodes::name(self.launch.spec, node)))
+    }
+
+    /// Adopts the process of a node that the launcher before has started.
+    pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
+        let address = match &self.launch.processes {
+            Processes::Single { .. } => None,
+            Processes::Nodes { hosts, .. } => hosts.address(node),
+        };
+        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
+        Child::adopt(Origin { node, address }, process, &self.outlets, &files)
+    }
+
     /// Starts the process of a node.
     pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
         let here = Hosts::here();
@@ -131,7 +165,7 @@ impl<'a> Starter<'a> {
             None => self.launch.program.path()?,
         };
         let origin = Origin { node, address: hosts.address(node) };
-        let child = Child::start(origin, command, &self.outlets)
+        let child = Child::start(origin, command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })?;
         if let Some(Some(bundle)) = self.bundles.get(node.index()) {
             child.tell(bundle.clone());

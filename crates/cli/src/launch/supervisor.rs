@@ -40,6 +40,7 @@ mod changing;
 mod ending;
 mod losing;
 mod members;
+mod taking_over;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -533,12 +534,12 @@ impl Supervisor {
         node.was_asked = node.is_asked;
         let was_asked = node.was_asked;
         // The output of a process that has ended by itself may say more.
-        if let Exit::Signal(signal) = exit
+        if matches!(exit, Exit::Signal(_) | Exit::Unknown)
             && !was_asked
             && self.may_recover()
             && !self.is_new(id)
         {
-            self.lose(id, &format!("it was killed by {}", signal_name(signal)), now);
+            self.lose(id, &ended(exit), now);
         }
         let is_recovering = matches!(self.phase, Phase::Recovering { .. })
             || self.is_recovering() && matches!(self.phase, Phase::Starting { .. });
@@ -598,6 +599,10 @@ impl Supervisor {
                 let message = format!("{name} was killed by {}", signal_name(signal));
                 self.fail(id, 1, message, signal_hint(signal), now);
             }
+            Exit::Unknown => {
+                let message = format!("{name} ended before its part of the job was done");
+                self.fail(id, 1, message, "its last output may show why", now);
+            }
         }
     }
 
@@ -647,6 +652,7 @@ fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("it ended on its own with exit code {code}"),
         Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
+        Exit::Unknown => "it ended before its part of the job was done".to_owned(),
     }
 }
 

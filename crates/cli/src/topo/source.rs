@@ -4,11 +4,10 @@ use super::topology::{Source, Topology};
 use crate::args::{PlaceArgs, RttUnitName, TopoArgs};
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::launch::{self, Launch, Membership};
+use crate::launch::{self, Launch};
 use crate::nodes;
 use crate::program::Program;
 use crate::run::processes;
-use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan::variables::load_grid;
 use gridspan_topology::{NodeId, RttMatrix, RttUnit};
@@ -48,18 +47,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
     let program = Program::probe();
     let place = Place::of_run(args, true)?;
     let processes = processes(&place, args.ssh.as_deref(), Settings::default(), verbose)?;
-    let launch = Launch {
-        program: &program,
-        spec: &place.grid.spec,
-        processes,
-        json: false,
-        is_listed: false,
-        guests: 0,
-        membership: Membership::default(),
-        is_simulated: false,
-        surroundings: Surroundings::default(),
-    };
-    let ended = launch::run(&launch)?;
+    let ended = launch::run(&Launch::new(&program, &place.grid.spec, processes))?;
     match ended.links {
         Some(links) if ended.code == 0 => {
             let source = Source::Measured(args.to_string());

@@ -18,6 +18,13 @@ impl Supervisor {
                 let states = (0..self.nodes.len()).map(|node| self.state_of(NodeId::from(node)));
                 return self.answer(Some(id), Answer::Nodes(states.collect()));
             }
+            Request::Stop => {
+                self.answer(Some(id), Answer::Done("the job is stopping".to_owned()));
+                return match self.stops_with_checkpoint(SIGTERM) {
+                    true => self.stop(now),
+                    false => self.interrupt(SIGTERM, now),
+                };
+            }
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
         };

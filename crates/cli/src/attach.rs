@@ -1,0 +1,76 @@
+//! `gridctl attach`: prints the output of a detached job, and sees that a launcher attends to it.
+
+use crate::args::AttachArgs;
+use crate::detach::spawn;
+use crate::error::CliError;
+use crate::job_folder::JobFolder;
+use std::fs::File;
+use std::io;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between looks at the files of the job.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time that a launcher has to lock the folder of the job.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Number of launchers that are started before the job is given up.
+const LAUNCHERS_MAX: u32 = 3;
+
+/// Prints the output of a detached job from its beginning until it ends. Returns its exit code.
+pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
+    let folder = find(args.job.as_deref())?;
+    let failed = CliError::system("follow the job");
+    let mut output = File::open(folder.output()).map_err(&failed)?;
+    let (mut launchers, mut attended) = (0, Instant::now());
+    loop {
+        // All output precedes the exit code.
+        let code = folder.exit_code();
+        io::copy(&mut output, &mut io::stdout().lock())
+            .map_err(CliError::system("print the output of the job"))?;
+        if let Some(code) = code {
+            return Ok(ExitCode::from(code));
+        }
+        let has_begun = folder.saved().map_err(&failed)?.is_some();
+        if folder.is_attended().map_err(&failed)? {
+            attended = Instant::now();
+        } else if has_begun && launchers < LAUNCHERS_MAX {
+            launchers += 1;
+            replace_launcher(&folder)?;
+            attended = Instant::now();
+        } else if has_begun || attended.elapsed() > PATIENCE {
+            return Err(CliError::Unattended { path: folder.path().to_owned(), job: folder.id });
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Starts another launcher, and waits until it attends to the job or has ended.
+fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
+    let failed = CliError::system("start a launcher for the job");
+    let mut launcher = spawn(folder, &folder.start().map_err(&failed)?)?;
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until
+        && !folder.is_attended().map_err(&failed)?
+        && launcher.try_wait().map_err(&failed)?.is_none()
+    {
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Finds the detached job of that name, or the latest one.
+fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
+    let mut all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
+    let position = match id {
+        Some(id) => all.iter().position(|folder| folder.id == id),
+        None => all.len().checked_sub(1),
+    };
+    match position {
+        Some(position) => Ok(all.swap_remove(position)),
+        None => {
+            let known = all.into_iter().map(|folder| folder.id).collect();
+            Err(CliError::NoDetachedJob { id: id.map(str::to_owned), known })
+        }
+    }
+}

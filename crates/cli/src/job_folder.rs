@@ -1,0 +1,317 @@
+//! The folder of a detached job: what its processes print, and what another launcher needs to
+//! attend to it.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `output` | what the launcher prints |
+//! | `NODE.out`, `NODE.err` | what the process of a node prints, with its control lines |
+//! | `NODE.out.read`, `NODE.err.read` | how much of it a launcher has read |
+//! | `NODE.in` | the named pipe for the lines of the launcher to the process |
+//! | `start.json` | the command that started the job: [`Start`] |
+//! | `state.json` | what the launcher knows of the job: [`Saved`] |
+//! | `lock` | locked while a launcher attends to the job |
+//! | `exit` | the exit code, once the job has ended |
+//!
+//! Folders are in `$XDG_STATE_HOME/gridspan`, or in `~/.local/state/gridspan`. Only the user can
+//! read them. They are kept when the job has ended, without the pipes and what was read.
+
+use crate::status::{make_private, private};
+use gridspan_topology::NodeId;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Version of `start.json` and `state.json`.
+const VERSION: u32 = 1;
+
+/// The command that started a job.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// Arguments of gridctl.
+    pub(crate) arguments: Vec<OsString>,
+    /// The folder in which it was called.
+    pub(crate) folder: PathBuf,
+    /// The variables of Gridspan in its environment.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+}
+
+/// What a launcher knows of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    /// The checkpoint with which each run began, 0 for the first, and its members by node number.
+    pub(crate) runs: Vec<(u64, Vec<NodeId>)>,
+    /// Number of times that the job went back to the last checkpoint.
+    pub(crate) again: u32,
+    /// The members of the present run that are not lost.
+    pub(crate) left: Vec<NodeId>,
+    /// How far the job has come.
+    pub(crate) stage: Stage,
+    /// Number of orders to stop the job so far.
+    pub(crate) pauses: u64,
+    /// The processes of the nodes.
+    pub(crate) processes: BTreeMap<NodeId, ProcessId>,
+}
+
+/// How far a job has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Stage {
+    /// The members of the first run have not been introduced.
+    #[default]
+    Starting,
+    /// It runs.
+    Running,
+    /// It goes back to a checkpoint, or its nodes change.
+    Changing,
+    /// Its processes are made to end.
+    Ending,
+}
+
+/// A process that another launcher can recognise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessId {
+    /// Its number.
+    pub(crate) pid: u32,
+    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are used again.
+    pub(crate) began: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    content: T,
+}
+
+/// The folder of a detached job.
+#[derive(Clone, Debug)]
+pub(crate) struct JobFolder {
+    /// Name of the job.
+    pub(crate) id: String,
+    path: PathBuf,
+}
+
+/// The files of a node.
+pub(crate) struct NodeFiles {
+    /// The named pipe from the launcher.
+    pub(crate) input: PathBuf,
+    /// Standard output, and standard error.
+    pub(crate) streams: [StreamFile; 2],
+}
+
+/// A file to which a process writes.
+pub(crate) struct StreamFile(PathBuf);
+
+impl JobFolder {
+    /// Creates the folder of a job. A folder of a job of that name that has ended is replaced.
+    pub(crate) fn create(id: &str, start: &Start) -> io::Result<Self> {
+        let all = folder()?;
+        let folder = Self { id: id.to_owned(), path: all.join(id) };
+        if folder.exit_code().is_some() {
+            fs::remove_dir_all(&folder.path)?;
+        }
+        if folder.path.exists() {
+            let text = format!("{} exists", folder.path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        make_private(&folder.path)?;
+        folder.write("start.json", start)?;
+        Ok(folder)
+    }
+
+    /// Opens the folder of a job.
+    pub(crate) fn open(id: &str) -> io::Result<Self> {
+        let found = Self::all()?.into_iter().find(|folder| folder.id == id);
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Returns all folders, the latest job last.
+    pub(crate) fn all() -> io::Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder()?)? {
+            let entry = entry?;
+            let start = entry.path().join("start.json");
+            let began = fs::metadata(start).and_then(|it| it.modified());
+            if let (Ok(id), Ok(began)) = (entry.file_name().into_string(), began) {
+                found.push((began, Self { id, path: entry.path() }));
+            }
+        }
+        found.sort_by(|(a, one), (b, other)| (a, &one.id).cmp(&(b, &other.id)));
+        Ok(found.into_iter().map(|(_, folder)| folder).collect())
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the command that started the job.
+    pub(crate) fn start(&self) -> io::Result<Start> {
+        self.read("start.json")
+    }
+
+    /// Opens the output of the launcher, to append to it.
+    pub(crate) fn output_to_append(&self) -> io::Result<File> {
+        StreamFile(self.output()).open_to_append()
+    }
+
+    /// The path of the output of the launcher.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.path.join("output")
+    }
+
+    /// Locks the job for this process until the result is dropped; `None` if another launcher
+    /// attends to it.
+    pub(crate) fn lock(&self) -> io::Result<Option<File>> {
+        self.locked(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Whether a launcher attends to the job.
+    pub(crate) fn is_attended(&self) -> io::Result<bool> {
+        Ok(self.locked(FlockOperation::NonBlockingLockShared)?.is_none())
+    }
+
+    fn locked(&self, operation: FlockOperation) -> io::Result<Option<File>> {
+        let file = private().create(true).truncate(false).open(self.path.join("lock"))?;
+        match flock(&file, operation) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Saves what the launcher knows.
+    pub(crate) fn save(&self, saved: &Saved) -> io::Result<()> {
+        self.write("state.json", saved)
+    }
+
+    /// Reads what the last launcher knew; `None` if it saved nothing.
+    pub(crate) fn saved(&self) -> io::Result<Option<Saved>> {
+        match self.read("state.json") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Notes that the job has ended, and removes what only launchers need.
+    pub(crate) fn end(&self, code: u8) -> io::Result<()> {
+        self.replace("exit", format!("{code}\n").as_bytes())?;
+        for entry in fs::read_dir(&self.path)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == "in" || kind == "read") {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exit code of the job, once it has ended.
+    pub(crate) fn exit_code(&self) -> Option<u8> {
+        fs::read_to_string(self.path.join("exit")).ok()?.trim().parse().ok()
+    }
+
+    /// The files of a node with this name, such as `a/0`.
+    pub(crate) fn node(&self, name: &str) -> NodeFiles {
+        let name = name.replace('/', "-");
+        let file = |kind: &str| self.path.join(format!("{name}.{kind}"));
+        NodeFiles { input: file("in"), streams: ["out", "err"].map(|kind| StreamFile(file(kind))) }
+    }
+
+    fn write<T: Serialize>(&self, name: &str, content: &T) -> io::Result<()> {
+        self.replace(name, &serde_json::to_vec(&Versioned { version: VERSION, content })?)
+    }
+
+    /// Replaces a file as a whole, so that a launcher that is killed leaves the old or the new one.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.path.join(format!("{name}.new"));
+        private().create(true).truncate(true).open(&new)?.write_all(bytes)?;
+        fs::rename(new, self.path.join(name))
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> io::Result<T> {
+        let read: Versioned<T> = serde_json::from_slice(&fs::read(self.path.join(name))?)?;
+        match read.version {
+            VERSION => Ok(read.content),
+            _ => Err(io::Error::other(format!("{name} is of another version of gridctl"))),
+        }
+    }
+}
+
+impl StreamFile {
+    /// The file with this path.
+    #[cfg(test)]
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Opens it for a process that prints.
+    pub(crate) fn open_to_append(&self) -> io::Result<File> {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&self.0)
+    }
+
+    /// Opens it for a reader.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        File::open(&self.0)
+    }
+
+    /// Opens the file that says how much was read.
+    pub(crate) fn open_mark(&self) -> io::Result<File> {
+        let mut path = self.0.clone().into_os_string();
+        path.push(".read");
+        private().read(true).create(true).truncate(false).open(path)
+    }
+}
+
+fn folder() -> io::Result<PathBuf> {
+    let of = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let state = of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")));
+    let state = state.ok_or_else(|| io::Error::other("neither XDG_STATE_HOME nor HOME is set"))?;
+    fs::create_dir_all(&state)?;
+    let path = state.join("gridspan");
+    make_private(&path)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(of: &Path) -> JobFolder {
+        JobFolder { id: "ring-1".to_owned(), path: of.to_owned() }
+    }
+
+    #[test]
+    fn what_a_launcher_knows_is_read_by_the_next_one() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = folder(path.path());
+        assert_eq!(folder.saved().unwrap(), None);
+        let processes = BTreeMap::from([(NodeId(2), ProcessId { pid: 5, began: 77 })]);
+        let runs = vec![(0, vec![NodeId(0), NodeId(2)]), (3, vec![NodeId(2)])];
+        let saved = Saved { runs, left: vec![NodeId(2)], processes, ..Saved::default() };
+        folder.save(&saved).unwrap();
+        assert_eq!(folder.saved().unwrap(), Some(saved));
+        fs::write(path.path().join("state.json"), "{\"version\":9,\"content\":{}}").unwrap();
+        assert!(folder.saved().is_err(), "another version");
+        fs::write(path.path().join("state.json"), "[").unwrap();
+        assert!(folder.saved().is_err(), "half a file");
+    }
+
+    #[test]
+    fn one_launcher_attends_to_a_job() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = folder(path.path());
+        assert!(!folder.is_attended().unwrap());
+        let lock = folder.lock().unwrap();
+        assert!(lock.is_some() && folder.lock().unwrap().is_none());
+        assert!(folder.is_attended().unwrap());
+        drop(lock);
+        assert!(!folder.is_attended().unwrap());
+        assert_eq!(folder.exit_code(), None);
+        folder.end(143).unwrap();
+        assert_eq!(folder.exit_code(), Some(143));
+    }
+}

@@ -1,0 +1,167 @@
+//! A process that this launcher has started, or has adopted from another one.
+//!
+//! The system tells only the process that started another one how it ended. So the end of an
+//! adopted process has no reason here; its node says on its standard output whether it was done.
+
+use super::event::{Event, Exit};
+use crate::job_folder::ProcessId;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs;
+use std::io;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+
+/// A process of a node.
+pub(super) enum Process {
+    /// Started by this launcher.
+    Own { child: Child, began: Option<u64> },
+    /// Started by another launcher.
+    Adopted { id: ProcessId, has_ended: Arc<AtomicBool> },
+}
+
+impl Process {
+    /// A process that this launcher has started.
+    pub(super) fn own(child: Child) -> Self {
+        let began = began(child.id());
+        Self::Own { child, began }
+    }
+
+    /// Watches a process that another launcher has started.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be watched. That it has ended is no error.
+    #[cfg(target_os = "linux")]
+    pub(super) fn adopt(id: ProcessId, events: Sender<Event>) -> io::Result<Self> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        use rustix::process::{PidfdFlags, pidfd_open};
+
+        let has_ended = Arc::new(AtomicBool::new(true));
+        let opened = pid(id.pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let process = match opened {
+            None | Some(Err(rustix::io::Errno::SRCH)) => None,
+            Some(opened) => Some(opened?),
+        };
+        // The number may be that of another process by now, but not after this look.
+        if let Some(process) = process.filter(|_| began(id.pid) == Some(id.began)) {
+            has_ended.store(false, Ordering::Release);
+            let ended = has_ended.clone();
+            let wait = move || {
+                loop {
+                    let mut ends = [PollFd::new(&process, PollFlags::IN)];
+                    match poll(&mut ends, None) {
+                        Err(rustix::io::Errno::INTR) => {}
+                        _ => break,
+                    }
+                }
+                ended.store(true, Ordering::Release);
+                // The launcher may have ended already.
+                let _ = events.send(Event::ChildrenChanged);
+            };
+            std::thread::Builder::new().name("adopted".to_owned()).spawn(wait)?;
+        }
+        Ok(Self::Adopted { id, has_ended })
+    }
+
+    /// Watches a process that another launcher has started.
+    ///
+    /// # Errors
+    ///
+    /// Always: only Linux can.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn adopt(_id: ProcessId, _events: Sender<Event>) -> io::Result<Self> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux can adopt processes"))
+    }
+
+    /// The number of the process.
+    pub(super) fn pid(&self) -> u32 {
+        match self {
+            Self::Own { child, .. } => child.id(),
+            Self::Adopted { id, .. } => id.pid,
+        }
+    }
+
+    /// What another launcher recognises the process by; `None` if the system does not say.
+    pub(super) fn id(&self) -> Option<ProcessId> {
+        match self {
+            Self::Own { child, began } => Some(ProcessId { pid: child.id(), began: (*began)? }),
+            Self::Adopted { id, .. } => Some(*id),
+        }
+    }
+
+    /// How the process ended, once it has.
+    pub(super) fn exit(&mut self) -> Option<Exit> {
+        match self {
+            Self::Own { child, .. } => child.try_wait().ok().flatten().map(Exit::from),
+            Self::Adopted { has_ended, .. } => {
+                has_ended.load(Ordering::Acquire).then_some(Exit::Unknown)
+            }
+        }
+    }
+
+    /// Sends a signal to the group of the process.
+    pub(super) fn signal(&self, signal: Signal) {
+        let has_ended = match self {
+            Self::Own { .. } => false,
+            Self::Adopted { has_ended, .. } => has_ended.load(Ordering::Acquire),
+        };
+        if let Some(pid) = pid(self.pid()).filter(|_| !has_ended)
+            && kill_process_group(pid, signal).is_err()
+        {
+            // `kill_process` fails only if the process has just ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// When a process began, in clock ticks; `None` if there is none with this number, or the system
+/// has no such file.
+fn began(pid: u32) -> Option<u64> {
+    began_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Reads field 22 of proc_pid_stat(5). The second one, a name in parentheses, can contain blanks.
+fn began_of(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_begin_of_a_process_is_read_behind_any_name() {
+        let fields = (3..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(began_of(&format!("7 (a) b) {fields}")), Some(22));
+        assert_eq!(began_of("7 (a"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_end_of_an_adopted_process_is_noticed() {
+        let mut started = Command::new("sleep").arg("100").spawn().unwrap();
+        let id = ProcessId { pid: started.id(), began: began(started.id()).unwrap() };
+        let (events, incoming) = channel();
+        let mut adopted = Process::adopt(id, events.clone()).unwrap();
+        let other = ProcessId { began: id.began + 1, ..id };
+        let mut gone = Process::adopt(other, events).unwrap();
+        assert_eq!(gone.exit(), Some(Exit::Unknown), "the number of another process");
+        gone.signal(Signal::KILL);
+        assert_eq!(adopted.exit(), None);
+
+        adopted.signal(Signal::KILL);
+
+        assert_eq!(incoming.recv().unwrap(), Event::ChildrenChanged);
+        assert_eq!(adopted.exit(), Some(Exit::Unknown));
+        started.wait().unwrap();
+    }
+}

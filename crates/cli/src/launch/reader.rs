@@ -1,0 +1,184 @@
+//! Reads the output of a process: passes on its lines, and acts on its control lines.
+
+use super::child::{Origin, Outlets};
+use super::event::Event;
+use super::followed::Source;
+use super::lines::{LineSplitter, Tail};
+use super::report::{Report, Stream};
+use gridspan::control::{self, Control};
+use gridspan_runtime::net::bootstrap::listening_address;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Number of bytes read at once.
+const READ_BYTES: usize = 32 << 10;
+/// Largest number of control lines of a process that are not [`FREQUENT`]: how it failed, and what
+/// it simulated. After more of them, every control line is treated as
+/// output. Frequent lines need no limit, because their reports wait for room in the queue, as
+/// output does.
+const CONTROLS_MAX: u32 = 8;
+/// Beginnings of the frequent control lines, after the mark: about links, moves, guests, warnings,
+/// the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 9] = [
+    b"{\"links\"",
+    b"{\"balanced\"",
+    b"{\"guest\"",
+    b"{\"warning\"",
+    b"{\"paused\"",
+    b"{\"unchangeable\"",
+    b"\"leaving\"",
+    HOLDS,
+    b"listening ",
+];
+/// The beginning of the control line with the parts of checkpoints that a node has.
+const HOLDS: &[u8] = b"{\"holds\"";
+/// Prefixes of the lines in which OpenSSH reports that the other side closed a connection before it
+/// could authenticate.
+const DROPPED: [&str; 3] =
+    ["kex_exchange_identification: ", "ssh_exchange_identification: ", "banner exchange: "];
+
+/// Whether `ssh` reports a dropped connection that a retry may open.
+fn was_dropped(line: &[u8]) -> bool {
+    DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
+}
+
+/// Reads one output stream of a process.
+pub(super) struct Reader {
+    pub(super) origin: Origin,
+    pub(super) outlets: Outlets,
+    /// The last lines of standard error; `None` for standard output.
+    pub(super) tail: Option<Arc<Mutex<Tail>>>,
+    /// Whether the node has said that its part of the job is done.
+    pub(super) is_done: Arc<AtomicBool>,
+    /// Shared by all readers of a process until they have read all.
+    pub(super) is_read: Option<Arc<()>>,
+    /// Number of control lines so far, without frequent ones.
+    pub(super) controls: u32,
+}
+
+impl Reader {
+    /// Reads the stream to its end.
+    pub(super) fn read(mut self, mut from: impl Source) {
+        let mut splitter = LineSplitter::default();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    splitter.push(&buffer[..read], &mut |line| self.line(line));
+                    // Another launcher must find that the node was done.
+                    if !self.is_done.load(Ordering::Acquire) {
+                        from.note(splitter.pending());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        splitter.finish(&mut |line| self.line(line));
+        self.is_read = None;
+        // The launcher may have ended already.
+        let _ = self.outlets.events.send(Event::StreamEnded { node: self.origin.node });
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        match &self.tail {
+            None => self.stdout_line(line),
+            Some(tail) => {
+                if self.origin.address.is_some() && was_dropped(line) {
+                    let node = self.origin.node;
+                    // The launcher may have ended already.
+                    let _ = self.outlets.events.send(Event::ConnectionDropped { node });
+                }
+                tail.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                self.output(Stream::Stderr, line);
+            }
+        }
+    }
+
+    /// Acts on a control line, which may follow an unfinished line of the program, and passes on
+    /// the rest as output.
+    fn stdout_line(&mut self, line: &[u8]) {
+        let mark = control::MARK.as_bytes();
+        let at = line.iter().position(|&byte| byte == mark[0]);
+        let at = at.filter(|&at| line[at..].starts_with(mark) && self.may_control(&line[at..]));
+        let Some(at) = at else { return self.output(Stream::Stdout, line) };
+        if at > 0 {
+            self.output(Stream::Stdout, &line[..at]);
+        }
+        if line[at + mark.len()..].starts_with(HOLDS) {
+            // Another run of the job begins.
+            self.controls = 0;
+        }
+        if !self.control(&line[at..]) {
+            self.output(Stream::Stdout, &line[at..]);
+        }
+    }
+
+    /// Counts a control line, unless it is frequent. Returns whether control lines are still
+    /// accepted.
+    fn may_control(&mut self, line: &[u8]) -> bool {
+        let text = &line[control::MARK.len()..];
+        let is_frequent = FREQUENT.iter().any(|begin| text.starts_with(begin));
+        self.controls += u32::from(!is_frequent);
+        is_frequent || self.controls <= CONTROLS_MAX
+    }
+
+    /// Acts on a control line. Returns false if it is malformed.
+    fn control(&self, line: &[u8]) -> bool {
+        let node = self.origin.node;
+        let text = &line[control::MARK.len()..];
+        let event = if let Some(mut address) = str::from_utf8(line).ok().and_then(listening_address)
+        {
+            if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {
+                address.set_ip(host);
+            }
+            self.outlets.reports.push(Report::Listening { node, address });
+            Event::Listening { node, address }
+        } else {
+            match Control::parse(text) {
+                Some(Control::Failed(failure)) => Event::Failed { node, failure },
+                Some(Control::Holds(holdings)) => Event::Holds { node, holdings },
+                Some(Control::Paused(pause)) => Event::Paused(pause),
+                Some(Control::Leaving) => Event::Leaving { node },
+                Some(Control::Unchangeable(reason)) => Event::Unchangeable { reason },
+                Some(Control::Done) => {
+                    self.is_done.store(true, Ordering::Release);
+                    return true;
+                }
+                Some(Control::Simulated(summary)) => {
+                    self.outlets.reports.push(Report::Simulated(summary));
+                    Event::Simulated
+                }
+                Some(Control::Links(links)) => {
+                    for report in self.outlets.known.learn(links) {
+                        self.outlets.reports.push_waiting(report, 0);
+                    }
+                    return true;
+                }
+                Some(Control::Warning(text)) => {
+                    self.outlets.reports.push_waiting(Report::Warning { text }, 0);
+                    return true;
+                }
+                Some(Control::Balanced(report)) => {
+                    self.outlets.reports.push_waiting(Report::Balanced(report), 0);
+                    return true;
+                }
+                Some(Control::Guest(event)) => {
+                    self.outlets.reports.push_waiting(Report::Guest(event), 0);
+                    return true;
+                }
+                _ => return false,
+            }
+        };
+        // The launcher may have ended already.
+        let _ = self.outlets.events.send(event);
+        true
+    }
+
+    fn output(&self, stream: Stream, line: &[u8]) {
+        let report = Report::Output { node: self.origin.node, stream, text: line.to_vec() };
+        self.outlets.reports.push_waiting(report, line.len());
+    }
+}

@@ -1,0 +1,62 @@
+//! What another launcher needs to attend to a detached job, and how it begins.
+//!
+//! A job that runs is not disturbed. If its nodes were lost or changed when its launcher ended, all
+//! members are asked which parts of checkpoints they have, and go back to the last one. A job whose
+//! first run had not begun, or that was ending, is ended.
+
+use super::super::change;
+use super::super::event::{Blame, Command};
+use super::{Phase, STOP_PATIENCE, Step, Supervisor};
+use crate::job_folder::{Saved, Stage};
+use gridspan_topology::{NodeId, Time};
+
+impl Supervisor {
+    /// What another launcher needs, except for the processes.
+    pub(in super::super) fn saved(&self) -> Saved {
+        let stage = match self.phase {
+            Phase::Starting { .. } if !self.is_recovering() => Stage::Starting,
+            Phase::Running if self.changes.stage == change::Stage::None => Stage::Running,
+            Phase::Ending { .. } | Phase::GivenUp => Stage::Ending,
+            _ => Stage::Changing,
+        };
+        let (left, pauses) = (self.left(), self.pauses);
+        let mut saved = Saved { stage, left, pauses, ..Saved::default() };
+        if let Some(recovery) = &self.recovery {
+            recovery.runs.save(&mut saved);
+        }
+        saved
+    }
+
+    /// Begins to attend to the job of a launcher that has ended. Its runs are set.
+    pub(in super::super) fn take_over(&mut self, saved: &Saved, now: Time) {
+        for (id, node) in self.nodes.iter_mut().enumerate() {
+            let is_left = saved.left.contains(&NodeId::from(id));
+            (node.is_left, node.is_over) = (!is_left, !is_left);
+        }
+        self.pauses = saved.pauses;
+        self.phase = Phase::Running;
+        let text = "the launcher of this job has ended; this one attends to it now";
+        self.commands.push_back(Command::TellRecovery(text.to_owned()));
+        match saved.stage {
+            Stage::Running => {}
+            Stage::Changing => {
+                let left = self.left();
+                self.commands.extend(left.into_iter().map(Command::Recover));
+                if let Some(recovery) = &mut self.recovery {
+                    recovery.began = now;
+                }
+                self.phase = Phase::Recovering { until: now + STOP_PATIENCE };
+            }
+            Stage::Starting | Stage::Ending => {
+                let when = match saved.stage {
+                    Stage::Starting => "before the job had begun",
+                    _ => "while the job was ending",
+                };
+                let node = self.members().first().copied().unwrap_or(NodeId(0));
+                let message = format!("the launcher ended {when}");
+                self.blame(false, 1, Blame { node, message, hint: None }, now);
+                self.phase = Phase::Ending { next: Step::Ask, at: now };
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, proc_words, until};
+use common::{LIMIT, Output, Running, finish, gridctl, is_alive, launcher_of, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
@@ -80,24 +80,8 @@ impl Detached {
         processes.map(|process| process["pid"].as_u64().unwrap() as u32).collect()
     }
 
-    /// The launcher, once there is one.
-    fn launcher(&self) -> u32 {
-        until(|| {
-            let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-                entry.ok()?.file_name().to_str()?.parse::<u32>().ok().filter(|&pid| is_alive(pid))
-            });
-            processes.into_iter().find(|&pid| {
-                let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                !words.is_empty() && {
-                    let words = proc_words(pid, "cmdline");
-                    words.iter().any(|word| word == "--background") && words.contains(&self.id)
-                }
-            })
-        })
-    }
-
     fn kill_launcher(&self) {
-        let launcher = self.launcher();
+        let launcher = launcher_of(&self.id);
         kill(launcher);
         until(|| (!is_alive(launcher)).then_some(()));
     }
@@ -189,7 +173,7 @@ fn a_launcher_that_is_killed_during_a_recovery_is_replaced() {
         let detached = Detached::start(&["--checkpoint-every", "5steps"], "100");
         detached.await_output("output", "      20 ");
         let node = detached.nodes()[2];
-        let launcher = detached.launcher();
+        let launcher = launcher_of(&detached.id);
 
         kill(node);
         thread::sleep(Duration::from_millis(pause));
@@ -209,7 +193,7 @@ fn launchers_can_be_killed_again_and_again() {
         detached.kill_launcher();
         let attached = detached.attach();
         attached.await_line("this one attends to it now");
-        detached.launcher();
+        launcher_of(&detached.id);
     }
     assert_verified(detached.attach());
 }

@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::{Running, children_of, finish, gridctl, is_alive, run, until};
-use rustix::process::Signal;
+use common::{LIMIT, Running, children_of, finish, gridctl, is_alive, launcher_of, run, until};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -332,4 +332,35 @@ fn nodes_connect_separately_if_connections_cannot_be_shared() {
         let fake = SharingFake::new(able, open);
         assert_eq!(fake.sessions(3), ["alone"; 3], "{able} {open}");
     }
+}
+
+#[test]
+fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
+    let fake = Fake::new();
+    let grid = fake.grid("[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\", \"127.0.0.4\"]\n");
+    let variables = ["XDG_STATE_HOME", "XDG_RUNTIME_DIR"]
+        .map(|name| (name, fake.folder.path().to_str().unwrap()));
+    let ssh = fake.command();
+    let flags =
+        ["run", "--detach", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
+    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let mut command = gridctl(&[&flags[..], &job].concat());
+    command.envs(variables);
+    let started = finish(command);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let launcher = launcher_of(started.stdout.split(' ').next().unwrap());
+    let shells = children_of(launcher);
+    assert_eq!(shells.len(), 3);
+    kill_process(Pid::from_raw(launcher as i32).unwrap(), Signal::KILL).unwrap();
+
+    let mut attached = Running::start_with(&["attach"], &variables);
+
+    attached.await_line("this one attends to it now");
+    attached.await_line("      30 ");
+    // As if the connection to its host broke.
+    let group = Pid::from_raw(shells[2] as i32).unwrap();
+    kill_process_group(group, Signal::KILL).unwrap();
+    attached.await_line("2 nodes go on");
+    attached.await_line("every bit as on one thread");
+    assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
 }

@@ -176,3 +176,16 @@ pub fn proc_words(pid: u32, file: &str) -> Vec<String> {
     let words = bytes.split(|&byte| byte == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
+
+/// Returns the launcher that attends to a detached job, once there is one.
+pub fn launcher_of(id: &str) -> u32 {
+    let is_it = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = words.split(|&byte| byte == 0);
+        words.any(|word| word == b"--background") && words.next() == Some(id.as_bytes())
+    };
+    let pid = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    until(|| {
+        fs::read_dir("/proc").unwrap().filter_map(pid).find(|pid| is_alive(*pid) && is_it(pid))
+    })
+}

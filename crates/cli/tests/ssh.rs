@@ -26,6 +26,9 @@ case $host in
     if [ $(wc -l < "$FOLDER/arguments") -le 2 ]; then
       echo "kex_exchange_identification: Connection closed by remote host" >&2; exit 255
     fi;;
+  127.0.0.29)
+    # It answers until another node has started.
+    [ ! -e "$FOLDER/gone" ] || exit 255;;
   127.0.0.27) exec sh -c "/nowhere/program";;
 esac
 sh -c "$*"
@@ -363,4 +366,28 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
     attached.await_line("2 nodes go on");
     attached.await_line("every bit as on one thread");
     assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+#[test]
+fn a_spare_host_takes_the_place_of_one_that_is_gone() {
+    let fake = Fake::new();
+    let hosts = "[\"127.0.0.2\", \"127.0.0.29\", \"127.0.0.3\"]";
+    let grid = fake.grid(&format!("[site.far]\nhosts = {hosts}\n"));
+    let ssh = fake.command();
+    let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
+    let spare = ["--on-loss", "replace", "--spare", "127.0.0.3"];
+    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let mut job = Running::start(&[&flags[..], &spare, &job].concat());
+    job.await_line("      30 ");
+    fs::write(fake.path("gone"), "").unwrap();
+
+    let shells = job.nodes(2);
+    let group = Pid::from_raw(shells[1] as i32).unwrap();
+    kill_process_group(group, Signal::KILL).unwrap();
+
+    job.await_line("lost far/1: it was killed");
+    job.await_line("far/2 takes the place of far/1");
+    job.await_line("2 nodes go on");
+    job.await_line("every bit as on one thread");
+    assert_eq!(job.wait(LIMIT).expect("the job ends").code(), Some(0));
 }

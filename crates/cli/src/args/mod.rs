@@ -438,7 +438,8 @@ pub(crate) struct CheckpointFlags {
     /// given, else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
-    /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later.
+    /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later, and
+    /// `--on-loss replace`.
     #[arg(long, value_name = "NODE")]
     pub(crate) spare: Vec<String>,
     /// Time that nodes have to leave after SIGTERM, and the job to stop.
@@ -451,7 +452,8 @@ pub(crate) struct CheckpointFlags {
 pub(crate) enum OnLossFlag {
     /// Go on with the nodes that remain, from the last checkpoint.
     Shrink,
-    /// Start the lost nodes again, and go on from the last checkpoint.
+    /// Start the lost nodes again, or spare nodes if their hosts do not answer, and go on from the
+    /// last checkpoint.
     Replace,
     /// End the job.
     Fail,

@@ -11,7 +11,7 @@ use crate::job_folder::Saved;
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::{GridSpec, Layout, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of times that the job goes back to one checkpoint. A program that ends its node each time
@@ -50,6 +50,11 @@ impl Runs {
     /// Saves the runs.
     pub(super) fn save(&self, saved: &mut Saved) {
         (saved.runs, saved.again) = (self.runs.clone(), self.again);
+    }
+
+    /// The layout of the whole grid.
+    pub(super) fn layout(&self) -> &Layout {
+        self.spec.layout()
     }
 
     /// The members of the present run, by their node numbers in it.

@@ -31,8 +31,8 @@ use super::recovery::Runs;
 use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
-use gridspan_topology::{NodeId, Time};
-use std::collections::{BTreeMap, VecDeque};
+use gridspan_topology::{Layout, NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -97,6 +97,8 @@ struct Recovery {
     holdings: BTreeMap<NodeId, Holdings>,
     /// When the first loss of the present recovery was noticed.
     began: Time,
+    /// The nodes that are started in place of lost ones, until they are introduced.
+    replacing: BTreeSet<NodeId>,
 }
 
 /// What happens when nodes are lost.
@@ -136,6 +138,8 @@ struct Node {
     is_left: bool,
     /// Whether it is not started again after its loss: it could not join, or had to leave.
     is_given_up: bool,
+    /// Whether it has never been a member, and can take the place of a lost one.
+    is_spare: bool,
     /// When its process, which has left, is killed if it has not ended.
     ends_until: Option<Time>,
     /// Whether it has ended and its output has been read.
@@ -184,6 +188,7 @@ impl Supervisor {
             was_asked: false,
             is_left: false,
             is_given_up: false,
+            is_spare: false,
             ends_until: None,
             is_over: false,
         };
@@ -217,10 +222,10 @@ impl Supervisor {
     pub(super) fn set_recovery(&mut self, runs: Runs, on_loss: OnLoss) {
         for (id, node) in self.nodes.iter_mut().enumerate() {
             let is_spare = !runs.members().contains(&NodeId::from(id));
-            (node.is_left, node.is_over) = (is_spare, is_spare);
+            (node.is_left, node.is_over, node.is_spare) = (is_spare, is_spare, is_spare);
         }
-        let (holdings, began) = (BTreeMap::new(), Time(0));
-        self.recovery = Some(Recovery { runs, on_loss, holdings, began });
+        let (holdings, began, replacing) = (BTreeMap::new(), Time(0), BTreeSet::new());
+        self.recovery = Some(Recovery { runs, on_loss, holdings, began, replacing });
     }
 
     /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
@@ -385,6 +390,9 @@ impl Supervisor {
             self.phase = Phase::Running;
             let number = members.len();
             self.commands.push_back(Command::Introduce(members, addresses));
+            if let Some(recovery) = &mut self.recovery {
+                recovery.replacing.clear();
+            }
             if let Some(recovery) = self.recovery.as_mut().filter(|it| !it.holdings.is_empty()) {
                 recovery.holdings.clear();
                 let seconds = now.since(recovery.began).as_secs_f64();
@@ -426,12 +434,12 @@ impl Supervisor {
         {
             return;
         }
-        let is_replaced = |node: &NodeId| replaces && !self.nodes[node.index()].is_given_up;
-        let stay: Vec<NodeId> = members
-            .iter()
-            .copied()
-            .filter(|node| left.contains(node) || is_replaced(node))
-            .collect();
+        let replacing = match replaces {
+            true => replacements(recovery.runs.layout(), &self.nodes, &lost),
+            false => BTreeMap::new(),
+        };
+        let stay = left.iter().chain(replacing.values()).copied();
+        let stay: Vec<NodeId> = stay.collect::<BTreeSet<_>>().into_iter().collect();
         let is_change = self.changes.stage == Stage::Paused;
         let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
         let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
@@ -446,12 +454,19 @@ impl Supervisor {
                 self.give_up_recovery(lost, &reason, now);
             }
             Ok((go_on, next)) => {
+                recovery.replacing = replacing.values().copied().collect();
+                for (lost, other) in replacing.iter().filter(|(lost, other)| lost != other) {
+                    let name = |node: &NodeId| &self.nodes[node.index()].name;
+                    let text = format!("{} takes the place of {}", name(other), name(lost));
+                    self.commands.push_back(Command::TellRecovery(text));
+                }
                 for member in &mut self.nodes {
                     member.address = None;
                 }
                 let is_new = |node: &&NodeId| lost.contains(*node) || !members.contains(*node);
                 for node in next.iter().filter(is_new) {
                     let node = &mut self.nodes[node.index()];
+                    node.is_spare = false;
                     (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
                     (node.is_left, node.is_over, node.is_lost) = (false, false, false);
                     (node.is_asked, node.was_asked, node.has_reported) = (false, false, false);
@@ -621,6 +636,24 @@ impl Supervisor {
         }
         self.go_on(now);
     }
+}
+
+/// Returns the node that is started in place of each lost one: the same, unless it is given up; or
+/// a spare node of its site, or of another one. No node may be left for some.
+fn replacements(layout: &Layout, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
+    let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
+        lost.iter().partition(|node| !nodes[node.index()].is_given_up);
+    let mut replacing: BTreeMap<_, _> = again.into_iter().map(|node| (node, node)).collect();
+    let mut spares: Vec<NodeId> =
+        layout.nodes().filter(|node| nodes[node.index()].is_spare).collect();
+    for node in given_up {
+        let site = layout.site_of_node(node);
+        let of_site = spares.iter().position(|&spare| layout.site_of_node(spare) == site);
+        if let Some(position) = of_site.or((!spares.is_empty()).then_some(0)) {
+            replacing.insert(node, spares.remove(position));
+        }
+    }
+    replacing
 }
 
 const NOT_A_JOB: &str =

@@ -7,10 +7,13 @@ use gridspan_topology::{NodeId, Time};
 impl Supervisor {
     /// Goes on without a node, and begins the recovery, or begins it again.
     pub(super) fn lose(&mut self, id: NodeId, reason: &str, now: Time) {
+        let is_replacing = self.recovery.as_ref().is_some_and(|it| it.replacing.contains(&id));
         let node = &mut self.nodes[id.index()];
         if std::mem::replace(&mut node.is_left, true) {
             return;
         }
+        // Its host may be lost, too.
+        node.is_given_up |= is_replacing;
         let name = node.name.clone();
         if node.exit.is_none() {
             self.commands.push_back(Command::Kill(id));

@@ -306,6 +306,35 @@ fn a_lost_node_is_started_again_once_it_has_ended() {
 }
 
 #[test]
+fn a_spare_node_takes_the_place_of_one_that_cannot_be_started_again() {
+    let c = NodeId(2);
+    let grid = gridspan_topology::GridSpec::from_emulate("1x3").unwrap();
+    let names = ["a/0", "a/1", "a/2"].map(str::to_owned).to_vec();
+    let mut supervisor = Supervisor::new(names, true, Time(0));
+    supervisor.set_recovery(Runs::new(grid, &[c]), OnLoss::Replace);
+    for (node, port) in [(A, 1), (B, 2)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, Time(0));
+    }
+    commands(&mut supervisor);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, B], "the same node at first");
+
+    // Its host does not answer.
+    ends(&mut supervisor, B, Exit::Code(255), seconds(6));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(7));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, c]);
+
+    // There is no other spare node.
+    ends(&mut supervisor, c, Exit::Code(255), seconds(8));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(9));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A]);
+}
+
+#[test]
 fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
     let mut supervisor = recovering(OnLoss::Shrink);
 

@@ -7,9 +7,10 @@
 //! job go on without it, and then lets it end. A second SIGTERM ends it at once.
 //!
 //! The end of the input from the launcher ends the process. If the process hangs, the kernel kills it
-//! on Linux when the launcher's thread that started it ends. The node of a detached job reads from a
-//! named pipe, which does not end with its launcher, so that another launcher can attend to it. If
-//! it needs one to go on after a loss, it waits for [`LAUNCHER_PATIENCE`].
+//! on Linux when the launcher's thread that started it ends. Once it has joined, the node of a
+//! detached job outlives its launcher: it reads from a named pipe, which does not end, so that another
+//! launcher can attend to it. If it needs one to go on after a loss, it waits for
+//! [`LAUNCHER_PATIENCE`].
 
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure, Holdings, Pause};
@@ -26,6 +27,7 @@ use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -52,9 +54,13 @@ pub(crate) fn run(job: Job) -> ExitCode {
         );
         return ExitCode::from(EXIT_FAILED);
     }
-    let is_detached = std::env::var_os(DETACHED).is_some_and(|value| !value.is_empty());
-    if !is_detached {
-        die_with_launcher();
+    let detached = std::env::var(DETACHED).ok().filter(|value| !value.is_empty());
+    let is_detached = detached.is_some();
+    die_with_launcher();
+    let parent = detached.and_then(|value| value.parse().ok()).filter(|&parent| parent > 1);
+    if parent.is_some_and(|parent: u32| parent != parent_id()) {
+        // It ended before the kernel knew that this process is to end with it.
+        end_with_launcher();
     }
     let launcher = match launcher() {
         Ok(launcher) => BufReader::new(launcher),
@@ -64,6 +70,10 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let handle = Handle::default();
+    if is_detached {
+        lock(&handle).is_detached = true;
+        await_launcher(&handle);
+    }
     let is_restartable = job.again().is_some();
     let mut lines = match watch(launcher, handle.clone(), is_restartable) {
         Ok(lines) => lines,
@@ -72,6 +82,12 @@ pub(crate) fn run(job: Job) -> ExitCode {
             return ExitCode::from(EXIT_FAILED);
         }
     };
+    if is_detached {
+        // The launcher has saved the id of this process before it writes the first line, which is
+        // read again below.
+        let _ = lines.fill_buf();
+        live_without_launcher();
+    }
     let nothing = || Holdings { checkpoints: Vec::new(), is_restartable };
     let joined = match join(&mut lines, &handle, nothing) {
         Ok(joined) => joined,
@@ -79,7 +95,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     };
     let has_ended = {
         let mut shared = lock(&handle);
-        shared.has_joined = true;
+        (shared.has_joined, shared.patience) = (true, None);
         shared.has_ended
     };
     if has_ended {
@@ -101,11 +117,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }
-    let code = run_joined(control::telling(job), joined, &settings, (lines, handle, is_detached));
-    if is_detached && code == ExitCode::SUCCESS {
-        Control::Done.tell();
-    }
-    code
+    run_joined(control::telling(job), joined, &settings, (lines, handle))
 }
 
 /// Waits until the launcher has introduced this process, which has parts of checkpoints.
@@ -130,7 +142,7 @@ fn run_joined(
     mut job: Job,
     mut joined: Joined,
     settings: &Settings,
-    (mut lines, handle, is_detached): (LauncherLines, Handle, bool),
+    (mut lines, handle): (LauncherLines, Handle),
 ) -> ExitCode {
     // Guests have no actors.
     let keeper = match joined.bundle.guest {
@@ -165,6 +177,9 @@ fn run_joined(
         lock(&handle).node = None;
         let is_loss = matches!(outcome, Err(JobError::NodeLost { .. })) && settings.recovers;
         if !is_loss && !matches!(outcome, Err(JobError::Recovering)) {
+            if outcome.is_ok() && lock(&handle).is_detached {
+                Control::Done.tell();
+            }
             return conclude(outcome, &layout, true);
         }
         if let Err(error @ JobError::NodeLost { .. }) = outcome {
@@ -172,11 +187,12 @@ fn run_joined(
         }
         let is_restartable = again.is_some();
         let holdings = || Holdings { checkpoints: keeper.holdings(), is_restartable };
-        let _waits = is_detached.then(end_if_unattended);
+        await_launcher(&handle);
         joined = match join(&mut lines, &handle, holdings) {
             Ok(joined) => joined,
             Err(error) => return refuse(error),
         };
+        lock(&handle).patience = None;
         match again {
             Some(again) => job = again,
             None => return conclude(Err(JobError::Recovering), &layout, true),
@@ -212,9 +228,25 @@ pub(crate) fn die_with_launcher() {
     }
 }
 
-/// Ends this process after [`LAUNCHER_PATIENCE`], unless the result is dropped before.
-fn end_if_unattended() -> Sender<()> {
+/// Undoes [`die_with_launcher`].
+fn live_without_launcher() {
+    #[cfg(target_os = "linux")]
+    {
+        // If that fails, the node ends with its launcher.
+        let _ = rustix::process::set_parent_process_death_signal(None);
+    }
+}
+
+/// Ends the node of a detached job after [`LAUNCHER_PATIENCE`], unless its launcher introduces it
+/// before.
+fn await_launcher(handle: &Handle) {
+    let mut shared = lock(handle);
+    if !shared.is_detached {
+        return;
+    }
     let (attended, waits) = channel();
+    shared.patience = Some(attended);
+    drop(shared);
     let wait = move || {
         if waits.recv_timeout(LAUNCHER_PATIENCE) == Err(RecvTimeoutError::Timeout) {
             complain("no launcher attended to this node", "`gridctl attach` starts one");
@@ -223,7 +255,6 @@ fn end_if_unattended() -> Sender<()> {
     };
     // Without the thread the node waits longer.
     let _ = thread::Builder::new().name("patience".to_owned()).spawn(wait);
-    attended
 }
 
 /// Opens the input from the launcher.
@@ -243,6 +274,10 @@ struct Shared {
     has_joined: bool,
     /// Whether the launcher had ended before.
     has_ended: bool,
+    /// Whether the node goes on when its launcher has ended.
+    is_detached: bool,
+    /// Dropped when the node need not wait for a launcher any longer.
+    patience: Option<Sender<()>>,
     /// Whether the launcher has requested a recovery that no run of the node has noticed.
     must_stop: bool,
     /// The order to stop the job after a checkpoint, if it came before the node ran.
@@ -263,8 +298,10 @@ fn telling_pauses(keeper: CheckpointKeeper, handle: &Handle) -> CheckpointKeeper
     // A late report of an earlier run has the number of an order to that run.
     let number = Arc::<AtomicU64>::default();
     lock(handle).pause_order = number.clone();
+    let handle = handle.clone();
     keeper.on_pause(move |checkpoint, error| {
         let order = number.load(Ordering::SeqCst);
+        await_launcher(&handle);
         Control::Paused(Pause { order, checkpoint, error }).tell();
     })
 }

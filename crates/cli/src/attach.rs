@@ -3,7 +3,7 @@
 use crate::args::AttachArgs;
 use crate::detach::spawn;
 use crate::error::CliError;
-use crate::job_folder::JobFolder;
+use crate::job_folder::{JobFolder, machine};
 use std::fs::File;
 use std::io;
 use std::process::ExitCode;
@@ -48,7 +48,12 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
 /// Starts another launcher, and waits until it attends to the job or has ended.
 fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
     let failed = CliError::system("start a launcher for the job");
-    let mut launcher = spawn(folder, &folder.start().map_err(&failed)?)?;
+    let start = folder.start().map_err(&failed)?;
+    if start.machine != machine() {
+        let (job, machine) = (folder.id.clone(), start.machine);
+        return Err(CliError::ElsewhereDetached { job, machine });
+    }
+    let mut launcher = spawn(folder, &start)?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until
         && !folder.is_attended().map_err(&failed)?
@@ -57,6 +62,18 @@ fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
         thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Starts a launcher for the detached job of that name, or the latest one, if it has none and has
+/// not ended. Returns whether it did.
+pub(crate) fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
+    let Ok(folder) = find(id) else { return Ok(false) };
+    let is_attended = folder.is_attended().map_err(CliError::system("look for a launcher"))?;
+    let has_begun = folder.saved().is_ok_and(|saved| saved.is_some());
+    if is_attended || !has_begun || folder.exit_code().is_some() {
+        return Ok(false);
+    }
+    replace_launcher(&folder).map(|()| true)
 }
 
 /// Finds the detached job of that name, or the latest one.

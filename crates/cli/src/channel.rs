@@ -2,10 +2,12 @@
 //! its standard input prints no keys.
 
 use gridspan::variables::LAUNCHER;
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, pipe};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -25,26 +27,30 @@ pub(crate) fn open(command: &mut Command, is_remote: bool) -> io::Result<(NodeEn
     Ok((end, OwnedFd::from(writer).into()))
 }
 
-/// Opens a named pipe, as [`open`] does, which is created if it does not exist. The process can
-/// write to it, too, so that it never ends, and another launcher may open it later.
+/// Opens a new named pipe in place of one that may exist, as [`open`] does. The process can write to
+/// it, too, so that it never ends, and another launcher may open it later.
 pub(crate) fn open_named(
     command: &mut Command,
     is_remote: bool,
     path: &Path,
 ) -> io::Result<(NodeEnd, File)> {
-    match create_named(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+    // A process before may have left bytes in the old one.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    create_named(path)?;
     let reader = OpenOptions::new().read(true).write(true).open(path)?;
-    let end = pass(command, is_remote, reader.into())?;
-    Ok((end, open_to_write(path)?))
+    let writer = open_to_write(path)?;
+    Ok((pass(command, is_remote, reader.into())?, writer))
 }
 
-/// Opens a named pipe to write to a process that has it open.
+/// Opens a named pipe to write to a process that has it open. Fails if no process has.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
-    // It would wait for a reader if this could not read.
-    OpenOptions::new().read(true).write(true).open(path)
+    let wait = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().write(true).custom_flags(wait).open(path)?;
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 #[cfg(target_os = "linux")]
@@ -67,4 +73,31 @@ fn pass(command: &mut Command, is_remote: bool, reader: OwnedFd) -> io::Result<N
     fcntl_setfd(&reader, FdFlags::empty())?;
     command.stdin(Stdio::null()).env(LAUNCHER, reader.as_raw_fd().to_string());
     Ok(NodeEnd::Inherited { _pipe: reader })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_named_pipe_outlives_its_writer_and_is_new_for_each_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a-0.in");
+        assert!(open_to_write(&path).is_err());
+        let mut command = Command::new("true");
+        let (first, mut writer) = open_named(&mut command, true, &path).unwrap();
+        writer.write_all(b"left").unwrap();
+        let mut other = Command::new("true");
+        let (second, mut writer) = open_named(&mut other, true, &path).unwrap();
+        writer.write_all(b"one\n").unwrap();
+        drop((first, second, writer));
+
+        // The process of the second one has it as its standard input.
+        open_to_write(&path).unwrap().write_all(b"two\n").unwrap();
+
+        let mut both = [0; 8];
+        File::open(&path).unwrap().read_exact(&mut both).unwrap();
+        assert_eq!(&both, b"one\ntwo\n");
+    }
 }

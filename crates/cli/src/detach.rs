@@ -5,10 +5,13 @@
 //! job, `gridctl attach` starts another one in the same way, which adopts the processes.
 
 use crate::error::CliError;
-use crate::job_folder::{JobFolder, Saved, Stage, Start};
+use crate::grid::Place;
+use crate::job_folder::{JobFolder, Saved, Stage, Start, machine};
 use crate::launch::{self, Launch};
+use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
-use std::ffi::OsString;
+use serde_json::json;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -20,21 +23,28 @@ const LOOK: Duration = Duration::from_millis(20);
 const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
 
 /// Starts the launcher of a job in the background, and waits until the job has begun.
-pub(crate) fn start(id: &str) -> Result<ExitCode, CliError> {
-    let is_own = |name: &OsString| {
-        let name = name.to_string_lossy();
-        OWN_VARIABLES.iter().any(|begin| name.starts_with(begin))
-    };
+pub(crate) fn start(
+    name: &str,
+    place: Place,
+    surroundings: &Surroundings,
+    json: bool,
+) -> Result<ExitCode, CliError> {
+    let own = std::env::vars_os().filter(|(name, _)| is_own(name));
+    let passed = surroundings.variables.iter();
+    let passed = passed.map(|(name, value)| (OsString::from(name), value.clone()));
     let start = Start {
         arguments: std::env::args_os().skip(1).collect(),
         folder: std::env::current_dir().map_err(CliError::system("find this folder"))?,
-        variables: std::env::vars_os().filter(|(name, _)| is_own(name)).collect(),
+        variables: own.chain(passed).collect(),
+        grid: place.grid.spec,
+        is_emulated: place.is_emulated,
+        machine: machine(),
     };
-    let folder = JobFolder::create(id, &start)
+    let folder = JobFolder::create(name, &start)
         .map_err(CliError::system("create the folder of the detached job"))?;
     let mut launcher = spawn(&folder, &start)?;
     let failed = CliError::system("wait for the start of the job");
-    loop {
+    while !has_begun(&folder) {
         if let Some(status) = launcher.try_wait().map_err(&failed)?
             && !has_begun(&folder)
         {
@@ -42,18 +52,33 @@ pub(crate) fn start(id: &str) -> Result<ExitCode, CliError> {
             // The reader may have gone.
             let _ = io::stderr().write_all(&output);
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            return Ok(ExitCode::from(code.unwrap_or(EXIT_FAILED)));
-        }
-        if has_begun(&folder) {
-            break;
+            return Ok(ExitCode::from(code.filter(|&code| code > 0).unwrap_or(EXIT_FAILED)));
         }
         thread::sleep(LOOK);
     }
-    let path = folder.path().display();
-    let text =
-        format!("{id} runs detached; its output is in {path}\n`gridctl attach {id}` shows it");
+    let (id, path) = (&folder.id, folder.path().display());
+    let text = match json {
+        true => json!({ "version": 1, "event": "detached", "job": id, "folder": folder.path() })
+            .to_string(),
+        false => {
+            format!("{id} runs detached; its output is in {path}\n`gridctl attach {id}` shows it")
+        }
+    };
     writeln!(io::stdout(), "{text}").map_err(CliError::system("print the name of the job"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether another launcher must have this variable, too.
+fn is_own(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    OWN_VARIABLES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The place of a detached job.
+pub(crate) fn place(id: &str) -> Result<Place, CliError> {
+    let start = JobFolder::open(id).and_then(|folder| folder.start());
+    let start = start.map_err(CliError::system("use the folder of the detached job"))?;
+    Ok(Place::of_processes(start.grid, start.is_emulated))
 }
 
 /// Whether the members of the first run have been introduced.
@@ -71,7 +96,11 @@ pub(crate) fn spawn(folder: &JobFolder, start: &Start) -> Result<Child, CliError
     // Global flags, which have no values, may precede the verb.
     let verb = start.arguments.iter().position(|argument| argument == "run");
     let (flags, rest) = start.arguments.split_at(verb.map_or(0, |verb| verb + 1));
-    Command::new(program)
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_own(name)) {
+        command.env_remove(name);
+    }
+    command
         .args(flags)
         .args(["--background", &folder.id])
         .args(rest)
@@ -95,15 +124,20 @@ pub(crate) fn attend(id: &str, launch: &mut Launch<'_>) -> Result<ExitCode, CliE
     if let Some(code) = folder.exit_code() {
         return Ok(ExitCode::from(code));
     }
-    // It fails only if this process leads a session already.
+    // It fails only if this process leads a group already.
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
     (launch.id, launch.detached) = (id.to_owned(), Some((folder.clone(), saved)));
-    let ended = launch::run(launch);
-    if let Err(error) = &ended {
-        error.report();
-    }
-    let code = ended.map_or(EXIT_FAILED, |ended| ended.code);
+    let takes_over = launch.saved().is_some();
+    let code = match launch::run(launch) {
+        Ok(ended) => ended.code,
+        // The processes go on, and another launcher may have more luck.
+        Err(error) if takes_over => return Err(error),
+        Err(error) => {
+            error.report();
+            EXIT_FAILED
+        }
+    };
     folder.end(code).map_err(failed)?;
     Ok(ExitCode::from(code))
 }

@@ -157,6 +157,14 @@ pub(crate) enum CliError {
         /// Its folder.
         path: PathBuf,
     },
+    /// The launcher of a detached job must run on another machine.
+    #[error("the launcher of {job} has ended, and the job was started on {machine}")]
+    ElsewhereDetached {
+        /// The job.
+        job: String,
+        /// The machine.
+        machine: String,
+    },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]
     SparesWithGuests,
@@ -374,6 +382,7 @@ impl CliError {
             | Self::Refused { .. }
             | Self::Unreachable { .. }
             | Self::Unattended { .. }
+            | Self::ElsewhereDetached { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }
             | Self::OtherProgram { .. }

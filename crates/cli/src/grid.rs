@@ -61,6 +61,13 @@ fn is_path(text: &str) -> bool {
 }
 
 impl Place {
+    /// The place of a job that another process describes: a process per node of a grid.
+    pub(crate) fn of_processes(spec: GridSpec, is_emulated: bool) -> Self {
+        // Processes get the grid from their launcher.
+        let grid = Described { spec, variable: (GRID, OsString::new()) };
+        Self { driver: DriverName::Cluster, grid, is_emulated }
+    }
+
     /// Returns the place of a run in real time.
     pub(crate) fn of_run(args: &PlaceArgs, is_built_in: bool) -> Result<Self, CliError> {
         let is_place = args.nodes.is_some() || args.grid.is_some() || !args.sites.is_empty();

@@ -16,7 +16,7 @@
 //! read them. They are kept when the job has ended, without the pipes and what was read.
 
 use crate::status::{make_private, private};
-use gridspan_topology::NodeId;
+use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,9 +25,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Version of `start.json` and `state.json`.
 const VERSION: u32 = 1;
+/// Time for which a launcher tries to lock a folder.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The command that started a job.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +40,14 @@ pub(crate) struct Start {
     pub(crate) arguments: Vec<OsString>,
     /// The folder in which it was called.
     pub(crate) folder: PathBuf,
-    /// The variables of Gridspan in its environment.
+    /// The variables of Gridspan in its environment, and those that it passes on to nodes.
     pub(crate) variables: Vec<(OsString, OsString)>,
+    /// The grid, which may be described otherwise by the time another launcher starts.
+    pub(crate) grid: GridSpec,
+    /// Whether the links between its sites are emulated.
+    pub(crate) is_emulated: bool,
+    /// The machine.
+    pub(crate) machine: String,
 }
 
 /// What a launcher knows of a job.
@@ -49,12 +59,25 @@ pub(crate) struct Saved {
     pub(crate) again: u32,
     /// The members of the present run that are not lost.
     pub(crate) left: Vec<NodeId>,
+    /// Nodes that are not started again after their loss.
+    pub(crate) given_up: Vec<NodeId>,
+    /// Nodes that have never been members.
+    pub(crate) spares: Vec<NodeId>,
     /// How far the job has come.
     pub(crate) stage: Stage,
+    /// Whether the job is to stop at the user's request.
+    pub(crate) is_stopping: bool,
     /// Number of orders to stop the job so far.
     pub(crate) pauses: u64,
     /// The processes of the nodes.
     pub(crate) processes: BTreeMap<NodeId, ProcessId>,
+}
+
+impl Saved {
+    /// A job with these members whose processes are being started.
+    pub(crate) fn starting(members: Vec<NodeId>, processes: BTreeMap<NodeId, ProcessId>) -> Self {
+        Self { runs: vec![(0, members.clone())], left: members, processes, ..Self::default() }
+    }
 }
 
 /// How far a job has come.
@@ -107,17 +130,14 @@ pub(crate) struct NodeFiles {
 pub(crate) struct StreamFile(PathBuf);
 
 impl JobFolder {
-    /// Creates the folder of a job. A folder of a job of that name that has ended is replaced.
-    pub(crate) fn create(id: &str, start: &Start) -> io::Result<Self> {
+    /// Creates the folder of a job with this name, or with a longer one if there was such a job.
+    pub(crate) fn create(name: &str, start: &Start) -> io::Result<Self> {
         let all = folder()?;
-        let folder = Self { id: id.to_owned(), path: all.join(id) };
-        if folder.exit_code().is_some() {
-            fs::remove_dir_all(&folder.path)?;
-        }
-        if folder.path.exists() {
-            let text = format!("{} exists", folder.path.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-        }
+        let mut names =
+            std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}-{number}")));
+        let is_free = |id: &String| !all.join(id).exists();
+        let id = names.find(is_free).unwrap_or_default();
+        let folder = Self { path: all.join(&id), id };
         make_private(&folder.path)?;
         folder.write("start.json", start)?;
         Ok(folder)
@@ -167,7 +187,15 @@ impl JobFolder {
     /// Locks the job for this process until the result is dropped; `None` if another launcher
     /// attends to it.
     pub(crate) fn lock(&self) -> io::Result<Option<File>> {
-        self.locked(FlockOperation::NonBlockingLockExclusive)
+        let until = Instant::now() + LOCK_PATIENCE;
+        loop {
+            let locked = self.locked(FlockOperation::NonBlockingLockExclusive)?;
+            // Another process may just look whether a launcher attends to the job.
+            if locked.is_some() || Instant::now() > until {
+                return Ok(locked);
+            }
+            thread::sleep(LOCK_PATIENCE / 50);
+        }
     }
 
     /// Whether a launcher attends to the job.
@@ -264,6 +292,18 @@ impl StreamFile {
         path.push(".read");
         private().read(true).create(true).truncate(false).open(path)
     }
+}
+
+/// Returns the folder with the status files of detached jobs, which outlive the session of the user.
+pub(crate) fn status_folder() -> io::Result<PathBuf> {
+    let path = folder()?.join("status");
+    make_private(&path)?;
+    Ok(path)
+}
+
+/// The name of this machine.
+pub(crate) fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 fn folder() -> io::Result<PathBuf> {

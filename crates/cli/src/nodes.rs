@@ -1,6 +1,7 @@
 //! `gridctl nodes`, `drain`, `add` and `stop`: the nodes of a running job, and their changes.
 
 use crate::args::{AddArgs, DrainArgs, NodesArgs, StopArgs};
+use crate::attach::ensure_launcher;
 use crate::error::CliError;
 use crate::request::{Answer, NodeState, Request, ask};
 use crate::status::{self, Status};
@@ -11,6 +12,13 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time that a new launcher has to describe its job.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Interval between looks for it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A node of a job, as `gridctl nodes` lists it.
 #[derive(Serialize)]
@@ -77,7 +85,13 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
 
 /// Stops a job.
 pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, CliError> {
-    change(&find(args.job.as_deref())?, &Request::Stop)
+    let id = args.job.as_deref();
+    let job = match find(id) {
+        // A detached job whose launcher was killed.
+        Err(CliError::NoJob { .. }) if ensure_launcher(id)? => find_soon(id)?,
+        found => found?,
+    };
+    change(&job, &Request::Stop)
 }
 
 fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {
@@ -105,6 +119,19 @@ fn unexpected() -> CliError {
     CliError::System {
         what: "read the answer of the job",
         error: io::ErrorKind::InvalidData.into(),
+    }
+}
+
+/// Finds a job that a launcher begins to attend to.
+fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match find(id) {
+            Ok(job) if !job.socket().exists() && Instant::now() < until => {}
+            Err(CliError::NoJob { .. }) if Instant::now() < until => {}
+            found => return found,
+        }
+        thread::sleep(LOOK);
     }
 }
 

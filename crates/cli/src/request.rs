@@ -4,7 +4,7 @@
 //! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which may
 //! take until main's next progress point. Lines of other versions are refused.
 
-use crate::status::{Status, folder, socket_path};
+use crate::status::Status;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -105,7 +105,7 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
 ///
 /// If the job cannot be reached.
 pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
-    let stream = UnixStream::connect(socket_path(&folder()?, &job.id))?;
+    let stream = UnixStream::connect(job.socket())?;
     write(&stream, request)?;
     read(&stream)
 }

@@ -25,7 +25,10 @@ use std::process::ExitCode;
 /// Runs a job with these flags.
 pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let program = Program::resolve(args.program.as_ref())?;
-    let mut place = Place::of_run(&args.place, program.is_built_in())?;
+    let mut place = match &args.background {
+        Some(id) => detach::place(id)?,
+        None => Place::of_run(&args.place, program.is_built_in())?,
+    };
     if args.guests > 0 || args.detach {
         // Guests join over the network, and only processes outlive this one.
         place.driver = DriverName::Cluster;
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return program.run_or_become(&start, &variables, &surroundings);
     }
     if args.detach && args.background.is_none() {
-        return detach::start(&job_name(&program));
+        return detach::start(&job_name(&program), place, &surroundings, args.json);
     }
     let drain_deadline = args.checkpoints.drain_deadline;
     let membership = Membership { on_loss, spares, drain_deadline };

@@ -4,7 +4,9 @@
 //! # Where
 //!
 //! The files are in `$XDG_RUNTIME_DIR/gridspan`, or in `gridspan-UID` in the directory for
-//! temporary files: a directory that only the user can enter. A job has two files: `ID.json` is its
+//! temporary files: a directory that only the user can enter. Those of detached jobs, which go on
+//! when the user has logged out, are among the folders of these (see `job_folder`). A job has two
+//! files: `ID.json` is its
 //! [`Status`], replaced as a whole on each change; `ID.lock` is locked while the launcher lives. If
 //! its nodes are processes, `ID.sock` is the socket of its launcher (see `request`). If
 //! guests may join, each has another file, `ID.invitation-N` (see `invitation`), until a process
@@ -15,6 +17,7 @@
 //! A killed launcher leaves its files. The next process that lists the jobs finds the lock free and
 //! removes them.
 
+use crate::job_folder::status_folder;
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
 use rustix::fs::{FlockOperation, flock};
@@ -45,6 +48,9 @@ pub(crate) struct Status {
     pub(crate) whole: GridSpec,
     /// The known links of the job, once there are some.
     pub(crate) links: Option<LinkReport>,
+    /// The folder that has the file.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 /// The file of a running job. Dropping it removes the file.
@@ -60,15 +66,16 @@ impl Status {
     pub(crate) fn age(&self) -> Duration {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
+
+    /// The path of the socket of its launcher.
+    pub(crate) fn socket(&self) -> PathBuf {
+        socket_path(&self.folder, &self.id)
+    }
 }
 
 impl StatusFile {
     /// Creates the file of a job.
-    pub(crate) fn create(id: String, grid: GridSpec) -> io::Result<Self> {
-        Self::create_in(&folder()?, id, grid)
-    }
-
-    fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
+    pub(crate) fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
         // Listing the jobs removes the files of dead launchers, which would otherwise pile up.
         let _ = running_in(folder);
         let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
@@ -82,6 +89,7 @@ impl StatusFile {
             whole: grid.clone(),
             grid,
             links: None,
+            folder: folder.to_owned(),
         };
         let file = Self { folder: folder.to_owned(), status, _lock: lock };
         file.write()?;
@@ -121,7 +129,11 @@ impl Drop for StatusFile {
 
 /// Returns the running jobs of this user, the latest last.
 pub(crate) fn running() -> io::Result<Vec<Status>> {
-    running_in(&folder()?)
+    let mut running = running_in(&folder()?)?;
+    // A user without a home has no detached jobs.
+    running.extend(status_folder().and_then(|folder| running_in(&folder)).unwrap_or_default());
+    running.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));
+    Ok(running)
 }
 
 fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
@@ -135,7 +147,7 @@ fn running_in(folder: &Path) -> io::Result<Vec<Status>> {
         }
         // The job may have ended since, or its file may have another version.
         if let Some(status) = read(&json_path(folder, id)).filter(|read| read.version == VERSION) {
-            running.push(status);
+            running.push(Status { folder: folder.to_owned(), ..status });
         }
     }
     running.sort_by(|a, b| (a.began_ms, &a.id).cmp(&(b.began_ms, &b.id)));

@@ -43,8 +43,9 @@ impl Detached {
     }
 
     fn variables(&self) -> [(&'static str, String); 2] {
-        ["XDG_RUNTIME_DIR", "XDG_STATE_HOME"]
-            .map(|name| (name, self.folder.path().display().to_string()))
+        let of = |name: &str| self.folder.path().join(name).display().to_string();
+        fs::create_dir_all(of("run")).unwrap();
+        [("XDG_RUNTIME_DIR", of("run")), ("XDG_STATE_HOME", of("state"))]
     }
 
     fn ask(&self, arguments: &[&str]) -> Output {
@@ -64,7 +65,7 @@ impl Detached {
     }
 
     fn path(&self, file: &str) -> PathBuf {
-        self.folder.path().join("gridspan").join(&self.id).join(file)
+        self.folder.path().join("state/gridspan").join(&self.id).join(file)
     }
 
     /// What a launcher has saved.
@@ -83,7 +84,9 @@ impl Detached {
     fn kill_launcher(&self) {
         let launcher = launcher_of(&self.id);
         kill(launcher);
-        until(|| (!is_alive(launcher)).then_some(()));
+        // Its files are open until its last thread has ended.
+        let threads = || fs::read_dir(format!("/proc/{launcher}/task")).map_or(0, Iterator::count);
+        until(|| (!is_alive(launcher) && threads() <= 1).then_some(()));
     }
 
     /// Waits until the output of the launcher, or of a node that prints while there is none, has
@@ -100,6 +103,18 @@ impl Drop for Detached {
             self.nodes().into_iter().filter(|&node| is_alive(node)).for_each(kill);
         }
     }
+}
+
+/// Whether no process of the job runs, as far as the files of the job say.
+fn is_without_processes(id: &str) -> bool {
+    let is_of_job = |pid: u32| {
+        let opened = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+        let mut paths = opened.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        is_alive(pid) && paths.any(|path| path.to_string_lossy().contains(&format!("/{id}/")))
+    };
+    let pids = fs::read_dir("/proc").unwrap();
+    let mut pids = pids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    !pids.any(is_of_job)
 }
 
 fn kill(pid: u32) {
@@ -137,6 +152,8 @@ fn another_launcher_lets_the_job_go_on_after_losses_and_changes_its_nodes() {
     detached.kill_launcher();
     let unattended = detached.ask(&["nodes"]);
     assert_eq!(unattended.code, Some(2), "{unattended:?}");
+    // As when the user logs out.
+    fs::remove_dir_all(detached.folder.path().join("run")).unwrap();
 
     let attached = detached.attach();
 
@@ -182,6 +199,89 @@ fn a_launcher_that_is_killed_during_a_recovery_is_replaced() {
         let attached = detached.attach();
         attached.await_line("this one attends to it now");
         assert_verified(attached);
+    }
+}
+
+#[test]
+fn a_node_that_has_left_and_joined_again_is_taken_over() {
+    let detached = Detached::start(&["--checkpoint-every", "10steps"], "250");
+    detached.await_output("output", "      10 ");
+    detached.done(&["drain", "b/3"]);
+    detached.done(&["add", "b/3"]);
+    let again = detached.nodes()[3];
+    detached.await_output("output", "      60 ");
+    detached.kill_launcher();
+
+    let attached = detached.attach();
+
+    attached.await_line("this one attends to it now");
+    detached.await_output("output", "      80 ");
+    kill(again);
+    attached.await_line("lost b/3: it ended before its part of the job was done");
+    attached.await_line("3 nodes go on");
+    assert_verified(attached);
+}
+
+#[test]
+fn another_launcher_has_the_grid_and_the_variables_of_the_first_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = folder.path().join("grid.toml");
+    fs::write(&grid, "[site.a]\nhosts = [\"localhost\", \"localhost\"]\n").unwrap();
+    let mut detached = Detached { id: String::new(), folder };
+    let place = ["run", "--detach", "--grid", grid.to_str().unwrap(), "--env", "OF_USER"];
+    let job = JOB.into_iter().chain(["--steps", "150"]);
+    let mut command = detached.command(&place.into_iter().chain(job).collect::<Vec<_>>());
+    command.env("OF_USER", "x");
+    let started = finish(command);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    detached.id = started.stdout.split(' ').next().unwrap().to_owned();
+    let nodes = detached.nodes();
+    assert_eq!(nodes.len(), 2);
+    fs::remove_file(&grid).unwrap();
+    detached.kill_launcher();
+
+    let attached = detached.attach();
+
+    attached.await_line("this one attends to it now");
+    assert_eq!(detached.nodes(), nodes);
+    assert_verified(attached);
+}
+
+#[test]
+fn a_job_without_a_launcher_is_stopped_on_request() {
+    let detached = Detached::start(&[], "100000");
+    let nodes = detached.nodes();
+    detached.kill_launcher();
+
+    assert_eq!(detached.done(&["stop"]), "the job is stopping\n");
+
+    assert_eq!(detached.ask(&["attach"]).code, Some(143));
+    assert!(nodes.into_iter().all(|node| !is_alive(node)));
+}
+
+#[test]
+fn a_launcher_that_is_killed_at_the_start_leaves_no_process() {
+    for pause in [0, 20, 80] {
+        let mut detached = Detached { id: String::new(), folder: tempfile::tempdir().unwrap() };
+        let mut command =
+            detached.command(&["run", "--detach", "-n", "8", "ring", "--rounds", "99999999"]);
+        let mut started = command.spawn().unwrap();
+        let jobs = detached.folder.path().join("state/gridspan");
+        detached.id = until(|| {
+            let names = fs::read_dir(&jobs)
+                .ok()?
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            names.into_iter().find(|name| name.starts_with("ring"))
+        });
+        thread::sleep(Duration::from_millis(pause));
+        detached.kill_launcher();
+        started.wait().unwrap();
+
+        // It stops the job if that has begun, and ends it otherwise.
+        detached.ask(&["stop"]);
+        let ended = detached.ask(&["attach"]);
+        assert_ne!(ended.code, Some(0), "{ended:?}");
+        until(|| is_without_processes(&detached.id).then_some(()));
     }
 }
 

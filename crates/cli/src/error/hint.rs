@@ -99,6 +99,9 @@ impl CliError {
                 format!("detached: {}", known.join(", "))
             }
             Self::NoDetachedJob { .. } => "start one with `gridctl run --detach PROGRAM`".into(),
+            Self::ElsewhereDetached { job, machine } => {
+                format!("on {machine}, `gridctl attach {job}` starts another one")
+            }
             Self::Unattended { path, .. } => {
                 format!("`{}` may say why", path.join("output").display())
             }

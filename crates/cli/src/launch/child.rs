@@ -16,13 +16,14 @@ use super::report::Report;
 use crate::channel;
 use crate::job_folder::{NodeFiles, ProcessId};
 use gridspan_topology::NodeId;
+use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -33,6 +34,10 @@ const STACK_BYTES: usize = 256 << 10;
 /// A process of the job.
 pub(super) struct Child {
     process: Process,
+    /// Whether it goes on when this launcher has ended.
+    outlives: bool,
+    /// Number of lines that have not been written to it.
+    unwritten: Arc<AtomicUsize>,
     /// Whether its end has been noticed.
     is_over: Arc<AtomicBool>,
     /// Whether the node has said that its part of the job is done.
@@ -88,14 +93,17 @@ impl Child {
         let mut process = command.process_group(0).spawn()?;
         drop((node_end, command));
         let pipes = (process.stdout.take(), process.stderr.take());
-        let mut child = Self::of(Process::own(process));
-        let connected = child.write(writer).and_then(|()| match (files, pipes) {
+        let mut child = Self::of(Process::own(process), files.is_some());
+        let connected = child.write(writer, outlets).and_then(|()| match (files, pipes) {
             (Some(files), _) => child.follow(origin, files, outlets),
             (None, (Some(out), Some(err))) => child.read(origin, out, err, outlets),
             (None, _) => Err(io::Error::other("a pipe is missing")),
         });
-        // If that fails, the process is killed when the child is dropped.
-        connected.map(|()| child)
+        if let Err(error) = connected {
+            child.kill();
+            return Err(error);
+        }
+        Ok(child)
     }
 
     /// Adopts the process that another launcher has started.
@@ -105,15 +113,23 @@ impl Child {
         outlets: &Outlets,
         files: &NodeFiles,
     ) -> io::Result<Self> {
-        let mut child = Self::of(Process::adopt(process, outlets.events.clone())?);
-        child.write(channel::open_to_write(&files.input)?)?;
+        let mut child = Self::of(Process::adopt(process, outlets.events.clone())?, true);
+        match channel::open_to_write(&files.input) {
+            Ok(writer) => child.write(writer, outlets)?,
+            // It may end at this moment.
+            Err(_) if child.process.exit().is_some() => {}
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
         child.follow(origin, files, outlets)?;
         Ok(child)
     }
 
-    fn of(process: Process) -> Self {
+    fn of(process: Process, outlives: bool) -> Self {
         Self {
             process,
+            outlives,
+            unwritten: Arc::default(),
             is_over: Arc::default(),
             is_done: Arc::default(),
             is_taken: false,
@@ -123,10 +139,27 @@ impl Child {
         }
     }
 
-    fn write(&mut self, writer: File) -> io::Result<()> {
+    fn write(&mut self, mut writer: File, outlets: &Outlets) -> io::Result<()> {
         let (send, lines) = channel::<String>();
         self.lines = Some(send);
-        spawn("lines", move || write_lines(writer, lines.iter()))
+        let (unwritten, events) = (self.unwritten.clone(), outlets.events.clone());
+        spawn("lines", move || {
+            for line in lines {
+                let written = writer.write_all(line.as_bytes()).and_then(|()| writer.flush());
+                if unwritten.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    // The launcher may have ended already.
+                    let _ = events.send(Event::Written);
+                }
+                if written.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// Whether lines for the process have yet to be written.
+    pub(super) fn is_written_to(&self) -> bool {
+        !self.is_over() && self.unwritten.load(Ordering::SeqCst) > 0
     }
 
     fn follow(&self, origin: Origin, files: &NodeFiles, outlets: &Outlets) -> io::Result<()> {
@@ -147,6 +180,7 @@ impl Child {
             outlets: outlets.clone(),
             tail,
             is_done: self.is_done.clone(),
+            is_saved: self.outlives,
             is_read: Some(self.is_read.clone()),
             controls: 0,
         };
@@ -177,6 +211,7 @@ impl Child {
     /// Queues a line to be written to the process.
     pub(super) fn tell(&self, line: String) {
         if let Some(lines) = &self.lines {
+            self.unwritten.fetch_add(1, Ordering::SeqCst);
             // A process that has ended no longer reads; its end is noticed elsewhere.
             let _ = lines.send(line);
         }
@@ -241,18 +276,12 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.kill();
+        if !self.outlives {
+            self.kill();
+        }
     }
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
-}
-
-fn write_lines(mut to: File, lines: impl Iterator<Item = String>) {
-    for line in lines {
-        if to.write_all(line.as_bytes()).and_then(|()| to.flush()).is_err() {
-            return;
-        }
-    }
 }

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// Signals that are handled unless the launcher was started to ignore them.
@@ -86,6 +86,10 @@ pub(super) enum Event {
     },
     /// A process has ended; the signal does not tell which.
     ChildrenChanged,
+    /// All lines for a process have been written.
+    Written,
+    /// A reader waits until what it has passed on is handled, and saved.
+    Read(Waiting),
     /// The user, or a signal on their behalf, requests the end of the job.
     Interrupted {
         /// The signal.
@@ -97,6 +101,24 @@ pub(super) enum Event {
     OutputFailed,
     /// All output is printed.
     Printed,
+}
+
+/// A reader that waits while this value exists.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting(#[expect(dead_code, reason = "it is only dropped")] Sender<()>);
+
+impl Waiting {
+    /// A value, and what its drop disconnects.
+    pub(super) fn new() -> (Self, Receiver<()>) {
+        let (kept, dropped) = channel();
+        (Self(kept), dropped)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, _other: &Self) -> bool {
+        false
+    }
 }
 
 /// How a process ended.

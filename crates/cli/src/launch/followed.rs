@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Interval between looks at a file that has not grown.
-const LOOK: Duration = Duration::from_millis(10);
+/// Shortest and longest interval between looks at a file that has not grown.
+const LOOK: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
 /// Where the output of a process is read.
 pub(super) trait Source: Read {
@@ -52,6 +52,7 @@ impl Followed {
 
 impl Read for Followed {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let [mut pause, longest] = LOOK;
         loop {
             // Nothing is written after the end of the process, which must be known before the look.
             let is_over = self.is_over.load(Ordering::Acquire);
@@ -60,7 +61,8 @@ impl Read for Followed {
                 self.read += read as u64;
                 return Ok(read);
             }
-            thread::sleep(LOOK);
+            thread::sleep(pause);
+            pause = (pause * 2).min(longest);
         }
     }
 }

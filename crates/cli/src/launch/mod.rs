@@ -15,8 +15,8 @@
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
-//! for the processes of nodes, so that a signal can never reach an unrelated process with the id of
-//! one that has ended.
+//! for the processes that it has started, so that a signal can never reach an unrelated process with
+//! the id of one that has ended. A detached job has a folder, from which another launcher goes on.
 
 mod change;
 mod child;
@@ -38,12 +38,12 @@ mod starter;
 mod supervisor;
 
 use crate::error::CliError;
-use crate::job_folder::{JobFolder, Saved};
+use crate::job_folder::{JobFolder, ProcessId, Saved, Stage};
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
 use child::{Child, Outlets};
-use event::{Command, Event, Exit, Outcome, code_of};
+use event::{Command, Event, Exit, Outcome, Waiting, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
@@ -58,6 +58,8 @@ use recovery::Runs;
 use report::{FirstFailure, Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -104,7 +106,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
     let children = match launch.saved() {
-        Some(saved) => adopt(&starter, &mut pacing, saved),
+        Some(saved) => adopt(&starter, &mut pacing, saved)?,
         None => {
             let children = start(launch, &starter, &mut pacing)?;
             // The first processes may have printed something by now.
@@ -148,7 +150,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let id = launch.id.clone();
     let is_printed = false;
     let requests = match launch.is_listed && must_meet {
-        true => Requests::listen(&id, events)
+        true => launch
+            .status_folder()
+            .and_then(|folder| Requests::listen(&folder, &id, events))
             .inspect_err(|error| tracing::warn!(%error, "this job takes no requests"))
             .ok(),
         false => None,
@@ -167,6 +171,8 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         requests,
         folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
         last_saved: None,
+        is_introducing: false,
+        waiting: Vec::new(),
     };
     if let Some(saved) = launch.saved() {
         work.take_over(saved);
@@ -190,7 +196,23 @@ fn start(
         // If a process cannot be started, the earlier ones are killed when they are dropped.
         children[node.index()] = Some(starter.start(node)?);
     }
+    if let Some((folder, _)) = &launch.detached {
+        // A process without a bundle ends with this launcher; others must be known to the next one.
+        let saved = Saved::starting(launch.members().collect(), processes(&children));
+        folder.save(&saved).map_err(CliError::system("save the state of the job"))?;
+    }
+    let started = children.iter().enumerate().filter_map(|(node, child)| {
+        let child = child.as_ref()?;
+        Some((NodeId::from(node), child))
+    });
+    started.for_each(|(node, child)| starter.pass_bundle(node, child));
     Ok(children)
+}
+
+/// What another launcher recognises the processes by.
+fn processes(children: &[Option<Child>]) -> BTreeMap<NodeId, ProcessId> {
+    let children = children.iter().enumerate();
+    children.filter_map(|(node, child)| Some((NodeId::from(node), child.as_ref()?.id()?))).collect()
 }
 
 /// Reports which nodes a job starts.
@@ -200,21 +222,29 @@ fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report {
         let child = children.get(node.index()).unwrap_or(&children[0]);
         StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
     };
-    let is_spare = |node: &NodeId| launch.membership.spares.contains(node);
-    let members = launch.spec.layout().nodes().filter(|node| !is_spare(node));
-    Report::Started { job: launch.program.name(), nodes: members.map(started).collect() }
+    let nodes = launch.members().map(started).collect();
+    Report::Started { job: launch.program.name(), nodes }
 }
 
-/// Adopts the processes of a job whose launcher has ended.
-fn adopt(starter: &Starter<'_>, pacing: &mut Pacing, saved: &Saved) -> Vec<Option<Child>> {
+/// Adopts the processes of a job whose launcher has ended. Kills those of nodes that are no members
+/// any more. If that fails, the processes go on.
+fn adopt(
+    starter: &Starter<'_>,
+    pacing: &mut Pacing,
+    saved: &Saved,
+) -> Result<Vec<Option<Child>>, CliError> {
     let adopted = (0..starter.len()).map(|node| {
         let node = NodeId::from(node);
         pacing.cancel(node);
-        let process = saved.processes.get(&node).filter(|_| saved.left.contains(&node))?;
-        let adopted = starter.adopt(node, *process);
-        adopted.inspect_err(|error| tracing::error!(%error, %node, "cannot adopt")).ok()
+        let Some(process) = saved.processes.get(&node) else { return Ok(None) };
+        let mut child = starter.adopt(node, *process)?;
+        if !saved.left.contains(&node) {
+            child.kill();
+            return Ok(None);
+        }
+        Ok(Some(child))
     });
-    adopted.collect()
+    adopted.collect::<io::Result<_>>().map_err(CliError::system("adopt the processes of the job"))
 }
 
 /// Opens the connections that nodes on other hosts share, before the first process of the job is
@@ -253,7 +283,9 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
-    let created = StatusFile::create(launch.id.clone(), launch.spec.clone());
+    let created = launch
+        .status_folder()
+        .and_then(|folder| StatusFile::create_in(&folder, launch.id.clone(), launch.spec.clone()));
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
@@ -277,6 +309,10 @@ struct Work<'a> {
     folder: Option<JobFolder>,
     /// What was saved there last.
     last_saved: Option<Saved>,
+    /// Whether addresses have yet to be written to members.
+    is_introducing: bool,
+    /// Readers that wait until events are handled and saved.
+    waiting: Vec<Waiting>,
 }
 
 impl Work<'_> {
@@ -295,6 +331,7 @@ impl Work<'_> {
                 return outcome;
             }
             self.save();
+            self.waiting.clear();
             let paced = self.pacing.poll_timeout(self.now());
             let event = match self.supervisor.poll_timeout().into_iter().chain(paced).min() {
                 Some(due) => self.incoming.recv_timeout(due.since(self.now())),
@@ -304,6 +341,7 @@ impl Work<'_> {
             match event {
                 Ok(Event::Printed) => self.is_printed = true,
                 Ok(Event::StopWanted) => self.stop(),
+                Ok(Event::Read(waiting)) => self.waiting.push(waiting),
                 Ok(event) => self.handle(event, now),
                 Err(_) => {
                     for event in self.pacing.handle_timeout(now) {
@@ -330,18 +368,19 @@ impl Work<'_> {
     fn save(&mut self) {
         let Some(folder) = &self.folder else { return };
         let mut saved = self.supervisor.saved();
-        let children = self.children.iter().enumerate();
-        let processes =
-            children.filter_map(|(node, child)| Some((NodeId::from(node), child.as_ref()?.id()?)));
-        saved.processes = processes.collect();
+        saved.processes = processes(&self.children);
+        self.is_introducing &= self.children.iter().flatten().any(Child::is_written_to);
+        if self.is_introducing && saved.stage == Stage::Running {
+            let before = self.last_saved.as_ref().map(|saved| saved.stage);
+            saved.stage = before.unwrap_or(Stage::Starting);
+        }
         if self.last_saved.as_ref() == Some(&saved) {
             return;
         }
-        if let Err(error) = folder.save(&saved) {
-            let text = format!("no other launcher could attend to this job: {error}");
-            self.reports.push(Report::Warning { text });
+        match folder.save(&saved) {
+            Ok(()) => self.last_saved = Some(saved),
+            Err(error) => tracing::error!(%error, "another launcher could not attend to this job"),
         }
-        self.last_saved = Some(saved);
     }
 
     fn now(&self) -> Time {
@@ -399,6 +438,10 @@ impl Work<'_> {
             Ok(child) => {
                 self.children[node.index()] = Some(child);
                 self.supervisor.started(now);
+                self.save();
+                if let Some(child) = &self.children[node.index()] {
+                    self.starter.pass_bundle(node, child);
+                }
             }
             Err(error) => {
                 let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
@@ -472,6 +515,7 @@ impl Work<'_> {
     }
 
     fn introduce(&mut self, members: &[NodeId], addresses: &Addresses) {
+        self.is_introducing = true;
         match addresses.to_line() {
             Ok(line) => members.iter().for_each(|&node| self.tell(node, &line)),
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),

@@ -2,12 +2,15 @@
 
 use super::supervisor::OnLoss;
 use crate::hosts::Hosts;
-use crate::job_folder::{JobFolder, Saved};
+use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
+use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A job to launch.
@@ -87,8 +90,22 @@ impl<'a> Launch<'a> {
         }
     }
 
+    /// The nodes that are started with the job.
+    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> {
+        let spares = &self.membership.spares;
+        self.spec.layout().nodes().filter(|node| !spares.contains(node))
+    }
+
+    /// The folder of the status file.
+    pub(super) fn status_folder(&self) -> io::Result<PathBuf> {
+        match self.detached {
+            Some(_) => job_folder::status_folder(),
+            None => status::folder(),
+        }
+    }
+
     /// What the launcher before has saved, if there was one.
-    pub(super) fn saved(&self) -> Option<&Saved> {
+    pub(crate) fn saved(&self) -> Option<&Saved> {
         self.detached.as_ref().and_then(|(_, saved)| saved.as_ref())
     }
 

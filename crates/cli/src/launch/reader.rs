@@ -1,7 +1,7 @@
 //! Reads the output of a process: passes on its lines, and acts on its control lines.
 
 use super::child::{Origin, Outlets};
-use super::event::Event;
+use super::event::{Event, Waiting};
 use super::followed::Source;
 use super::lines::{LineSplitter, Tail};
 use super::report::{Report, Stream};
@@ -51,6 +51,8 @@ pub(super) struct Reader {
     pub(super) tail: Option<Arc<Mutex<Tail>>>,
     /// Whether the node has said that its part of the job is done.
     pub(super) is_done: Arc<AtomicBool>,
+    /// Whether the launcher must have handled and saved events before a line counts as read.
+    pub(super) is_saved: bool,
     /// Shared by all readers of a process until they have read all.
     pub(super) is_read: Option<Arc<()>>,
     /// Number of control lines so far, without frequent ones.
@@ -174,6 +176,12 @@ impl Reader {
         };
         // The launcher may have ended already.
         let _ = self.outlets.events.send(event);
+        if self.is_saved {
+            let (waiting, handled) = Waiting::new();
+            let _ = self.outlets.events.send(Event::Read(waiting));
+            // It only ends.
+            let _ = handled.recv();
+        }
         true
     }
 

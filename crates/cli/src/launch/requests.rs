@@ -6,7 +6,7 @@ use crate::status;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,9 +28,11 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Listens at the socket of the job `id`, and passes requests on as events.
-    pub(super) fn listen(id: &str, events: Sender<Event>) -> io::Result<Self> {
-        let path = status::socket_path(&status::folder()?, id);
+    /// Listens at the socket of the job `id` in this folder, and passes requests on as events.
+    pub(super) fn listen(folder: &Path, id: &str, events: Sender<Event>) -> io::Result<Self> {
+        let path = status::socket_path(folder, id);
+        // A launcher that was killed leaves its socket.
+        let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         let open = Arc::<Mutex<BTreeMap<u64, UnixStream>>>::default();
         let requests = Self { path, open: open.clone() };

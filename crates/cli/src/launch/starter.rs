@@ -65,9 +65,7 @@ impl<'a> Starter<'a> {
                     // The members have theirs.
                     Some(saved) => starter.begin_run(&saved.left),
                     None => {
-                        let is_spare = |node: &NodeId| launch.membership.spares.contains(node);
-                        let members: Vec<_> = nodes.filter(|node| !is_spare(node)).collect();
-                        starter.issue(&authority, &members, None)?;
+                        starter.issue(&authority, &launch.members().collect::<Vec<_>>(), None)?;
                     }
                 }
                 Ok((starter, Invited { command, guests }))
@@ -150,7 +148,7 @@ impl<'a> Starter<'a> {
         Child::adopt(Origin { node, address }, process, &self.outlets, &files)
     }
 
-    /// Starts the process of a node.
+    /// Starts the process of a node, which then waits for its bundle.
     pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
         let here = Hosts::here();
         let hosts = match &self.launch.processes {
@@ -159,18 +157,26 @@ impl<'a> Starter<'a> {
         };
         let program = self.launch.program.command(&self.variables, &self.launch.surroundings)?;
         let (surroundings, shared) = (&self.launch.surroundings, self.sharing.of(node));
-        let command = hosts.command(node, program, &self.variables, surroundings, &shared)?;
+        let mut command = hosts.command(node, program, &self.variables, surroundings, &shared)?;
         let path = match hosts.remote(node) {
             Some(_) => PathBuf::from(command.get_program()),
-            None => self.launch.program.path()?,
+            None => {
+                if self.launch.detached.is_some() {
+                    command.env(DETACHED, std::process::id().to_string());
+                }
+                self.launch.program.path()?
+            }
         };
         let origin = Origin { node, address: hosts.address(node) };
-        let child = Child::start(origin, command, &self.outlets, self.files(node).as_ref())
-            .map_err(|error| CliError::Start { path, error })?;
+        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+            .map_err(|error| CliError::Start { path, error })
+    }
+
+    /// Writes its bundle, if there is one, to the process of a node.
+    pub(super) fn pass_bundle(&self, node: NodeId, child: &Child) {
         if let Some(Some(bundle)) = self.bundles.get(node.index()) {
             child.tell(bundle.clone());
         }
-        Ok(child)
     }
 }
 

@@ -294,6 +294,8 @@ impl Supervisor {
             }
             Event::Listening { .. }
             | Event::ChildrenChanged
+            | Event::Written
+            | Event::Read(_)
             | Event::Printed
             | Event::StopWanted
             | Event::ConnectionDropped { .. } => {}
@@ -549,11 +551,8 @@ impl Supervisor {
         node.was_asked = node.is_asked;
         let was_asked = node.was_asked;
         // The output of a process that has ended by itself may say more.
-        if matches!(exit, Exit::Signal(_) | Exit::Unknown)
-            && !was_asked
-            && self.may_recover()
-            && !self.is_new(id)
-        {
+        // The output of a process whose end says nothing may say more.
+        if matches!(exit, Exit::Signal(_)) && !was_asked && self.may_recover() && !self.is_new(id) {
             self.lose(id, &ended(exit), now);
         }
         let is_recovering = matches!(self.phase, Phase::Recovering { .. })
@@ -580,12 +579,8 @@ impl Supervisor {
             let reason = known.map_or_else(|| ended(exit), |(message, _)| message);
             return self.lose_new(id, &reason, now);
         }
-        if let Exit::Code(code) = exit
-            && code != 0
-            && self.may_recover()
-        {
-            let reason = format!("it ended on its own with exit code {code}");
-            return self.lose(id, &reason, now);
+        if !matches!(exit, Exit::Code(0) | Exit::Signal(_)) && self.may_recover() {
+            return self.lose(id, &ended(exit), now);
         }
         let node = &self.nodes[id.index()];
         if let Some((message, hint)) =

@@ -379,9 +379,13 @@ pub fn watch_launcher(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             }
-            let request = match &line {
+            let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
-                line if *line == RECOVER.as_bytes() => Some(LauncherRequest::Recover),
+                // A launcher that was killed may have left the beginning of a longer line.
+                line if line.ends_with(RECOVER.as_bytes()) => {
+                    line.drain(..line.len() - RECOVER.len());
+                    Some(LauncherRequest::Recover)
+                }
                 line => PauseOrder::of_line(line).map(LauncherRequest::Pause),
             };
             let is_for_join = !matches!(request, Some(LauncherRequest::Pause(_)));

@@ -1,26 +1,39 @@
 //! What another launcher needs to attend to a detached job, and how it begins.
 //!
-//! A job that runs is not disturbed. If its nodes were lost or changed when its launcher ended, all
-//! members are asked which parts of checkpoints they have, and go back to the last one. A job whose
-//! first run had not begun, or that was ending, is ended.
+//! A job that runs is not disturbed; requests to change its nodes are forgotten. If its nodes were
+//! lost or changed when its launcher ended, all members are asked which parts of checkpoints they
+//! have, and go back to the last one. A job that was to stop is stopped. A job whose first run had
+//! not begun, or that was ending, is ended.
 
-use super::super::change;
 use super::super::event::{Blame, Command};
-use super::{Phase, STOP_PATIENCE, Step, Supervisor};
+use super::{Node, Phase, STOP_PATIENCE, Step, Supervisor};
 use crate::job_folder::{Saved, Stage};
 use gridspan_topology::{NodeId, Time};
+use signal_hook::consts::SIGTERM;
 
 impl Supervisor {
     /// What another launcher needs, except for the processes.
     pub(in super::super) fn saved(&self) -> Saved {
         let stage = match self.phase {
             Phase::Starting { .. } if !self.is_recovering() => Stage::Starting,
-            Phase::Running if self.changes.stage == change::Stage::None => Stage::Running,
+            // The node of main says when the job has stopped.
+            Phase::Running => Stage::Running,
             Phase::Ending { .. } | Phase::GivenUp => Stage::Ending,
             _ => Stage::Changing,
         };
-        let (left, pauses) = (self.left(), self.pauses);
-        let mut saved = Saved { stage, left, pauses, ..Saved::default() };
+        let nodes = |is_one: fn(&Node) -> bool| {
+            let nodes = self.nodes.iter().enumerate().filter(|(_, node)| is_one(node));
+            nodes.map(|(id, _)| NodeId::from(id)).collect()
+        };
+        let mut saved = Saved {
+            stage,
+            is_stopping: self.interrupted.is_some() || self.changes.will_stop(),
+            left: self.left(),
+            given_up: nodes(|node| node.is_given_up),
+            spares: nodes(|node| node.is_spare),
+            pauses: self.pauses,
+            ..Saved::default()
+        };
         if let Some(recovery) = &self.recovery {
             recovery.runs.save(&mut saved);
         }
@@ -30,14 +43,19 @@ impl Supervisor {
     /// Begins to attend to the job of a launcher that has ended. Its runs are set.
     pub(in super::super) fn take_over(&mut self, saved: &Saved, now: Time) {
         for (id, node) in self.nodes.iter_mut().enumerate() {
-            let is_left = saved.left.contains(&NodeId::from(id));
+            let id = NodeId::from(id);
+            let is_left = saved.left.contains(&id);
             (node.is_left, node.is_over) = (!is_left, !is_left);
+            node.is_given_up = saved.given_up.contains(&id);
+            node.is_spare = saved.spares.contains(&id);
         }
         self.pauses = saved.pauses;
         self.phase = Phase::Running;
         let text = "the launcher of this job has ended; this one attends to it now";
         self.commands.push_back(Command::TellRecovery(text.to_owned()));
         match saved.stage {
+            Stage::Running if saved.is_stopping && self.has_folder => self.stop(now),
+            _ if saved.is_stopping => self.interrupt(SIGTERM, now),
             Stage::Running => {}
             Stage::Changing => {
                 let left = self.left();

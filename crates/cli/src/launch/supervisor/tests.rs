@@ -636,7 +636,7 @@ fn a_job_that_runs_is_not_disturbed_by_another_launcher() {
 }
 
 #[test]
-fn another_launcher_goes_on_with_a_recovery_and_with_a_change() {
+fn another_launcher_goes_on_with_a_recovery_and_with_a_job_that_has_stopped() {
     let mut lost = recovering(OnLoss::Shrink);
     ends(&mut lost, B, Exit::Signal(9), seconds(5));
     let mut changing = recovering(OnLoss::Shrink);
@@ -644,10 +644,10 @@ fn another_launcher_goes_on_with_a_recovery_and_with_a_change() {
     changing.handle_timeout(seconds(6));
     for (before, members) in [(lost, vec![A]), (changing, vec![A, B])] {
         let mut next = taking_over(&before, OnLoss::Shrink);
+        // The job stops for a change that the launcher before has ordered.
+        next.handle(pause(1, 3), seconds(9));
         let asked: Vec<Command> = members.iter().copied().map(Command::Recover).collect();
         assert_eq!(actions(&mut next), asked);
-        // A report to the launcher before is read only now.
-        next.handle(pause(1, 3), seconds(9));
         for &node in &members {
             let held = holdings(3, if node == A { &[0, 1] } else { &[1] });
             next.handle(Event::Holds { node, holdings: held }, seconds(9));
@@ -664,6 +664,7 @@ fn another_launcher_ends_a_job_that_had_not_begun_or_was_ending() {
     for (before, when) in [(starting(), "before the job had begun"), (ending, "was ending")] {
         let mut saved = before.saved();
         (saved.runs, saved.left) = (vec![(0, vec![A, B])], vec![A, B]);
+        saved.is_stopping = false;
         let mut next = starting();
         next.set_recovery(Runs::resume(grid(), &saved), OnLoss::Shrink);
         next.take_over(&saved, seconds(9));
@@ -674,4 +675,15 @@ fn another_launcher_ends_a_job_that_had_not_begun_or_was_ending() {
         assert_eq!(outcome.code, 1);
         assert!(outcome.blame.unwrap().message.contains(when));
     }
+}
+
+#[test]
+fn another_launcher_stops_a_job_that_was_to_stop() {
+    let mut asked = recovering(OnLoss::Shrink);
+    asked.set_draining(Duration::from_secs(25), true, false);
+    asked.handle(Event::Requested { id: 1, request: Request::Stop }, seconds(5));
+    let mut next = taking_over(&asked, OnLoss::Shrink);
+    assert_eq!(actions(&mut next), [Command::TellStopping, Command::Ask(A), Command::Ask(B)]);
+    [A, B].into_iter().for_each(|node| ends(&mut next, node, Exit::Unknown, seconds(10)));
+    assert_eq!(next.outcome().unwrap().code, 143);
 }

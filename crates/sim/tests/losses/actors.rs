@@ -131,12 +131,12 @@ impl Busy {
             match self.dice.below(17_u32) {
                 0..=2 => self.send(cx, to, Lane::NORMAL, act, value),
                 3 => {
-                    let lane = Lane::any_priority(&mut self.dice);
+                    let lane = Lane::any(&mut self.dice);
                     self.send(cx, to, lane, act, value);
                 }
                 4 => {
-                    let step = Lane::Step(u64::from(self.dice.below(4_u32)));
-                    self.send(cx, to, step, Message::Count(value), value);
+                    let lane = Lane::any(&mut self.dice);
+                    self.send(cx, to, lane, Message::Count(value), value);
                 }
                 5 => self.multicast(cx, value),
                 6 => self.broadcast(cx, value),
@@ -148,14 +148,16 @@ impl Busy {
                 8 => self.set_alarm(cx),
                 9 => {
                     self.account.send(value, 1);
-                    let stamp = self.sent.one(Receiver::Bound(to), Lane::NORMAL);
-                    cx.send(&world.bound.at(Ix1(to)), Some((stamp, value)));
+                    let lane = Lane::any(&mut self.dice);
+                    let stamp = self.sent.one(Receiver::Bound(to), lane);
+                    cx.send_with(lane, &world.bound.at(Ix1(to)), Some((stamp, value)));
                 }
                 10 => {
                     self.account.send(value, 1);
                     let index = self.dice.below(4 * world.members) as i32;
-                    let stamp = self.sent.one(Receiver::Late(index), Lane::NORMAL);
-                    cx.send(&world.late.at(Ix1(index)), Some((stamp, value)));
+                    let lane = Lane::any(&mut self.dice);
+                    let stamp = self.sent.one(Receiver::Late(index), lane);
+                    cx.send_with(lane, &world.late.at(Ix1(index)), Some((stamp, value)));
                 }
                 11 | 12 => {
                     // Indices are never used again.
@@ -195,8 +197,9 @@ impl Busy {
         let section = (0..world.members as i32).filter(|index| index % SECTIONS == name).map(Ix1);
         let section = world.all.section(name as u64, section);
         self.account.send(value, section.len() as u64);
-        let stamp = self.sent.section(Lane::NORMAL);
-        cx.multicast(&section, Mail(Some(stamp), Message::Count(value)));
+        let lane = Lane::any(&mut self.dice);
+        let mail = Mail(Some(self.sent.section(lane)), Message::Count(value));
+        cx.multicast_with(lane, &section, mail);
     }
 
     fn broadcast(&mut self, cx: &mut Context<'_, Self>, value: u64) {
@@ -210,8 +213,9 @@ impl Busy {
             true => Lane::NORMAL,
             false => Lane::any_priority(&mut self.dice),
         };
-        let mail = Mail(Some(self.sent.all(lane, world.members)), count);
-        cx.broadcast_with(lane, &world.all, mail);
+        let stamp = self.sent.all(lane);
+        ledger(|ledger| ledger.broadcast_sent(&stamp, world.members));
+        cx.broadcast_with(lane, &world.all, Mail(Some(stamp), count));
     }
 
     fn set_alarm(&mut self, cx: &mut Context<'_, Self>) {
@@ -238,8 +242,9 @@ impl Busy {
             cx.send_after(delay, &tally, act);
             return;
         }
-        let stamp = Some(self.sent.one(Receiver::Tally(index, changes), Lane::NORMAL));
-        cx.send(&tally, TallyMessage::Act { stamp, world, value, left });
+        let lane = Lane::any(&mut self.dice);
+        let stamp = Some(self.sent.one(Receiver::Tally(index, changes), lane));
+        cx.send_with(lane, &tally, TallyMessage::Act { stamp, world, value, left });
     }
 
     /// Notes whether the group of tallies has another size.
@@ -275,7 +280,7 @@ impl Actor for Busy {
     }
 
     fn handle(&mut self, Mail(stamp, message): Mail, cx: &mut Context<'_, Self>) {
-        ledger(|ledger| ledger.handled(cx.now()));
+        ledger(|ledger| ledger.handled(stamp.as_ref(), cx.now()));
         if let Some(stamp) = stamp {
             self.heard.hear(&stamp);
         }

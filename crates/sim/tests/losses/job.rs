@@ -87,10 +87,7 @@ impl State {
     fn send(&mut self, grid: &Grid) {
         let value = self.dice.next_u64() >> 20;
         let to = self.dice.below(self.world.members) as i32;
-        let lane = match self.dice.chance(0.7) {
-            true => Lane::NORMAL,
-            false => Lane::any_priority(&mut self.dice),
-        };
+        let lane = Lane::any(&mut self.dice);
         self.account.send(value, 1);
         let stamp = self.sent.one(Receiver::Busy(to), lane);
         let mail = Mail(Some(stamp), Message::Act { value, left: 6 });
@@ -98,7 +95,8 @@ impl State {
     }
 
     fn broadcast(&mut self, grid: &Grid, message: Message) {
-        let stamp = self.sent.all(Lane::NORMAL, self.world.members);
+        let stamp = self.sent.all(Lane::NORMAL);
+        ledger(|ledger| ledger.broadcast_sent(&stamp, self.world.members));
         grid.collection(self.world.all).broadcast(Mail(Some(stamp), message));
     }
 }

@@ -9,11 +9,11 @@
 //!
 //! The counts of both sides are part of their states, and so of checkpoints.
 
-use crate::phases::ledger;
 use gridspan_runtime::{BroadcastOptions, InStep, Priority, SendOptions, Time};
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Number of sections of the busy members: a member multicasts to the others whose index has the
 /// same remainder.
@@ -22,8 +22,11 @@ pub(crate) const SECTIONS: i32 = 3;
 /// Priorities at which messages are sent.
 const PRIORITIES: std::ops::RangeInclusive<i32> = -2..=2;
 
+/// Number of steps for which messages are sent.
+const STEPS: u32 = 4;
+
 /// An actor that sends, or main.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Sender {
     Main,
     Busy(i32),
@@ -53,7 +56,7 @@ enum Channel {
 }
 
 /// Messages that are handled in the order sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Lane {
     Priority(i32),
     Step(u64),
@@ -62,6 +65,15 @@ pub(crate) enum Lane {
 impl Lane {
     /// The lane of messages without options.
     pub(crate) const NORMAL: Self = Self::Priority(0);
+
+    /// A random priority or step, mostly that of messages without options.
+    pub(crate) fn any(dice: &mut Dice) -> Self {
+        match dice.below(10_u32) {
+            0..=5 => Self::NORMAL,
+            6..=8 => Self::any_priority(dice),
+            _ => Self::Step(u64::from(dice.below(STEPS))),
+        }
+    }
 
     /// A random priority.
     pub(crate) fn any_priority(dice: &mut Dice) -> Self {
@@ -98,14 +110,17 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Identifies a broadcast.
-    fn broadcast(&self) -> Option<(Sender, Lane, u64)> {
+    /// The broadcast that this is the stamp of, if it is one.
+    pub(crate) fn broadcast(&self) -> Option<Broadcast> {
         match self.before.first() {
             Some(&(Channel::All, number)) => Some((self.from, self.lane, number)),
             _ => None,
         }
     }
 }
+
+/// An ordered broadcast: its sender, lane and number.
+pub(crate) type Broadcast = (Sender, Lane, u64);
 
 /// What an actor, or main, has sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -137,12 +152,8 @@ impl Sent {
     }
 
     /// The stamp of an ordered broadcast to the busy members.
-    pub(crate) fn all(&mut self, lane: Lane, members: u32) -> Stamp {
-        let stamp = self.stamp(Channel::All, [], lane);
-        if let Some(broadcast) = stamp.broadcast() {
-            ledger(|ledger| ledger.broadcast_sent(broadcast, members));
-        }
-        stamp
+    pub(crate) fn all(&mut self, lane: Lane) -> Stamp {
+        self.stamp(Channel::All, [], lane)
     }
 
     fn stamp(
@@ -186,11 +197,10 @@ impl Heard {
             self.counts.insert((*from, own, *lane), number + 1);
         }
         if let Some(broadcast) = stamp.broadcast() {
-            ledger(|ledger| ledger.broadcast_handled(broadcast));
             let hash = self.broadcasts.entry(*lane).or_default();
-            *hash = format!("{broadcast:?}")
-                .bytes()
-                .fold(*hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+            let mut hasher = DefaultHasher::new();
+            (*hash, broadcast).hash(&mut hasher);
+            *hash = hasher.finish();
         }
     }
 

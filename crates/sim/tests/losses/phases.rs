@@ -3,7 +3,7 @@
 //! Actors cross the network as bytes, so they cannot refer to a model of the job. The model is a
 //! thread-local instead: a simulation runs on one thread.
 
-use crate::order::{Lane, Sender};
+use crate::order::{Broadcast, Stamp};
 use gridspan_runtime::pe::PendingWork;
 use gridspan_runtime::{CheckpointStore, Time};
 use std::cell::RefCell;
@@ -66,7 +66,7 @@ pub(crate) struct Ledger {
     /// Whether main waits for a checkpoint.
     pub(crate) is_at_checkpoint: bool,
     /// For each broadcast of this run, the number of members that have not handled it.
-    broadcasts: BTreeMap<(Sender, Lane, u64), u32>,
+    broadcasts: BTreeMap<Broadcast, u32>,
     insertions: BTreeSet<i32>,
     last_handled: Time,
 }
@@ -86,11 +86,15 @@ impl Ledger {
         self.is_restored = true;
     }
 
-    pub(crate) fn broadcast_sent(&mut self, broadcast: (Sender, Lane, u64), members: u32) {
-        self.broadcasts.insert(broadcast, members);
+    /// Notes a broadcast to that many members.
+    pub(crate) fn broadcast_sent(&mut self, stamp: &Stamp, members: u32) {
+        self.broadcasts.extend(stamp.broadcast().map(|broadcast| (broadcast, members)));
     }
 
-    pub(crate) fn broadcast_handled(&mut self, broadcast: (Sender, Lane, u64)) {
+    /// Notes that a member handles a message at `now`.
+    pub(crate) fn handled(&mut self, stamp: Option<&Stamp>, now: Time) {
+        self.last_handled = now;
+        let Some(broadcast) = stamp.and_then(Stamp::broadcast) else { return };
         if let Some(missing) = self.broadcasts.get_mut(&broadcast) {
             *missing -= 1;
             if *missing == 0 {
@@ -105,10 +109,6 @@ impl Ledger {
 
     pub(crate) fn created(&mut self, index: i32) {
         self.insertions.remove(&index);
-    }
-
-    pub(crate) fn handled(&mut self, now: Time) {
-        self.last_handled = now;
     }
 
     /// When the last message of this run was handled, in the time of the job.

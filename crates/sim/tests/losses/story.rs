@@ -4,8 +4,8 @@ use crate::job::{Notes, job};
 use crate::phases::{self, Begun, LossPhase, ledger};
 use crate::processes::Processes;
 use gridspan_runtime::pe::PlantedFault;
-use gridspan_runtime::{Image, NodeId, RestorePlan};
-use gridspan_sim::{Ending, FaultPlan, Halted, SimOptions, SimReport, Simulation};
+use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
+use gridspan_sim::{Ending, FaultPlan, Halted, SimOptions, Simulation};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Time};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const STOPS_MAX: u32 = 6;
 
 /// Number of sets of members of which one is lost.
-const LOSSES_DRAWN: u32 = 4;
+const LOSSES_DRAWN: u32 = 6;
 
 /// When a job must have ended.
 const END: Time = Time(600_000_000_000);
@@ -50,7 +50,7 @@ struct Stop {
 
 impl Stop {
     fn draw(processes: &Processes, begun: Begun, dice: &mut Dice) -> Self {
-        let begins = match begun == Begun::AfterLoss && dice.chance(0.75) {
+        let begins = match begun == Begun::AfterLoss && dice.chance(0.85) {
             // Probably before all members are restored, which takes microseconds within a site.
             true => Time(1) + dice.any_scale_up_to(Duration::from_millis(40)),
             false => Time(1 + dice.below(900_000_000_u64)),
@@ -72,117 +72,135 @@ impl Stop {
 
 /// Tells the story of a seed.
 pub(crate) fn story(seed: u64, fault: PlantedFault) -> Story {
-    let mut story = Story::default();
     let notes = Arc::<Mutex<Notes>>::default();
-    let is_over = tell(&mut story, (seed, fault), &notes);
-    let notes = notes.lock().unwrap();
+    let make = || job(seed, &notes).planted_fault(fault);
+    let mut dice = Dice::new(seed);
+    let mut telling = Telling {
+        story: Story::default(),
+        processes: Processes::new(grid(&mut dice)),
+        dice,
+        from: None,
+        begun: Begun::Anew,
+        handled: Time::ZERO,
+    };
+    let is_at_end = (0..=STOPS_MAX).find_map(|stops| telling.go_on(make(), stops == STOPS_MAX));
+    let (mut story, notes) = (telling.story, notes.lock().unwrap());
     story.checkpoints = notes.taken;
     story.postponed = notes.postponed.iter().map(|reason| shape(reason)).collect();
     if story.problem.is_none() {
         story.problem = notes.problem.clone();
     }
-    if story.problem.is_none() && is_over && !notes.is_complete {
+    if story.problem.is_none() && is_at_end == Some(true) && !notes.is_complete {
         story.problem = Some("the sums were not checked".to_owned());
     }
     story
 }
 
-/// Runs the job again and again. Returns whether it reached its end.
-fn tell(story: &mut Story, (seed, fault): (u64, PlantedFault), notes: &Arc<Mutex<Notes>>) -> bool {
-    let mut dice = Dice::new(seed);
-    let mut processes = Processes::new(grid(&mut dice));
-    let (mut from, mut begun) = (None, Begun::Anew);
-    // When the last message was handled since the checkpoint from which the job goes on.
-    let mut handled = Time::ZERO;
-    for stops in 0..=STOPS_MAX {
-        let members = processes.members().to_vec();
-        let is_last = stops == STOPS_MAX || members.len() == 1;
-        let Stop { at, change } = match is_last {
+/// A story that is not over.
+struct Telling {
+    story: Story,
+    processes: Processes,
+    dice: Dice,
+    /// From what the next run continues, and why.
+    from: Option<(Image, RestorePlan)>,
+    begun: Begun,
+    /// When the last message was handled since the checkpoint from which the next run continues.
+    handled: Time,
+}
+
+impl Telling {
+    /// Runs the job until it is stopped, and changes its nodes. Returns whether it has reached its
+    /// end, if the story is over.
+    fn go_on(&mut self, job: Job, is_last: bool) -> Option<bool> {
+        let members = self.processes.members().to_vec();
+        let Stop { at, change } = match is_last || members.len() == 1 {
             true => Stop { at: END, change: None },
-            false => Stop::draw(&processes, begun, &mut dice),
+            false => Stop::draw(&self.processes, self.begun, &mut self.dice),
         };
-        let job = job(seed, notes).planted_fault(fault);
-        let mut simulation = simulation(job, &processes, options(&mut dice), from.take());
+        let mut simulation = self.simulation(job);
         if let Some((after, leaving, _)) = &change {
             let number = |process| members.iter().position(|member| member == process);
             let leaving = leaving.iter().filter_map(number).map(NodeId::from).collect();
             simulation = simulation.pausing_at(*after, leaving);
         }
-        phases::begin(begun);
-        let halted = match simulation.run_until(at) {
-            Ok(halted) => halted,
+        phases::begin(self.begun);
+        let Halted { stores, report, is_paused, .. } = match simulation.run_until(at) {
+            Ok(halted) if halted.is_paused || at != END => halted,
+            Ok(_) => return self.fail("it did not end"),
             Err(report) => {
-                story.problem = problem_of(&report);
-                return true;
+                let is_fine = report.ending == Ending::Finished && report.outcome.is_ok();
+                let problem = format!("{:?} ({:?})", report.outcome, report.ending);
+                self.story.problem = Some(problem).filter(|_| !is_fine);
+                return Some(true);
             }
         };
-        if !halted.is_paused && at == END {
-            story.problem = Some("it did not end".to_owned());
-            return true;
-        }
-        let Halted { stores, report, is_paused, .. } = halted;
-        let phases = ledger(|ledger| {
-            let is_change_requested =
-                change.as_ref().is_some_and(|(after, ..)| report.virtual_time >= *after);
-            ledger.under_way(&report.pending, &stores, is_change_requested)
-        });
-        let handled_now = ledger(|ledger| ledger.last_handled());
+        let requested = change.as_ref().map(|(after, ..)| *after);
+        let is_changing = requested.is_some_and(|after| report.virtual_time >= after);
+        let phases = ledger(|ledger| ledger.under_way(&report.pending, &stores, is_changing));
         for (&process, store) in members.iter().zip(stores) {
-            processes.stores[process] = Some(store);
+            self.processes.stores[process] = Some(store);
         }
-        if let Some((_, leaving, joining)) = change.filter(|_| is_paused) {
-            story.changes += 1;
-            match processes.change(&leaving, &joining) {
-                Ok(image) => (from, begun) = (Some(image), Begun::AfterChange),
-                Err(()) => {
-                    story.problem = Some("a part was lost in a change".to_owned());
-                    return false;
-                }
-            }
-            handled = Time::ZERO;
-            continue;
+        match change {
+            Some((_, leaving, joining)) if is_paused => self.change(&leaving, &joining),
+            _ => self.lose(phases),
         }
-        let lost = losses(&processes, &mut dice);
-        match processes.lose(&lost) {
+    }
+
+    /// A run of the job by the present members.
+    fn simulation(&mut self, job: Job) -> Simulation {
+        let members = self.processes.members();
+        let (spec, options) = (self.processes.grid(members), options(&mut self.dice));
+        let simulation = match self.from.take() {
+            None => Simulation::new(job, spec, options),
+            Some(image) => Simulation::restored(job, spec, options, image),
+        };
+        let stores = members.iter().map(|&it| self.processes.stores[it].clone().unwrap());
+        simulation.unwrap().keeping(stores.collect())
+    }
+
+    /// Lets members leave and processes join, after the job has stopped for that.
+    fn change(&mut self, leaving: &[usize], joining: &[usize]) -> Option<bool> {
+        let Ok(image) = self.processes.change(leaving, joining) else {
+            return self.fail("a part was lost in a change");
+        };
+        self.story.changes += 1;
+        (self.from, self.begun, self.handled) = (Some(image), Begun::AfterChange, Time::ZERO);
+        None
+    }
+
+    /// Loses members while something is under way.
+    fn lose(&mut self, phases: BTreeSet<LossPhase>) -> Option<bool> {
+        let lost = losses(&self.processes, &mut self.dice);
+        let handled = ledger(|ledger| ledger.last_handled());
+        match self.processes.lose(&lost) {
             Ok(Some((image, plan))) => {
-                story.recoveries += 1;
-                let last = processes.runs.len() - 1;
-                let is_again = processes.runs[last].0 == processes.runs[last - 1].0;
-                story.again += u32::from(is_again);
-                handled = if is_again { handled.max(handled_now) } else { handled_now };
-                if handled > image.at() {
-                    story.phases.extend(phases);
+                self.story.recoveries += 1;
+                let last = self.processes.runs.len() - 1;
+                let is_again = self.processes.runs[last].0 == self.processes.runs[last - 1].0;
+                self.story.again += u32::from(is_again);
+                self.handled = if is_again { self.handled.max(handled) } else { handled };
+                if self.handled > image.at() {
+                    self.story.phases.extend(phases);
                 }
-                (from, begun) = (Some((image, plan)), Begun::AfterLoss);
+                (self.from, self.begun) = (Some((image, plan)), Begun::AfterLoss);
+                None
             }
             Ok(None) => {
-                story.beginnings += 1;
-                (begun, handled) = (Begun::Anew, Time::ZERO);
+                self.story.beginnings += 1;
+                (self.begun, self.handled) = (Begun::Anew, Time::ZERO);
+                None
             }
             Err(()) => {
-                story.unprotected += 1;
-                return false;
+                self.story.unprotected += 1;
+                Some(false)
             }
         }
     }
-    unreachable!("the last run has no loss")
-}
 
-/// A run of the job by the present members.
-fn simulation(
-    job: gridspan_runtime::Job,
-    processes: &Processes,
-    options: SimOptions,
-    from: Option<(Image, RestorePlan)>,
-) -> Simulation {
-    let members = processes.members();
-    let spec = processes.grid(members);
-    let simulation = match from {
-        None => Simulation::new(job, spec, options),
-        Some(image) => Simulation::restored(job, spec, options, image),
-    };
-    let stores = members.iter().map(|&it| processes.stores[it].clone().unwrap());
-    simulation.unwrap().keeping(stores.collect())
+    fn fail(&mut self, problem: &str) -> Option<bool> {
+        self.story.problem = Some(problem.to_owned());
+        Some(false)
+    }
 }
 
 /// Some of the members, but not all. Mostly those without which every part has a copy.
@@ -196,11 +214,6 @@ fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
     let drawn: Vec<_> = (0..LOSSES_DRAWN).map(|_| draw()).collect();
     let survived = drawn.iter().find(|lost| processes.clone().lose(lost).is_ok());
     survived.unwrap_or(&drawn[0]).clone()
-}
-
-fn problem_of(report: &SimReport) -> Option<String> {
-    let is_fine = report.ending == Ending::Finished && report.outcome.is_ok();
-    (!is_fine).then(|| format!("{:?} ({:?})", report.outcome, report.ending))
 }
 
 fn grid(dice: &mut Dice) -> GridSpec {

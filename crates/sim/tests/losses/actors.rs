@@ -213,9 +213,16 @@ impl Busy {
             true => Lane::NORMAL,
             false => Lane::any_priority(&mut self.dice),
         };
-        let stamp = self.sent.all(lane);
+        let is_to_busy = self.dice.chance(0.7);
+        let stamp = match is_to_busy {
+            true => self.sent.all_busy(lane),
+            false => self.sent.all_bound(lane),
+        };
         ledger(|ledger| ledger.broadcast_sent(&stamp, world.members));
-        cx.broadcast_with(lane, &world.all, Mail(Some(stamp), count));
+        match is_to_busy {
+            true => cx.broadcast_with(lane, &world.all, Mail(Some(stamp), count)),
+            false => cx.broadcast_with(lane, &world.bound, Some((stamp, value))),
+        }
     }
 
     fn set_alarm(&mut self, cx: &mut Context<'_, Self>) {
@@ -328,12 +335,9 @@ impl Actor for Busy {
                 }
             }
             Message::Report => {
-                let mut report = self.account.contribution();
-                report.push(self.results);
-                let broadcasts = self.heard.broadcasts();
-                let ops = (Op::Sum, Op::Concat, Op::Min, Op::Max);
-                let report = (report, self.heard.problem(), broadcasts.clone(), broadcasts);
-                cx.contribute(ops, report, To::main());
+                let mut sums = self.account.contribution();
+                sums.push(self.results);
+                report(sums, &self.heard, cx);
             }
         }
     }
@@ -362,9 +366,9 @@ impl Inbox {
     /// Takes a message. None asks for a report.
     fn handle<A: Actor>(&mut self, message: Option<(Stamp, u64)>, cx: &mut Context<'_, A>) {
         let Some((stamp, value)) = message else {
-            let report = (self.account.contribution(), self.heard.problem());
-            return cx.contribute((Op::Sum, Op::Concat), report, To::main());
+            return report(self.account.contribution(), &self.heard, cx);
         };
+        ledger(|ledger| ledger.handled(Some(&stamp), cx.now()));
         self.heard.hear(&stamp);
         self.account.get(value);
     }
@@ -519,9 +523,21 @@ impl Actor for Tally {
             }
             TallyMessage::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
             TallyMessage::Report => {
-                let report = (self.account.contribution(), self.heard.problem());
-                cx.contribute((Op::Sum, Op::Concat), report, To::main());
+                report(self.account.contribution(), &self.heard, cx);
             }
         }
     }
+}
+
+/// What all members of a collection report: sums, what was out of order, and the least and the
+/// greatest hashes over the orders of broadcasts.
+pub(crate) type Report = (Vec<u64>, String, Vec<u64>, Vec<u64>);
+
+/// The operations by which reports are reduced.
+pub(crate) const REPORT: (Op, Op, Op, Op) = (Op::Sum, Op::Concat, Op::Min, Op::Max);
+
+fn report<A: Actor>(sums: Vec<u64>, heard: &Heard, cx: &mut Context<'_, A>) {
+    let broadcasts = heard.broadcasts();
+    let report: Report = (sums, heard.problem(), broadcasts.clone(), broadcasts);
+    cx.contribute(REPORT, report, To::main());
 }

@@ -1,11 +1,13 @@
 //! A job whose actors do everything at random, and whose sums show at the end whether every message
 //! was handled once, and in order.
 
-use crate::actors::{Account, Bound, Brief, Busy, Late, Mail, Message, Tally, TallyMessage, World};
+use crate::actors::{
+    Account, Bound, Brief, Busy, Late, Mail, Message, REPORT, Report, Tally, TallyMessage, World,
+};
 use crate::order::{Lane, Receiver, Sender, Sent};
 use crate::phases::ledger;
 use gridspan_runtime::{
-    CheckpointEvery, Checkpoints, CreateAt, Grid, Ix1, Job, JobError, Op, Per, Progress,
+    CheckpointEvery, Checkpoints, CreateAt, Grid, Ix1, Job, JobError, NodeId, Op, Per, Progress,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -95,7 +97,7 @@ impl State {
     }
 
     fn broadcast(&mut self, grid: &Grid, message: Message) {
-        let stamp = self.sent.all(Lane::NORMAL);
+        let stamp = self.sent.all_busy(Lane::NORMAL);
         ledger(|ledger| ledger.broadcast_sent(&stamp, self.world.members));
         grid.collection(self.world.all).broadcast(Mail(Some(stamp), message));
     }
@@ -121,7 +123,7 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
         for _ in 0..1 + state.dice.below(4_u32) {
             state.send(&grid);
         }
-        match state.dice.below(6_u32) {
+        match state.dice.below(8_u32) {
             0 => {
                 let phase = grid.phase(u64::from(state.world.members));
                 state.broadcast(&grid, Message::Begin(phase));
@@ -143,6 +145,11 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
                     return Err(format!("{count} tallies have contributed").into());
                 }
             }
+            5 if state.dice.chance(0.5) => {
+                let node = NodeId(state.dice.below(grid.layout().node_count()));
+                grid.move_coordinator(node).await?;
+            }
+            5 => drop(grid.rebalance().await?),
             _ => grid.sleep(state.dice.any_scale_up_to(Duration::from_millis(60))).await?,
         }
         state.round += 1;
@@ -156,28 +163,26 @@ async fn check(grid: &Grid, mut state: State, notes: &Arc<Mutex<Notes>>) -> Resu
     let world = state.world;
     state.broadcast(grid, Message::Report);
     let all = grid.collection(world.all);
-    let ops = (Op::Sum, Op::Concat, Op::Min, Op::Max);
-    let report = all.reduction(ops).await?;
-    let (mut busy, mut problems, least, most): (Vec<u64>, String, Vec<u64>, Vec<u64>) = report;
-    let results = busy.pop().unwrap_or_default();
-    let ops = (Op::Sum, Op::Concat);
+    let mut busy: Report = all.reduction(REPORT).await?;
+    let results = busy.0.pop().unwrap_or_default();
     let bound = grid.collection(world.bound);
     bound.broadcast(None);
-    let bound: (Vec<u64>, String) = bound.reduction(ops.clone()).await?;
+    let bound: Report = bound.reduction(REPORT).await?;
     let late = grid.collection(world.late);
     late.broadcast(None);
-    let late: (Vec<u64>, String) = late.reduction(ops.clone()).await?;
+    let late: Report = late.reduction(REPORT).await?;
     let tallies = grid.collection(world.tallies);
     tallies.broadcast(TallyMessage::Report);
-    let tallies: (Vec<u64>, String) = tallies.reduction(ops).await?;
+    let tallies: Report = tallies.reduction(REPORT).await?;
+    let reports = [busy, bound, late, tallies];
     let sums: Vec<u64> = (0..4)
         .map(|at| {
-            let parts = [&busy, &bound.0, &late.0, &tallies.0, &state.account.contribution()];
-            parts.into_iter().fold(0_u64, |sum, part| sum.wrapping_add(part[at]))
+            let own = state.account.contribution()[at];
+            reports.iter().fold(own, |sum, (sums, ..)| sum.wrapping_add(sums[at]))
         })
         .collect();
-    problems.extend([bound.1, late.1, tallies.1]);
-    if least != most {
+    let mut problems: String = reports.iter().map(|(_, problems, ..)| problems.as_str()).collect();
+    if reports.iter().any(|(_, _, least, most)| least != most) {
         problems += "broadcasts in different orders. ";
     }
     let expected = state.reductions * u64::from(world.members);

@@ -37,7 +37,7 @@ pub(crate) enum Sender {
 }
 
 /// An actor that receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Receiver {
     Busy(i32),
     Bound(i32),
@@ -48,11 +48,12 @@ pub(crate) enum Receiver {
 }
 
 /// Messages that reach the same receivers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Channel {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) enum Channel {
     One(Receiver),
     Section,
-    All,
+    AllBusy,
+    AllBound,
 }
 
 /// Messages that are handled in the order sent.
@@ -113,14 +114,16 @@ impl Stamp {
     /// The broadcast that this is the stamp of, if it is one.
     pub(crate) fn broadcast(&self) -> Option<Broadcast> {
         match self.before.first() {
-            Some(&(Channel::All, number)) => Some((self.from, self.lane, number)),
+            Some(&(own @ (Channel::AllBusy | Channel::AllBound), number)) => {
+                Some((self.from, own, self.lane, number))
+            }
             _ => None,
         }
     }
 }
 
-/// An ordered broadcast: its sender, lane and number.
-pub(crate) type Broadcast = (Sender, Lane, u64);
+/// An ordered broadcast: its sender, channel, lane and number.
+pub(crate) type Broadcast = (Sender, Channel, Lane, u64);
 
 /// What an actor, or main, has sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -140,20 +143,28 @@ impl Sent {
             (Sender::Busy(me), Receiver::Busy(index)) => index % SECTIONS == me % SECTIONS,
             _ => false,
         };
-        let takes_broadcasts = matches!(to, Receiver::Busy(_));
-        let others = [(Channel::Section, is_in_section), (Channel::All, takes_broadcasts)];
+        let others = [
+            (Channel::Section, is_in_section),
+            (Channel::AllBusy, matches!(to, Receiver::Busy(_))),
+            (Channel::AllBound, matches!(to, Receiver::Bound(_))),
+        ];
         let others = others.into_iter().filter(|(_, reaches)| *reaches);
         self.stamp(Channel::One(to), others.map(|(channel, _)| channel), lane)
     }
 
     /// The stamp of a multicast to the sender's section.
     pub(crate) fn section(&mut self, lane: Lane) -> Stamp {
-        self.stamp(Channel::Section, [Channel::All], lane)
+        self.stamp(Channel::Section, [Channel::AllBusy], lane)
     }
 
     /// The stamp of an ordered broadcast to the busy members.
-    pub(crate) fn all(&mut self, lane: Lane) -> Stamp {
-        self.stamp(Channel::All, [], lane)
+    pub(crate) fn all_busy(&mut self, lane: Lane) -> Stamp {
+        self.stamp(Channel::AllBusy, [], lane)
+    }
+
+    /// The stamp of an ordered broadcast to the bound members.
+    pub(crate) fn all_bound(&mut self, lane: Lane) -> Stamp {
+        self.stamp(Channel::AllBound, [], lane)
     }
 
     fn stamp(

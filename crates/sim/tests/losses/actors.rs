@@ -529,8 +529,8 @@ impl Actor for Tally {
     }
 }
 
-/// What all members of a collection report: sums, what was out of order, and the least and the
-/// greatest hashes over the orders of broadcasts.
+/// What all members of a collection report: sums, a line for each member that got messages out of
+/// order, and the least and the greatest hashes over the orders of broadcasts.
 pub(crate) type Report = (Vec<u64>, String, Vec<u64>, Vec<u64>);
 
 /// The operations by which reports are reduced.
@@ -538,6 +538,8 @@ pub(crate) const REPORT: (Op, Op, Op, Op) = (Op::Sum, Op::Concat, Op::Min, Op::M
 
 fn report<A: Actor>(sums: Vec<u64>, heard: &Heard, cx: &mut Context<'_, A>) {
     let broadcasts = heard.broadcasts();
-    let report: Report = (sums, heard.problem(), broadcasts.clone(), broadcasts);
+    let me = cx.me();
+    let problem = heard.problem().map(|problem| format!("{me:?}: {problem}\n"));
+    let report: Report = (sums, problem.unwrap_or_default(), broadcasts.clone(), broadcasts);
     cx.contribute(REPORT, report, To::main());
 }

@@ -41,6 +41,9 @@ pub(crate) struct Notes {
 
 pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
     let notes = notes.clone();
+    let checkpoints = Checkpoints::every(CheckpointEvery::Points(1 + seed % 3))
+        .with_copies(if seed % 16 == 15 { 1 } else { 2 })
+        .protecting_sites(seed % 4 == 1);
     let main = async move |grid: Grid| run(grid, seed, &notes).await;
     let job = Job::new("everything")
         .actor::<Busy>()
@@ -49,7 +52,7 @@ pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
         .actor::<Brief>()
         .resizable_group::<Tally>(|_| (), |tally, other, _| tally.add(other))
         .restartable_main(main)
-        .checkpoints(Checkpoints::every(CheckpointEvery::Points(1 + seed % 3)));
+        .checkpoints(checkpoints);
     match seed % 3 {
         0 => job.strategy(gridspan_balance::Rotate),
         _ => job,
@@ -181,20 +184,24 @@ async fn check(grid: &Grid, mut state: State, notes: &Arc<Mutex<Notes>>) -> Resu
             reports.iter().fold(own, |sum, (sums, ..)| sum.wrapping_add(sums[at]))
         })
         .collect();
-    let mut problems: String = reports.iter().map(|(_, problems, ..)| problems.as_str()).collect();
+    let mut problems: Vec<String> = Vec::new();
+    let lines: Vec<&str> = reports.iter().flat_map(|(_, lines, ..)| lines.lines()).collect();
+    if let Some(first) = lines.first() {
+        problems.push(format!("{first}, and {} other members report such", lines.len() - 1));
+    }
     if reports.iter().any(|(_, _, least, most)| least != most) {
-        problems += "broadcasts in different orders. ";
+        problems.push("members handled broadcasts in different orders".to_owned());
     }
     let expected = state.reductions * u64::from(world.members);
     if sums[0] != sums[1] || sums[2] != 0 || sums[3] != 0 || results != expected {
-        problems += &format!(
+        problems.push(format!(
             "sent {}, received {}; {} messages too many, {} that should not come; {results} \
              results of {expected}",
             sums[0], sums[1], sums[2] as i64, sums[3]
-        );
+        ));
     }
     let mut notes = notes.lock().unwrap();
     notes.is_complete = true;
-    notes.problem = Some(problems).filter(|problems| !problems.is_empty());
+    notes.problem = (!problems.is_empty()).then(|| problems.join(". "));
     Ok(())
 }

@@ -200,7 +200,7 @@ impl Heard {
             if heard != due && self.problem.is_none() {
                 self.problem = Some(format!(
                     "out of order at {lane:?}: a message from {from:?} came after {heard} by \
-                     {channel:?} instead of {due}. "
+                     {channel:?} instead of {due}"
                 ));
             }
         }
@@ -224,9 +224,9 @@ impl Heard {
         self.problem = self.problem.take().or(other.problem);
     }
 
-    /// Describes the first message that was out of order, or is empty.
-    pub(crate) fn problem(&self) -> String {
-        self.problem.clone().unwrap_or_default()
+    /// Describes the first message that was out of order, if there was one.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 
     /// A hash over the broadcasts of each lane, in the order in which they were handled.

@@ -21,6 +21,9 @@ const SEEDS: Range<u64> = 0..200;
 /// Number of seeds in which losses must have hit each phase and made the job repeat work.
 const SEEDS_PER_PHASE: u64 = 20;
 
+/// Smallest number of seeds from which so much is expected. Fewer repeat a failure.
+const SEEDS_JUDGED: u64 = 150;
+
 /// The seeds of a test: as many as `LOSSES_SEEDS` says, or those of a range such as `1000..2000`.
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LOSSES_SEEDS") else { return SEEDS };
@@ -35,9 +38,11 @@ fn seeds() -> Range<u64> {
 fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
     let mut sum = Story::default();
     let mut phases: BTreeMap<LossPhase, u64> = LossPhase::ALL.map(|phase| (phase, 0)).into();
-    for seed in seeds() {
+    let seeds = seeds();
+    for seed in seeds.clone() {
         let story = story(seed, PlantedFault::None);
-        assert_eq!(story.problem, None, "seed {seed}");
+        let end = seed + 1;
+        assert_eq!(story.problem, None, "seed {seed}; LOSSES_SEEDS={seed}..{end} repeats it");
         sum.recoveries += story.recoveries;
         sum.changes += story.changes;
         sum.beginnings += story.beginnings;
@@ -61,6 +66,9 @@ fn every_message_is_handled_once_and_in_order_whatever_nodes_are_lost() {
         sum.postponed
     );
     println!("seeds in which a loss hit a phase, and work was repeated: {phases:?}");
+    if seeds.end - seeds.start < SEEDS_JUDGED {
+        return;
+    }
     assert!(sum.recoveries > 100, "{}", sum.recoveries);
     assert!(sum.changes > 50, "{}", sum.changes);
     for (phase, seeds) in phases {

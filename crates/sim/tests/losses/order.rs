@@ -4,8 +4,8 @@
 //! A sender counts its messages by channel and lane. A channel is what a receiver can tell apart:
 //! single messages to it, multicasts to a section that it is in, and broadcasts. A lane is a
 //! priority or a step; messages of different lanes are in no order. A message carries the counts of
-//! all channels through which its sender reaches the receiver. So a receiver notices a gap, an older
-//! message, and a message of one channel that has overtaken one of another.
+//! all channels through which its sender reaches the receiver. So a receiver notices a gap, an
+//! older message, and a message of one channel that has overtaken one of another.
 //!
 //! The counts of both sides are part of their states, and so of checkpoints.
 

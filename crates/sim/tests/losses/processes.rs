@@ -1,5 +1,5 @@
-//! The processes of a job: what each of them keeps of checkpoints, and how the job goes on from that
-//! when some are lost, leave or join.
+//! The processes of a job: what each of them keeps of checkpoints, and how the job goes on from
+//! that when some are lost, leave or join.
 
 use gridspan_runtime::{CheckpointStore, Image, NodeId, RestorePlan};
 use gridspan_topology::GridSpec;
@@ -26,7 +26,7 @@ impl Processes {
         &self.runs.last().unwrap().1
     }
 
-    /// Members that are to leave, and others that are to join, of the processes that are not members.
+    /// Members that are to leave, and processes that are no members and are to join.
     pub(crate) fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
         let members = self.members();
         let mut leaving: Vec<usize> =

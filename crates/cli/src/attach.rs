@@ -1,9 +1,13 @@
-//! `gridctl attach`: prints the output of a detached job, and sees that a launcher attends to it.
+//! `gridctl attach` and `stop`: prints the output of a detached job, or ends a job; both see that a
+//! launcher attends to it.
 
-use crate::args::AttachArgs;
+use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, machine};
+use crate::nodes::{self, change};
+use crate::request::Request;
+use crate::status::Status;
 use std::fs::File;
 use std::io;
 use std::process::ExitCode;
@@ -64,9 +68,20 @@ fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Stops a job.
+pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, CliError> {
+    let id = args.job.as_deref();
+    let job = match nodes::find(id) {
+        // A detached job whose launcher was killed.
+        Err(CliError::NoJob { .. }) if ensure_launcher(id)? => find_soon(id)?,
+        found => found?,
+    };
+    change(&job, &Request::Stop)
+}
+
 /// Starts a launcher for the detached job of that name, or the latest one, if it has none and has
 /// not ended. Returns whether it did.
-pub(crate) fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
+fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
     let Ok(folder) = find(id) else { return Ok(false) };
     let is_attended = folder.is_attended().map_err(CliError::system("look for a launcher"))?;
     let has_begun = folder.saved().is_ok_and(|saved| saved.is_some());
@@ -74,6 +89,19 @@ pub(crate) fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
         return Ok(false);
     }
     replace_launcher(&folder).map(|()| true)
+}
+
+/// Finds a job that a launcher begins to attend to.
+fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match nodes::find(id) {
+            Ok(job) if !job.socket().exists() && Instant::now() < until => {}
+            Err(CliError::NoJob { .. }) if Instant::now() < until => {}
+            found => return found,
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 /// Finds the detached job of that name, or the latest one.

@@ -11,7 +11,8 @@
 //! The program must be the job's own, byte for byte: types are identified by their position in it,
 //! and a rebuilt program may interpret the same bytes differently.
 
-use crate::status::{folder, invitation_prefix, invitations, private};
+use crate::private;
+use crate::status::{folder, invitation_prefix, invitations};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -103,7 +104,7 @@ impl Invitation {
     pub(crate) fn write(&self, id: &str) -> io::Result<()> {
         let name = format!("{}{:010}", invitation_prefix(id), self.bundle.identity.node.0);
         let (path, new) = (folder()?.join(&name), folder()?.join(format!(".{name}")));
-        let mut file = private().create(true).truncate(true).open(&new)?;
+        let mut file = private::file().create(true).truncate(true).open(&new)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         fs::rename(new, path)
     }

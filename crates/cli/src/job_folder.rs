@@ -15,7 +15,7 @@
 //! Folders are in `$XDG_STATE_HOME/gridspan`, or in `~/.local/state/gridspan`. Only the user can
 //! read them. They are kept when the job has ended, without the pipes and what was read.
 
-use crate::status::{make_private, private};
+use crate::private;
 use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ impl JobFolder {
         let is_free = |id: &String| !all.join(id).exists();
         let id = names.find(is_free).unwrap_or_default();
         let folder = Self { path: all.join(&id), id };
-        make_private(&folder.path)?;
+        private::make_folder(&folder.path)?;
         folder.write("start.json", start)?;
         Ok(folder)
     }
@@ -204,7 +204,7 @@ impl JobFolder {
     }
 
     fn locked(&self, operation: FlockOperation) -> io::Result<Option<File>> {
-        let file = private().create(true).truncate(false).open(self.path.join("lock"))?;
+        let file = private::file().create(true).truncate(false).open(self.path.join("lock"))?;
         match flock(&file, operation) {
             Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -256,7 +256,7 @@ impl JobFolder {
     /// Replaces a file as a whole, so that a launcher that is killed leaves the old or the new one.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.path.join(format!("{name}.new"));
-        private().create(true).truncate(true).open(&new)?.write_all(bytes)?;
+        private::file().create(true).truncate(true).open(&new)?.write_all(bytes)?;
         fs::rename(new, self.path.join(name))
     }
 
@@ -290,14 +290,14 @@ impl StreamFile {
     pub(crate) fn open_mark(&self) -> io::Result<File> {
         let mut path = self.0.clone().into_os_string();
         path.push(".read");
-        private().read(true).create(true).truncate(false).open(path)
+        private::file().read(true).create(true).truncate(false).open(path)
     }
 }
 
 /// Returns the folder with the status files of detached jobs, which outlive the session of the user.
 pub(crate) fn status_folder() -> io::Result<PathBuf> {
     let path = folder()?.join("status");
-    make_private(&path)?;
+    private::make_folder(&path)?;
     Ok(path)
 }
 
@@ -312,7 +312,7 @@ fn folder() -> io::Result<PathBuf> {
     let state = state.ok_or_else(|| io::Error::other("neither XDG_STATE_HOME nor HOME is set"))?;
     fs::create_dir_all(&state)?;
     let path = state.join("gridspan");
-    make_private(&path)?;
+    private::make_folder(&path)?;
     Ok(path)
 }
 

@@ -21,6 +21,7 @@ mod logging;
 mod names;
 mod nodes;
 mod output;
+mod private;
 mod probe;
 mod program;
 mod quantity;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args, cli.verbose),
         Verb::Join(args) => join::run(&args),
         Verb::Attach(args) => attach::run(&args),
-        Verb::Stop(args) => nodes::stop(&args),
+        Verb::Stop(args) => attach::stop(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -1,7 +1,6 @@
-//! `gridctl nodes`, `drain`, `add` and `stop`: the nodes of a running job, and their changes.
+//! `gridctl nodes`, `drain` and `add`: the nodes of a running job, and their changes.
 
-use crate::args::{AddArgs, DrainArgs, NodesArgs, StopArgs};
-use crate::attach::ensure_launcher;
+use crate::args::{AddArgs, DrainArgs, NodesArgs};
 use crate::error::CliError;
 use crate::request::{Answer, NodeState, Request, ask};
 use crate::status::{self, Status};
@@ -12,13 +11,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// Time that a new launcher has to describe its job.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Interval between looks for it.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A node of a job, as `gridctl nodes` lists it.
 #[derive(Serialize)]
@@ -83,18 +75,8 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
     change(&job, &Request::Add { nodes })
 }
 
-/// Stops a job.
-pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, CliError> {
-    let id = args.job.as_deref();
-    let job = match find(id) {
-        // A detached job whose launcher was killed.
-        Err(CliError::NoJob { .. }) if ensure_launcher(id)? => find_soon(id)?,
-        found => found?,
-    };
-    change(&job, &Request::Stop)
-}
-
-fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {
+/// Sends a request to a job, and prints what it has done.
+pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {
     match answered(job, request)? {
         Answer::Done(text) => {
             writeln!(io::stdout(), "{text}").map_err(CliError::system("print the answer"))?;
@@ -119,19 +101,6 @@ fn unexpected() -> CliError {
     CliError::System {
         what: "read the answer of the job",
         error: io::ErrorKind::InvalidData.into(),
-    }
-}
-
-/// Finds a job that a launcher begins to attend to.
-fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match find(id) {
-            Ok(job) if !job.socket().exists() && Instant::now() < until => {}
-            Err(CliError::NoJob { .. }) if Instant::now() < until => {}
-            found => return found,
-        }
-        thread::sleep(LOOK);
     }
 }
 

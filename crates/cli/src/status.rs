@@ -18,13 +18,13 @@
 //! removes them.
 
 use crate::job_folder::status_folder;
+use crate::private;
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -78,7 +78,7 @@ impl StatusFile {
     pub(crate) fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
         // Listing the jobs removes the files of dead launchers, which would otherwise pile up.
         let _ = running_in(folder);
-        let lock = private().create(true).truncate(false).open(lock_path(folder, &id))?;
+        let lock = private::file().create(true).truncate(false).open(lock_path(folder, &id))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         let began_ms = unix_ms();
         let status = Status {
@@ -115,7 +115,7 @@ impl StatusFile {
     fn write(&self) -> io::Result<()> {
         let path = json_path(&self.folder, &self.status.id);
         let new = path.with_extension("new");
-        let mut file = private().create(true).truncate(true).open(&new)?;
+        let mut file = private::file().create(true).truncate(true).open(&new)?;
         file.write_all(&serde_json::to_vec(&self.status)?)?;
         fs::rename(new, path)
     }
@@ -214,12 +214,6 @@ fn lock_path(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{id}.lock"))
 }
 
-pub(crate) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
-}
-
 /// Returns the folder of this user's jobs, which is created if it does not exist.
 pub(crate) fn folder() -> io::Result<PathBuf> {
     let own = rustix::process::getuid().as_raw();
@@ -227,28 +221,8 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
         Some(runtime) => Path::new(&runtime).join("gridspan"),
         None => std::env::temp_dir().join(format!("gridspan-{own}")),
     };
-    make(&path, own)?;
+    private::make_folder(&path)?;
     Ok(path)
-}
-
-/// Creates a folder that only this user may enter, or uses one that exists.
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
-    make(path, rustix::process::getuid().as_raw())
-}
-
-/// Creates a folder that only its owner may enter. Refuses any other folder at the path, because
-/// any user can create folders among temporary files.
-fn make(path: &Path, own: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(path)?;
-    if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
-        let path = path.display();
-        return Err(io::Error::other(format!("{path} is not a private folder; remove it")));
-    }
-    Ok(())
 }
 
 fn unix_ms() -> u64 {
@@ -259,7 +233,7 @@ fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::MetadataExt;
 
     fn create(folder: &Path, id: &str) -> StatusFile {
         StatusFile::create_in(folder, id.to_owned(), GridSpec::single(1)).unwrap()
@@ -300,19 +274,5 @@ mod tests {
         fs::write(json_path(folder.path(), "x-1"), "{\"version\":1}").unwrap();
         assert!(ids(folder.path()).is_empty());
         drop(running);
-    }
-
-    #[test]
-    fn a_folder_that_others_may_enter_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let own = rustix::process::getuid().as_raw();
-        let path = folder.path().join("gridspan");
-        make(&path, own).unwrap();
-        make(&path, own).unwrap();
-        assert!(make(&path, own + 1).is_err(), "another user's");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(make(&path, own).is_err(), "open to all");
-        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(make(&folder.path().join("link"), own).is_err(), "a link");
     }
 }

@@ -252,8 +252,8 @@ impl Simulation {
     }
 
     /// Runs the job to its end, or until it is to be stopped. Then also returns the checkpoints of
-    /// each node.
-    fn run_to_end(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
+    /// each node, and whether the job had stopped itself.
+    fn run_to_end(mut self) -> (SimReport, Option<(Vec<CheckpointStore>, bool)>) {
         self.poll_main();
         let limit = Time::ZERO + self.options.time_limit;
         loop {

@@ -7,20 +7,15 @@
 
 use super::event::{Event, Exit};
 use super::followed::{Followed, Source};
-use super::known::Known;
 use super::lines::Tail;
 use super::process::Process;
-use super::queue::Queue;
-use super::reader::Reader;
-use super::report::Report;
+use super::reader::{Origin, Outlets, Reader};
 use crate::channel;
 use crate::job_folder::{NodeFiles, ProcessId};
-use gridspan_topology::NodeId;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,26 +44,6 @@ pub(super) struct Child {
     /// Lines for the process; `None` once the pipe to it is closed.
     lines: Option<Sender<String>>,
     tail: Arc<Mutex<Tail>>,
-}
-
-/// The origin of output: the process of one node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    /// The node.
-    pub(super) node: NodeId,
-    /// Address at which others reach the node; `None` if it runs on this machine.
-    pub(super) address: Option<IpAddr>,
-}
-
-/// Destinations of a process's output.
-#[derive(Clone)]
-pub(super) struct Outlets {
-    /// Events for the supervisor.
-    pub(super) events: Sender<Event>,
-    /// Reports for the user.
-    pub(super) reports: Arc<Queue<Report>>,
-    /// The known links of the job.
-    pub(super) known: Arc<Known>,
 }
 
 impl Child {

@@ -1,14 +1,18 @@
 //! Reads the output of a process: passes on its lines, and acts on its control lines.
 
-use super::child::{Origin, Outlets};
 use super::event::{Event, Waiting};
 use super::followed::Source;
+use super::known::Known;
 use super::lines::{LineSplitter, Tail};
+use super::queue::Queue;
 use super::report::{Report, Stream};
 use gridspan::control::{self, Control};
 use gridspan_runtime::net::bootstrap::listening_address;
+use gridspan_topology::NodeId;
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of bytes read at once.
@@ -41,6 +45,26 @@ const DROPPED: [&str; 3] =
 /// Whether `ssh` reports a dropped connection that a retry may open.
 fn was_dropped(line: &[u8]) -> bool {
     DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
+}
+
+/// The origin of output: the process of one node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// The node.
+    pub(super) node: NodeId,
+    /// Address at which others reach the node; `None` if it runs on this machine.
+    pub(super) address: Option<IpAddr>,
+}
+
+/// Destinations of a process's output.
+#[derive(Clone)]
+pub(super) struct Outlets {
+    /// Events for the supervisor.
+    pub(super) events: Sender<Event>,
+    /// Reports for the user.
+    pub(super) reports: Arc<Queue<Report>>,
+    /// The known links of the job.
+    pub(super) known: Arc<Known>,
 }
 
 /// Reads one output stream of a process.

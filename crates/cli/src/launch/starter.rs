@@ -1,8 +1,9 @@
 //! Starts the process of a node, for the first time or again.
 
-use super::child::{Child, Origin, Outlets};
+use super::child::Child;
 use super::guests::{Invited, issue_guests};
 use super::plan::{Launch, Processes};
+use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
 use crate::error::CliError;
 use crate::hosts::Hosts;

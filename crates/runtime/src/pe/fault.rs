@@ -31,6 +31,8 @@ pub enum PlantedFault {
     PartnersLeftBehind,
     /// Checkpoints do not contain the messages in mailboxes.
     MailboxesLeftOut,
+    /// Checkpoints contain the messages in mailboxes from the last to the first.
+    MailboxesReversed,
     /// Checkpoints do not contain delayed messages.
     TimersLeftOut,
     /// Both copies of a part of a checkpoint are on the same node.

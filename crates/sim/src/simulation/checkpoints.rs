@@ -13,6 +13,8 @@ pub struct Halted {
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, which has no outcome of the job.
     pub report: SimReport,
+    /// Whether the job stopped after a checkpoint, as [requested](Simulation::pausing_at).
+    pub is_paused: bool,
 }
 
 impl Simulation {
@@ -45,7 +47,8 @@ impl Simulation {
         self
     }
 
-    /// Runs the job until `at`, and stops it there.
+    /// Runs the job until `at`, and stops it there, or earlier if it has stopped itself after a
+    /// checkpoint.
     ///
     /// # Errors
     ///
@@ -56,26 +59,32 @@ impl Simulation {
     }
 
     fn halted(self) -> Result<Halted, Box<SimReport>> {
-        let (report, stores) = self.run_to_end();
-        match stores {
-            Some(stores) => Ok(Halted { stores, report }),
+        let (report, stopped) = self.run_to_end();
+        match stopped {
+            Some((stores, is_paused)) => Ok(Halted { stores, report, is_paused }),
             None => Err(Box::new(report)),
         }
     }
 
-    /// Runs the job until main's first progress point after `at`, where it stops after a checkpoint,
-    /// so that another simulation can continue from it without the nodes `leaving`. A job with a
-    /// group that must keep its size fails.
+    /// Lets the job stop after a checkpoint at main's first progress point after `at`, so that
+    /// another simulation can continue from it without the nodes `leaving`. A job with a group that
+    /// must keep its size fails.
+    #[must_use]
+    pub fn pausing_at(mut self, at: Time, leaving: Vec<NodeId>) -> Self {
+        self.pauses_at = Some((at, leaving));
+        self
+    }
+
+    /// Runs the job until it stops after a checkpoint; see [`pausing_at`](Self::pausing_at).
     ///
     /// # Errors
     ///
     /// The report, if the job ends before.
     pub fn run_until_paused(
-        mut self,
+        self,
         at: Time,
         leaving: Vec<NodeId>,
     ) -> Result<Halted, Box<SimReport>> {
-        self.pauses_at = Some((at, leaving));
-        self.halted()
+        self.pausing_at(at, leaving).halted()
     }
 }

@@ -110,8 +110,10 @@ impl Pe {
             for (slot, member) in (0..).zip(&self.core.members[number]) {
                 let Some(member) = member else { continue };
                 let mut mailbox = mailboxes.remove(&slot).unwrap_or_default();
-                if self.core.common.fault == PlantedFault::MailboxesLeftOut {
-                    mailbox.clear();
+                match self.core.common.fault {
+                    PlantedFault::MailboxesLeftOut => mailbox.clear(),
+                    PlantedFault::MailboxesReversed => mailbox.reverse(),
+                    _ => {}
                 }
                 let member = member_image(member, store.encode(slot), mailbox);
                 summary.members += 1;

@@ -1,0 +1,120 @@
+//! The processes of a job: what each of them keeps of checkpoints, and how the job goes on from
+//! that when some are lost, leave or join.
+
+use gridspan_runtime::{CheckpointStore, Image, NodeId, RestorePlan};
+use gridspan_topology::GridSpec;
+use gridspan_topology::dice::Dice;
+
+/// The processes of a job, whose numbers do not change.
+#[derive(Clone)]
+pub(crate) struct Processes {
+    spec: GridSpec,
+    /// What each process has of checkpoints; `None` for a lost one.
+    pub(crate) stores: Vec<Option<CheckpointStore>>,
+    /// For each run, the checkpoint with which it began, and its members.
+    pub(crate) runs: Vec<(u64, Vec<usize>)>,
+}
+
+impl Processes {
+    pub(crate) fn new(spec: GridSpec) -> Self {
+        let nodes = spec.layout().node_count() as usize;
+        let stores = vec![Some(CheckpointStore::default()); nodes];
+        Self { spec, stores, runs: vec![(0, (0..nodes).collect())] }
+    }
+
+    pub(crate) fn members(&self) -> &[usize] {
+        &self.runs.last().unwrap().1
+    }
+
+    /// Members that are to leave, and processes that are no members and are to join.
+    pub(crate) fn changes(&self, dice: &mut Dice) -> (Vec<usize>, Vec<usize>) {
+        let members = self.members();
+        let mut leaving: Vec<usize> =
+            members.iter().copied().filter(|_| dice.chance(0.3)).collect();
+        if leaving.len() == members.len() {
+            leaving.pop();
+        }
+        let others = (0..self.stores.len()).filter(|process| !members.contains(process));
+        (leaving, others.filter(|_| dice.chance(0.5)).collect())
+    }
+
+    /// The grid of the present members.
+    pub(crate) fn grid(&self, members: &[usize]) -> GridSpec {
+        let lost = (0..self.stores.len()).filter(|process| !members.contains(process));
+        self.spec.without(&lost.map(NodeId::from).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Loses some of the members, and returns the image to go on from, if there is any, and whether
+    /// parts are missing.
+    pub(crate) fn lose(&mut self, lost: &[usize]) -> Result<Option<(Image, RestorePlan)>, ()> {
+        for &process in lost {
+            self.stores[process] = None;
+        }
+        let members = self.members().iter().copied().filter(|it| !lost.contains(it)).collect();
+        self.go_on(members)
+    }
+
+    /// Lets some members leave and other processes join, and returns the image to go on from.
+    pub(crate) fn change(
+        &mut self,
+        leaving: &[usize],
+        joining: &[usize],
+    ) -> Result<(Image, RestorePlan), ()> {
+        let mut members = self.members().to_vec();
+        members.retain(|process| !leaving.contains(process));
+        members.extend(joining);
+        members.sort_unstable();
+        let image = self.go_on(members.clone())?.ok_or(())?;
+        for process in 0..self.stores.len() {
+            if !members.contains(&process) {
+                self.stores[process] = None;
+            } else if joining.contains(&process) {
+                self.stores[process] = Some(CheckpointStore::default());
+            }
+        }
+        Ok(image)
+    }
+
+    fn go_on(&mut self, members: Vec<usize>) -> Result<Option<(Image, RestorePlan)>, ()> {
+        let stores = || self.stores.iter().flatten();
+        let known = stores().filter_map(CheckpointStore::last).max_by_key(|image| image.number());
+        let Some(known) = known else {
+            self.runs = vec![(0, members)];
+            return Ok(None);
+        };
+        let manifest = known.manifest().clone();
+        let number = known.number();
+        let parts: Vec<Option<Image>> = self
+            .stores
+            .iter()
+            .map(|store| store.as_ref().map(|store| store.image(&manifest).unwrap()))
+            .collect();
+        let mut image = Image::new(manifest).unwrap();
+        for has in parts.iter().flatten() {
+            for part in has.parts() {
+                for at in has.segments_of(part) {
+                    image.add(part, at, has.segment(part, at).unwrap().clone()).unwrap();
+                }
+            }
+        }
+        let before = image.layout().clone();
+        let (_, were) = self.runs.iter().rev().find(|(began, _)| *began < number).unwrap();
+        let position =
+            |process: &usize| members.iter().position(|member| member == process).map(NodeId::from);
+        let successors: Vec<_> = were.iter().map(position).collect();
+        let holder = |node: NodeId| {
+            let pes: Vec<_> = before.place(node).pes.clone().map(gridspan_topology::PeId).collect();
+            let has_all = |process: &usize| {
+                let has = parts[*process].as_ref().map(Image::parts).unwrap_or_default();
+                pes.iter().all(|pe| has.contains(pe))
+            };
+            members.iter().filter(|it| has_all(it)).find_map(position)
+        };
+        let holders: Vec<_> = before.nodes().map(holder).collect();
+        let layout = self.grid(&members);
+        let plan = RestorePlan::recovery(&before, layout.layout(), &successors, &holders);
+        let plan = plan.map_err(|_| ())?;
+        self.runs.push((number, members));
+        Ok(Some((image, plan)))
+    }
+}

@@ -1,0 +1,238 @@
+//! The story of one job: it runs, loses nodes or changes them, and goes on, until it ends.
+
+use crate::job::{Notes, job};
+use crate::phases::{self, Begun, LossPhase, ledger};
+use crate::processes::Processes;
+use gridspan_runtime::pe::PlantedFault;
+use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
+use gridspan_sim::{Ending, FaultPlan, Halted, SimOptions, Simulation};
+use gridspan_topology::dice::Dice;
+use gridspan_topology::{GridSpec, Time};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Largest number of times that a job is stopped.
+const STOPS_MAX: u32 = 6;
+
+/// Number of sets of members of which one is lost.
+const LOSSES_DRAWN: u32 = 6;
+
+/// When a job must have ended.
+const END: Time = Time(600_000_000_000);
+
+/// What happened to a job.
+#[derive(Default)]
+pub(crate) struct Story {
+    /// Number of times that it went on from a checkpoint.
+    pub(crate) recoveries: u32,
+    /// Number of times that nodes left or joined as requested.
+    pub(crate) changes: u32,
+    /// Number of times that it began again, since no checkpoint was complete.
+    pub(crate) beginnings: u32,
+    /// Number of times that the lost nodes had the only copies of a part.
+    pub(crate) unprotected: u32,
+    /// Number of times that nothing was known since the last recovery.
+    pub(crate) again: u32,
+    /// What was under way when nodes were lost and work was repeated.
+    pub(crate) phases: BTreeSet<LossPhase>,
+    pub(crate) checkpoints: u32,
+    pub(crate) postponed: BTreeSet<String>,
+    pub(crate) problem: Option<String>,
+}
+
+/// When a run is stopped.
+struct Stop {
+    at: Time,
+    /// Members that are to leave after some time, and processes that are to join then.
+    change: Option<(Time, Vec<usize>, Vec<usize>)>,
+}
+
+impl Stop {
+    fn draw(processes: &Processes, begun: Begun, dice: &mut Dice) -> Self {
+        let begins = match begun == Begun::AfterLoss && dice.chance(0.85) {
+            // Probably before all members are restored, which takes microseconds within a site.
+            true => Time(1) + dice.any_scale_up_to(Duration::from_millis(40)),
+            false => Time(1 + dice.below(900_000_000_u64)),
+        };
+        let (leaving, joining) = match dice.chance(0.6) {
+            true => processes.changes(dice),
+            false => (vec![], vec![]),
+        };
+        if leaving.is_empty() && joining.is_empty() {
+            return Self { at: begins, change: None };
+        }
+        let at = match dice.chance(0.4) {
+            true => begins + Duration::from_micros(dice.below(200_000_u64)),
+            false => END,
+        };
+        Self { at, change: Some((begins, leaving, joining)) }
+    }
+}
+
+/// Tells the story of a seed.
+pub(crate) fn story(seed: u64, fault: PlantedFault) -> Story {
+    let notes = Arc::<Mutex<Notes>>::default();
+    let make = || job(seed, &notes).planted_fault(fault);
+    let mut dice = Dice::new(seed);
+    let mut telling = Telling {
+        story: Story::default(),
+        processes: Processes::new(grid(&mut dice)),
+        dice,
+        from: None,
+        begun: Begun::Anew,
+        handled: Time::ZERO,
+    };
+    let is_at_end = (0..=STOPS_MAX).find_map(|stops| telling.go_on(make(), stops == STOPS_MAX));
+    let (mut story, notes) = (telling.story, notes.lock().unwrap());
+    story.checkpoints = notes.taken;
+    story.postponed = notes.postponed.iter().map(|reason| shape(reason)).collect();
+    if story.problem.is_none() {
+        story.problem = notes.problem.clone();
+    }
+    if story.problem.is_none() && is_at_end == Some(true) && !notes.is_complete {
+        story.problem = Some("the sums were not checked".to_owned());
+    }
+    story
+}
+
+/// A story that is not over.
+struct Telling {
+    story: Story,
+    processes: Processes,
+    dice: Dice,
+    /// From what the next run continues, and why.
+    from: Option<(Image, RestorePlan)>,
+    begun: Begun,
+    /// When the last message was handled since the checkpoint from which the next run continues.
+    handled: Time,
+}
+
+impl Telling {
+    /// Runs the job until it is stopped, and changes its nodes. Returns whether it has reached its
+    /// end, if the story is over.
+    fn go_on(&mut self, job: Job, is_last: bool) -> Option<bool> {
+        let members = self.processes.members().to_vec();
+        let Stop { at, change } = match is_last || members.len() == 1 {
+            true => Stop { at: END, change: None },
+            false => Stop::draw(&self.processes, self.begun, &mut self.dice),
+        };
+        let mut simulation = self.simulation(job);
+        if let Some((after, leaving, _)) = &change {
+            let number = |process| members.iter().position(|member| member == process);
+            let leaving = leaving.iter().filter_map(number).map(NodeId::from).collect();
+            simulation = simulation.pausing_at(*after, leaving);
+        }
+        phases::begin(self.begun);
+        let Halted { stores, report, is_paused, .. } = match simulation.run_until(at) {
+            Ok(halted) if halted.is_paused || at != END => halted,
+            Ok(_) => return self.fail("it did not end"),
+            Err(report) => {
+                let is_fine = report.ending == Ending::Finished && report.outcome.is_ok();
+                let problem = format!("{:?} ({:?})", report.outcome, report.ending);
+                self.story.problem = Some(problem).filter(|_| !is_fine);
+                return Some(true);
+            }
+        };
+        let requested = change.as_ref().map(|(after, ..)| *after);
+        let is_changing = requested.is_some_and(|after| report.virtual_time >= after);
+        let phases = ledger(|ledger| ledger.under_way(&report.pending, &stores, is_changing));
+        for (&process, store) in members.iter().zip(stores) {
+            self.processes.stores[process] = Some(store);
+        }
+        match change {
+            Some((_, leaving, joining)) if is_paused => self.change(&leaving, &joining),
+            _ => self.lose(phases),
+        }
+    }
+
+    /// A run of the job by the present members.
+    fn simulation(&mut self, job: Job) -> Simulation {
+        let members = self.processes.members();
+        let (spec, options) = (self.processes.grid(members), options(&mut self.dice));
+        let simulation = match self.from.take() {
+            None => Simulation::new(job, spec, options),
+            Some(image) => Simulation::restored(job, spec, options, image),
+        };
+        let stores = members.iter().map(|&it| self.processes.stores[it].clone().unwrap());
+        simulation.unwrap().keeping(stores.collect())
+    }
+
+    /// Lets members leave and processes join, after the job has stopped for that.
+    fn change(&mut self, leaving: &[usize], joining: &[usize]) -> Option<bool> {
+        let Ok(image) = self.processes.change(leaving, joining) else {
+            return self.fail("a part was lost in a change");
+        };
+        self.story.changes += 1;
+        (self.from, self.begun, self.handled) = (Some(image), Begun::AfterChange, Time::ZERO);
+        None
+    }
+
+    /// Loses members while something is under way.
+    fn lose(&mut self, phases: BTreeSet<LossPhase>) -> Option<bool> {
+        let lost = losses(&self.processes, &mut self.dice);
+        let handled = ledger(|ledger| ledger.last_handled());
+        match self.processes.lose(&lost) {
+            Ok(Some((image, plan))) => {
+                self.story.recoveries += 1;
+                let last = self.processes.runs.len() - 1;
+                let is_again = self.processes.runs[last].0 == self.processes.runs[last - 1].0;
+                self.story.again += u32::from(is_again);
+                self.handled = if is_again { self.handled.max(handled) } else { handled };
+                if self.handled > image.at() {
+                    self.story.phases.extend(phases);
+                }
+                (self.from, self.begun) = (Some((image, plan)), Begun::AfterLoss);
+                None
+            }
+            Ok(None) => {
+                self.story.beginnings += 1;
+                (self.begun, self.handled) = (Begun::Anew, Time::ZERO);
+                None
+            }
+            Err(()) => {
+                self.story.unprotected += 1;
+                Some(false)
+            }
+        }
+    }
+
+    fn fail(&mut self, problem: &str) -> Option<bool> {
+        self.story.problem = Some(problem.to_owned());
+        Some(false)
+    }
+}
+
+/// Some of the members, but not all. Mostly those without which every part has a copy.
+fn losses(processes: &Processes, dice: &mut Dice) -> Vec<usize> {
+    let members = processes.members();
+    let mut draw = || {
+        let several = members.iter().copied().filter(|_| dice.chance(0.25)).collect::<Vec<_>>();
+        let is_one = several.is_empty() || several.len() == members.len() || dice.chance(0.5);
+        if is_one { vec![dice.one_of(members)] } else { several }
+    };
+    let drawn: Vec<_> = (0..LOSSES_DRAWN).map(|_| draw()).collect();
+    let survived = drawn.iter().find(|lost| processes.clone().lose(lost).is_ok());
+    survived.unwrap_or(&drawn[0]).clone()
+}
+
+fn grid(dice: &mut Dice) -> GridSpec {
+    let (sites, nodes, pes) = (1 + dice.below(3_u32), 1 + dice.below(3_u32), 1 + dice.below(3_u32));
+    let nodes = if sites == 1 { nodes + 1 } else { nodes };
+    GridSpec::from_emulate(&format!("{sites}x{nodes}x{pes},wan=8ms")).unwrap()
+}
+
+fn options(dice: &mut Dice) -> SimOptions {
+    let faults = FaultPlan::default()
+        .with_frame_delay(0.2)
+        .with_local_delay(0.1)
+        .with_delay_max(Duration::from_millis(20))
+        .with_reorder(dice.chance(0.5));
+    let options = SimOptions::with_seed(dice.next_u64());
+    if dice.chance(0.7) { options.with_faults(faults) } else { options }
+}
+
+/// A reason without its numbers.
+fn shape(reason: &str) -> String {
+    reason.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+}

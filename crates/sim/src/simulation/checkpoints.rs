@@ -9,6 +9,8 @@ use gridspan_topology::{GridSpec, NodeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
 pub struct Halted {
+    /// Whether it stopped after a checkpoint, as [`pausing_at`](Simulation::pausing_at) asked for.
+    pub is_paused: bool,
     /// The checkpoints of each node.
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, which has no outcome of the job.
@@ -28,11 +30,18 @@ impl Simulation {
         options: SimOptions,
         (image, plan): (Image, RestorePlan),
     ) -> Result<Self, SimError> {
+        let mut reading = vec![0; spec.layout().pe_count() as usize];
+        for (part, reader) in image.layout().pes().zip(&plan.readers) {
+            reading[reader.index()] += image.part(part).1;
+        }
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
+        let rate = options.checkpoint_rate;
         let mut simulation = Self::of(program, spec, options)?;
-        for pe in simulation.layout.clone().pes() {
+        for (pe, bytes) in simulation.layout.clone().pes().zip(reading) {
             let turn = simulation.queue.push(Time::ZERO, Event::Turn(pe));
-            simulation.stations[pe].next_turn = Some((Time::ZERO, turn));
+            let station = &mut simulation.stations[pe];
+            station.next_turn = Some((Time::ZERO, turn));
+            station.decoding = rate.time_for(bytes);
         }
         Ok(simulation)
     }
@@ -56,26 +65,32 @@ impl Simulation {
     }
 
     fn halted(self) -> Result<Halted, Box<SimReport>> {
-        let (report, stores) = self.run_to_end();
-        match stores {
-            Some(stores) => Ok(Halted { stores, report }),
+        let (report, stopped) = self.run_to_end();
+        match stopped {
+            Some((stores, is_paused)) => Ok(Halted { is_paused, stores, report }),
             None => Err(Box::new(report)),
         }
     }
 
-    /// Runs the job until main's first progress point after `at`, where it stops after a checkpoint,
-    /// so that another simulation can continue from it without the nodes `leaving`. A job with a
-    /// group that must keep its size fails.
+    /// Lets the job stop at main's first progress point after `at`, after a checkpoint, so that
+    /// another simulation can continue from it without the nodes `leaving`. A job with a group that
+    /// must keep its size fails.
+    #[must_use]
+    pub fn pausing_at(mut self, at: Time, leaving: Vec<NodeId>) -> Self {
+        self.pauses_at = Some((at, leaving));
+        self
+    }
+
+    /// Runs the job until it stops as [`pausing_at`](Self::pausing_at) describes.
     ///
     /// # Errors
     ///
     /// The report, if the job ends before.
     pub fn run_until_paused(
-        mut self,
+        self,
         at: Time,
         leaving: Vec<NodeId>,
     ) -> Result<Halted, Box<SimReport>> {
-        self.pauses_at = Some((at, leaving));
-        self.halted()
+        self.pausing_at(at, leaving).halted()
     }
 }

@@ -107,9 +107,9 @@ impl Simulation {
         }
     }
 
-    /// Stops the run, which returns what the nodes keep.
-    pub(super) fn halt(mut self) -> (SimReport, Option<Vec<CheckpointStore>>) {
-        let kept = std::mem::take(&mut self.kept);
-        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some(kept))
+    /// Stops the run, which returns what the nodes keep, and whether the job is paused.
+    pub(super) fn halt(mut self) -> (SimReport, Option<(Vec<CheckpointStore>, bool)>) {
+        let (kept, is_paused) = (std::mem::take(&mut self.kept), self.is_paused);
+        (self.report(Ending::Halted, Err(JobError::Cancelled)), Some((kept, is_paused)))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::faults::FaultPlan;
 use crate::guests::GuestPlan;
+use gridspan_topology::Bandwidth;
 use std::time::Duration;
 
 /// The settings of a simulation. The network and the load of other users are not among them; they
@@ -37,6 +38,10 @@ pub struct SimOptions {
     pub local_send_cost: Duration,
     /// Time of a PE to encode a frame and send it to another node. Default 500 ns.
     pub remote_send_cost: Duration,
+    /// Rate at which a PE encodes its part of a checkpoint, and decodes the parts that it reads
+    /// before it continues from one. Copies on their way are charged to the links in any case.
+    /// Default unlimited.
+    pub checkpoint_rate: Bandwidth,
     /// Number of processors of each node, which its PEs and other users' processes share fairly.
     /// Default one for each PE.
     pub processors: Option<u32>,
@@ -63,6 +68,7 @@ impl Default for SimOptions {
             packet_cost: Duration::from_nanos(200),
             local_send_cost: Duration::from_nanos(100),
             remote_send_cost: Duration::from_nanos(500),
+            checkpoint_rate: Bandwidth::UNLIMITED,
             processors: None,
             faults: None,
             guests: Vec::new(),
@@ -104,6 +110,13 @@ impl SimOptions {
     #[must_use]
     pub fn with_remote_send_cost(mut self, remote_send_cost: Duration) -> Self {
         self.remote_send_cost = remote_send_cost;
+        self
+    }
+
+    /// Sets the rate at which a PE encodes and decodes checkpoints.
+    #[must_use]
+    pub fn with_checkpoint_rate(mut self, checkpoint_rate: Bandwidth) -> Self {
+        self.checkpoint_rate = checkpoint_rate;
         self
     }
 

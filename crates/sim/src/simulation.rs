@@ -337,9 +337,10 @@ impl Simulation {
                     waited: Duration::ZERO,
                     communication: Some(taking + leaves.since(ends)),
                 };
-                self.stations[pe].machine.note_time(spent);
+                let station = &mut self.stations[pe];
+                station.machine.note_time(spent);
+                station.busy_until = leaves;
                 self.obey(pe, leaves, output.commands);
-                self.stations[pe].busy_until = leaves;
             }
             Some(processors) => {
                 let held = station.hold(self.now, turn);
@@ -400,8 +401,8 @@ impl Simulation {
         while let Some(pe) = self.nodes[at].take_done(self.now) {
             let Output { commands, packets } = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
-            self.obey(pe, leaves, commands);
             self.stations[pe].busy_until = leaves;
+            self.obey(pe, leaves, commands);
             self.schedule_turn(pe);
         }
         self.plan_processors(at);

@@ -16,6 +16,8 @@ pub(crate) struct Station {
     pub(crate) inbox: Vec<(PeId, Packet)>,
     /// Actions for the PE, such as those of main.
     pub(crate) actions: Vec<Action>,
+    /// Time for the decoding of parts of a checkpoint, which is not charged yet.
+    pub(crate) decoding: Duration,
     /// When the PE has finished its current turn.
     pub(crate) busy_until: Time,
     /// When its next turn is, and the number of the event for that.
@@ -63,6 +65,7 @@ impl Station {
             speed,
             inbox: Vec::new(),
             actions: Vec::new(),
+            decoding: Duration::ZERO,
             busy_until: Time::ZERO,
             next_turn: None,
             held: None,
@@ -71,7 +74,7 @@ impl Station {
 
     /// Accepts the packets in the inbox and handles one message.
     pub(crate) fn turn(&mut self, now: Time, options: &SimOptions) -> Turn {
-        let Self { machine, inbox, actions, speed, .. } = self;
+        let Self { machine, inbox, actions, speed, decoding, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
         let handled = catch_unwind(AssertUnwindSafe(|| {
@@ -94,9 +97,12 @@ impl Station {
         });
         let TurnOutput { charged, commands, packets } = machine.take_output();
         let is_free = handled > 0 && charged.is_zero();
+        let handling = if is_free { speed.takes(options.message_cost) } else { charged };
+        let encoded = options.checkpoint_rate.time_for(commands.iter().map(encoded_bytes).sum());
+        let coding = encoded + std::mem::take(decoding);
         Turn {
             taking: speed.takes(options.packet_cost) * others,
-            handling: if is_free { speed.takes(options.message_cost) } else { charged },
+            handling: handling + speed.takes(coding),
             output: Output { commands, packets: packets.collect() },
         }
     }
@@ -149,6 +155,14 @@ impl Station {
                 Some(next?.max(self.busy_until))
             }
         }
+    }
+}
+
+/// Number of bytes of a checkpoint that the PE has encoded for a command.
+fn encoded_bytes(command: &PeCommand) -> u64 {
+    match command {
+        PeCommand::Keep(segment) if !segment.is_copy() => segment.bytes(),
+        _ => 0,
     }
 }
 

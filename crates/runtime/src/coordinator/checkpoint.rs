@@ -77,12 +77,20 @@ impl Coordinator {
         } else {
             self.checkpoints.last += 1;
             let number = self.checkpoints.last;
-            let (since, stage) = (None, Stage::Waiting);
-            self.checkpoints.making =
-                Some(Making { number, asker, progress, phases, since, stage, pause });
+            self.checkpoints.making = Some(Making {
+                number,
+                asker,
+                progress,
+                phases,
+                since: None,
+                first_answers: None,
+                computed: Duration::ZERO,
+                stage: Stage::Waiting,
+                pause,
+            });
             return;
         };
-        self.answer(asker, Err::<u64, _>(reason.to_owned()));
+        self.answer(asker, Err::<(u64, Duration), _>(reason.to_owned()));
     }
 
     /// Begins the first round once no rebalance is in progress. Called after each event.
@@ -108,7 +116,8 @@ impl Coordinator {
         };
         let (missing, sum) = (pes.iter().copied().collect(), DrainCounts::default());
         let checkpoint = making.number;
-        making.stage = Stage::Draining { round, missing, sum, previous };
+        let (began, answers) = (self.now, Duration::ZERO);
+        making.stage = Stage::Draining { round, missing, sum, previous, began, answers };
         for pe in pes {
             self.post_checkpoint(pe, CheckpointMessage::Drain { checkpoint, round });
         }
@@ -154,14 +163,21 @@ impl Coordinator {
         let has_pools = !self.members.pools.is_empty();
         let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
-        let Stage::Draining { round, missing, sum, previous } = &mut making.stage else { return };
+        let Stage::Draining { round, missing, sum, previous, began, answers } = &mut making.stage
+        else {
+            return;
+        };
         if of != *round || !missing.remove(&from) {
             return;
         }
         *sum += counts;
+        *answers += self.now.since(*began);
         if !missing.is_empty() {
             return;
         }
+        // PEs answer the first round after the handler under way, and later ones at once.
+        let first = *making.first_answers.get_or_insert(*answers);
+        making.computed = first.saturating_sub(*answers) / self.common.layout.pe_count();
         sum.created += own[0];
         sum.processed += own[1];
         let (sum, is_repeated) = (*sum, *previous == Some(*sum));
@@ -303,7 +319,7 @@ impl Coordinator {
         let Some(making) = self.checkpoints.making.take() else { return };
         let checkpoint = making.number;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
-        self.answer(making.asker, result);
+        self.answer(making.asker, result.map(|number| (number, making.computed)));
     }
 
     fn note_kept(&mut self, checkpoint: u64, part: (PeId, bool)) {

@@ -118,6 +118,11 @@ impl CheckpointSegment {
         self.segment.checkpoint
     }
 
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Whether another node has the original.
     pub fn is_copy(&self) -> bool {
         self.is_copy

@@ -9,12 +9,12 @@ use gridspan_topology::{GridSpec, NodeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
 pub struct Halted {
+    /// Whether it stopped after a checkpoint, as [`pausing_at`](Simulation::pausing_at) asked for.
+    pub is_paused: bool,
     /// The checkpoints of each node.
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, which has no outcome of the job.
     pub report: SimReport,
-    /// Whether the job stopped after a checkpoint, as [requested](Simulation::pausing_at).
-    pub is_paused: bool,
 }
 
 impl Simulation {
@@ -30,11 +30,18 @@ impl Simulation {
         options: SimOptions,
         (image, plan): (Image, RestorePlan),
     ) -> Result<Self, SimError> {
+        let mut reading = vec![0; spec.layout().pe_count() as usize];
+        for (part, reader) in image.layout().pes().zip(&plan.readers) {
+            reading[reader.index()] += image.part(part).1;
+        }
         let program = Program::restored(job, spec.layout().clone(), image, plan)?;
+        let rate = options.checkpoint_rate;
         let mut simulation = Self::of(program, spec, options)?;
-        for pe in simulation.layout.clone().pes() {
+        for (pe, bytes) in simulation.layout.clone().pes().zip(reading) {
             let turn = simulation.queue.push(Time::ZERO, Event::Turn(pe));
-            simulation.stations[pe].next_turn = Some((Time::ZERO, turn));
+            let station = &mut simulation.stations[pe];
+            station.next_turn = Some((Time::ZERO, turn));
+            station.decoding = rate.time_for(bytes);
         }
         Ok(simulation)
     }

@@ -6,7 +6,7 @@ use gridspan_runtime::{
     RestorePlan, Timer, To,
 };
 use gridspan_sim::{SimOptions, Simulation};
-use gridspan_topology::Time;
+use gridspan_topology::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -241,4 +241,42 @@ fn a_job_continues_without_any_of_its_nodes() {
         restored += 1;
     }
     assert!(restored > 16, "{restored}");
+}
+
+#[test]
+fn encoding_and_decoding_take_as_long_as_the_rate_says() {
+    let times = Arc::<Mutex<Vec<Time>>>::default();
+    let job = || {
+        let times = times.clone();
+        let main = async move |grid: Grid| {
+            let restored: Option<u8> = grid.restored().await?;
+            if restored.is_none() {
+                grid.publish(&vec![7_u8; 1_000_000]).await?;
+            }
+            let begin = grid.now().await?;
+            grid.progress(&0_u8).await?;
+            let end = grid.now().await?;
+            times.lock().unwrap().extend([begin, end]);
+            Ok(grid.sleep(Duration::from_secs(1000)).await?)
+        };
+        Job::new("one").main(main).checkpoints(every(1))
+    };
+    let rate = Bandwidth::from_bits_per_second(4_000_000);
+    let options = || SimOptions::with_seed(1).with_checkpoint_rate(rate);
+    let until = Time(100_000_000_000);
+
+    let first = Simulation::new(job(), grid("1x2"), options()).unwrap().run_until(until);
+    let Ok(halted) = first else { panic!("it has ended") };
+    let image = gathered(&halted.stores, None).unwrap();
+    let began = image.at();
+    let plan = RestorePlan::restart(image.layout(), image.layout());
+    let second = Simulation::restored(job(), grid("1x2"), options(), (image, plan)).unwrap();
+    assert!(second.run_until(until).is_ok());
+
+    let times = times.lock().unwrap();
+    let [begin, end, again, _] = times[..] else { panic!("{times:?}") };
+    // 1 MB at 0.5 MB/s.
+    for took in [end.since(begin), again.since(began)] {
+        assert!((2.0..2.1).contains(&took.as_secs_f64()), "{took:?}");
+    }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// Checkpoints of the job.
 #[derive(Default, Serialize, Deserialize)]
@@ -49,6 +50,10 @@ pub(crate) struct Making {
     pub(crate) phases: u32,
     /// Time at which the first round began.
     pub(crate) since: Option<Time>,
+    /// Time until the answers of the first round, summed over PEs.
+    pub(crate) first_answers: Option<Duration>,
+    /// Mean time for which PEs computed on while others were stopped.
+    pub(crate) computed: Duration,
     pub(crate) stage: Stage,
     /// The nodes that will leave, if the job stays stopped after the checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
@@ -66,6 +71,9 @@ pub(crate) enum Stage {
         missing: BTreeSet<PeId>,
         sum: DrainCounts,
         previous: Option<DrainCounts>,
+        /// When the round began, and the time until the answers so far, summed.
+        began: Time,
+        answers: Duration,
     },
     /// PEs encode their parts.
     Encoding { parts: BTreeMap<PeId, PartSummary> },

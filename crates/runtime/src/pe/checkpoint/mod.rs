@@ -128,10 +128,11 @@ impl Pe {
         }
         segments.push(codec::encode(&image).into());
         summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
-        let partner = self.core.partner(leaving);
-        self.core.keep_segments(checkpoint, segments, partner);
+        // The report goes first, so that the job need not wait for the copies before it.
         let part = summary;
         self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
+        let partner = self.core.partner(leaving);
+        self.core.keep_segments(checkpoint, segments, partner);
     }
 }
 
@@ -251,18 +252,21 @@ impl Core {
         let begun = self.now;
         let pause = state.pause.clone();
         let request = MainRequest::Checkpoint { progress, phases, pause };
-        self.ask_coordinator(request, move |core, made: Result<u64, String>| {
+        self.ask_coordinator(request, move |core, made: Result<(u64, Duration), String>| {
             let now = core.now;
             core.checkpointing.is_requested = false;
-            if let Err(reason) = &made {
-                core.checkpointing.retry_at = now + RETRY;
-                core.report_no_pause(reason);
-            } else {
-                core.checkpointing.is_unprotected = false;
-                core.checkpointing.last = Some((now, 0));
-                core.checkpointing.cost = now.since(begun);
+            match &made {
+                Err(reason) => {
+                    core.checkpointing.retry_at = now + RETRY;
+                    core.report_no_pause(reason);
+                }
+                Ok((_, computed)) => {
+                    core.checkpointing.is_unprotected = false;
+                    core.checkpointing.last = Some((now, 0));
+                    core.checkpointing.cost = now.since(begun).saturating_sub(*computed);
+                }
             }
-            done(made.map(Some));
+            done(made.map(|(number, _)| Some(number)));
             core.release_main();
         });
     }

@@ -26,9 +26,10 @@ const QUIET_MIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointEvery {
-    /// After the interval that loses least time: sqrt(2 *C* *M*), for the time *C* that main waited
-    /// for the last checkpoint and the mean time *M* between failures of any node (J. W. Young, "A
-    /// first order approximation to the optimum checkpoint interval", 1974); at least a second. The
+    /// After the interval that loses least time, from the time for which PEs stood still for the
+    /// last checkpoint and the mean time between failures of any node (J. T. Daly, "A higher order
+    /// estimate of the optimum checkpoint interval for restart dumps", 2006, equation 37); at least
+    /// a second. Of the two progress points around that time, the one that loses less is taken. The
     /// first checkpoint is made at the first progress point.
     Auto,
     /// After this time, the first at the first progress point.
@@ -112,7 +113,7 @@ impl Checkpoints {
     }
 
     /// Whether a checkpoint is due. `since`: time since the last one; `points`: number of progress
-    /// points since then, with the present one; `cost`: time that main waited for the last one.
+    /// points since then, with the present one; `cost`: time that the last one has taken.
     pub(crate) fn is_due(
         &self,
         since: Option<Duration>,
@@ -125,8 +126,19 @@ impl Checkpoints {
             (Some(CheckpointEvery::Points(every)), _) => points >= every,
             (Some(_), None) => true,
             (Some(CheckpointEvery::Time(every)), Some(since)) => since >= every,
-            (Some(CheckpointEvery::Auto), Some(since)) => since >= self.interval(cost, nodes),
+            (Some(CheckpointEvery::Auto), Some(since)) => {
+                self.is_due_now(since, points, self.interval(cost, nodes))
+            }
         }
+    }
+
+    /// Whether a checkpoint now loses less time than one at the next progress point. After a time
+    /// *t*, it loses about *C*/*t* + *t*/2*M*, which is equal at two times whose product is the
+    /// square of the best one. The next point is as far as the points so far are from each other.
+    fn is_due_now(&self, since: Duration, points: u64, interval: Duration) -> bool {
+        let (now, interval) = (since.as_secs_f64(), interval.as_secs_f64());
+        let next = now + now / points.max(1) as f64;
+        now * next >= interval * interval
     }
 
     /// Time without a progress point of main after which a warning says so: three intervals, and at
@@ -140,10 +152,18 @@ impl Checkpoints {
         Some(interval.saturating_mul(3).max(QUIET_MIN))
     }
 
-    /// The interval that loses least time.
+    /// The interval that loses least time, from the end of a checkpoint to the next: equation 37 of
+    /// Daly (2006). For costs that are small against the time between failures, it is that of J. W.
+    /// Young, "A first order approximation to the optimum checkpoint interval" (1974).
     fn interval(&self, cost: Duration, nodes: u32) -> Duration {
         let mtbf = self.node_mtbf.as_secs_f64() / f64::from(nodes.max(1));
-        Duration::from_secs_f64((2.0 * cost.as_secs_f64() * mtbf).sqrt()).max(AUTO_MIN)
+        let cost = cost.as_secs_f64();
+        let ratio = cost / (2.0 * mtbf);
+        let interval = match ratio < 1.0 {
+            true => (2.0 * cost * mtbf).sqrt() * (1.0 + ratio.sqrt() / 3.0 + ratio / 9.0) - cost,
+            false => mtbf,
+        };
+        Duration::try_from_secs_f64(interval).unwrap_or(Duration::MAX).max(AUTO_MIN)
     }
 }
 
@@ -154,13 +174,28 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_automatic_interval_is_that_of_young() {
+    fn the_automatic_interval_is_that_of_daly() {
         let auto = Checkpoints::every(CheckpointEvery::Auto).with_node_mtbf(3_200 * SECOND);
-        // Four nodes fail every 800 s; a cost of 1 s gives 40 s.
-        assert!(!auto.is_due(Some(39 * SECOND), 1, SECOND, 4));
-        assert!(auto.is_due(Some(41 * SECOND), 1, SECOND, 4));
+        // Four nodes fail every 800 s; a cost of 1 s gives 39.3 s.
+        assert!(!auto.is_due(Some(39 * SECOND), 3_900, SECOND, 4));
+        assert!(auto.is_due(Some(40 * SECOND), 4_000, SECOND, 4));
         assert!(auto.is_due(None, 1, SECOND, 4), "the first one");
         assert!(!auto.is_due(Some(SECOND / 2), 1, Duration::ZERO, 4));
+        // With a cost of 100 s, Young's interval would be 400 s; the best one is 336 s.
+        assert!(!auto.is_due(Some(330 * SECOND), 33_000, 100 * SECOND, 4));
+        assert!(auto.is_due(Some(340 * SECOND), 34_000, 100 * SECOND, 4));
+        // A checkpoint that takes as long as two failures are apart.
+        assert!(auto.is_due(Some(801 * SECOND), 80_100, 1_600 * SECOND, 4));
+    }
+
+    #[test]
+    fn the_better_of_two_progress_points_is_taken() {
+        let auto = Checkpoints::every(CheckpointEvery::Auto).with_node_mtbf(3_200 * SECOND);
+        // The best interval is 39.3 s. A checkpoint each 30 s loses 1/30 + 30/1600 of the time, and
+        // one each 60 s loses 1/60 + 60/1600.
+        assert!(auto.is_due(Some(30 * SECOND), 1, SECOND, 4));
+        // One each 20 s loses more than one each 40 s.
+        assert!(!auto.is_due(Some(20 * SECOND), 1, SECOND, 4));
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
     pub(crate) retry_at: Time,
-    /// Time that main waited for the last checkpoint.
+    /// Time that main waited for the last checkpoint, without the mean time for which PEs computed
+    /// on meanwhile.
     pub(crate) cost: Duration,
     /// The nodes that will leave, if the job is to stop after a checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,

@@ -1,0 +1,444 @@
+//! One job in virtual time, with losses of nodes, recoveries from checkpoints and returns of nodes.
+//!
+//! Each run of the job is a simulation, which begins where the one before has stopped. A loss stops
+//! all nodes at once: what they would still compute until they notice it is lost anyway.
+
+use crate::job::{Diary, Entry, Shape, checkpoints, job};
+use gridspan_runtime::{CheckpointEvery, CheckpointStore, Image, NodeId, PeId, RestorePlan};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::dice::Dice;
+use gridspan_topology::{Bandwidth, GridSpec, Time};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Time without losses from which the time of a step beside its compute time is measured.
+const CALIBRATION_STEPS: u32 = 20;
+
+/// A job, and what happens to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) grid: GridSpec,
+    pub(crate) shape: Shape,
+    pub(crate) every: CheckpointEvery,
+    /// Rate at which a PE encodes and decodes checkpoints.
+    pub(crate) rate: Bandwidth,
+    /// Mean time between losses, as the job is told.
+    pub(crate) to_failure: Duration,
+    /// When nodes are lost, in order, and a number in `0..1` that selects one.
+    pub(crate) losses: Vec<(Duration, f64)>,
+    /// Time after which a lost node joins again; `None`: another takes its place at once.
+    pub(crate) away: Option<Duration>,
+    /// Time from a loss until the others know of it.
+    pub(crate) notice: Duration,
+    pub(crate) end: Duration,
+    pub(crate) seed: u64,
+}
+
+/// Draws losses with this mean time between them.
+pub(crate) fn losses(seed: u64, mean: Duration, end: Duration) -> Vec<(Duration, f64)> {
+    let mut dice = Dice::new(seed);
+    let mut at = 0.0;
+    let drawn = std::iter::from_fn(|| {
+        at += dice.exponential(mean.as_secs_f64());
+        Some((Duration::from_secs_f64(at), dice.unit()))
+    });
+    drawn.take_while(|(at, _)| *at < end).collect()
+}
+
+/// What became of a job. Times are in seconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Life {
+    /// Time of the steps that were not repeated, each as long as it takes undisturbed on the PEs
+    /// that it had.
+    pub(crate) useful: f64,
+    pub(crate) all: f64,
+    /// Losses that ended a run; further nodes may be lost before the others know.
+    pub(crate) losses: u32,
+    /// Number of losses for which no copy of a part was left, so that the job went on from a folder.
+    pub(crate) unprotected: u32,
+    pub(crate) recoveries: Vec<Stop>,
+    /// Stops for nodes to join.
+    pub(crate) changes: Vec<Stop>,
+    /// Time that main waited for each checkpoint, without those right after a stop.
+    pub(crate) checkpoints: Vec<f64>,
+    /// Time from a checkpoint to the next.
+    pub(crate) intervals: Vec<f64>,
+    pub(crate) postponed: u32,
+    /// Number of steps that were made again.
+    pub(crate) repeated: u64,
+    /// Number of actors of the fullest PE in each step.
+    pub(crate) actors_max: Vec<f64>,
+}
+
+/// A time in which the job stood still, with its parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stop {
+    /// Until the loss is known, or until the job has stopped for a change.
+    pub(crate) before: f64,
+    /// Until main continues.
+    pub(crate) restoring: f64,
+    /// For the first checkpoint after that.
+    pub(crate) protecting: f64,
+}
+
+impl Stop {
+    pub(crate) fn sum(&self) -> f64 {
+        self.before + self.restoring + self.protecting
+    }
+}
+
+impl Life {
+    pub(crate) fn share(&self) -> f64 {
+        self.useful / self.all
+    }
+}
+
+/// Lives through a plan.
+pub(crate) fn live(plan: &Plan) -> Result<Life, Box<dyn Error>> {
+    let overhead = overhead(plan)?;
+    let mut world = World::new(plan);
+    let (mut now, mut from) = (Duration::ZERO, None);
+    let mut before = Before::Start;
+    while now < plan.end {
+        let run = world.run(now, from.take())?;
+        world.read(&run, before, overhead);
+        now = run.stopped;
+        if run.is_paused {
+            let returning = world.take_returning(now);
+            from = Some(world.change(&returning)?);
+            before = Before::Change(run.pausing());
+        } else if now < plan.end {
+            let (image, known) = world.lose(now)?;
+            before = Before::Loss((known - now).as_secs_f64());
+            (from, now) = (image, known);
+        }
+    }
+    let mut life = world.life;
+    life.useful = world.steps.values().sum();
+    life.all = now.as_secs_f64();
+    Ok(life)
+}
+
+/// Time of a step beside the compute time of the fullest PE, measured without checkpoints.
+fn overhead(plan: &Plan) -> Result<f64, Box<dyn Error>> {
+    let diary = Diary::default();
+    let shape = &plan.shape;
+    let job = job(shape, Default::default(), &diary);
+    let until = Time::ZERO + shape.step[1] * CALIBRATION_STEPS;
+    let options = SimOptions::with_seed(plan.seed);
+    let stopped = Simulation::new(job, plan.grid.clone(), options)?.run_until(until);
+    stopped.map_err(|report| format!("the job has ended: {:?}", report.outcome))?;
+    let diary = diary.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut last, mut extra, mut steps) = (None, 0.0, 0.0);
+    for entry in diary.iter() {
+        if let &Entry::Step { step, end, actors_max } = entry {
+            if let Some(last) = last {
+                let computed = shape.cost(step) * actors_max;
+                extra += end.since(last).as_secs_f64() - computed.as_secs_f64();
+                steps += 1.0;
+            }
+            last = Some(end);
+        }
+    }
+    Ok(extra / f64::max(steps, 1.0))
+}
+
+/// What happened before a run.
+#[derive(Clone, Copy)]
+enum Before {
+    Start,
+    /// A loss, known after this many seconds.
+    Loss(f64),
+    /// A change, for which the job stopped for this many seconds.
+    Change(f64),
+}
+
+/// One run of the job, until it was stopped.
+struct Run {
+    began: Duration,
+    stopped: Duration,
+    is_paused: bool,
+    /// Time of the job when the run began.
+    job_time: Time,
+    entries: Vec<Entry>,
+}
+
+impl Run {
+    /// A time of the job, in seconds since the first run began.
+    fn seconds(&self, at: Time) -> f64 {
+        (self.began + at.since(self.job_time)).as_secs_f64()
+    }
+
+    /// Time from the last complete step to the stop.
+    fn pausing(&self) -> f64 {
+        let ends = self.entries.iter().rev().find_map(|entry| match entry {
+            Entry::Step { end, .. } | Entry::Checkpoint { end, .. } => Some(self.seconds(*end)),
+            _ => None,
+        });
+        self.stopped.as_secs_f64() - ends.unwrap_or(self.began.as_secs_f64())
+    }
+}
+
+/// The processes of the job, whose numbers do not change, and what has been done so far.
+struct World<'a> {
+    plan: &'a Plan,
+    /// What each process has of checkpoints; `None` for a lost one.
+    stores: Vec<Option<CheckpointStore>>,
+    /// When lost processes come back.
+    returns: BTreeMap<Duration, usize>,
+    /// For each run, the checkpoint with which it began, and its members.
+    runs: Vec<(u64, Vec<usize>)>,
+    /// The losses that are still to come.
+    losses: std::iter::Peekable<std::vec::IntoIter<(Duration, f64)>>,
+    /// Seconds of each complete step.
+    steps: BTreeMap<u64, f64>,
+    dice: Dice,
+    life: Life,
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let nodes = plan.grid.layout().node_count() as usize;
+        Self {
+            plan,
+            stores: vec![Some(CheckpointStore::default()); nodes],
+            returns: BTreeMap::new(),
+            runs: vec![(0, (0..nodes).collect())],
+            losses: plan.losses.clone().into_iter().peekable(),
+            steps: BTreeMap::new(),
+            dice: Dice::new(plan.seed),
+            life: Life::default(),
+        }
+    }
+
+    fn members(&self) -> &[usize] {
+        self.runs.last().map_or(&[], |(_, members)| members)
+    }
+
+    /// The grid of the present members.
+    fn grid(&self, members: &[usize]) -> Result<GridSpec, String> {
+        let lost = (0..self.stores.len()).filter(|process| !members.contains(process));
+        let grid = self.plan.grid.without(&lost.map(NodeId::from).collect::<Vec<_>>());
+        grid.ok_or_else(|| "no node is left".to_owned())
+    }
+
+    /// Runs the job until the next loss, the return of a node, or the end.
+    fn run(
+        &mut self,
+        began: Duration,
+        from: Option<(Image, RestorePlan)>,
+    ) -> Result<Run, Box<dyn Error>> {
+        let plan = self.plan;
+        let (spec, diary) = (self.grid(self.members())?, Diary::default());
+        let nodes = plan.grid.layout().node_count();
+        let checkpoints = checkpoints(plan.every, plan.to_failure, nodes);
+        let job = job(&plan.shape, checkpoints, &diary);
+        let day = plan.end + plan.end;
+        let options = SimOptions::with_seed(self.dice.next_u64())
+            .with_checkpoint_rate(plan.rate)
+            .with_time_limit(day);
+        let job_time = from.as_ref().map_or(Time::ZERO, |(image, _)| image.at());
+        let simulation = match from {
+            None => Simulation::new(job, spec, options)?,
+            Some(image) => Simulation::restored(job, spec, options, image)?,
+        };
+        let members = self.members().to_vec();
+        let stores = members.iter().filter_map(|&process| self.stores[process].clone());
+        let mut simulation = simulation.keeping(stores.collect());
+        let until = self.losses.peek().map_or(plan.end, |(at, _)| plan.end.min(*at));
+        if let Some(&at) = self.returns.keys().next().filter(|at| **at < until) {
+            simulation = simulation.pausing_at(Time::ZERO + at.saturating_sub(began), Vec::new());
+        }
+        let halted = simulation.run_until(Time::ZERO + (until.saturating_sub(began)));
+        let halted = halted.map_err(|report| format!("the job has ended: {:?}", report.outcome))?;
+        for (process, store) in members.into_iter().zip(halted.stores) {
+            self.stores[process] = Some(store);
+        }
+        let stopped = match halted.is_paused {
+            true => began + halted.report.virtual_time.since(Time::ZERO),
+            false => until.max(began),
+        };
+        let entries = std::mem::take(&mut *diary.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(Run { began, stopped, is_paused: halted.is_paused, job_time, entries })
+    }
+
+    /// Reads what main has noted in a run.
+    fn read(&mut self, run: &Run, before: Before, overhead: f64) {
+        let life = &mut self.life;
+        let mut stop = match before {
+            Before::Start => None,
+            Before::Loss(before) | Before::Change(before) => {
+                Some(Stop { before, ..Stop::default() })
+            }
+        };
+        let mut last = None;
+        for entry in &run.entries {
+            match *entry {
+                Entry::Begun { at, step } => {
+                    life.repeated += self.steps.split_off(&step).len() as u64;
+                    if let Some(stop) = &mut stop {
+                        stop.restoring = run.seconds(at) - run.began.as_secs_f64();
+                    }
+                }
+                Entry::Checkpoint { begin, end } => {
+                    let waited = end.since(begin).as_secs_f64();
+                    match (stop.take(), before) {
+                        (Some(stop), Before::Loss(_)) => {
+                            life.recoveries.push(Stop { protecting: waited, ..stop });
+                        }
+                        (Some(stop), _) => {
+                            life.changes.push(Stop { protecting: waited, ..stop });
+                        }
+                        (None, _) => life.checkpoints.push(waited),
+                    }
+                    life.intervals.extend(last.map(|last| begin.since(last).as_secs_f64()));
+                    last = Some(end);
+                }
+                Entry::Postponed => life.postponed += 1,
+                Entry::Step { step, actors_max, .. } => {
+                    let computed = self.plan.shape.cost(step) * actors_max;
+                    self.steps.insert(step, computed.as_secs_f64() + overhead);
+                    life.actors_max.push(f64::from(actors_max));
+                }
+            }
+        }
+    }
+
+    /// Loses the nodes that fail until the first loss at `now` is known. Returns the image to go on
+    /// from, if there is any, and that time.
+    fn lose(
+        &mut self,
+        now: Duration,
+    ) -> Result<(Option<(Image, RestorePlan)>, Duration), Box<dyn Error>> {
+        let mut known = now + self.plan.notice;
+        let mut members = self.members().to_vec();
+        // The folder has what all had before.
+        let folder = self.stores.clone();
+        self.life.losses += 1;
+        while let Some((at, which)) = self.losses.next_if(|(at, _)| *at <= known)
+            && members.len() > 1
+        {
+            known = at + self.plan.notice;
+            let lost = members.remove((which * members.len() as f64) as usize);
+            self.stores[lost] = None;
+            if let Some(away) = self.plan.away {
+                self.returns.insert(at + away, lost);
+            }
+        }
+        if self.plan.away.is_none() {
+            members = self.members().to_vec();
+        }
+        if gathered(&self.stores)?.is_some_and(|image| !is_whole(&image)) {
+            self.life.unprotected += 1;
+            return Ok((self.read_folder(&folder, members)?, known));
+        }
+        let image = self.go_on(members)?;
+        for &process in &self.members().to_vec() {
+            self.stores[process].get_or_insert_default();
+        }
+        if image.is_none() {
+            self.steps.clear();
+        }
+        Ok((image, known))
+    }
+
+    /// Goes on from the last checkpoint in a folder that all nodes share.
+    fn read_folder(
+        &mut self,
+        folder: &[Option<CheckpointStore>],
+        members: Vec<usize>,
+    ) -> Result<Option<(Image, RestorePlan)>, Box<dyn Error>> {
+        let image = gathered(folder)?.ok_or("the folder has no checkpoint")?;
+        let plan = RestorePlan::restart(image.layout(), self.grid(&members)?.layout());
+        for &process in &members {
+            self.stores[process].get_or_insert_default().adopt(image.clone());
+        }
+        self.runs.push((image.number(), members));
+        Ok(Some((image, plan)))
+    }
+
+    /// Removes and returns the processes that are back by now.
+    fn take_returning(&mut self, now: Duration) -> Vec<usize> {
+        let later = self.returns.split_off(&(now + Duration::from_nanos(1)));
+        std::mem::replace(&mut self.returns, later).into_values().collect()
+    }
+
+    /// Lets processes join, and returns the image to go on from.
+    fn change(&mut self, joining: &[usize]) -> Result<(Image, RestorePlan), Box<dyn Error>> {
+        let mut members = self.members().to_vec();
+        members.extend(joining);
+        members.sort_unstable();
+        let image = self.go_on(members)?.ok_or("a change without a checkpoint")?;
+        for &process in joining {
+            self.stores[process] = Some(CheckpointStore::default());
+        }
+        Ok(image)
+    }
+
+    /// Goes on with other members from the last checkpoint that any of them knows. `None` if there
+    /// is none.
+    fn go_on(
+        &mut self,
+        members: Vec<usize>,
+    ) -> Result<Option<(Image, RestorePlan)>, Box<dyn Error>> {
+        let Some(image) = gathered(&self.stores)? else {
+            self.runs = vec![(0, members)];
+            return Ok(None);
+        };
+        let (before, number) = (image.layout().clone(), image.number());
+        let were = self.runs.iter().rev().find(|(began, _)| *began < number);
+        let (_, were) = were.ok_or("no run has made the checkpoint")?;
+        let position =
+            |process: &usize| members.iter().position(|member| member == process).map(NodeId::from);
+        let successors: Vec<_> = were.iter().map(position).collect();
+        let mut parts = BTreeMap::new();
+        for &process in &members {
+            if let Some(store) = &mut self.stores[process] {
+                let has = store.image(image.manifest())?;
+                parts.insert(process, has.parts());
+                // It may not have heard that the checkpoint is complete.
+                store.adopt(has);
+            }
+        }
+        let holder = |(node, own): (NodeId, &usize)| {
+            let has_all = |process: &&usize| {
+                let has = parts.get(*process);
+                let mut pes = before.place(node).pes.clone();
+                has.is_some_and(|has| pes.all(|pe| has.contains(&PeId(pe))))
+            };
+            // A node reads its own parts.
+            Some(own).filter(has_all).or_else(|| members.iter().find(has_all)).and_then(position)
+        };
+        let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
+        let layout = self.grid(&members)?;
+        let plan = RestorePlan::recovery(&before, layout.layout(), &successors, &holders);
+        let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
+        self.runs.push((number, members));
+        Ok(Some((image, plan)))
+    }
+}
+
+/// The last complete checkpoint that any process knows, with all parts that they have. `None` if
+/// there is none.
+fn gathered(stores: &[Option<CheckpointStore>]) -> Result<Option<Image>, Box<dyn Error>> {
+    let known = stores.iter().flatten().filter_map(CheckpointStore::last);
+    let Some(known) = known.max_by_key(|image| image.number()) else { return Ok(None) };
+    let mut image = Image::new(known.manifest().clone())?;
+    for store in stores.iter().flatten() {
+        let has = store.image(known.manifest())?;
+        for part in has.parts() {
+            for position in has.segments_of(part) {
+                if let Some(segment) = has.segment(part, position) {
+                    image.add(part, position, segment.clone())?;
+                }
+            }
+        }
+    }
+    Ok(Some(image))
+}
+
+fn is_whole(image: &Image) -> bool {
+    image.parts().len() == image.layout().pe_count() as usize
+}

@@ -1,0 +1,270 @@
+//! Measures in virtual time how much of its time a job loses to losses of nodes and to the
+//! checkpoints that protect against them, and compares with the model of Daly (2006).
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example lossy_days -- days
+//! cargo run --release -p gridspan-studies --example lossy_days -- sizes
+//! cargo run --release -p gridspan-studies --example lossy_days -- intervals
+//! ```
+//!
+//! - `days`: a job on 128 PEs at four sites loses nodes for a day, and gets them back.
+//! - `sizes`: the parts of a recovery on 128 to 4,096 PEs.
+//! - `intervals`: the automatic interval and fixed ones.
+//!
+//! **Useful time.** A step that is not repeated counts with the time that it takes undisturbed on
+//! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a step
+//! beside that, which is measured in a run without checkpoints. So the useful share compares with a
+//! job that has the same nodes at the same times and loses no work. That fewer nodes are slower, and
+//! that their actors may be spread unevenly, is not counted.
+//!
+//! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
+//! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
+//! and the mean time between losses of the run. The model knows no stops for nodes to join; their
+//! measured share of the time is taken off.
+//!
+//! **What takes time.** Encoding takes a rate per PE, and so does the decoding of the parts that a
+//! PE reads in a recovery. Copies take the bandwidth of their links. Nothing is charged for the
+//! allocation of memory, for members that arrive from another PE, and for the connections of the
+//! nodes that go on. Losses are known after a given time, in which nothing useful is done.
+#![allow(clippy::print_stdout, reason = "a study, which prints")]
+
+mod daly;
+mod intervals;
+mod job;
+mod life;
+
+use clap::{Parser, Subcommand};
+use daly::Costs;
+use gridspan_runtime::CheckpointEvery;
+use gridspan_topology::{Bandwidth, GridSpec};
+use job::Shape;
+use life::{Life, Plan, Stop, live, losses};
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// PEs of a node, and sites.
+const PES_OF_NODE: u32 = 4;
+const SITES: u32 = 4;
+/// Shortest and longest step.
+const STEP: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
+/// State of a PE, rate of encoding, and bandwidth between two nodes of a site: a thousandth of 128
+/// MB, 64 MB/s and 4 Gbit/s, so that the copies of many checkpoints fit into memory and the times
+/// are the same.
+const STATE_BYTES: usize = 128_000;
+const ENCODING: Bandwidth = Bandwidth::from_bits_per_second(8 * 64_000);
+const LAN_RATE: &str = "4mbit";
+/// Time from the loss of a machine until the others know of it; see `docs/src/faults.md`.
+const NOTICE: Duration = Duration::from_secs(3);
+/// Losses in the study of sizes, and the time between them.
+const LOSSES_OF_SIZE: u32 = 3;
+const BETWEEN: Duration = Duration::from_secs(75);
+
+#[derive(Parser)]
+#[command(about = "Measures how much time a job loses to losses of nodes")]
+struct Options {
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Subcommand)]
+enum Study {
+    /// Days on 128 PEs at four sites.
+    Days {
+        /// The seeds: of losses, and of the runs.
+        #[arg(long, value_delimiter = ',', default_value = "1,2,3,4,5")]
+        seeds: Vec<u64>,
+        /// Hours of virtual time for each.
+        #[arg(long, default_value_t = 24)]
+        hours: u64,
+        /// Mean minutes between losses.
+        #[arg(long, default_value_t = 10)]
+        loss_minutes: u64,
+        /// Minutes after which a lost node joins again.
+        #[arg(long, default_value_t = 30)]
+        away_minutes: u64,
+    },
+    /// Recoveries on more PEs.
+    Sizes {
+        /// Numbers of PEs, multiples of 16.
+        #[arg(long, value_delimiter = ',', default_value = "128,512,1024,2048,4096")]
+        pes: Vec<u32>,
+    },
+    /// The automatic interval and fixed ones.
+    Intervals {
+        /// Number of losses of each job.
+        #[arg(long, default_value_t = 200)]
+        losses: u32,
+    },
+}
+
+fn main() -> ExitCode {
+    let studied = match Options::parse().study {
+        Study::Days { seeds, hours, loss_minutes, away_minutes } => {
+            let [day, loss, away] = [60 * hours, loss_minutes, away_minutes]
+                .map(|minutes| Duration::from_secs(60 * minutes));
+            days(&seeds, day, loss, away)
+        }
+        Study::Sizes { pes } => sizes(&pes),
+        Study::Intervals { losses } => intervals::print(losses),
+    };
+    match studied {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The grid of a number of PEs.
+fn grid(pes: u32) -> Result<GridSpec, Box<dyn Error>> {
+    let nodes = pes / (SITES * PES_OF_NODE);
+    let text = format!("{SITES}x{nodes}x{PES_OF_NODE},wan=20ms,lanrate={LAN_RATE}");
+    Ok(GridSpec::from_emulate(&text)?)
+}
+
+fn plan(pes: u32, to_failure: Duration, end: Duration) -> Result<Plan, Box<dyn Error>> {
+    Ok(Plan {
+        grid: grid(pes)?,
+        shape: Shape {
+            pes,
+            actors_per_pe: 8,
+            state_bytes_per_pe: STATE_BYTES,
+            step: STEP,
+            is_ahead: false,
+        },
+        every: CheckpointEvery::Auto,
+        rate: ENCODING,
+        to_failure,
+        losses: Vec::new(),
+        away: None,
+        notice: NOTICE,
+        end,
+        seed: 0,
+    })
+}
+
+fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        numbers.into_iter().fold((0.0, 0_u32), |(sum, count), it| (sum + it, count + 1));
+    sum / f64::from(count.max(1))
+}
+
+/// The parts of stops, on average.
+fn parts(stops: &[Stop]) -> [f64; 3] {
+    [
+        mean(stops.iter().map(|stop| stop.before)),
+        mean(stops.iter().map(|stop| stop.restoring)),
+        mean(stops.iter().map(|stop| stop.protecting)),
+    ]
+}
+
+/// The measured costs, and the share of the time in which the job stood still for nodes to join.
+fn measured(life: &Life) -> (Costs, f64) {
+    let costs = Costs {
+        checkpoint: mean(life.checkpoints.iter().copied()),
+        restart: mean(life.recoveries.iter().map(Stop::sum)),
+        to_failure: life.all / f64::from(life.losses.max(1)),
+    };
+    (costs, life.changes.iter().map(Stop::sum).sum::<f64>() / life.all)
+}
+
+fn days(
+    seeds: &[u64],
+    day: Duration,
+    to_failure: Duration,
+    away: Duration,
+) -> Result<(), Box<dyn Error>> {
+    println!(
+        "{:>4} {:>7} {:>10} {:>8} {:>7} {:>8} {:>8} {:>12} {:>8} {:>9} {:>7} {:>6}",
+        "seed",
+        "losses",
+        "recoveries",
+        "returns",
+        "ckpts",
+        "ckpt",
+        "interval",
+        "Daly's",
+        "repeated",
+        "useful",
+        "Daly",
+        "ratio"
+    );
+    let (mut all, mut ratios) = (Vec::new(), Vec::new());
+    for &seed in seeds {
+        let begun = Instant::now();
+        let plan = plan(128, to_failure, day)?;
+        let plan = Plan { losses: losses(seed, to_failure, day), away: Some(away), seed, ..plan };
+        let life = live(&plan)?;
+        let (costs, changing) = measured(&life);
+        let model = costs.share(costs.interval()) * (1.0 - changing);
+        println!(
+            "{seed:>4} {:>7} {:>10} {:>8} {:>7} {:>6.2} s {:>6.1} s {:>10.1} s {:>8} {:>7.2} % \
+             {:>5.2} % {:>6.3}",
+            plan.losses.len(),
+            life.recoveries.len(),
+            life.changes.len(),
+            life.checkpoints.len() + life.recoveries.len() + life.changes.len(),
+            costs.checkpoint,
+            mean(life.intervals.iter().copied()),
+            costs.interval(),
+            life.repeated,
+            100.0 * life.share(),
+            100.0 * model,
+            life.share() / model,
+        );
+        eprintln!(
+            "seed {seed}: {} unprotected, {} postponed, {:.0} s real",
+            life.unprotected,
+            life.postponed,
+            begun.elapsed().as_secs_f64()
+        );
+        ratios.push(life.share() / model);
+        all.push(life);
+    }
+    let recoveries: Vec<Stop> = all.iter().flat_map(|life| life.recoveries.clone()).collect();
+    let changes: Vec<Stop> = all.iter().flat_map(|life| life.changes.clone()).collect();
+    for (name, stops) in [("recovery", &recoveries), ("return", &changes)] {
+        let [before, restoring, protecting] = parts(stops);
+        println!(
+            "a {name} takes {:.2} s: {before:.2} s until {}, {restoring:.2} s to restore, \
+             {protecting:.2} s for the next checkpoint",
+            before + restoring + protecting,
+            if name == "recovery" { "the loss is known" } else { "the job has stopped" },
+        );
+    }
+    println!(
+        "useful share over that of the model: mean {:.3}, from {:.3} to {:.3}",
+        mean(ratios.iter().copied()),
+        ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        ratios.iter().copied().fold(0.0, f64::max)
+    );
+    Ok(())
+}
+
+fn sizes(pes: &[u32]) -> Result<(), Box<dyn Error>> {
+    println!(
+        "{:>5} {:>6} {:>11} {:>9} {:>10} {:>16} {:>9} {:>7}",
+        "PEs", "actors", "checkpoint", "known", "restored", "next checkpoint", "together", "real"
+    );
+    for &pes in pes {
+        let begun = Instant::now();
+        let end = BETWEEN * (LOSSES_OF_SIZE + 1);
+        let plan = plan(pes, Duration::from_secs(600), end)?;
+        let losses = (1..=LOSSES_OF_SIZE).map(|loss| (BETWEEN * loss, f64::from(loss) / 7.0));
+        let losses = losses.collect();
+        let plan = Plan { losses, away: Some(end), ..plan };
+        let life = live(&plan)?;
+        let [known, restored, protected] = parts(&life.recoveries);
+        println!(
+            "{pes:>5} {:>6} {:>9.2} s {known:>7.2} s {restored:>8.2} s {protected:>14.2} s \
+             {:>7.2} s {:>5.0} s",
+            pes * plan.shape.actors_per_pe,
+            mean(life.checkpoints.iter().copied()),
+            known + restored + protected,
+            begun.elapsed().as_secs_f64(),
+        );
+    }
+    Ok(())
+}

@@ -22,6 +22,8 @@ const GROWTH: f64 = 1.3;
 /// Fixed intervals begin at this part of Daly's, and end at its reciprocal.
 const RANGE: f64 = 0.25;
 const SEED: u64 = 1;
+/// Largest cost, as a part of the time between losses, in cases where main is ahead.
+const AHEAD_MAX: f64 = 0.1;
 
 /// A case, in seconds.
 struct Case {
@@ -36,8 +38,8 @@ struct Case {
     is_ahead: bool,
 }
 
-/// All cases: checkpoints from far shorter than steps to a seventh of the time between losses.
-fn cases() -> Vec<Case> {
+/// All cases, with checkpoints that cost these parts of the time between losses.
+fn cases(costs: &[f64]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (to_failure, steps) in [
         (60.0, [[0.2, 0.4], [2.0, 4.0], [20.0, 20.0]].as_slice()),
@@ -45,12 +47,12 @@ fn cases() -> Vec<Case> {
         (7_200.0, &[[10.0, 20.0], [300.0, 300.0]]),
     ] {
         for &step in steps {
-            for part in [0.0002, 0.003, 0.03, 0.15] {
+            for part in costs {
                 let cost = part * to_failure;
                 let case = Case { cost, to_failure, step, actors_per_pe: 2, is_ahead: false };
                 cases.push(case);
             }
-            for part in [0.0002, 0.003, 0.03] {
+            for part in costs.iter().filter(|part| **part < AHEAD_MAX) {
                 let cost = part * to_failure;
                 cases.push(Case { cost, to_failure, step, actors_per_pe: 1, is_ahead: true });
             }
@@ -59,7 +61,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-pub(crate) fn print(losses: u32) -> Result<(), Box<dyn Error>> {
+pub(crate) fn print(losses: u32, costs: &[f64]) -> Result<(), Box<dyn Error>> {
     println!(
         "{:>9} {:>9} {:>11} {:>6} {:>7} {:>9} {:>10} {:>9} {:>10} {:>6}",
         "cost",
@@ -74,7 +76,7 @@ pub(crate) fn print(losses: u32) -> Result<(), Box<dyn Error>> {
         "ratio"
     );
     let mut worst = (f64::INFINITY, String::new());
-    for case in cases() {
+    for case in cases(costs) {
         let (automatic, best) = compare(&case, losses)?;
         let ratio = automatic.share() / best.1.share();
         let mean =

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Time without losses from which the time of a step beside its compute time is measured.
 const CALIBRATION_STEPS: u32 = 20;
 
+/// The image from which a run of a job begins, and where its parts go. `None` for the beginning.
+type Start = Option<(Image, RestorePlan)>;
+
 /// A job, and what happens to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -225,11 +228,7 @@ impl<'a> World<'a> {
     }
 
     /// Runs the job until the next loss, the return of a node, or the end.
-    fn run(
-        &mut self,
-        began: Duration,
-        from: Option<(Image, RestorePlan)>,
-    ) -> Result<Run, Box<dyn Error>> {
+    fn run(&mut self, began: Duration, from: Start) -> Result<Run, Box<dyn Error>> {
         let plan = self.plan;
         let (spec, diary) = (self.grid(self.members())?, Diary::default());
         let nodes = plan.grid.layout().node_count();
@@ -308,10 +307,7 @@ impl<'a> World<'a> {
 
     /// Loses the nodes that fail until the first loss at `now` is known. Returns the image to go on
     /// from, if there is any, and that time.
-    fn lose(
-        &mut self,
-        now: Duration,
-    ) -> Result<(Option<(Image, RestorePlan)>, Duration), Box<dyn Error>> {
+    fn lose(&mut self, now: Duration) -> Result<(Start, Duration), Box<dyn Error>> {
         let mut known = now + self.plan.notice;
         let mut members = self.members().to_vec();
         // The folder has what all had before.
@@ -349,7 +345,7 @@ impl<'a> World<'a> {
         &mut self,
         folder: &[Option<CheckpointStore>],
         members: Vec<usize>,
-    ) -> Result<Option<(Image, RestorePlan)>, Box<dyn Error>> {
+    ) -> Result<Start, Box<dyn Error>> {
         let image = gathered(folder)?.ok_or("the folder has no checkpoint")?;
         let plan = RestorePlan::restart(image.layout(), self.grid(&members)?.layout());
         for &process in &members {
@@ -379,10 +375,7 @@ impl<'a> World<'a> {
 
     /// Goes on with other members from the last checkpoint that any of them knows. `None` if there
     /// is none.
-    fn go_on(
-        &mut self,
-        members: Vec<usize>,
-    ) -> Result<Option<(Image, RestorePlan)>, Box<dyn Error>> {
+    fn go_on(&mut self, members: Vec<usize>) -> Result<Start, Box<dyn Error>> {
         let Some(image) = gathered(&self.stores)? else {
             self.runs = vec![(0, members)];
             return Ok(None);

@@ -15,7 +15,8 @@
 //! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a step
 //! beside that, which is measured in a run without checkpoints. So the useful share compares with a
 //! job that has the same nodes at the same times and loses no work. That fewer nodes are slower, and
-//! that their actors may be spread unevenly, is not counted.
+//! that their actors may be spread unevenly, is not counted. The column `fullest` has the mean number
+//! of actors on the fullest PE, which is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,
@@ -93,8 +94,11 @@ enum Study {
     /// The automatic interval and fixed ones.
     Intervals {
         /// Number of losses of each job.
-        #[arg(long, default_value_t = 200)]
+        #[arg(long, default_value_t = 60)]
         losses: u32,
+        /// Costs of a checkpoint, as parts of the time between losses.
+        #[arg(long, value_delimiter = ',', default_value = "0.0002,0.003,0.03,0.15")]
+        costs: Vec<f64>,
     },
 }
 
@@ -106,7 +110,7 @@ fn main() -> ExitCode {
             days(&seeds, day, loss, away)
         }
         Study::Sizes { pes } => sizes(&pes),
-        Study::Intervals { losses } => intervals::print(losses),
+        Study::Intervals { losses, costs } => intervals::print(losses, &costs),
     };
     match studied {
         Ok(()) => ExitCode::SUCCESS,
@@ -177,16 +181,17 @@ fn days(
     away: Duration,
 ) -> Result<(), Box<dyn Error>> {
     println!(
-        "{:>4} {:>7} {:>10} {:>8} {:>7} {:>8} {:>8} {:>12} {:>8} {:>9} {:>7} {:>6}",
+        "{:>4} {:>6} {:>10} {:>7} {:>11} {:>7} {:>8} {:>7} {:>8} {:>7} {:>7} {:>7} {:>5}",
         "seed",
         "losses",
         "recoveries",
         "returns",
-        "ckpts",
-        "ckpt",
+        "checkpoints",
+        "each",
         "interval",
         "Daly's",
         "repeated",
+        "fullest",
         "useful",
         "Daly",
         "ratio"
@@ -200,8 +205,8 @@ fn days(
         let (costs, changing) = measured(&life);
         let model = costs.share(costs.interval()) * (1.0 - changing);
         println!(
-            "{seed:>4} {:>7} {:>10} {:>8} {:>7} {:>6.2} s {:>6.1} s {:>10.1} s {:>8} {:>7.2} % \
-             {:>5.2} % {:>6.3}",
+            "{seed:>4} {:>6} {:>10} {:>7} {:>11} {:>5.2} s {:>6.1} s {:>5.1} s {:>8} {:>7.1} \
+             {:>5.2} % {:>5.2} % {:>5.3}",
             plan.losses.len(),
             life.recoveries.len(),
             life.changes.len(),
@@ -210,6 +215,7 @@ fn days(
             mean(life.intervals.iter().copied()),
             costs.interval(),
             life.repeated,
+            mean(life.actors_max.iter().copied()),
             100.0 * life.share(),
             100.0 * model,
             life.share() / model,

@@ -7,9 +7,9 @@
 //! job go on without it, and then lets it end. A second SIGTERM ends it at once.
 //!
 //! The end of the input from the launcher ends the process. If the process hangs, the kernel kills it
-//! on Linux when the launcher's thread that started it ends. Once it has joined, the node of a
-//! detached job outlives its launcher: it reads from a named pipe, which does not end, so that another
-//! launcher can attend to it. If it needs one to go on after a loss, it waits for
+//! on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of a
+//! detached job outlives its launcher: it reads from a named pipe, which does not end, so that
+//! another launcher can attend to it. If it needs one to go on after a loss, it waits for
 //! [`LAUNCHER_PATIENCE`].
 
 use crate::build::{build, host};

@@ -6,7 +6,7 @@
 //! lower number dialled stays, and each side can decide that by itself:
 //!
 //! - While it dials, the lower node refuses the other's connection, and the higher node drops its
-//!   own for the other's. A dial older than [`COLLISION_WINDOW`] no longer counts, in case only one
+//!   own for the other's. A dial older than [`COLLISION_BEATS`] no longer counts, in case only one
 //!   direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
 //!   It has done so if it dialled the old one itself, or if its hello counts the old one as an
@@ -24,9 +24,9 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time for which a dial by the lower node makes it refuse a connection from the other node. Longer
+/// Beats for which a dial by the lower node makes it refuse a connection from the other node. Longer
 /// than a handshake.
-const COLLISION_WINDOW: Duration = Duration::from_secs(1);
+const COLLISION_BEATS: u32 = 5;
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest pause: by default the detector declares a node lost after 3 s, and several attempts must
@@ -34,10 +34,13 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Additional time that the higher node waits: that of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
-/// Time after which a dial is replaced by another. A lost first packet is sent again after 0.3 s
-/// and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon after a network
-/// recovers.
-pub(super) const DIAL_TIMEOUT: Duration = Duration::from_millis(1_200);
+/// Beats, by default 1.2 s, after which a dial is replaced by another. A lost first packet is sent
+/// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon
+/// after a network recovers.
+const DIAL_BEATS: u32 = 6;
+/// Number of dials without success of which each doubles the time for the next: dials to a node
+/// that has no time for a handshake would otherwise leave it even less.
+const DIAL_DOUBLINGS_MAX: u32 = 2;
 
 /// State of the connection with the other node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,13 +123,24 @@ impl Peer {
 
     /// Whether to accept a connection that the other side dialled, with `connections` in its hello;
     /// see the rules of the module.
-    pub(super) fn admits(&self, me: NodeId, them: NodeId, connections: u64, now: Time) -> bool {
+    pub(super) fn admits(
+        &self,
+        (me, them): (NodeId, NodeId),
+        connections: u64,
+        now: Time,
+        beat: Duration,
+    ) -> bool {
         match self.phase {
-            Phase::Dialling { since, .. } => them < me || now.since(since) > COLLISION_WINDOW,
+            Phase::Dialling { since, .. } => them < me || now.since(since) > beat * COLLISION_BEATS,
             Phase::Open { .. } => !self.dialled_latest || connections >= self.connections,
             Phase::Idle | Phase::Waiting { .. } => true,
             Phase::Lost => false,
         }
+    }
+
+    /// Returns the time after which a dial is replaced by another.
+    pub(super) fn dial_timeout(&self, beat: Duration) -> Duration {
+        beat * (DIAL_BEATS << self.attempts.min(DIAL_DOUBLINGS_MAX))
     }
 
     /// Sets that a connection is open.
@@ -157,6 +171,7 @@ mod tests {
 
     const LOW: NodeId = NodeId(1);
     const HIGH: NodeId = NodeId(2);
+    const BEAT: Duration = Duration::from_millis(200);
 
     fn peer(phase: Phase) -> Peer {
         Peer { phase, connections: 5, ..Peer::new(1000, PlantedFault::None) }
@@ -165,19 +180,27 @@ mod tests {
     #[test]
     fn the_lower_nodes_dial_wins_if_both_nodes_dial_at_once() {
         let dialling = peer(Phase::Dialling { handle: ConnectionHandle(0), since: Time::ZERO });
-        let now = Time(1_000_000);
-        assert!(!dialling.admits(LOW, HIGH, 5, now), "the lower refuses");
-        assert!(dialling.admits(HIGH, LOW, 5, now), "the higher yields");
-        assert!(dialling.admits(LOW, HIGH, 5, Time(2_000_000_000)), "but not for ever");
+        let early = Time(1_000_000);
+        assert!(!dialling.admits((LOW, HIGH), 5, early, BEAT), "the lower refuses");
+        assert!(dialling.admits((HIGH, LOW), 5, early, BEAT), "the higher yields");
+        let late = Time(2_000_000_000);
+        assert!(dialling.admits((LOW, HIGH), 5, late, BEAT), "but not for ever");
+        assert!(!dialling.admits((LOW, HIGH), 5, late, BEAT * 5), "for longer with longer beats");
     }
 
     #[test]
     fn an_open_connection_is_replaced_only_by_a_hello_that_is_newer() {
         let open = Phase::Open { handle: ConnectionHandle(0) };
         let dialled = Peer { dialled_latest: true, ..peer(open) };
-        assert!(!dialled.admits(LOW, HIGH, 4, Time::ZERO), "said before the fifth was open");
-        assert!(dialled.admits(LOW, HIGH, 5, Time::ZERO), "the fifth is over there");
-        assert!(peer(open).admits(LOW, HIGH, 4, Time::ZERO), "a new dial gives up the last");
+        assert!(
+            !dialled.admits((LOW, HIGH), 4, Time::ZERO, BEAT),
+            "said before the fifth was open"
+        );
+        assert!(dialled.admits((LOW, HIGH), 5, Time::ZERO, BEAT), "the fifth is over there");
+        assert!(
+            peer(open).admits((LOW, HIGH), 4, Time::ZERO, BEAT),
+            "a new dial gives up the last"
+        );
     }
 
     #[test]
@@ -188,5 +211,18 @@ mod tests {
         assert!(pauses.is_sorted());
         assert_eq!((pauses[0], pauses[9]), (15_000_000, 375_000_000));
         assert_eq!(peer.failed(HIGH, LOW, Time::ZERO, 0.0).as_nanos(), 475_000_000);
+    }
+
+    #[test]
+    fn dials_without_success_get_more_time_up_to_a_bound() {
+        let mut peer = peer(Phase::Idle);
+        let timeouts: Vec<_> = (0..4)
+            .map(|_| {
+                let timeout = peer.dial_timeout(BEAT);
+                peer.failed(LOW, HIGH, Time::ZERO, 0.0);
+                timeout.as_millis()
+            })
+            .collect();
+        assert_eq!(timeouts, [1_200, 2_400, 4_800, 4_800]);
     }
 }

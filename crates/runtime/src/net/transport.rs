@@ -37,7 +37,7 @@ use super::identity::{self, IdentityError, check_job_name};
 use super::incoming::Assembly;
 use super::link::{LinkEvent, Stage};
 use super::links::Links;
-use super::peer::{DIAL_TIMEOUT, Peer, Phase};
+use super::peer::{Peer, Phase};
 use super::peers::Peers;
 use super::stopwatch::take_least;
 use super::wire::write_beat;
@@ -63,8 +63,8 @@ const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(25);
 const ACKNOWLEDGE_FRAMES: u64 = 256;
 /// Bytes after which an acknowledgement is sent at once.
 const ACKNOWLEDGE_BYTES: u64 = 512 << 10;
-/// Time within which a new connection must send its hello.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Beats, by default 5 s, within which a new connection must send its hello.
+const GREETING_BEATS: u32 = 25;
 /// Handshakes from unknown addresses per upkeep: 1,000 a second take a fifth of a processor.
 const STRANGERS_MAX: u32 = 100;
 /// Smallest window for data passed to QUIC, in bytes: enough for a chunk and its successor on any
@@ -132,7 +132,7 @@ impl Transport {
             refusals: Refusals::default(),
             strangers_left: STRANGERS_MAX,
             dice: Dice::from_bytes(dice_seed),
-            local: LocalHealth::new(config.detector.beat, Time::ZERO),
+            local: LocalHealth::new(UPKEEP_EVERY, Time::ZERO),
             began: now,
             now,
             upkeep_due: None,

@@ -155,9 +155,9 @@ impl Transport {
             }
             return;
         }
-        let (me, now) = (self.node(), self.time());
+        let (me, now, beat) = (self.node(), self.time(), self.config.detector.beat);
         let peer = &self.peers[node];
-        if !peer.admits(me, node, hello.connections, now) {
+        if !peer.admits((me, node), hello.connections, now, beat) {
             tracing::debug!(%node, "a second connection is refused");
             self.replace(handle);
             return;

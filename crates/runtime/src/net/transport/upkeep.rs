@@ -78,7 +78,7 @@ impl Transport {
     }
 
     fn look_after(&mut self, node: NodeId, now: Time) {
-        let beats = self.config.detector.beat * CHECK_BEATS;
+        let beat = self.config.detector.beat;
         let peer = &mut self.peers[node];
         if let Some(health) = peer.detector.as_mut().and_then(|detector| detector.poll(now)) {
             match health {
@@ -98,7 +98,7 @@ impl Transport {
             }
         }
         let peer = &mut self.peers[node];
-        let is_silent = |detector: &Detector| detector.silence(now) >= beats;
+        let is_silent = |detector: &Detector| detector.silence(now) >= beat * CHECK_BEATS;
         if self.config.layout.is_guest(node)
             && peer.check_due <= now
             && peer.detector.as_ref().is_some_and(is_silent)
@@ -112,7 +112,7 @@ impl Transport {
                 let due = self.now + peer.beat_due.since(now);
                 self.upkeep_at(due);
             }
-            Phase::Dialling { handle, since } if now.since(since) >= DIAL_TIMEOUT => {
+            Phase::Dialling { handle, since } if now.since(since) >= peer.dial_timeout(beat) => {
                 if let Some(link) = self.links.get_mut(handle) {
                     link.close(self.now, CODE_REPLACED, "no answer in time");
                     self.links.wake(handle);
@@ -171,7 +171,8 @@ impl Transport {
         let Some(link) = self.links.get_mut(handle) else { return };
         match link.stage {
             Stage::Greeting
-                if link.dialled.is_none() && now.since(link.opened) >= GREETING_TIMEOUT =>
+                if link.dialled.is_none()
+                    && now.since(link.opened) >= self.config.detector.beat * GREETING_BEATS =>
             {
                 // If the address is a node's, the node gave up its dial, and the packet that closed
                 // the connection was lost.

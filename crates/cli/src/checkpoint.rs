@@ -1,4 +1,5 @@
-//! `gridctl checkpoint`: what is in a folder of checkpoints, and whether it is intact.
+//! `gridctl checkpoint`: which checkpoints are in a folder or an object store, and whether they are
+//! intact.
 
 use crate::args::{CheckpointArgs, CheckpointVerb};
 use crate::error::CliError;
@@ -6,29 +7,29 @@ use crate::output;
 use crate::quantity::{bytes, count, time};
 use crate::table::{Align, Table};
 use gridspan_runtime::Image;
-use gridspan_runtime::driver::CheckpointFolder;
+use gridspan_runtime::driver::CheckpointArchive;
 use gridspan_topology::NodeId;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// Carries out a command about a folder.
+/// Carries out a command about stored checkpoints.
 pub(crate) fn run(verb: &CheckpointVerb) -> Result<ExitCode, CliError> {
     let (CheckpointVerb::Ls(args) | CheckpointVerb::Show(args) | CheckpointVerb::Verify(args)) =
         verb;
-    let folder = CheckpointFolder::open(&args.folder)?;
+    let archive = CheckpointArchive::open(&args.folder)?;
     let text = match verb {
-        CheckpointVerb::Ls(_) => list(&folder, args)?,
-        CheckpointVerb::Show(_) => show(&folder.manifest(number(&folder, args)?)?, args.json),
-        CheckpointVerb::Verify(_) => verify(&folder, args)?,
+        CheckpointVerb::Ls(_) => list(&archive, args)?,
+        CheckpointVerb::Show(_) => show(&archive.manifest(number(&archive, args)?)?, args.json),
+        CheckpointVerb::Verify(_) => verify(&archive, args)?,
     };
     output::print(&text, "print the checkpoint")
 }
 
 /// The number of the checkpoint that the arguments name: by default, the last complete one.
-fn number(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<u64, CliError> {
+fn number(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<u64, CliError> {
     match args.number {
         Some(number) => Ok(number),
-        None => Ok(folder.last()?.number()),
+        None => Ok(archive.last()?.number()),
     }
 }
 
@@ -68,13 +69,13 @@ impl<'a> Described<'a> {
     }
 }
 
-fn list(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<String, CliError> {
+fn list(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, CliError> {
     let titles = ["NUMBER", "JOB", "TIME", "NODES", "PES", "ACTORS", "SIZE"];
     let align = |column| if column == 1 { Align::Left } else { Align::Right };
     let mut table = Table::new(titles.map(str::to_owned).to_vec(), align);
     let mut lines = String::new();
-    for number in folder.complete()? {
-        let image = folder.manifest(number)?;
+    for number in archive.complete()? {
+        let image = archive.manifest(number)?;
         let it = Described::new(&image);
         lines += &it.to_line();
         table.row(vec![
@@ -126,18 +127,18 @@ fn show(image: &Image, json: bool) -> String {
     text
 }
 
-fn verify(folder: &CheckpointFolder, args: &CheckpointArgs) -> Result<String, CliError> {
+fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, CliError> {
     let numbers = match args.number {
         Some(number) => vec![number],
-        None => folder.complete()?,
+        None => archive.complete()?,
     };
     if numbers.is_empty() {
         // With the error that says so.
-        folder.last()?;
+        archive.last()?;
     }
     let mut text = String::new();
     for number in numbers {
-        let image = folder.verify(number)?;
+        let image = archive.verify(number)?;
         let it = Described::new(&image);
         text += &match args.json {
             true => it.to_line(),

@@ -19,7 +19,7 @@ use gridspan_topology::NodeId;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs a job with these flags.
@@ -104,10 +104,18 @@ fn spares(names: &[String], place: &Place) -> Result<Vec<NodeId>, CliError> {
     }
 }
 
+/// Whether this is the address of a place in an object store.
+fn is_address(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("://"))
+}
+
 /// Sets the checkpoints of the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
-    let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
     // Nodes may run in another folder than gridctl.
+    let absolute = |path: &Option<PathBuf>| match path {
+        Some(path) if is_address(path) => Ok(Some(path.clone())),
+        path => path.as_ref().map(std::path::absolute).transpose(),
+    };
     let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
     let restart = absolute(&flags.restart).map_err(CliError::Output)?;
     settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());

@@ -419,7 +419,8 @@ pub(crate) struct CheckpointFlags {
     /// progress points such as 100steps.
     #[arg(long, value_name = "WHEN", value_parser = every)]
     pub(crate) checkpoint_every: Option<CheckpointEvery>,
-    /// Store checkpoints in DIR, too, which all nodes share; the last two are kept.
+    /// Store checkpoints in DIR, too, which all nodes share; the last two are kept. DIR may be the
+    /// address of a place in an object store, such as s3://BUCKET/JOB.
     #[arg(long, value_name = "DIR")]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Go on from the last checkpoint in DIR, on any number of nodes and PEs.
@@ -491,7 +492,7 @@ pub(crate) enum CheckpointVerb {
 /// Arguments of the commands of `gridctl checkpoint`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckpointArgs {
-    /// The folder of `gridctl run --checkpoint`.
+    /// The folder, or the address, of `gridctl run --checkpoint`.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// The number of the checkpoint. Default: the last; for verify, all.

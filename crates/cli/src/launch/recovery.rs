@@ -124,7 +124,7 @@ impl Runs {
         let successor = |was: &Option<NodeId>| was.as_ref().and_then(position);
         let successors: Vec<_> = were.iter().map(successor).collect();
         let holders: Vec<_> = before.nodes().zip(&were).map(holder).collect();
-        let plan = RestorePlan::recovery(before, spec.layout(), &successors, &holders);
+        let plan = RestorePlan::recovery(&image, spec.layout(), &successors, &holders);
         let plan = plan.map_err(|missing| {
             let name = |node: &NodeId| match were.get(node.index()) {
                 Some(Some(was)) => self.spec.host(*was).to_owned(),

@@ -18,8 +18,10 @@
 //! launcher begins another run on other nodes from there. The parts of nodes that leave are copied
 //! to nodes that stay.
 //!
-//! **Postponement.** Questions without an answer, requests for quiescence, replicas and open pools
-//! of tasks are not part of an image. While there are any, or messages stay in flight for
+//! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
+//!
+//! **Postponement.** Questions without an answer, requests for quiescence, replicas and tasks are
+//! not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
 //! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
 //! an operation and others have not: after a loss nobody could say which of the members that are
@@ -37,6 +39,7 @@
 use super::event::Asker;
 use super::machine::Coordinator;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
+use super::state::collections::CollectionState;
 use super::state::publications::Publications;
 use super::state::timers::Timer;
 use crate::address::collection::CollectionInfo;
@@ -68,8 +71,8 @@ impl Coordinator {
         (progress, phases): (Bytes, u32),
         pause: Option<Vec<NodeId>>,
     ) {
-        let reason = if !self.members.pools.is_empty() {
-            "a pool of tasks is open"
+        let reason = if !self.members.pools.is_empty() && !self.members.taking_part().is_empty() {
+            "nodes that have joined work for a pool of tasks"
         } else if self.checkpoints.making.is_some() {
             "another checkpoint is being made"
         } else if self.checkpoints.keeping.is_some() {
@@ -160,7 +163,6 @@ impl Coordinator {
 
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
         let own = [self.created, self.processed];
-        let has_pools = !self.members.pools.is_empty();
         let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
         let Stage::Draining { round, missing, sum, previous, began, answers } = &mut making.stage
@@ -188,8 +190,8 @@ impl Coordinator {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
         } else if sum.replicas > 0 {
             Some(format!("{} actors have replicas", sum.replicas))
-        } else if has_pools {
-            Some("a pool of tasks is open".to_owned())
+        } else if sum.tasks > 0 {
+            Some(format!("{} tasks are not done", sum.tasks))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
         } else if left > 0 && left == sum.stranded + sum.insertions {
@@ -287,8 +289,12 @@ impl Coordinator {
             if first_syncs.contains(&info.id) { 0 } else { next }
         };
         let collections = self.collections.values();
+        let image = |state: &CollectionState| match self.common.is_left_out(state.info.kind) {
+            true => CollectionImage::ended(state),
+            false => CollectionImage::of(state),
+        };
         let coordinator = CoordinatorImage {
-            collections: collections.clone().map(CollectionImage::of).collect(),
+            collections: collections.clone().map(image).collect(),
             reductions: self.accumulators.clone(),
             publications: self.publications.next,
             phases: self.phases.complete.clone(),

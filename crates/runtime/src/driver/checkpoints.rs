@@ -1,9 +1,13 @@
-//! Keeps the checkpoints of a node: in memory, and in a folder if the job has one.
+//! Keeps the checkpoints of a node: in memory, and in a folder or object store if the job has one.
 //!
 //! A [`CheckpointKeeper`] outlives the run of a job, so that another run in the same process can
 //! continue from what it keeps. A separate thread writes files, since that may take long.
 
+mod archive;
 mod folder;
+#[cfg(feature = "object-store")]
+mod object_storage;
+mod storage;
 
 use crate::Job;
 use crate::error::StartError;
@@ -18,13 +22,13 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-pub use folder::CheckpointFolder;
+pub use archive::CheckpointArchive;
 
 /// Where a node keeps its parts of checkpoints. Clones share what they keep.
 #[derive(Clone, Default)]
 pub struct CheckpointKeeper {
     store: Arc<Mutex<CheckpointStore>>,
-    folder: Option<CheckpointFolder>,
+    archive: Option<CheckpointArchive>,
     writer: Option<Writer>,
     on_pause: Option<OnPause>,
 }
@@ -53,26 +57,26 @@ enum Order {
 type Done = Box<dyn FnOnce(Option<String>) + Send>;
 
 impl CheckpointKeeper {
-    /// Keeps the checkpoints of a job in memory, and in its folder if it has one, where each node
+    /// Keeps the checkpoints of a job in memory, and in its folder or object store, where each node
     /// writes the parts of its PEs, and node 0 the manifest.
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the folder cannot be used, and [`StartError::Thread`] if the
+    /// [`StartError::Checkpoint`] if that cannot be used, and [`StartError::Thread`] if the
     /// system refuses a thread.
     /// [`StartError::CheckpointsBefore`] if the folder has checkpoints of an earlier run of a job
     /// and the job does not continue from them. `continues`: it does, as the launcher says.
     pub fn new(job: &Job, continues: bool) -> Result<Self, StartError> {
         let Some(path) = job.folder() else { return Ok(Self::default()) };
-        let folder = CheckpointFolder::create(path)?;
-        if let Some(&number) = folder.complete()?.last()
+        let archive = CheckpointArchive::create(path)?;
+        if let Some(&number) = archive.complete()?.last()
             && !continues
             && job.restart_from() != Some(path)
         {
             return Err(StartError::CheckpointsBefore { folder: path.to_path_buf(), number });
         }
-        let writer = Writer::start(folder.clone())?;
-        Ok(Self { folder: Some(folder), writer: Some(writer), ..Self::default() })
+        let writer = Writer::start(archive.clone())?;
+        Ok(Self { archive: Some(archive), writer: Some(writer), ..Self::default() })
     }
 
     /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the last
@@ -82,7 +86,7 @@ impl CheckpointKeeper {
             let mut present = writer.run.lock().unwrap_or_else(PoisonError::into_inner);
             *present = (node == NodeId(0), run);
         }
-        let last = self.folder.as_ref().map_or(Ok(None), CheckpointFolder::highest)?;
+        let last = self.archive.as_ref().map_or(Ok(None), CheckpointArchive::highest)?;
         Ok(last.unwrap_or(0))
     }
 
@@ -169,17 +173,17 @@ impl CheckpointKeeper {
 }
 
 impl Writer {
-    fn start(folder: CheckpointFolder) -> Result<Self, StartError> {
+    fn start(archive: CheckpointArchive) -> Result<Self, StartError> {
         let (orders, taken) = channel();
         let write = move || {
             for order in taken {
                 match order {
                     Order::Part { run, checkpoint, part, segments, done } => {
-                        let result = folder.write_part(run, checkpoint, part, &segments);
+                        let result = archive.write_part(run, checkpoint, part, &segments);
                         done(result.err().map(|error| error.to_string()));
                     }
                     Order::Manifest(manifest, stored) => {
-                        let error = folder.write_manifest(&manifest).err();
+                        let error = archive.write_manifest(&manifest).err();
                         if let Some(error) = &error {
                             tracing::error!(%error, "a checkpoint is not stored");
                         }
@@ -223,14 +227,14 @@ pub(super) fn program(
     let Some(path) = job.restart_from().map(PathBuf::from) else {
         return Program::new(job, layout);
     };
-    let folder = CheckpointFolder::open(&path)?;
-    let mut image = folder.last()?;
+    let archive = CheckpointArchive::open(&path)?;
+    let mut image = archive.last()?;
     let plan = RestorePlan::restart(image.layout(), &layout);
     let is_here = |reader: &PeId| node.is_none_or(|node| layout.node_of(*reader) == node);
     let parts = image.layout().pes().zip(&plan.readers).filter(|(_, reader)| is_here(reader));
     let parts: Vec<PeId> = parts.map(|(part, _)| part).collect();
     for part in parts {
-        folder.read_part(&mut image, part)?;
+        archive.read_part(&mut image, part)?;
     }
     keeper.store().adopt(image.clone());
     Program::restored(job, layout, image, plan)

@@ -35,5 +35,5 @@ mod switch;
 mod watchdog;
 mod worker;
 
-pub use checkpoints::{CheckpointFolder, CheckpointKeeper};
+pub use checkpoints::{CheckpointArchive, CheckpointKeeper};
 pub use handle::NodeHandle;

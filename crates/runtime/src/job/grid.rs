@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use std::any::type_name;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Largest value that main can give to [`Grid::progress`].
@@ -76,6 +76,8 @@ struct Shared {
     awaited: Arc<Awaited>,
     /// Number of phases so far.
     phases: AtomicU32,
+    /// Number of tasks of streams whose outputs main has not taken.
+    streamed: AtomicU64,
 }
 
 /// Whether a group has a member per PE or per node.
@@ -123,8 +125,14 @@ impl Grid {
         awaited: Arc<Awaited>,
         phases: u32,
     ) -> Self {
-        let phases = AtomicU32::new(phases);
-        Self { shared: Arc::new(Shared { port, layout, registry, maps, awaited, phases }) }
+        let (phases, streamed) = (AtomicU32::new(phases), AtomicU64::new(0));
+        let shared = Shared { port, layout, registry, maps, awaited, phases, streamed };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The number of tasks of streams whose outputs main has not taken.
+    pub(crate) fn streamed(&self) -> &AtomicU64 {
+        &self.shared.streamed
     }
 
     fn promise<T>(&self) -> (Resolve<T>, Promise<T>) {
@@ -503,10 +511,11 @@ impl Grid {
             return Err(GridError::TooLarge { bytes, limit });
         }
         let phases = self.shared.phases.load(Ordering::Relaxed);
+        let streamed = self.shared.streamed.load(Ordering::Relaxed);
         let (resolve, done) = self.promise();
         self.run(move |core| match core.main_waits() {
             true => resolve.with(Err(GridError::ProgressWhileWaiting)),
-            false => core.progress(progress, phases, move |made| resolve.with(Ok(made))),
+            false => core.progress(progress, phases, streamed, |made| resolve.with(Ok(made))),
         });
         Ok(match wait(done).await? {
             Ok(None) => Progress::NotDue,

@@ -508,13 +508,16 @@ impl Job {
     }
 
     /// Also stores checkpoints in a folder, which all nodes must share; without other settings, as
-    /// often as [`CheckpointEvery::Auto`] says. Default none. The simulator ignores it.
+    /// often as [`CheckpointEvery::Auto`] says. Default none. The simulator ignores it. With the
+    /// feature `object-store` this can be the address of a place in an object store, such as
+    /// `s3://bucket/job`, whose keys nodes take from environment variables such as
+    /// `AWS_ACCESS_KEY_ID`.
     pub fn checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
         self
     }
 
-    /// Continues from the last checkpoint in a folder, on any number of nodes and PEs. Default no.
+    /// Continues from the last checkpoint in a folder or object store, on any number of nodes and PEs. Default no.
     /// The simulator ignores it.
     pub fn restart(mut self, folder: impl Into<PathBuf>) -> Self {
         self.restart = Some(folder.into());

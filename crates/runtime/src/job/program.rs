@@ -113,7 +113,7 @@ impl Program {
             for (part, (_, seat)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 for position in image.segments_of(part) {
                     match image.segment(part, position) {
-                        Some(segment) => machine.restore(segment, seat),
+                        Some(segment) => machine.restore(part, segment, seat),
                         None => machine.fail(JobError::Failed(format!(
                             "segment {position} of {part} in checkpoint {} is missing",
                             image.number()

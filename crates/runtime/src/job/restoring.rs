@@ -60,8 +60,9 @@ fn fits(plan: &RestorePlan, before: &Layout, layout: &Layout) -> bool {
     let is_known = |pe: &PeId| layout.contains(*pe);
     let is_sound = |seat: &Seat| match seat {
         Seat::On(pe) => is_known(pe),
-        Seat::Over(pes) => pes.iter().all(is_known),
-        Seat::Shared(shares) => shares.iter().all(|(pe, share)| is_known(pe) && *share > 0),
+        Seat::Over(shares) | Seat::Shared(shares) => {
+            !shares.is_empty() && shares.iter().all(|(pe, share)| is_known(pe) && *share > 0)
+        }
         Seat::Homes => true,
     };
     plan.readers.len() == parts

@@ -77,6 +77,8 @@ pub(crate) struct DrainCounts {
     pub(crate) questions: u64,
     /// Number of actors with replicas.
     pub(crate) replicas: u64,
+    /// Number of tasks from outside their pools that are not done.
+    pub(crate) tasks: u64,
 }
 
 impl AddAssign for DrainCounts {
@@ -88,6 +90,7 @@ impl AddAssign for DrainCounts {
         self.insertions += other.insertions;
         self.questions += other.questions;
         self.replicas += other.replicas;
+        self.tasks += other.tasks;
     }
 }
 
@@ -134,10 +137,9 @@ impl CheckpointSegment {
 pub enum Seat {
     /// On this PE.
     On(PeId),
-    /// Spread evenly over these PEs.
-    Over(Vec<PeId>),
-    /// On the first PE, which gives shares to the others: each gets members in proportion to its
-    /// number.
+    /// On these PEs, in proportion to their numbers.
+    Over(Vec<(PeId, u64)>),
+    /// On the first PE, which gives shares to the others, in proportion to their numbers.
     Shared(Vec<(PeId, u64)>),
     /// At their homes.
     Homes,
@@ -147,6 +149,11 @@ pub enum Seat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartSummary {
     pub(crate) members: u64,
+    /// Number of members that may continue on other PEs.
+    pub(crate) movable: u64,
+    /// Time that these have taken since they were last measured for balancing, in microseconds; 0
+    /// if the job does not measure it.
+    pub(crate) load_us: u64,
     /// Number of delayed messages, and of members that are gone.
     pub(crate) others: u64,
     pub(crate) published: u64,

@@ -2,12 +2,15 @@
 
 use crate::error::StartError;
 use crate::message::codec;
-use crate::message::{CheckpointSegment, Manifest, Seat, Segment};
+use crate::message::{CheckpointSegment, Manifest, PartSummary, Segment};
 use bytes::Bytes;
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, PeId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Greatest load of a PE, 13 days: a manifest may say anything.
+const LOAD_MAX: u64 = 1 << 40;
 
 /// A complete checkpoint, or as much of it as a process has.
 #[derive(Clone, Debug)]
@@ -77,6 +80,15 @@ impl Image {
         part.map_or((0, 0), |part| (part.members, part.segments.iter().sum()))
     }
 
+    /// The load of each PE, by which the members of others are placed: the time that its members
+    /// have taken, if it is known of all PEs, and their number otherwise.
+    pub(crate) fn loads(&self) -> Vec<u64> {
+        let parts = &self.manifest.parts;
+        let is_measured = parts.iter().all(|part| part.movable == 0 || part.load_us > 0);
+        let load = |part: &PartSummary| if is_measured { part.load_us } else { part.movable };
+        parts.iter().map(|part| load(part).min(LOAD_MAX)).collect()
+    }
+
     /// The encoded manifest.
     pub fn manifest(&self) -> &Bytes {
         &self.encoded
@@ -123,120 +135,6 @@ impl Image {
 
 fn unreadable(reason: impl std::fmt::Display) -> StartError {
     StartError::Checkpoint { reason: reason.to_string() }
-}
-
-/// Where the parts of an image are read, and where their members continue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestorePlan {
-    /// The PE that reads each part, by the PE that wrote it.
-    pub readers: Vec<PeId>,
-    /// Where the members of each part continue, by the PE that wrote it.
-    pub seats: Vec<Seat>,
-}
-
-impl RestorePlan {
-    /// A plan for a new start, where every process can read all parts: members continue where they
-    /// were if the layouts have as many PEs, and at their homes otherwise.
-    pub fn restart(before: &Layout, layout: &Layout) -> Self {
-        let pes = layout.pe_count();
-        let is_same = before.pe_count() == pes;
-        let seat = |pe| if is_same { Seat::On(pe) } else { Seat::Homes };
-        Self {
-            readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
-            seats: before.pes().map(seat).collect(),
-        }
-    }
-
-    /// A plan for the nodes that go on after a loss or a change. For each node of `before`: the node
-    /// of `layout` whose PEs take over its members, or `None` if they are spread over the PEs that
-    /// its site still has, or over all if it has none; and the node of `layout` that has its parts.
-    /// PEs of further nodes get equal shares of the members of their site, or of all if the site is
-    /// new.
-    ///
-    /// # Errors
-    ///
-    /// The nodes of `before` whose parts nobody has.
-    pub fn recovery(
-        before: &Layout,
-        layout: &Layout,
-        successors: &[Option<NodeId>],
-        holders: &[Option<NodeId>],
-    ) -> Result<Self, Vec<NodeId>> {
-        let missing: Vec<NodeId> =
-            before.nodes().filter(|node| holders[node.index()].is_none()).collect();
-        if !missing.is_empty() {
-            return Err(missing);
-        }
-        let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
-        let newcomers = Newcomers::new(before, layout, successors);
-        let (mut readers, mut seats) = (Vec::new(), Vec::new());
-        for node in before.nodes() {
-            let holders = holders[node.index()].map(pes_of).unwrap_or_default();
-            let site = before.site_of_node(node);
-            let others = before.nodes_in(site).filter_map(|other| successors[other.index()]);
-            let mut near: Vec<PeId> = others.flat_map(pes_of).collect();
-            near.extend(newcomers.at(before.site_name(site)));
-            let near = if near.is_empty() { layout.pes().collect() } else { near };
-            for (position, _) in before.place(node).pes.clone().enumerate() {
-                readers.push(holders[position % holders.len()]);
-                seats.push(match successors[node.index()].map(pes_of) {
-                    Some(pes) => newcomers.seat(pes[position % pes.len()], before.site_name(site)),
-                    None => {
-                        // The parts begin with different PEs.
-                        let mut over = near.clone();
-                        over.rotate_left(position % near.len());
-                        Seat::Over(over)
-                    }
-                });
-            }
-        }
-        Ok(Self { readers, seats })
-    }
-}
-
-/// The PEs of nodes that join with a plan.
-struct Newcomers {
-    /// By site: its new PEs, and the number of PEs of nodes that go on there.
-    sites: BTreeMap<String, (Vec<PeId>, u64)>,
-    /// The PEs of new sites.
-    far: Vec<PeId>,
-}
-
-impl Newcomers {
-    fn new(before: &Layout, layout: &Layout, successors: &[Option<NodeId>]) -> Self {
-        let mut sites: BTreeMap<String, (Vec<PeId>, u64)> = BTreeMap::new();
-        for node in layout.nodes() {
-            let pes = layout.place(node).pes.clone();
-            let site = layout.site_name(layout.site_of_node(node)).to_owned();
-            let (new, _) = sites.entry(site).or_default();
-            if !successors.contains(&Some(node)) {
-                new.extend(pes.map(PeId));
-            }
-        }
-        for node in before.nodes().filter(|node| successors[node.index()].is_some()) {
-            let site = before.site_name(before.site_of_node(node)).to_owned();
-            sites.entry(site).or_default().1 += before.place(node).pes.len() as u64;
-        }
-        let was_there = |name: &str| before.sites().any(|site| before.site_name(site) == name);
-        let far = sites.iter().filter(|(name, _)| !was_there(name));
-        let far = far.flat_map(|(_, (new, _))| new).copied().collect();
-        Self { sites, far }
-    }
-
-    /// The new PEs of a site.
-    fn at(&self, site: &str) -> &[PeId] {
-        self.sites.get(site).map_or(&[], |(new, _)| new)
-    }
-
-    /// The seat of the members of a PE that goes on as `own`.
-    fn seat(&self, own: PeId, site: &str) -> Seat {
-        let here = self.sites.get(site).map_or(0, |(_, old)| *old).max(1);
-        let all: u64 = self.sites.values().map(|(_, old)| old).sum::<u64>().max(1);
-        let mut shares = vec![(own, here * all)];
-        shares.extend(self.at(site).iter().map(|&pe| (pe, all)));
-        shares.extend(self.far.iter().map(|&pe| (pe, here)));
-        if shares.len() == 1 { Seat::On(own) } else { Seat::Shared(shares) }
-    }
 }
 
 /// An encoded manifest. In JSON, a string of hexadecimal digits.
@@ -402,7 +300,6 @@ impl CheckpointStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::PartSummary;
 
     /// The manifest of a checkpoint of two nodes, each with one segment of four bytes.
     fn manifest(number: u64) -> Bytes {
@@ -467,69 +364,6 @@ mod tests {
         }
         assert_eq!(image.parts(), BTreeSet::new());
         assert!(Image::new(Bytes::from_static(b"nonsense")).is_err());
-    }
-
-    #[test]
-    fn lost_members_are_spread_over_their_site() {
-        let before = Layout::new(vec![("a".to_owned(), vec![2, 1]), ("b".to_owned(), vec![1])]);
-        let layout = Layout::new(vec![("a".to_owned(), vec![1]), ("b".to_owned(), vec![1])]);
-        let successors = [None, Some(NodeId(0)), Some(NodeId(1))];
-        let holders = [Some(NodeId(1)), Some(NodeId(0)), Some(NodeId(1))];
-
-        let plan = RestorePlan::recovery(&before, &layout, &successors, &holders).unwrap();
-
-        assert_eq!(plan.readers, [PeId(1), PeId(1), PeId(0), PeId(1)]);
-        let over = Seat::Over(vec![PeId(0)]);
-        assert_eq!(plan.seats, [over.clone(), over, Seat::On(PeId(0)), Seat::On(PeId(1))]);
-        let missing = [None, holders[1], holders[2]];
-        let plan = RestorePlan::recovery(&before, &layout, &successors, &missing);
-        assert_eq!(plan, Err(vec![NodeId(0)]));
-    }
-
-    /// How many of the members of equal parts each PE gets, if members can be divided.
-    fn loads(seats: &[Seat], pes: usize) -> Vec<f64> {
-        let mut loads = vec![0.0; pes];
-        for seat in seats {
-            match seat {
-                Seat::On(pe) => loads[pe.index()] += 1.0,
-                Seat::Over(over) => {
-                    over.iter().for_each(|pe| loads[pe.index()] += 1.0 / over.len() as f64);
-                }
-                Seat::Shared(shares) => {
-                    let sum: u64 = shares.iter().map(|(_, share)| share).sum();
-                    shares.iter().for_each(|&(pe, share)| {
-                        loads[pe.index()] += share as f64 / sum as f64;
-                    });
-                }
-                Seat::Homes => {}
-            }
-        }
-        loads
-    }
-
-    #[test]
-    fn nodes_that_join_get_equal_shares_of_their_site_or_of_all() {
-        let site = |name: &str, pes: &[u32]| (name.to_owned(), pes.to_vec());
-        let before = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
-        let plan = |layout: &Layout, successors: &[Option<u32>]| {
-            let successors: Vec<_> = successors.iter().map(|it| it.map(NodeId)).collect();
-            let holders = vec![Some(NodeId(0)); 3];
-            RestorePlan::recovery(&before, layout, &successors, &holders).unwrap().seats
-        };
-        // Another node at site a: its three PEs share what two had.
-        let layout = Layout::new(vec![site("a", &[1, 1, 1]), site("b", &[2])]);
-        let seats = plan(&layout, &[Some(0), Some(1), Some(3)]);
-        let third = 2.0 / 3.0;
-        let expected = [third, third, third, 1.0, 1.0];
-        assert!(loads(&seats, 5).iter().zip(expected).all(|(is, due)| (is - due).abs() < 1e-9));
-        // A new site: five PEs share what four had.
-        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2]), site("c", &[1])]);
-        let seats = plan(&layout, &[Some(0), Some(1), Some(2)]);
-        assert!(loads(&seats, 5).iter().all(|is| (is - 0.8).abs() < 1e-9));
-        // Another node takes over for one that leaves.
-        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
-        let seats = plan(&layout, &[Some(0), Some(1), None]);
-        assert!(loads(&seats, 4).iter().all(|is| (is - 1.0).abs() < 1e-9));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) mod pending_work;
 mod phase;
 pub mod probe;
 mod replicas;
+mod restore_plan;
 mod spread;
 mod spread_frame;
 pub(crate) mod steal_agent;
@@ -44,7 +45,7 @@ pub(crate) use control::{
     Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
 pub(crate) use earlier::Earlier;
-pub use image::{CheckpointStore, EncodedManifest, Holding, Image, RestorePlan};
+pub use image::{CheckpointStore, EncodedManifest, Holding, Image};
 pub use list::List;
 pub(crate) use look::Looked;
 pub use look::MainStatus;
@@ -54,6 +55,7 @@ pub use packet::Packet;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use phase::PhaseCounts;
 pub(crate) use replicas::{Frontier, ReplicaControl, ReplicaOrder};
+pub use restore_plan::RestorePlan;
 pub(crate) use spread::{
     IncomingControl, OutgoingControl, REPORTED_BYTES_MIN, SEGMENT_BYTES, Spread, default_plan,
 };

@@ -239,6 +239,11 @@ impl Common {
         self.kinds.get(kind.index()).copied()
     }
 
+    /// Whether checkpoints leave out the members of a type: the workers of pools.
+    pub(crate) fn is_left_out(&self, kind: KindId) -> bool {
+        matches!(self.resizing.get(&kind), Some(Resizing::End))
+    }
+
     /// The actor types, as checkpoints describe them.
     pub(crate) fn actor_types(&self) -> Vec<ActorType> {
         let actor_type = |kind: &&'static dyn Kind| {

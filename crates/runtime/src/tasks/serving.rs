@@ -26,7 +26,7 @@ impl<W: Work> Worker<W> {
                 let root = self.roots.enter(Origin::Asked(reply));
                 self.engine.submit([(item, root)]);
                 // The job is not quiescent while the pool has tasks.
-                cx.core.await_result();
+                cx.core.task_begins();
             }
             Err(error) => cx.fail(format!("a task: {error}")),
         }
@@ -44,7 +44,7 @@ impl<W: Work> Worker<W> {
             Err(error) => return cx.fail(format!("tasks of a stream: {error}")),
         };
         self.roots.streams.entry(stream).or_default();
-        items.iter().for_each(|_| cx.core.await_result());
+        items.iter().for_each(|_| cx.core.task_begins());
         let enter = |(number, item)| (item, self.roots.enter(Origin::Streamed(stream, number)));
         let items: Vec<_> = (first..).zip(items).map(enter).collect();
         self.engine.submit(items);
@@ -69,7 +69,7 @@ impl<W: Work> Worker<W> {
     /// Passes on the output of a root.
     pub(super) fn finish(&mut self, root: u64, output: &W::Output, cx: &mut Context<'_, Self>) {
         let Some(origin) = self.roots.open.remove(&root) else { return };
-        cx.core.settled();
+        cx.core.task_ends();
         match origin {
             Origin::Asked(reply) => {
                 if let Some(output) = encode_output::<W>(output, reply.pe, cx) {
@@ -97,7 +97,7 @@ impl<W: Work> Worker<W> {
     pub(super) fn abandon_roots(&mut self, cx: &mut Context<'_, Self>) {
         let Roots { open, streams, .. } = std::mem::take(&mut self.roots);
         for origin in open.into_values() {
-            cx.core.settled();
+            cx.core.task_ends();
             if let Origin::Asked(reply) = origin {
                 cx.reply(reply, None);
             }

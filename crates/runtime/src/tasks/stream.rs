@@ -269,6 +269,7 @@ impl<W: Work> Stream<W> {
 
     /// Notes that a task of `bytes` is handed in.
     fn note_begun(&mut self, number: u64, bytes: usize) {
+        self.pool.grid.streamed().fetch_add(1, Ordering::Relaxed);
         if bytes >= COUNTED_BYTES {
             self.sizes.insert(number, bytes);
             self.open_bytes += bytes;
@@ -277,6 +278,7 @@ impl<W: Work> Stream<W> {
 
     /// Notes that main receives the output of a task.
     fn note_given(&mut self, number: u64) {
+        self.pool.grid.streamed().fetch_sub(1, Ordering::Relaxed);
         self.given += 1;
         self.open_bytes -= self.sizes.remove(&number).unwrap_or(0);
     }
@@ -379,6 +381,7 @@ fn is_of_one_task(error: &GridError) -> bool {
 
 impl<W: Work> Drop for Stream<W> {
     fn drop(&mut self) {
+        self.pool.grid.streamed().fetch_sub(self.begun - self.given, Ordering::Relaxed);
         if self.pool.check_open().is_ok() {
             self.send(WorkerMessage::EndStream { stream: self.id });
         }

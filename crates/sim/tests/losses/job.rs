@@ -6,6 +6,7 @@ use crate::actors::{
 };
 use crate::order::{Lane, Receiver, Sender, Sent};
 use crate::phases::ledger;
+use crate::tasks::{self, Tree};
 use gridspan_runtime::{
     CheckpointEvery, Checkpoints, CreateAt, Grid, Ix1, Job, JobError, NodeId, Op, Per, Progress,
 };
@@ -50,6 +51,7 @@ pub(crate) fn job(seed: u64, notes: &Arc<Mutex<Notes>>) -> Job {
         .actor::<Bound>()
         .on_demand::<Late>(CreateAt::Sender, |_| ())
         .actor::<Brief>()
+        .tasks::<Tree>()
         .resizable_group::<Tally>(|_| (), |tally, other, _| tally.add(other))
         .restartable_main(main)
         .checkpoints(checkpoints);
@@ -114,6 +116,7 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
         }
         None => begin(&grid, seed).await?,
     };
+    let pool = grid.task_pool::<Tree>().await?;
     while state.round < ROUNDS {
         ledger(|ledger| ledger.is_at_checkpoint = true);
         let progress = grid.progress(&state).await?;
@@ -126,7 +129,7 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
         for _ in 0..1 + state.dice.below(4_u32) {
             state.send(&grid);
         }
-        match state.dice.below(8_u32) {
+        match state.dice.below(10_u32) {
             0 => {
                 let phase = grid.phase(u64::from(state.world.members));
                 state.broadcast(&grid, Message::Begin(phase));
@@ -153,10 +156,12 @@ async fn run(grid: Grid, seed: u64, notes: &Arc<Mutex<Notes>>) -> Result<(), Job
                 grid.move_coordinator(node).await?;
             }
             5 => drop(grid.rebalance().await?),
+            6 | 7 => tasks::run(&pool, &mut state.dice).await?,
             _ => grid.sleep(state.dice.any_scale_up_to(Duration::from_millis(60))).await?,
         }
         state.round += 1;
     }
+    pool.close();
     grid.quiescence().await?;
     check(&grid, state, notes).await
 }

@@ -8,6 +8,7 @@ mod order;
 mod phases;
 mod processes;
 mod story;
+mod tasks;
 
 use gridspan_runtime::pe::PlantedFault;
 use phases::LossPhase;

@@ -13,8 +13,7 @@ thread_local! {
     static LEDGER: RefCell<Ledger> = RefCell::default();
 }
 
-/// What may be under way when nodes are lost. Steals of tasks are missing, since checkpoints are
-/// postponed while a pool of tasks is open: a loss then repeats the whole pool.
+/// What may be under way when nodes are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossPhase {
     /// No PE has a message ready, and nothing of the following is under way.
@@ -31,12 +30,14 @@ pub(crate) enum LossPhase {
     Broadcast,
     /// A member was inserted that does not exist yet.
     Creation,
+    /// Tasks run, and PEs take them from each other.
+    Steal,
     /// Nodes are to leave or join, and the job has not yet gone on with the others.
     Handover,
 }
 
 impl LossPhase {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Idle,
         Self::Checkpoint,
         Self::Recovery,
@@ -44,6 +45,7 @@ impl LossPhase {
         Self::Reduction,
         Self::Broadcast,
         Self::Creation,
+        Self::Steal,
         Self::Handover,
     ];
 }
@@ -65,6 +67,8 @@ pub(crate) struct Ledger {
     is_restored: bool,
     /// Whether main waits for a checkpoint.
     pub(crate) is_at_checkpoint: bool,
+    /// Whether main waits for tasks.
+    pub(crate) has_tasks: bool,
     /// For each broadcast of this run, the number of members that have not handled it.
     broadcasts: BTreeMap<Broadcast, u32>,
     insertions: BTreeSet<i32>,
@@ -133,6 +137,7 @@ impl Ledger {
             (LossPhase::Reduction, pending.reductions > 0),
             (LossPhase::Broadcast, !self.broadcasts.is_empty()),
             (LossPhase::Creation, !self.insertions.is_empty()),
+            (LossPhase::Steal, self.has_tasks),
             (LossPhase::Handover, is_change_requested || is_begun_as(Begun::AfterChange)),
         ];
         let mut phases: BTreeSet<LossPhase> =

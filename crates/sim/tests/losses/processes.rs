@@ -112,7 +112,7 @@ impl Processes {
         };
         let holders: Vec<_> = before.nodes().map(holder).collect();
         let layout = self.grid(&members);
-        let plan = RestorePlan::recovery(&before, layout.layout(), &successors, &holders);
+        let plan = RestorePlan::recovery(&image, layout.layout(), &successors, &holders);
         let plan = plan.map_err(|_| ())?;
         self.runs.push((number, members));
         Ok(Some((image, plan)))

@@ -406,7 +406,7 @@ impl<'a> World<'a> {
         };
         let holders: Vec<_> = before.nodes().zip(were).map(holder).collect();
         let layout = self.grid(&members)?;
-        let plan = RestorePlan::recovery(&before, layout.layout(), &successors, &holders);
+        let plan = RestorePlan::recovery(&image, layout.layout(), &successors, &holders);
         let plan = plan.map_err(|nodes| format!("no copy is left of the parts of {nodes:?}"))?;
         self.runs.push((number, members));
         Ok(Some((image, plan)))

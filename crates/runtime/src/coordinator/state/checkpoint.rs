@@ -160,6 +160,16 @@ impl CollectionImage {
         }
     }
 
+    /// The image of a collection whose members have all ended.
+    pub(crate) fn ended(state: &CollectionState) -> Self {
+        Self {
+            reductions: Attendance { next: state.reductions.next, ..Attendance::default() },
+            syncs: Attendance { next: state.syncs.next, ..Attendance::default() },
+            for_main: BTreeMap::new(),
+            ..Self::of(state)
+        }
+    }
+
     /// Restores a collection, with broadcasts numbered from 0.
     pub(crate) fn into_state(self, creator: Asker) -> CollectionState {
         let Self { info, reductions, syncs, sections, for_main } = self;

@@ -16,8 +16,8 @@ use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, CheckpointSegment, Control, DrainCounts, MainRequest, MemberImage,
-    PartImage, PartSummary, Segment,
+    CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
+    MemberImage, PartImage, PartSummary, Segment,
 };
 use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
@@ -79,6 +79,7 @@ impl Pe {
             return;
         }
         core.checkpointing.seats.clear();
+        core.checkpointing.dealt.clear();
         self.form_groups();
         let Self { core, stores, .. } = self;
         core.checkpointing.restoration = None;
@@ -90,22 +91,16 @@ impl Pe {
 
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
     fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
+        let mut image = self.core.image_without_members();
         let mut summary = PartSummary::default();
-        let mut image = PartImage {
-            delayed: match self.core.common.fault {
-                PlantedFault::TimersLeftOut => Vec::new(),
-                _ => self.core.delayed_images(),
-            },
-            phases: self.core.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
-            gone: self.core.delivery.gone(self.core.me),
-            published: self.core.published_images(),
-            ..PartImage::default()
-        };
         summary.others = (image.delayed.len() + image.gone.len()) as u64;
         summary.published = image.published.len() as u64;
-        let (mut segments, mut bytes) = (Vec::new(), 0);
+        let (mut segments, mut bytes, mut load_ns) = (Vec::new(), 0, 0u64);
         for (number, store) in self.stores.iter().enumerate() {
             let kind = KindId(number as u16);
+            if self.core.common.is_left_out(kind) {
+                continue;
+            }
             let mut mailboxes = self.core.queues[number].image();
             for (slot, member) in (0..).zip(&self.core.members[number]) {
                 let Some(member) = member else { continue };
@@ -114,6 +109,10 @@ impl Pe {
                     PlantedFault::MailboxesLeftOut => mailbox.clear(),
                     PlantedFault::MailboxesReversed => mailbox.reverse(),
                     _ => {}
+                }
+                if self.core.is_seated(member.id) {
+                    summary.movable += 1;
+                    load_ns = load_ns.saturating_add(member.load_ns);
                 }
                 let member = member_image(member, store.encode(slot), mailbox);
                 summary.members += 1;
@@ -127,6 +126,7 @@ impl Pe {
             debug_assert!(mailboxes.is_empty(), "messages of {kind:?} for empty slots");
         }
         segments.push(codec::encode(&image).into());
+        summary.load_us = load_ns.div_ceil(1_000);
         summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
         // The report goes first, so that the job need not wait for the copies before it.
         let part = summary;
@@ -186,6 +186,7 @@ impl Core {
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
             questions: self.waits.len() as u64,
             replicas: self.replicas.len() as u64,
+            tasks: self.checkpointing.tasks,
         };
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }
@@ -202,6 +203,28 @@ impl Core {
             }
             let kept = CheckpointSegment { segment, bytes, is_copy: false };
             self.commands.push(PeCommand::Keep(kept));
+        }
+    }
+
+    /// The part of this PE in an image, without members. Workers of pools count as gone.
+    fn image_without_members(&self) -> PartImage {
+        let is_kept = |delayed: &DelayedImage| !self.common.is_left_out(delayed.kind);
+        let delayed = match self.common.fault {
+            PlantedFault::TimersLeftOut => Vec::new(),
+            _ => self.delayed_images().into_iter().filter(is_kept).collect(),
+        };
+        let mut gone = self.delivery.gone(self.me);
+        for (number, members) in self.members.iter().enumerate() {
+            if self.common.is_left_out(KindId(number as u16)) {
+                gone.extend(members.iter().flatten().map(|member| member.id));
+            }
+        }
+        PartImage {
+            delayed,
+            phases: self.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
+            gone,
+            published: self.published_images(),
+            ..PartImage::default()
         }
     }
 
@@ -226,11 +249,13 @@ impl Core {
     }
 
     /// Requests a checkpoint on behalf of main if one is due, and answers with its number, with
-    /// `None` if none is due, or with the reason why it is postponed.
+    /// `None` if none is due, or with the reason why it is postponed. `streamed` is the number of
+    /// tasks of streams whose outputs main has not taken.
     pub(crate) fn progress(
         &mut self,
         progress: Bytes,
         phases: u32,
+        streamed: u64,
         done: impl FnOnce(Result<Option<u64>, String>) + Send + 'static,
     ) {
         let settings = &self.common.run.checkpoints;
@@ -246,6 +271,12 @@ impl Core {
         if !is_wanted || self.now < state.retry_at {
             state.last = Some((last, points));
             return done(Ok(None));
+        }
+        if streamed > 0 {
+            state.retry_at = self.now + RETRY;
+            let reason = format!("main has not taken the outputs of {streamed} tasks of streams");
+            self.report_no_pause(&reason);
+            return done(Err(reason));
         }
         // What main does meanwhile comes after the checkpoint.
         state.is_requested = true;

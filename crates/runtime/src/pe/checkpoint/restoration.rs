@@ -87,9 +87,9 @@ impl ResizedGroup {
         let successor = |(number, pe): (u32, &PeId)| {
             let (is_spread, to) = match plan.seats.get(pe.index()) {
                 Some(Seat::On(pe)) => (false, of_pe(*pe)),
-                Some(Seat::Over(pes)) => (true, pes.first().map_or(0, |pe| of_pe(*pe))),
-                Some(Seat::Shared(shares)) => {
-                    (false, shares.first().map_or(0, |(pe, _)| of_pe(*pe)))
+                Some(seat @ (Seat::Over(shares) | Seat::Shared(shares))) => {
+                    let to = shares.first().map_or(0, |(pe, _)| of_pe(*pe));
+                    (matches!(seat, Seat::Over(_)), to)
                 }
                 Some(Seat::Homes) | None => (false, number % members),
             };
@@ -132,7 +132,8 @@ mod tests {
         // Node 1, which had PE 2, is lost; node 0 of its site has its part.
         let successors_of = [Some(NodeId(0)), None, Some(NodeId(1))];
         let holders = [Some(NodeId(0)), Some(NodeId(0)), Some(NodeId(1))];
-        let plan = RestorePlan::recovery(&before, &layout, &successors_of, &holders).unwrap();
+        let plan =
+            RestorePlan::of_loads(&before, &[1; 4], &layout, &successors_of, &holders).unwrap();
 
         assert_eq!(successors(Map::PerPe, &before, &layout, &plan), [0, 1, 0, 2]);
         assert_eq!(successors(Map::PerNode, &before, &layout, &plan), [0, 0, 1]);
@@ -144,7 +145,7 @@ mod tests {
         let layout = Layout::new(vec![("a".into(), vec![1, 1])]);
         let successors = [None, Some(NodeId(0)), Some(NodeId(1))];
         let holders = [Some(NodeId(0)), Some(NodeId(0)), Some(NodeId(1))];
-        let plan = RestorePlan::recovery(&before, &layout, &successors, &holders).unwrap();
+        let plan = RestorePlan::of_loads(&before, &[1; 4], &layout, &successors, &holders).unwrap();
 
         let counts = GroupCounts::default();
         let group = ResizedGroup::new((KindId(0), Map::PerPe), (&before, &layout), &plan, counts);

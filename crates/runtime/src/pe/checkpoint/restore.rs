@@ -50,8 +50,8 @@ impl Pe {
         core.enter_forming();
     }
 
-    /// Restores a segment of a part of the image.
-    pub fn restore(&mut self, segment: &Bytes, seat: &Seat) {
+    /// Restores a segment of `part` of the image, whose members continue at `seat`.
+    pub fn restore(&mut self, part: PeId, segment: &Bytes, seat: &Seat) {
         let image: PartImage = match codec::decode("a checkpoint", segment) {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
@@ -69,7 +69,7 @@ impl Pe {
         }
         let all = members.len() + delayed.len() + gone.len();
         let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
-        self.core.assign_seats(&members, seat);
+        self.core.assign_seats(part, &members, seat);
         for member in members {
             let Some(pe) = self.core.seat_of(member.id, seat) else { continue };
             parts.entry(pe).or_default().members.push(member);

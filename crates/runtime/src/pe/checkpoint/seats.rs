@@ -10,14 +10,10 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 impl Core {
-    /// Chooses the PEs of the members of a segment, if several PEs take over its part. Members that
-    /// are bound to each other get the same one.
-    pub(super) fn assign_seats(&mut self, members: &[MemberImage], seat: &Seat) {
-        let shares: Vec<(PeId, u64)> = match seat {
-            Seat::Over(pes) => pes.iter().map(|&pe| (pe, 1)).collect(),
-            Seat::Shared(shares) => shares.clone(),
-            Seat::On(_) | Seat::Homes => return,
-        };
+    /// Chooses the PEs of the members of a segment of `part`, if several PEs take over the part.
+    /// Members that are bound to each other get the same one.
+    pub(super) fn assign_seats(&mut self, part: PeId, members: &[MemberImage], seat: &Seat) {
+        let (Seat::Over(shares) | Seat::Shared(shares)) = seat else { return };
         let mut bases: BTreeMap<CollectionId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
             let base = self.base_of(member.id);
@@ -27,8 +23,9 @@ impl Core {
                 bases.entry(base.collection).or_default().push(base);
             }
         }
+        let dealt = self.checkpointing.dealt.entry(part).or_default();
         for bases in bases.into_values() {
-            let numbers = numbers(bases.len() as u64, &shares, &mut self.checkpointing.dealt);
+            let numbers = numbers(bases.len() as u64, shares, dealt);
             let seats = numbers.flat_map(|(pe, number)| (0..number).map(move |_| pe));
             self.checkpointing.seats.extend(bases.into_iter().zip(seats));
         }
@@ -49,7 +46,7 @@ impl Core {
     }
 
     /// Whether members continue where the plan says, and not at their homes.
-    fn is_seated(&self, id: ActorId) -> bool {
+    pub(super) fn is_seated(&self, id: ActorId) -> bool {
         self.collections.get(id.collection).is_some_and(|it| it.info.migratable())
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) restored: Vec<(KindId, u32)>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
     pub(crate) seats: BTreeMap<ActorId, PeId>,
-    /// Number of members for which this PE has chosen each PE.
-    pub(crate) dealt: BTreeMap<PeId, u64>,
+    /// By part: number of its members for which this PE has chosen each PE.
+    pub(crate) dealt: BTreeMap<PeId, BTreeMap<PeId, u64>>,
     /// Actions of main that wait until the PE continues.
     pub(crate) waiting: Vec<Callback<C>>,
     /// What main gave to remember, if the job continues from a checkpoint and main has not asked
@@ -41,6 +41,8 @@ pub(crate) struct Checkpointing<C> {
     /// Time of main's last progress point, and whether a warning has said that it is long ago.
     pub(crate) last_point: Time,
     pub(crate) is_quiet_told: bool,
+    /// Number of tasks from outside their pools that are under way here.
+    pub(crate) tasks: u64,
     /// Whether main has requested a checkpoint and has no answer yet.
     pub(crate) is_requested: bool,
     /// When a checkpoint may be tried again, after one was postponed.
@@ -77,6 +79,7 @@ impl<C> Default for Checkpointing<C> {
             is_unprotected: false,
             last_point: Time::ZERO,
             is_quiet_told: false,
+            tasks: 0,
             is_requested: false,
             retry_at: Time::ZERO,
             last: None,

@@ -132,14 +132,17 @@ impl Core {
         }
     }
 
-    /// Counts a result that main waits for: until it arrives, the job is not quiescent.
-    pub(crate) fn await_result(&mut self) {
+    /// Counts a task from outside its pool: until it is done, the job is not quiescent, and no
+    /// checkpoint is made.
+    pub(crate) fn task_begins(&mut self) {
         self.created += 1;
+        self.checkpointing.tasks += 1;
     }
 
-    /// Counts the arrival of a result that main waits for, or the end of the wait.
-    pub(crate) fn settled(&mut self) {
+    /// Counts the end of such a task.
+    pub(crate) fn task_ends(&mut self) {
         self.processed += 1;
+        self.checkpointing.tasks -= 1;
     }
 
     /// Handles a message about nodes that join, which only the coordinator may send.

@@ -1,0 +1,370 @@
+//! Checkpoints in a folder or an object store.
+//!
+//! Each checkpoint has an object for the part of each PE and one for the manifest. An object begins
+//! with a mark and the version of its form, and ends with the SHA-256 digest of all that comes
+//! before. The manifest is stored last, and only if there is none of its number. So a checkpoint
+//! with a manifest is complete, whatever happens to the machine. The last two complete checkpoints
+//! are kept.
+
+use super::storage::{self, CheckpointStorage};
+use crate::error::StartError;
+use crate::message::Image;
+use bytes::Bytes;
+use gridspan_topology::PeId;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// First bytes of the object of a part, and of a manifest.
+const PART: &[u8; 8] = b"GSPNPART";
+const MANIFEST: &[u8; 8] = b"GSPNMANI";
+/// Version of the form of objects.
+const VERSION: u32 = 3;
+/// Bytes of the digest at the end of an object.
+const DIGEST_BYTES: usize = 32;
+/// Number of complete checkpoints that are kept.
+const KEPT: usize = 2;
+/// Prefix of the objects of a checkpoint.
+const PREFIX: &str = "checkpoint-";
+
+/// The checkpoints of a job in a folder or an object store.
+#[derive(Clone, Debug)]
+pub struct CheckpointArchive(Arc<dyn CheckpointStorage>);
+
+impl CheckpointArchive {
+    /// Opens a place for checkpoints: a folder, which is created if it does not exist, or the
+    /// address of a place in an object store, such as `s3://bucket/job`.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the system refuses, or for an address if this program was
+    /// built without the feature `object-store`.
+    pub fn create(location: &Path) -> Result<Self, StartError> {
+        storage::open(location, true).map(Self)
+    }
+
+    /// Opens a place for checkpoints, as [`create`](Self::create) does, but creates no folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create`](Self::create), also if there is no such folder.
+    pub fn open(location: &Path) -> Result<Self, StartError> {
+        storage::open(location, false).map(Self)
+    }
+
+    /// An archive in this storage.
+    #[cfg(test)]
+    pub(super) fn of(storage: Arc<dyn CheckpointStorage>) -> Self {
+        Self(storage)
+    }
+
+    /// Stores an object of these pieces, with mark, version and digest.
+    fn put(&self, name: &str, mark: &[u8; 8], pieces: Vec<Bytes>) -> Result<(), StartError> {
+        let mut all = vec![Bytes::from([&mark[..], &VERSION.to_le_bytes()].concat())];
+        all.extend(pieces);
+        let mut digest = Sha256::new();
+        all.iter().for_each(|piece| digest.update(piece));
+        all.push(Bytes::copy_from_slice(&digest.finalize()));
+        let is_last = mark == MANIFEST;
+        let put = if is_last { self.0.put_new(name, all) } else { self.0.put(name, all) };
+        put.map_err(|error| self.unusable(name, &error))
+    }
+
+    /// Reads an object, checks its mark, its version and its digest, and returns what is between.
+    fn get(&self, name: &str, mark: &[u8; 8]) -> Result<Bytes, StartError> {
+        let bytes = self.0.get(name).map_err(|error| self.unusable(name, &error))?;
+        let head = mark.len() + size_of::<u32>();
+        let Some(end) = bytes.len().checked_sub(DIGEST_BYTES).filter(|&end| end >= head) else {
+            return Err(self.unusable(name, &"it is too short"));
+        };
+        if bytes[..mark.len()] != *mark {
+            return Err(self.unusable(name, &"it is no file of a checkpoint"));
+        }
+        let version = bytes[mark.len()..head].try_into().map(u32::from_le_bytes);
+        let version = version.unwrap_or_default();
+        if version != VERSION {
+            let reason = format!(
+                "it has version {version}, and this program reads version {VERSION}: use the \
+                 program that wrote it"
+            );
+            return Err(self.unusable(name, &reason));
+        }
+        if Sha256::digest(&bytes[..end])[..] != bytes[end..] {
+            let reason = "its digest does not match; it is truncated or was altered";
+            return Err(self.unusable(name, &reason));
+        }
+        Ok(bytes.slice(head..end))
+    }
+
+    /// The highest number of a checkpoint, even of an incomplete one.
+    pub(super) fn highest(&self) -> Result<Option<u64>, StartError> {
+        Ok(self.all()?.last().map(|&(number, _)| number))
+    }
+
+    /// Stores the part of a PE. With the first of a checkpoint, incomplete ones that were given up
+    /// are removed. The one just before may still get its manifest from another node.
+    pub(super) fn write_part(
+        &self,
+        run: u64,
+        checkpoint: u64,
+        part: PeId,
+        segments: &[Bytes],
+    ) -> Result<(), StartError> {
+        let numbers = [&run.to_le_bytes()[..], &checkpoint.to_le_bytes(), &part.0.to_le_bytes()];
+        let mut pieces = vec![Bytes::from(numbers.concat())];
+        for segment in segments {
+            pieces.push(Bytes::copy_from_slice(&(segment.len() as u64).to_le_bytes()));
+            pieces.push(segment.clone());
+        }
+        self.put(&part_name(checkpoint, part), PART, pieces)
+    }
+
+    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, and
+    /// incomplete ones.
+    pub(super) fn write_manifest(&self, manifest: &Bytes) -> Result<(), StartError> {
+        let number = Image::new(manifest.clone())?.number();
+        self.put(&manifest_name(number), MANIFEST, vec![manifest.clone()])?;
+        let all = self.all()?;
+        let complete = all.iter().rev().filter(|(_, is_complete)| *is_complete);
+        let first_kept = complete.map(|&(number, _)| number).nth(KEPT - 1).unwrap_or(0);
+        for (old, is_complete) in all {
+            if old < first_kept || old < number && !is_complete {
+                // What cannot be removed only takes space.
+                let _ = self.0.remove_all(&of(old));
+            }
+        }
+        Ok(())
+    }
+
+    /// The numbers of all checkpoints, in order, and whether they are complete.
+    fn all(&self) -> Result<Vec<(u64, bool)>, StartError> {
+        let groups = self.0.groups().map_err(|error| self.unusable("", &error))?;
+        let number = |name: &String| name.strip_prefix(PREFIX)?.parse().ok();
+        let numbers: BTreeSet<u64> = groups.iter().filter_map(number).collect();
+        let is_complete = |number| {
+            let has_manifest = self.0.has(&manifest_name(number));
+            has_manifest.map_err(|error| self.unusable(&manifest_name(number), &error))
+        };
+        numbers.into_iter().map(|number| Ok((number, is_complete(number)?))).collect()
+    }
+
+    /// The numbers of the complete checkpoints, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the place cannot be read.
+    pub fn complete(&self) -> Result<Vec<u64>, StartError> {
+        let complete = self.all()?.into_iter().filter(|(_, is_complete)| *is_complete);
+        Ok(complete.map(|(number, _)| number).collect())
+    }
+
+    /// The last complete checkpoint, without its parts.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if there is none, or its manifest is damaged.
+    pub fn last(&self) -> Result<Image, StartError> {
+        match self.complete()?.last() {
+            Some(&number) => self.manifest(number),
+            None => Err(self.unusable("", &"there is no complete checkpoint in it")),
+        }
+    }
+
+    /// A checkpoint, without its parts.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if its manifest is missing or damaged.
+    pub fn manifest(&self, number: u64) -> Result<Image, StartError> {
+        let name = manifest_name(number);
+        let image = Image::new(self.get(&name, MANIFEST)?)?;
+        match image.number() == number {
+            true => Ok(image),
+            false => Err(self.unusable(&name, &"it belongs to another checkpoint")),
+        }
+    }
+
+    /// Reads the part of a PE into an image.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the part is missing or damaged, or belongs to another
+    /// checkpoint.
+    pub fn read_part(&self, image: &mut Image, part: PeId) -> Result<(), StartError> {
+        let name = part_name(image.number(), part);
+        let bytes = self.get(&name, PART)?;
+        let short = || self.unusable(&name, &"it is too short");
+        let (run, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+        let (checkpoint, rest) = rest.split_first_chunk().ok_or_else(short)?;
+        let (of, mut rest) = rest.split_first_chunk().ok_or_else(short)?;
+        if u64::from_le_bytes(*run) != image.run()
+            || u64::from_le_bytes(*checkpoint) != image.number()
+            || u32::from_le_bytes(*of) != part.0
+        {
+            return Err(self.unusable(&name, &"it belongs to another checkpoint"));
+        }
+        for position in image.segments_of(part) {
+            let (length, after) = rest.split_first_chunk().ok_or_else(short)?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+            let segment = after.get(..length).ok_or_else(short)?;
+            image.add(part, position, bytes.slice_ref(segment))?;
+            rest = &after[length..];
+        }
+        if rest.is_empty() { Ok(()) } else { Err(self.unusable(&name, &"it is too long")) }
+    }
+
+    /// Reads and checks all parts of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] with the first problem.
+    pub fn verify(&self, number: u64) -> Result<Image, StartError> {
+        let mut image = self.manifest(number)?;
+        for part in image.layout().clone().pes() {
+            self.read_part(&mut image, part)?;
+        }
+        Ok(image)
+    }
+
+    fn unusable(&self, name: &str, reason: &dyn std::fmt::Display) -> StartError {
+        storage::unusable(&self.0.path_of(name), reason)
+    }
+}
+
+fn of(checkpoint: u64) -> String {
+    format!("{PREFIX}{checkpoint:08}")
+}
+
+fn part_name(checkpoint: u64, part: PeId) -> String {
+    format!("{}/part-{:06}", of(checkpoint), part.0)
+}
+
+fn manifest_name(checkpoint: u64) -> String {
+    format!("{}/manifest", of(checkpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::checkpoints::folder::Folder;
+    use crate::message::{EncodedManifest, Manifest, codec};
+    use gridspan_topology::Layout;
+
+    const RUN: u64 = 0;
+
+    /// The segments of the parts of two PEs.
+    fn segments() -> [Vec<Bytes>; 2] {
+        [vec![Bytes::from(vec![1; 100_000]), Bytes::from_static(b"end")], vec![Bytes::new()]]
+    }
+
+    fn manifest(number: u64) -> Bytes {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+        let encoded = EncodedManifest::without_actors(number, layout).0;
+        let mut manifest: Manifest = codec::decode("a manifest", &encoded).unwrap();
+        for (part, segments) in manifest.parts.iter_mut().zip(segments()) {
+            part.segments = segments.iter().map(|segment| segment.len() as u64).collect();
+        }
+        codec::encode(&manifest).into()
+    }
+
+    fn store(archive: &CheckpointArchive, number: u64) {
+        for (part, segments) in (0..).map(PeId).zip(segments()) {
+            archive.write_part(RUN, number, part, &segments).unwrap();
+        }
+        archive.write_manifest(&manifest(number)).unwrap();
+    }
+
+    fn problem<T>(result: Result<T, StartError>) -> String {
+        result.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    /// What holds wherever checkpoints are stored.
+    fn check(storage: Arc<dyn CheckpointStorage>) {
+        let archive = CheckpointArchive::of(storage.clone());
+        assert_eq!(archive.highest().unwrap(), None);
+        assert!(problem(archive.last()).contains("there is no complete checkpoint in it"));
+
+        // The parts of the second one are not complete.
+        store(&archive, 1);
+        archive.write_part(RUN, 2, PeId(0), &segments()[0]).unwrap();
+        assert_eq!((archive.complete().unwrap(), archive.highest().unwrap()), (vec![1], Some(2)));
+        (3..=5).for_each(|number| store(&archive, number));
+        assert_eq!(archive.complete().unwrap(), [4, 5], "the last two are kept");
+        assert_eq!(archive.all().unwrap().len(), 2, "incomplete ones are removed");
+
+        let image = archive.verify(archive.last().unwrap().number()).unwrap();
+        for (part, segments) in (0..).map(PeId).zip(segments()) {
+            for (position, segment) in (0..).zip(segments) {
+                assert_eq!(image.segment(part, position), Some(&segment));
+            }
+        }
+
+        // Another run has stored this number.
+        assert!(archive.write_manifest(&manifest(5)).is_err());
+        assert!(archive.verify(5).is_ok());
+
+        let name = part_name(5, PeId(0));
+        let whole = storage.get(&name).unwrap();
+        let altered = |at: usize| {
+            let mut bytes = whole.to_vec();
+            bytes[at] ^= 1;
+            Bytes::from(bytes)
+        };
+        for (bytes, expected) in [
+            (whole.slice(..whole.len() - 1), "its digest does not match"),
+            (whole.slice(..10), "it is too short"),
+            (altered(50_000), "its digest does not match"),
+            (altered(0), "it is no file of a checkpoint"),
+            (altered(8), "and this program reads version 3"),
+        ] {
+            storage.put(&name, vec![bytes]).unwrap();
+            let problem = problem(archive.verify(5));
+            assert!(problem.contains(expected) && problem.contains(&name), "{problem}");
+        }
+        let of_other = storage.get(&part_name(4, PeId(0))).unwrap();
+        storage.put(&name, vec![of_other]).unwrap();
+        assert!(problem(archive.verify(5)).contains("it belongs to another checkpoint"));
+    }
+
+    #[test]
+    fn checkpoints_are_stored_in_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        check(Arc::new(Folder::open(&folder.path().join("new"), true).unwrap()));
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(problem(CheckpointArchive::open(&file)).contains("it is not a folder"));
+        assert!(CheckpointArchive::open(&folder.path().join("missing")).is_err());
+    }
+
+    #[cfg(not(feature = "object-store"))]
+    #[test]
+    fn the_address_of_an_object_store_needs_the_feature() {
+        let problem = problem(CheckpointArchive::open(Path::new("s3://bucket/job")));
+        assert!(problem.contains("build it with the feature `object-store`"), "{problem}");
+    }
+
+    #[cfg(feature = "object-store")]
+    #[test]
+    fn checkpoints_are_stored_in_object_stores() {
+        use crate::driver::checkpoints::object_storage::ObjectStorage;
+        let folder = tempfile::tempdir().unwrap();
+        let address = format!("file://{}/job", folder.path().display());
+        check(Arc::new(ObjectStorage::open(&address).unwrap()));
+        check(Arc::new(ObjectStorage::open("memory:///job").unwrap()));
+        let problem = problem(CheckpointArchive::open(Path::new("s4://bucket/job")));
+        assert!(problem.contains("s4://bucket/job"), "{problem}");
+    }
+
+    /// `S3_TEST_ADDRESS` is the address of an empty place in a server that speaks S3, for which the
+    /// environment has keys; see `.ci/extended`.
+    #[cfg(feature = "object-store")]
+    #[test]
+    fn checkpoints_are_stored_in_a_server_that_speaks_s3() {
+        use crate::driver::checkpoints::object_storage::ObjectStorage;
+        match std::env::var("S3_TEST_ADDRESS") {
+            Ok(address) => check(Arc::new(ObjectStorage::open(&address).unwrap())),
+            Err(_) => println!("skipped: S3_TEST_ADDRESS is not set"),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Where the parts of an image are read, and where their members continue.
+//!
+//! After a loss or a change of the nodes, members stay on the PEs that are left, up to an equal
+//! share of the load. The rest fills the PEs with the least load, first at its own site. The load
+//! of a PE is the time that its members have taken since they were last balanced, if the job
+//! measures that, and their number otherwise.
+
+use crate::message::{Image, Seat};
+use gridspan_topology::{Layout, NodeId, PeId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Part of an equal share by which the load of a PE may exceed it without being moved, while no PE
+/// is empty: measured loads vary.
+const TOLERANCE: u64 = 10;
+
+/// Where the parts of an image are read, and where their members continue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestorePlan {
+    /// The PE that reads each part, by the PE that wrote it.
+    pub readers: Vec<PeId>,
+    /// Where the members of each part continue, by the PE that wrote it.
+    pub seats: Vec<Seat>,
+}
+
+impl RestorePlan {
+    /// A plan for a new start, where every process can read all parts: members continue where they
+    /// were if the layouts have as many PEs, and at their homes otherwise.
+    pub fn restart(before: &Layout, layout: &Layout) -> Self {
+        let pes = layout.pe_count();
+        let is_same = before.pe_count() == pes;
+        let seat = |pe| if is_same { Seat::On(pe) } else { Seat::Homes };
+        Self {
+            readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
+            seats: before.pes().map(seat).collect(),
+        }
+    }
+
+    /// A plan for the nodes that go on after a loss or a change. For each node of the image: the
+    /// node of `layout` whose PEs take over its members, or `None` if it is gone; and the node of
+    /// `layout` that has its parts.
+    ///
+    /// # Errors
+    ///
+    /// The nodes of the image whose parts no node has.
+    pub fn recovery(
+        image: &Image,
+        layout: &Layout,
+        successors: &[Option<NodeId>],
+        holders: &[Option<NodeId>],
+    ) -> Result<Self, Vec<NodeId>> {
+        Self::of_loads(image.layout(), &image.loads(), layout, successors, holders)
+    }
+
+    /// [`recovery`](Self::recovery) with the load of each PE of `before`.
+    pub(crate) fn of_loads(
+        before: &Layout,
+        loads: &[u64],
+        layout: &Layout,
+        successors: &[Option<NodeId>],
+        holders: &[Option<NodeId>],
+    ) -> Result<Self, Vec<NodeId>> {
+        let missing: Vec<NodeId> =
+            before.nodes().filter(|node| holders[node.index()].is_none()).collect();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        let pes_of = |node| layout.place(node).pes.clone().map(PeId).collect::<Vec<_>>();
+        let (mut readers, mut parts) = (Vec::new(), Vec::new());
+        for node in before.nodes() {
+            let holders = holders[node.index()].map(pes_of).unwrap_or_default();
+            let own = successors[node.index()].map(pes_of);
+            let site = before.site_name(before.site_of_node(node));
+            for (position, pe) in before.place(node).pes.clone().enumerate() {
+                readers.push(holders[position % holders.len()]);
+                let own = own.as_ref().map(|pes| pes[position % pes.len()]);
+                parts.push(Part { site, own, load: loads[pe as usize], position });
+            }
+        }
+        Ok(Self { readers, seats: Redistribution::new(&parts, layout).seats(&parts) })
+    }
+}
+
+/// The part of a PE of the image.
+struct Part<'a> {
+    site: &'a str,
+    /// The PE that goes on for it.
+    own: Option<PeId>,
+    load: u64,
+    /// Its position among the PEs of its node.
+    position: usize,
+}
+
+/// The distribution of the load of all parts over the PEs of a layout.
+struct Redistribution {
+    /// The PEs of each site.
+    sites: BTreeMap<String, Vec<usize>>,
+    /// The load that each PE keeps or gets.
+    filled: Vec<u64>,
+    /// What each part keeps on the PE that goes on for it.
+    kept: Vec<u64>,
+    /// What each part gives to other PEs, in the order of the parts' members.
+    given: Vec<Vec<(PeId, u64)>>,
+}
+
+impl Redistribution {
+    fn new(parts: &[Part<'_>], layout: &Layout) -> Self {
+        let mut sites: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for pe in layout.pes() {
+            let site = layout.site_name(layout.site_of_node(layout.node_of(pe)));
+            sites.entry(site.to_owned()).or_default().push(pe.index());
+        }
+        let filled = vec![0; layout.pe_count() as usize];
+        let given = vec![Vec::new(); parts.len()];
+        let mut all = Self { sites, filled, kept: Vec::new(), given };
+        let dues = all.dues(parts);
+        all.keep(parts, &dues);
+        all.give(parts, &dues);
+        all
+    }
+
+    /// The equal share of each PE at each site of the layout. A site keeps its load, except for the
+    /// share of new sites. The load of a site that is gone is that of all.
+    fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, u64> {
+        let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();
+        let mut old: BTreeMap<&str, u128> = BTreeMap::new();
+        for part in parts.iter().filter(|part| self.sites.contains_key(part.site)) {
+            *old.entry(part.site).or_default() += u128::from(part.load);
+        }
+        let pes = self.filled.len() as u128;
+        let old_pes: u128 = old.keys().map(|site| self.sites[*site].len() as u128).sum();
+        let gone = all - old.values().sum::<u128>();
+        let due = |(site, its): (&String, &Vec<usize>)| {
+            let its = its.len() as u128;
+            let due = match old.get(site.as_str()) {
+                // Its own load and that of sites that are gone, less the share of new sites.
+                Some(own) => (own * old_pes + gone * its) / its.max(1) / pes,
+                None => all / pes,
+            };
+            (site.clone(), due as u64)
+        };
+        self.sites.iter().map(due).collect()
+    }
+
+    /// Lets each part keep on its own PE what does not exceed an equal share.
+    fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, u64>) {
+        let mut is_taken = vec![false; self.filled.len()];
+        parts.iter().filter_map(|part| part.own).for_each(|pe| is_taken[pe.index()] = true);
+        let is_exact = is_taken.contains(&false);
+        for part in parts {
+            let due = dues.get(part.site).copied().unwrap_or_default();
+            let kept = part.own.map_or(0, |pe| {
+                let filled = &mut self.filled[pe.index()];
+                let most = if is_exact { due } else { due + due / TOLERANCE + 1 };
+                let kept = match *filled + part.load <= most {
+                    true => part.load,
+                    false => part.load.min(due.saturating_sub(*filled)),
+                };
+                *filled += kept;
+                kept
+            });
+            self.kept.push(kept);
+        }
+    }
+
+    /// Gives the rest of each part to the PEs with the least load: at its site up to the shares of
+    /// that site's PEs, then anywhere.
+    fn give(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, u64>) {
+        let mut rests: Vec<(usize, u64)> =
+            (0..).zip(parts.iter().zip(&self.kept).map(|(part, kept)| part.load - kept)).collect();
+        let sites: Vec<(String, Vec<usize>)> = self.sites.clone().into_iter().collect();
+        for (site, pes) in sites {
+            let mut own: Vec<(usize, u64)> =
+                rests.iter().copied().filter(|&(part, _)| parts[part].site == site).collect();
+            let due = dues.get(&site).copied().unwrap_or_default();
+            let has_room: u64 = pes.iter().map(|&pe| due.saturating_sub(self.filled[pe])).sum();
+            let rest: u64 = own.iter().map(|(_, rest)| rest).sum();
+            self.pour(&mut own, &pes, rest.min(has_room));
+            for (part, rest) in own {
+                rests[part].1 = rest;
+            }
+        }
+        let all: Vec<usize> = (0..self.filled.len()).collect();
+        let rest = rests.iter().map(|(_, rest)| rest).sum();
+        self.pour(&mut rests, &all, rest);
+    }
+
+    /// Moves `amount` of the rests to these PEs, so that the least filled ones end equally full.
+    /// Parts and PEs are taken in their order, so that neighbours stay together.
+    fn pour(&mut self, rests: &mut [(usize, u64)], pes: &[usize], amount: u64) {
+        let mut places: VecDeque<(usize, u64)> = (self.rises(pes, amount))
+            .filter(|&(_, rise)| rise > 0)
+            .inspect(|&(pe, rise)| self.filled[pe] += rise)
+            .collect();
+        for (part, rest) in rests {
+            while *rest > 0
+                && let Some((pe, room)) = places.front_mut()
+            {
+                let moved = (*rest).min(*room);
+                (*rest, *room) = (*rest - moved, *room - moved);
+                self.given[*part].push((PeId::from(*pe), moved));
+                if *room == 0 {
+                    places.pop_front();
+                }
+            }
+        }
+    }
+
+    /// How much each of these PEs rises if `amount` fills the least filled ones to one level.
+    fn rises(&self, pes: &[usize], amount: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let mut lowest: Vec<usize> = pes.to_vec();
+        lowest.sort_by_key(|&pe| self.filled[pe]);
+        let mut below = 0;
+        let reached = (0..lowest.len()).find(|&number| {
+            // Whether the first `number` PEs take all below the level of the next one.
+            let next = self.filled[lowest[number]];
+            let has_room = next * number as u64 - below >= amount;
+            below += if has_room { 0 } else { next };
+            has_room
+        });
+        lowest.truncate(reached.unwrap_or(lowest.len()));
+        let number = lowest.len().max(1) as u64;
+        let (level, over) = ((below + amount) / number, (below + amount) % number);
+        let rise = |(position, &pe): (u64, &usize)| {
+            (pe, level + u64::from(position < over) - self.filled[pe])
+        };
+        let mut rises: Vec<(usize, u64)> = (0..).zip(&lowest).map(rise).collect();
+        rises.sort_unstable();
+        rises.into_iter()
+    }
+
+    /// Where the members of each part continue.
+    fn seats(self, parts: &[Part<'_>]) -> Vec<Seat> {
+        let Self { sites, filled, kept, given } = self;
+        let all: Vec<usize> = (0..filled.len()).collect();
+        let seat = |((part, kept), mut given): ((&Part<'_>, u64), Vec<(PeId, u64)>)| {
+            let Some(own) = part.own else {
+                if given.is_empty() {
+                    // It has members of groups only, which go to different PEs.
+                    let near = sites.get(part.site).unwrap_or(&all);
+                    given.push((PeId::from(near[part.position % near.len()]), 1));
+                }
+                return Seat::Over(given);
+            };
+            let returned = given.iter().filter(|(pe, _)| *pe == own).map(|(_, share)| share);
+            let kept = kept + returned.sum::<u64>();
+            given.retain(|(pe, _)| *pe != own);
+            if given.is_empty() {
+                return Seat::On(own);
+            }
+            given.insert(0, (own, kept.max(1)));
+            Seat::Shared(given)
+        };
+        parts.iter().zip(kept).zip(given).map(seat).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str, pes: &[u32]) -> (String, Vec<u32>) {
+        (name.to_owned(), pes.to_vec())
+    }
+
+    /// The plan for parts with these loads, and what each PE gets.
+    fn planned(
+        before: &Layout,
+        loads: &[u64],
+        layout: &Layout,
+        successors: &[Option<u32>],
+    ) -> (Vec<Seat>, Vec<u64>) {
+        let successors: Vec<_> = successors.iter().map(|it| it.map(NodeId)).collect();
+        let holders = vec![Some(NodeId(0)); successors.len()];
+        let plan = RestorePlan::of_loads(before, loads, layout, &successors, &holders).unwrap();
+        let mut got = vec![0; layout.pe_count() as usize];
+        for (seat, &load) in plan.seats.iter().zip(loads) {
+            match seat {
+                Seat::On(pe) => got[pe.index()] += load,
+                Seat::Shared(shares) | Seat::Over(shares) if load > 0 => {
+                    assert_eq!(shares.iter().map(|(_, share)| share).sum::<u64>(), load);
+                    shares.iter().for_each(|&(pe, share)| got[pe.index()] += share);
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(got.iter().sum::<u64>(), loads.iter().sum::<u64>());
+        (plan.seats, got)
+    }
+
+    #[test]
+    fn lost_members_are_spread_over_their_site() {
+        let before = Layout::new(vec![site("a", &[2, 1]), site("b", &[1])]);
+        let layout = Layout::new(vec![site("a", &[1]), site("b", &[1])]);
+        let successors = [None, Some(NodeId(0)), Some(NodeId(1))];
+        let holders = [Some(NodeId(1)), Some(NodeId(0)), Some(NodeId(1))];
+        let plan =
+            |holders: &[_]| RestorePlan::of_loads(&before, &[8; 4], &layout, &successors, holders);
+
+        let RestorePlan { readers, seats } = plan(&holders).unwrap();
+
+        assert_eq!(readers, [PeId(1), PeId(1), PeId(0), PeId(1)]);
+        let lost = Seat::Over(vec![(PeId(0), 8)]);
+        assert_eq!(seats, [lost.clone(), lost, Seat::On(PeId(0)), Seat::On(PeId(1))]);
+        assert_eq!(plan(&[None, holders[1], holders[2]]), Err(vec![NodeId(0)]));
+    }
+
+    #[test]
+    fn the_least_loaded_pes_get_most_of_what_is_lost() {
+        let before = Layout::new(vec![site("a", &[1, 1, 1, 1])]);
+        let layout = Layout::new(vec![site("a", &[1, 1, 1])]);
+        let lost_first = [None, Some(0), Some(1), Some(2)];
+        let (_, got) = planned(&before, &[9, 3, 8, 10], &layout, &lost_first);
+        assert_eq!(got, [10, 10, 10]);
+    }
+
+    #[test]
+    fn loads_stay_even_after_many_losses_and_returns() {
+        let all = Layout::new(vec![site("a", &[2, 2, 2, 2]), site("b", &[2, 2, 2, 2])]);
+        let mut loads = vec![8; 16];
+        for round in 0..100 {
+            let lost = round * 5 % 8;
+            let four_less = |at: usize| vec![2; 4 - usize::from(lost / 4 == at)];
+            let some = Layout::new(vec![site("a", &four_less(0)), site("b", &four_less(1))]);
+            let others: Vec<u32> = (0..8).filter(|&node| node != lost as u32).collect();
+            let position = |node| others.iter().position(|&other| other == node);
+            let left: Vec<_> =
+                (0..8).map(|node| position(node).map(|position| position as u32)).collect();
+            let (_, fewer) = planned(&all, &loads, &some, &left);
+            let back: Vec<_> = others.iter().copied().map(Some).collect();
+            loads = planned(&some, &fewer, &all, &back).1;
+            assert!(fewer.iter().all(|load| (7..=11).contains(load)), "round {round}: {fewer:?}");
+            assert!(loads.iter().all(|load| (7..=9).contains(load)), "round {round}: {loads:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_join_get_equal_shares_of_their_site_or_of_all() {
+        let before = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
+        // Another node at site a: its three PEs share what two had.
+        let layout = Layout::new(vec![site("a", &[1, 1, 1]), site("b", &[2])]);
+        let (_, got) = planned(&before, &[30; 4], &layout, &[Some(0), Some(1), Some(3)]);
+        assert_eq!(got, [20, 20, 20, 30, 30]);
+        // A new site: five PEs share what four had.
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2]), site("c", &[1])]);
+        let (_, got) = planned(&before, &[30; 4], &layout, &[Some(0), Some(1), Some(2)]);
+        assert_eq!(got, [24; 5]);
+        // Another node takes over for one that leaves.
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[2])]);
+        let (_, got) = planned(&before, &[30; 4], &layout, &[Some(0), Some(1), None]);
+        assert_eq!(got, [30; 4]);
+        // A site is gone: all others share what it had.
+        let layout = Layout::new(vec![site("a", &[1, 1])]);
+        let (_, got) = planned(&before, &[30; 4], &layout, &[Some(0), Some(1), None]);
+        assert_eq!(got, [60; 2]);
+    }
+
+    #[test]
+    fn loads_that_differ_little_stay_where_they_are() {
+        let layout = Layout::new(vec![site("a", &[1, 1, 1])]);
+        let (seats, _) = planned(&layout, &[95, 105, 100], &layout, &[Some(0), Some(1), Some(2)]);
+        assert_eq!(seats, [0, 1, 2].map(|pe| Seat::On(PeId(pe))));
+        let (seats, got) = planned(&layout, &[20, 180, 100], &layout, &[Some(0), Some(1), Some(2)]);
+        assert_eq!(got, [100; 3]);
+        assert_eq!(seats[1], Seat::Shared(vec![(PeId(1), 100), (PeId(0), 80)]));
+    }
+
+    #[test]
+    fn parts_without_load_go_to_different_pes() {
+        let before = Layout::new(vec![site("a", &[2, 2])]);
+        let layout = Layout::new(vec![site("a", &[2])]);
+        let (seats, _) = planned(&before, &[0; 4], &layout, &[None, Some(0)]);
+        let lost = |pe| Seat::Over(vec![(PeId(pe), 1)]);
+        assert_eq!(seats, [lost(0), lost(1), Seat::On(PeId(0)), Seat::On(PeId(1))]);
+    }
+}

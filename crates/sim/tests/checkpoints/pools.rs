@@ -1,0 +1,136 @@
+//! Checkpoints of jobs with an open pool of tasks.
+
+use crate::{every, gathered, grid};
+use gridspan_runtime::{
+    Grid, GridError, Image, Job, JobError, Progress, RestorePlan, Step, Task, TaskContext, TaskPool,
+};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::Time;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const ROUNDS: u32 = 12;
+/// Height of the tree of tasks in each round.
+const HEIGHT: u32 = 6;
+
+/// The nodes of a binary tree of this height, of half a millisecond each.
+#[derive(Serialize, Deserialize)]
+struct Tree(u32);
+
+impl Task for Tree {
+    type Output = u64;
+    type Join = u64;
+
+    fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        cx.charge(Duration::from_micros(500));
+        if self.0 == 0 {
+            return Step::Done(1);
+        }
+        cx.spawn(Tree(self.0 - 1));
+        cx.spawn(Tree(self.0 - 1));
+        Step::Sync(1)
+    }
+
+    fn collect(sum: &mut u64, _child: u32, output: u64) {
+        *sum += output;
+    }
+
+    fn joined(sum: u64, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(sum)
+    }
+}
+
+#[derive(Default, Debug, PartialEq)]
+struct Notes {
+    /// The rounds from which mains have begun.
+    begun: Vec<u32>,
+    postponed: Vec<String>,
+    is_complete: bool,
+}
+
+/// Runs a tree of tasks in each round, in a pool that stays open.
+fn job(notes: &Arc<Mutex<Notes>>) -> Job {
+    let notes = Arc::clone(notes);
+    let main = async move |grid: Grid| {
+        let first = grid.restored::<u32>().await?.unwrap_or_default();
+        notes.lock().unwrap().begun.push(first);
+        let pool = grid.task_pool::<Tree>().await?;
+        for round in first..ROUNDS {
+            if let Progress::Postponed { reason } = grid.progress(&round).await? {
+                notes.lock().unwrap().postponed.push(reason);
+            }
+            assert_eq!(pool.run(Tree(HEIGHT)).await?, (2 << HEIGHT) - 1, "round {round}");
+        }
+        notes.lock().unwrap().is_complete = true;
+        Ok(())
+    };
+    Job::new("trees").tasks::<Tree>().restartable_main(main).checkpoints(every(1))
+}
+
+/// The last checkpoint of the job after that time.
+fn checkpoint(notes: &Arc<Mutex<Notes>>, at: Duration) -> Image {
+    let simulation = Simulation::new(job(notes), grid("2x2x1,wan=8ms"), SimOptions::with_seed(3));
+    let halted = simulation.unwrap().run_until(Time(at.as_nanos() as u64));
+    let Ok(halted) = halted else { panic!("it has ended before {at:?}") };
+    gathered(&halted.stores, None).unwrap()
+}
+
+#[test]
+fn an_open_pool_whose_tasks_are_done_does_not_postpone_checkpoints() {
+    for at in [150, 250, 400].map(Duration::from_millis) {
+        let notes = Arc::<Mutex<Notes>>::default();
+        let image = checkpoint(&notes, at);
+        let taken = image.number() as u32;
+        assert!((1..ROUNDS).contains(&taken), "{taken}");
+        assert_eq!(image.members(), 0, "workers are left out");
+        // On the same layout, on fewer PEs, and on more.
+        for layout in ["2x2x1,wan=8ms", "1x1x2", "3x3x1,wan=20ms"].map(grid) {
+            *notes.lock().unwrap() = Notes::default();
+            let plan = RestorePlan::restart(image.layout(), layout.layout());
+            let from = (image.clone(), plan);
+            let options = SimOptions::with_seed(4);
+            let report = Simulation::restored(job(&notes), layout, options, from).unwrap().run();
+            assert_eq!(report.outcome, Ok(()));
+            let expected =
+                Notes { begun: vec![taken - 1], postponed: Vec::new(), is_complete: true };
+            assert_eq!(*notes.lock().unwrap(), expected);
+        }
+    }
+}
+
+/// Makes a checkpoint, and returns the reason why it was postponed.
+async fn reason(grid: &Grid) -> Result<Option<String>, GridError> {
+    // A postponed one is tried again after some time.
+    grid.sleep(Duration::from_secs(1)).await?;
+    match grid.progress(&0_u32).await? {
+        Progress::Postponed { reason } => Ok(Some(reason)),
+        _ => Ok(None),
+    }
+}
+
+#[test]
+fn tasks_that_are_not_done_postpone_checkpoints() {
+    let main = async |grid: Grid| {
+        let pool: TaskPool<Tree> = grid.task_pool().await?;
+        let mut stream = pool.stream((0..3).map(|_| Tree(2))).window(3);
+        stream.next().await;
+        let expected = "main has not taken the outputs of 2 tasks of streams";
+        assert_eq!(reason(&grid).await?.as_deref(), Some(expected));
+        while stream.next().await.is_some() {}
+        assert_eq!(reason(&grid).await?, None, "all outputs are taken");
+
+        // A stream that main drops leaves its tasks to the pool.
+        let mut stream = pool.stream((0..4).map(|_| Tree(13))).window(4);
+        stream.next().await;
+        drop(stream);
+        let found = reason(&grid).await?;
+        assert!(found.as_deref().is_some_and(|it| it.ends_with("tasks are not done")), "{found:?}");
+        grid.quiescence().await?;
+        assert_eq!(reason(&grid).await?, None, "all tasks are done");
+        Ok::<_, JobError>(())
+    };
+    let job = Job::new("streams").tasks::<Tree>().restartable_main(main).checkpoints(every(1));
+    let report = Simulation::new(job, grid("2x2x1,wan=8ms"), SimOptions::with_seed(5));
+    assert_eq!(report.unwrap().run().outcome, Ok(()));
+}

@@ -5,7 +5,9 @@ use crate::phases::{self, Begun, LossPhase, ledger};
 use crate::processes::Processes;
 use gridspan_runtime::pe::PlantedFault;
 use gridspan_runtime::{Image, Job, NodeId, RestorePlan};
-use gridspan_sim::{Ending, FaultPlan, Halted, SimOptions, Simulation};
+use gridspan_sim::{
+    Ending, FaultPlan, Halted, PauseFaults, QuicFaults, SessionFaults, SimOptions, Simulation,
+};
 use gridspan_topology::dice::Dice;
 use gridspan_topology::{GridSpec, Time};
 use std::collections::BTreeSet;
@@ -222,14 +224,29 @@ fn grid(dice: &mut Dice) -> GridSpec {
     GridSpec::from_emulate(&format!("{sites}x{nodes}x{pes},wan=8ms")).unwrap()
 }
 
+/// A network of some kind: without faults, with delays, with connections that break and nodes that
+/// pause, or QUIC over a network that fails.
 fn options(dice: &mut Dice) -> SimOptions {
-    let faults = FaultPlan::default()
+    let options = SimOptions::with_seed(dice.next_u64());
+    let delayed = FaultPlan::default()
         .with_frame_delay(0.2)
         .with_local_delay(0.1)
         .with_delay_max(Duration::from_millis(20))
         .with_reorder(dice.chance(0.5));
-    let options = SimOptions::with_seed(dice.next_u64());
-    if dice.chance(0.7) { options.with_faults(faults) } else { options }
+    let pauses = PauseFaults::new(0.001, Duration::from_millis(100));
+    match dice.below(10_u32) {
+        0..3 => options,
+        3..6 => options.with_faults(delayed),
+        6..9 => {
+            let sessions =
+                SessionFaults::default().with_partitions(0.1, Duration::from_millis(400));
+            options.with_faults(delayed.with_sessions(sessions).with_pauses(pauses))
+        }
+        _ => {
+            let quic = QuicFaults::default().with_partitions(0.1, Duration::from_secs(1));
+            options.with_faults(delayed.with_quic(quic).with_pauses(pauses))
+        }
+    }
 }
 
 /// A reason without its numbers.

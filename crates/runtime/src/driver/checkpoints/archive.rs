@@ -348,12 +348,15 @@ mod tests {
     #[test]
     fn checkpoints_are_stored_in_object_stores() {
         use crate::driver::checkpoints::object_storage::ObjectStorage;
-        let folder = tempfile::tempdir().unwrap();
-        let address = format!("file://{}/job", folder.path().display());
-        check(Arc::new(ObjectStorage::open(&address).unwrap()));
         check(Arc::new(ObjectStorage::open("memory:///job").unwrap()));
-        let problem = problem(CheckpointArchive::open(Path::new("s4://bucket/job")));
-        assert!(problem.contains("s4://bucket/job"), "{problem}");
+        for (address, expected) in [
+            ("s4://bucket/job", "s4://bucket/job"),
+            ("file:///tmp", "name the folder itself"),
+            ("s3://", "s3://"),
+        ] {
+            let problem = problem(CheckpointArchive::open(Path::new(address)));
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 
     /// `S3_TEST_ADDRESS` is the address of an empty place in a server that speaks S3, for which the

@@ -41,6 +41,10 @@ impl ObjectStorage {
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let url = url::Url::parse(address);
         let url = url.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        if url.scheme() == "file" {
+            let reason = "name the folder itself, without `file://`";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
         let settings = std::env::vars().map(|(name, value)| (name.to_lowercase(), value));
         let (store, prefix) = parse_url_opts(&url, settings)?;
         Ok(Self { store: store.into(), prefix, address: address.trim_end_matches('/').to_owned() })

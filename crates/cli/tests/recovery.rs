@@ -177,15 +177,31 @@ fn a_silent_node_is_left_behind() {
 }
 
 #[test]
-fn a_job_without_a_checkpoint_ends_with_the_reason() {
-    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "3000"));
+fn a_job_without_a_checkpoint_begins_again() {
+    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "60"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
     kill(nodes[2], Signal::KILL);
 
-    running.await_line("cannot go on without b/2: there is no checkpoint to go back to");
-    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(1));
+    running.await_line("the job begins again, since it had made no checkpoint");
+    running.await_line("3 nodes go on");
+    running.await_line("       0 ");
+    assert_verified(&mut running);
+}
+
+#[test]
+fn a_search_of_a_tree_begins_again_without_the_lost_node() {
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--on-loss", "shrink"];
+    let mut running = Running::start(&[&place[..], &["uts", "--tree", "T1"]].concat());
+    let nodes = running.nodes(4);
+    thread::sleep(Duration::from_millis(500));
+
+    kill(nodes[0], Signal::KILL);
+
+    running.await_line("the job begins again, since it had made no checkpoint");
+    running.await_line("verified: yes (4130071 nodes, ");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
 }
 
 #[test]

@@ -61,7 +61,9 @@ fn calls(n: u32) -> u64 {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("fib").tasks::<Fib>().main(async move |grid| run(&grid, options).await)
+    Job::new("fib")
+        .tasks::<Fib>()
+        .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
 async fn run(grid: &Grid, Options { n }: Options) -> Result<(), JobError> {

@@ -262,7 +262,9 @@ impl Search for Choice {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("knapsack").search::<Choice>().main(async move |grid| run(&grid, options).await)
+    Job::new("knapsack")
+        .search::<Choice>()
+        .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {

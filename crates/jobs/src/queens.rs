@@ -139,7 +139,9 @@ impl Search for Board {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("queens").search::<Board>().main(async move |grid| run(&grid, options).await)
+    Job::new("queens")
+        .search::<Board>()
+        .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
 async fn run(grid: &Grid, Options { n, grain }: Options) -> Result<(), JobError> {

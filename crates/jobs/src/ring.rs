@@ -70,7 +70,9 @@ impl Actor for Place {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("ring").actor::<Place>().main(async move |grid| run(&grid, options).await)
+    Job::new("ring")
+        .actor::<Place>()
+        .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
 async fn run(grid: &Grid, Options { members, rounds }: Options) -> Result<(), JobError> {

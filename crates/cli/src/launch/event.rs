@@ -154,8 +154,9 @@ pub(super) enum Command {
     Leave(NodeId),
     /// Answer a request.
     Answer(u64, Answer),
-    /// Let these nodes go on from a checkpoint, and start those of them that have no process.
-    GoOn(Vec<NodeId>, RestoreOrder),
+    /// Let these nodes go on from a checkpoint, or begin again if there is none, and start those of
+    /// them that have no process.
+    GoOn(Vec<NodeId>, Option<RestoreOrder>),
     /// Report to the user that nodes were lost and the job goes back to a checkpoint.
     TellRecovery(String),
     /// Ask a node to end: send SIGTERM.

@@ -483,7 +483,7 @@ impl Work<'_> {
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
-            Command::GoOn(members, order) => self.go_on(&members, &order),
+            Command::GoOn(members, order) => self.go_on(&members, order.as_ref()),
             Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
@@ -499,7 +499,7 @@ impl Work<'_> {
     }
 
     /// Gives the members of the next run their bundles, and starts those that have no process.
-    fn go_on(&mut self, members: &[NodeId], order: &RestoreOrder) {
+    fn go_on(&mut self, members: &[NodeId], order: Option<&RestoreOrder>) {
         if let Err(error) = self.starter.renew(members, order) {
             let failure = Failure::new(&error.to_string(), error.hint().as_deref(), None);
             let now = self.now();

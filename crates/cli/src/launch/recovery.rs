@@ -30,9 +30,9 @@ pub(super) struct Runs {
 /// How a job goes on.
 #[derive(Debug, PartialEq)]
 pub(super) struct GoOn {
-    /// The number of the checkpoint.
+    /// The number of the checkpoint; 0 if the job begins again, since there is none.
     pub(super) checkpoint: u64,
-    pub(super) order: RestoreOrder,
+    pub(super) order: Option<RestoreOrder>,
 }
 
 impl Runs {
@@ -77,17 +77,23 @@ impl Runs {
         }
         let all = || holdings.values().flat_map(|holdings| &holdings.checkpoints);
         let known = all().filter_map(|it| Some((it.number, it.manifest.as_ref()?)));
-        let Some((number, manifest)) = known.max_by_key(|(number, _)| *number) else {
-            return Err("there is no checkpoint to go back to".to_owned());
-        };
+        let known = known.max_by_key(|(number, _)| *number);
         let last = self.runs.last().map_or(0, |(began, _)| *began);
+        if known.is_none() && last > 0 {
+            return Err(format!("no node that is left knows checkpoint {last}"));
+        }
+        let number = known.map_or(0, |(number, _)| number);
         self.again = if number == last { self.again + 1 } else { 0 };
         if self.again >= AGAIN_MAX {
-            return Err(format!(
-                "it went back to checkpoint {number} {AGAIN_MAX} times, and made no other since"
-            ));
+            return Err(match number {
+                0 => format!("it began again {AGAIN_MAX} times, and made no checkpoint"),
+                _ => format!(
+                    "it went back to checkpoint {number} {AGAIN_MAX} times, and made no other since"
+                ),
+            });
         }
-        let order = self.order(number, manifest, &members, holdings)?;
+        let order = known.map(|(_, manifest)| self.order(number, manifest, &members, holdings));
+        let order = order.transpose()?;
         self.runs.push((number, members));
         Ok(GoOn { checkpoint: number, order })
     }

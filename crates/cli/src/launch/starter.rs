@@ -79,10 +79,10 @@ impl<'a> Starter<'a> {
     pub(super) fn renew(
         &mut self,
         members: &[NodeId],
-        order: &RestoreOrder,
+        order: Option<&RestoreOrder>,
     ) -> Result<(), CliError> {
         let authority = Authority::new(&self.launch.id)?;
-        self.issue(&authority, members, Some(order))
+        self.issue(&authority, members, order)
     }
 
     /// Issues the bundles of a run with these members.

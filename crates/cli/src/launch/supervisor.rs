@@ -485,7 +485,10 @@ impl Supervisor {
                 match self.changes.stage {
                     Stage::Paused => self.changes.stage = Stage::GoesOn,
                     _ => {
-                        let text = format!("going back to checkpoint {}", go_on.checkpoint);
+                        let text = match go_on.checkpoint {
+                            0 => "the job begins again, since it had made no checkpoint".to_owned(),
+                            number => format!("going back to checkpoint {number}"),
+                        };
                         self.commands.push_back(Command::TellRecovery(text));
                     }
                 }

@@ -35,7 +35,9 @@ struct Options {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("mandelbrot").tasks::<Rows>().main(async move |grid| run(&grid, options).await)
+    Job::new("mandelbrot")
+        .tasks::<Rows>()
+        .restartable_main(async move |grid: Grid| run(&grid, options.clone()).await)
 }
 
 async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), JobError> {

@@ -15,7 +15,9 @@ pub(crate) const ENTRY: Entry =
 
 /// Builds the job with these options.
 pub fn job(options: Options) -> Job {
-    Job::new("pic").actor::<PicBlock>().main(async move |grid| run(&grid, &options).await)
+    Job::new("pic")
+        .actor::<PicBlock>()
+        .restartable_main(async move |grid: Grid| run(&grid, &options).await)
 }
 
 async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {

@@ -212,7 +212,9 @@ fn ranges(options: &Options, Ix2(row, col): Ix2) -> (std::ops::Range<u32>, std::
 }
 
 fn job(options: Options) -> Job {
-    Job::new("stencil").actor::<Patch>().main(async move |grid| run(&grid, options).await)
+    Job::new("stencil")
+        .actor::<Patch>()
+        .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {

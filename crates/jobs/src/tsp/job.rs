@@ -28,7 +28,9 @@ struct Options {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("tsp").search::<Path>().main(async move |grid| run(&grid, options).await)
+    Job::new("tsp")
+        .search::<Path>()
+        .restartable_main(async move |grid: Grid| run(&grid, options.clone()).await)
 }
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {

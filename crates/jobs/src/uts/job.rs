@@ -72,7 +72,9 @@ impl Search for Visit {
 }
 
 fn job(options: Options) -> Job {
-    Job::new("uts").search::<Visit>().main(async move |grid| run(&grid, options).await)
+    Job::new("uts")
+        .search::<Visit>()
+        .restartable_main(async move |grid: Grid| run(&grid, options.clone()).await)
 }
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {

@@ -12,6 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Greatest load of a PE, 13 days: a manifest may say anything.
 const LOAD_MAX: u64 = 1 << 40;
 
+/// Mean time in microseconds that the members of a PE must have taken since they were last balanced
+/// for the times to say which PEs have much to do.
+const MEASURED_US_MIN: u64 = 100_000;
+
 /// A complete checkpoint, or as much of it as a process has.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -81,10 +85,11 @@ impl Image {
     }
 
     /// The load of each PE, by which the members of others are placed: the time that its members
-    /// have taken, if it is known of all PEs, and their number otherwise.
+    /// have taken, if enough was measured, and their number otherwise.
     pub(crate) fn loads(&self) -> Vec<u64> {
         let parts = &self.manifest.parts;
-        let is_measured = parts.iter().all(|part| part.movable == 0 || part.load_us > 0);
+        let all_us: u64 = parts.iter().map(|part| part.load_us.min(LOAD_MAX)).sum();
+        let is_measured = all_us >= MEASURED_US_MIN * parts.len() as u64;
         let load = |part: &PartSummary| if is_measured { part.load_us } else { part.movable };
         parts.iter().map(|part| load(part).min(LOAD_MAX)).collect()
     }

@@ -119,9 +119,9 @@ impl Redistribution {
         all
     }
 
-    /// The equal share of each PE at each site of the layout. A site keeps its load, except for the
+    /// The equal share of each PE at each site of the layout, rounded down and up. A site keeps its load, except for the
     /// share of new sites. The load of a site that is gone is that of all.
-    fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, u64> {
+    fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, [u64; 2]> {
         let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();
         let mut old: BTreeMap<&str, u128> = BTreeMap::new();
         for part in parts.iter().filter(|part| self.sites.contains_key(part.site)) {
@@ -132,23 +132,23 @@ impl Redistribution {
         let gone = all - old.values().sum::<u128>();
         let due = |(site, its): (&String, &Vec<usize>)| {
             let its = its.len() as u128;
-            let due = match old.get(site.as_str()) {
+            let (due, of) = match old.get(site.as_str()) {
                 // Its own load and that of sites that are gone, less the share of new sites.
-                Some(own) => (own * old_pes + gone * its) / its.max(1) / pes,
-                None => all / pes,
+                Some(own) => (own * old_pes + gone * its, its * pes),
+                None => (all, pes),
             };
-            (site.clone(), due as u64)
+            (site.clone(), [(due / of) as u64, due.div_ceil(of) as u64])
         };
         self.sites.iter().map(due).collect()
     }
 
     /// Lets each part keep on its own PE what does not exceed an equal share.
-    fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, u64>) {
+    fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, [u64; 2]>) {
         let mut is_taken = vec![false; self.filled.len()];
         parts.iter().filter_map(|part| part.own).for_each(|pe| is_taken[pe.index()] = true);
         let is_exact = is_taken.contains(&false);
         for part in parts {
-            let due = dues.get(part.site).copied().unwrap_or_default();
+            let [due, _] = dues.get(part.site).copied().unwrap_or_default();
             let kept = part.own.map_or(0, |pe| {
                 let filled = &mut self.filled[pe.index()];
                 let most = if is_exact { due } else { due + due / TOLERANCE + 1 };
@@ -165,14 +165,14 @@ impl Redistribution {
 
     /// Gives the rest of each part to the PEs with the least load: at its site up to the shares of
     /// that site's PEs, then anywhere.
-    fn give(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, u64>) {
+    fn give(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, [u64; 2]>) {
         let mut rests: Vec<(usize, u64)> =
             (0..).zip(parts.iter().zip(&self.kept).map(|(part, kept)| part.load - kept)).collect();
         let sites: Vec<(String, Vec<usize>)> = self.sites.clone().into_iter().collect();
         for (site, pes) in sites {
             let mut own: Vec<(usize, u64)> =
                 rests.iter().copied().filter(|&(part, _)| parts[part].site == site).collect();
-            let due = dues.get(&site).copied().unwrap_or_default();
+            let [_, due] = dues.get(&site).copied().unwrap_or_default();
             let has_room: u64 = pes.iter().map(|&pe| due.saturating_sub(self.filled[pe])).sum();
             let rest: u64 = own.iter().map(|(_, rest)| rest).sum();
             self.pour(&mut own, &pes, rest.min(has_room));
@@ -353,6 +353,14 @@ mod tests {
         let layout = Layout::new(vec![site("a", &[1, 1])]);
         let (_, got) = planned(&before, &[30; 4], &layout, &[Some(0), Some(1), None]);
         assert_eq!(got, [60; 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_divided_stays_at_its_site() {
+        let before = Layout::new(vec![site("a", &[1, 1, 1]), site("b", &[1])]);
+        let layout = Layout::new(vec![site("a", &[1, 1]), site("b", &[1])]);
+        let (_, got) = planned(&before, &[3; 4], &layout, &[Some(0), Some(1), None, Some(2)]);
+        assert_eq!(got, [5, 4, 3]);
     }
 
     #[test]

@@ -38,8 +38,8 @@ const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon
 /// after a network recovers.
 const DIAL_BEATS: u32 = 6;
-/// Number of dials without success of which each doubles the time for the next: dials to a node
-/// that has no time for a handshake would otherwise leave it even less.
+/// Number of dials of which each doubles the time for the next if the node was never reached: dials
+/// to a node that has no time for a handshake would otherwise leave it even less.
 const DIAL_DOUBLINGS_MAX: u32 = 2;
 
 /// State of the connection with the other node.
@@ -140,7 +140,11 @@ impl Peer {
 
     /// Returns the time after which a dial is replaced by another.
     pub(super) fn dial_timeout(&self, beat: Duration) -> Duration {
-        beat * (DIAL_BEATS << self.attempts.min(DIAL_DOUBLINGS_MAX))
+        let doublings = match self.detector {
+            None => self.attempts.min(DIAL_DOUBLINGS_MAX),
+            Some(_) => 0,
+        };
+        beat * (DIAL_BEATS << doublings)
     }
 
     /// Sets that a connection is open.
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn dials_without_success_get_more_time_up_to_a_bound() {
+    fn dials_to_a_node_that_was_never_reached_get_more_time_up_to_a_bound() {
         let mut peer = peer(Phase::Idle);
         let timeouts: Vec<_> = (0..4)
             .map(|_| {
@@ -224,5 +228,8 @@ mod tests {
             })
             .collect();
         assert_eq!(timeouts, [1_200, 2_400, 4_800, 4_800]);
+        let settings = crate::session::DetectorSettings::default();
+        peer.detector = Some(Detector::new(settings, Time::ZERO));
+        assert_eq!(peer.dial_timeout(BEAT).as_millis(), 1_200);
     }
 }

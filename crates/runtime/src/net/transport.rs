@@ -132,7 +132,7 @@ impl Transport {
             refusals: Refusals::default(),
             strangers_left: STRANGERS_MAX,
             dice: Dice::from_bytes(dice_seed),
-            local: LocalHealth::new(UPKEEP_EVERY, Time::ZERO),
+            local: LocalHealth::new(config.detector.beat, Time::ZERO),
             began: now,
             now,
             upkeep_due: None,

@@ -246,22 +246,22 @@ impl Detector {
 /// Detects when this node itself did not run.
 #[derive(Debug)]
 pub struct LocalHealth {
-    every: Duration,
+    beat: Duration,
     polled: Time,
 }
 
 impl LocalHealth {
-    /// Starts the detection; [`poll`](Self::poll) is due once per `every`.
-    pub fn new(every: Duration, now: Time) -> Self {
-        Self { every, polled: now }
+    /// Starts the detection; [`poll`](Self::poll) should be called at least twice per `beat`.
+    pub fn new(beat: Duration, now: Time) -> Self {
+        Self { beat, polled: now }
     }
 
-    /// Returns the time since the last call during which this node did not run: the gap less
-    /// `every` if the gap is over twice as long, and zero otherwise. `every` always counts as
+    /// Returns the time since the last call during which this node did not run: the gap less half a
+    /// beat if the gap exceeds a whole beat, and zero otherwise. Half a beat always counts as
     /// silence, so that a node that is always slow still detects a lost one, only later.
     pub fn poll(&mut self, now: Time) -> Duration {
         let gap = now.since(std::mem::replace(&mut self.polled, now));
-        if gap > self.every * 2 { gap - self.every } else { Duration::ZERO }
+        if gap > self.beat { gap - self.beat / 2 } else { Duration::ZERO }
     }
 }
 
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn silence_while_this_node_did_not_run_does_not_count() {
         let mut detector = regular(2_000);
-        let mut local = LocalHealth::new(Duration::from_millis(100), at(2_000));
+        let mut local = LocalHealth::new(Duration::from_millis(200), at(2_000));
         let gap = local.poll(at(7_000));
         detector.forgive(gap, at(7_000));
         assert_eq!(detector.poll(at(7_000)), None);
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn an_always_slow_node_still_detects_a_lost_one() {
         let mut detector = regular(2_000);
-        let mut local = LocalHealth::new(Duration::from_millis(100), at(2_000));
+        let mut local = LocalHealth::new(Duration::from_millis(200), at(2_000));
         let mut now = 2_000;
         while detector.health() != Health::Lost {
             now += 400;

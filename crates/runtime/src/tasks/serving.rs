@@ -61,9 +61,13 @@ impl<W: Work> Worker<W> {
         self.answer_streams(cx);
     }
 
-    /// Forgets a stream that main has dropped; outputs still to come are dropped too.
-    pub(super) fn end_stream(&mut self, stream: u64) {
-        self.roots.streams.remove(&stream);
+    /// Forgets a stream that main has dropped; outputs still to come are dropped too. Answers a
+    /// request of main that was dropped with it, so that nothing waits for the answer.
+    pub(super) fn end_stream(&mut self, stream: u64, cx: &mut Context<'_, Self>) {
+        let ended = self.roots.streams.remove(&stream);
+        if let Some(reply) = ended.and_then(|stream| stream.waiting) {
+            cx.reply(reply, None);
+        }
     }
 
     /// Passes on the output of a root.

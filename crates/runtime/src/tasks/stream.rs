@@ -289,6 +289,9 @@ impl<W: Work> Stream<W> {
         }
         let next = self.advance().await;
         self.is_over = matches!(&next, Some(Err(error)) if !is_of_one_task(error));
+        if self.is_over {
+            self.give_up_outputs();
+        }
         next
     }
 
@@ -349,6 +352,12 @@ impl<W: Work> Stream<W> {
         Ok(())
     }
 
+    /// Notes that main will not receive the outputs that are missing.
+    fn give_up_outputs(&mut self) {
+        self.pool.grid.streamed().fetch_sub(self.begun - self.given, Ordering::Relaxed);
+        self.given = self.begun;
+    }
+
     /// Asks for outputs, or goes on waiting for those that a dropped call has asked for.
     async fn collect(&mut self) -> Result<Outputs, GridError> {
         let pending = match &mut self.pending {
@@ -381,7 +390,7 @@ fn is_of_one_task(error: &GridError) -> bool {
 
 impl<W: Work> Drop for Stream<W> {
     fn drop(&mut self) {
-        self.pool.grid.streamed().fetch_sub(self.begun - self.given, Ordering::Relaxed);
+        self.give_up_outputs();
         if self.pool.check_open().is_ok() {
             self.send(WorkerMessage::EndStream { stream: self.id });
         }

@@ -7,7 +7,9 @@ use gridspan_runtime::{
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 const ROUNDS: u32 = 12;
@@ -128,6 +130,16 @@ fn tasks_that_are_not_done_postpone_checkpoints() {
         assert!(found.as_deref().is_some_and(|it| it.ends_with("tasks are not done")), "{found:?}");
         grid.quiescence().await?;
         assert_eq!(reason(&grid).await?, None, "all tasks are done");
+
+        // A call that main drops before its answer, and then the stream.
+        let mut stream = pool.stream([Tree(10)]);
+        let mut next = Box::pin(stream.next());
+        let is_pending = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending()));
+        assert!(is_pending.await);
+        drop(next);
+        drop(stream);
+        grid.quiescence().await?;
+        assert_eq!(reason(&grid).await?, None, "nothing waits for the answer");
         Ok::<_, JobError>(())
     };
     let job = Job::new("streams").tasks::<Tree>().restartable_main(main).checkpoints(every(1));

@@ -30,7 +30,7 @@ pub(crate) enum LossPhase {
     Broadcast,
     /// A member was inserted that does not exist yet.
     Creation,
-    /// Tasks run, and PEs take them from each other.
+    /// Tasks run that began on the first PE, and others have taken some of them.
     Steal,
     /// Nodes are to leave or join, and the job has not yet gone on with the others.
     Handover,
@@ -67,8 +67,8 @@ pub(crate) struct Ledger {
     is_restored: bool,
     /// Whether main waits for a checkpoint.
     pub(crate) is_at_checkpoint: bool,
-    /// Whether main waits for tasks.
-    pub(crate) has_tasks: bool,
+    /// Whether tasks for which main waits have run on other PEs than the first.
+    pub(crate) are_tasks_taken: bool,
     /// For each broadcast of this run, the number of members that have not handled it.
     broadcasts: BTreeMap<Broadcast, u32>,
     insertions: BTreeSet<i32>,
@@ -137,7 +137,7 @@ impl Ledger {
             (LossPhase::Reduction, pending.reductions > 0),
             (LossPhase::Broadcast, !self.broadcasts.is_empty()),
             (LossPhase::Creation, !self.insertions.is_empty()),
-            (LossPhase::Steal, self.has_tasks),
+            (LossPhase::Steal, self.are_tasks_taken),
             (LossPhase::Handover, is_change_requested || is_begun_as(Begun::AfterChange)),
         ];
         let mut phases: BTreeSet<LossPhase> =

@@ -1,7 +1,7 @@
 //! Tasks that a job runs between other things, in a pool that stays open.
 
 use crate::phases::ledger;
-use gridspan_runtime::{JobError, Step, Task, TaskContext, TaskPool};
+use gridspan_runtime::{JobError, PeId, Step, Task, TaskContext, TaskPool};
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -30,6 +30,7 @@ impl Task for Tree {
     type Join = u64;
 
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        ledger(|ledger| ledger.are_tasks_taken |= cx.pe() != PeId(0));
         cx.charge(Dice::new(!self.seed).any_scale_up_to(Duration::from_millis(10)));
         self.children().into_iter().for_each(|child| cx.spawn(child));
         Step::Sync(1)
@@ -48,7 +49,6 @@ impl Task for Tree {
 pub(crate) async fn run(pool: &TaskPool<Tree>, dice: &mut Dice) -> Result<(), JobError> {
     let seeds: Vec<u64> = (0..1 + dice.below(6_u32)).map(|_| dice.next_u64()).collect();
     let tree = |seed: u64| Tree { height: 8, seed };
-    ledger(|ledger| ledger.has_tasks = true);
     let mut counts = vec![0; seeds.len()];
     match seeds[..] {
         [seed] => counts[0] = pool.run(tree(seed)).await?,
@@ -60,7 +60,7 @@ pub(crate) async fn run(pool: &TaskPool<Tree>, dice: &mut Dice) -> Result<(), Jo
             }
         }
     }
-    ledger(|ledger| ledger.has_tasks = false);
+    ledger(|ledger| ledger.are_tasks_taken = false);
     let expected: Vec<u64> = seeds.into_iter().map(|seed| tree(seed).nodes()).collect();
     if counts != expected {
         return Err(format!("{counts:?} tasks have run, and {expected:?} were to").into());

@@ -272,7 +272,7 @@ fn the_other_nodes_go_on_when_one_is_killed() {
     // It listened again before the loss was noticed.
     supervisor.handle(Event::Listening { node: A, address: address(7) }, seconds(5));
     supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
-    let [Command::GoOn(members, order)] = &actions(&mut supervisor)[..] else { panic!() };
+    let [Command::GoOn(members, Some(order))] = &actions(&mut supervisor)[..] else { panic!() };
     assert_eq!(
         (&members[..], &order.plan.readers[..]),
         (&[A][..], &[gridspan_runtime::PeId(0); 2][..])
@@ -282,6 +282,31 @@ fn the_other_nodes_go_on_when_one_is_killed() {
     ends(&mut supervisor, A, Exit::Code(0), seconds(9));
 
     assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_job_that_has_made_no_checkpoint_begins_again_a_few_times() {
+    let mut supervisor = recovering(OnLoss::Replace);
+    let none = || Holdings { checkpoints: vec![], is_restartable: true };
+
+    for time in (5..).step_by(5).map(seconds).take(4) {
+        ends(&mut supervisor, B, Exit::Signal(9), time);
+        supervisor.handle(Event::Holds { node: A, holdings: none() }, time);
+        let [Command::Recover(A), Command::GoOn(members, None)] = &actions(&mut supervisor)[..]
+        else {
+            panic!()
+        };
+        assert_eq!(members, &[A, B]);
+        for (node, port) in [(A, 8), (B, 9)] {
+            supervisor.handle(Event::Listening { node, address: address(port) }, time);
+        }
+        actions(&mut supervisor);
+    }
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(30));
+    supervisor.handle(Event::Holds { node: A, holdings: none() }, seconds(30));
+
+    let told: Vec<_> = commands(&mut supervisor).into_iter().filter(is_recovery).collect();
+    assert!(format!("{told:?}").contains("it began again 5 times"), "{told:?}");
 }
 
 #[test]

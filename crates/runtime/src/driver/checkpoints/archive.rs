@@ -66,9 +66,17 @@ impl CheckpointArchive {
         let mut digest = Sha256::new();
         all.iter().for_each(|piece| digest.update(piece));
         all.push(Bytes::copy_from_slice(&digest.finalize()));
-        let is_last = mark == MANIFEST;
-        let put = if is_last { self.0.put_new(name, all) } else { self.0.put(name, all) };
-        put.map_err(|error| self.unusable(name, &error))
+        if mark != MANIFEST {
+            return self.0.put(name, all).map_err(|error| self.unusable(name, &error));
+        }
+        let whole = all.concat();
+        match self.0.put_new(name, all) {
+            // The answer to an earlier attempt may be lost.
+            Err(error) if !self.0.get(name).is_ok_and(|stored| stored == whole) => {
+                Err(self.unusable(name, &error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads an object, checks its mark, its version and its digest, and returns what is between.
@@ -102,8 +110,8 @@ impl CheckpointArchive {
         Ok(self.all()?.last().map(|&(number, _)| number))
     }
 
-    /// Stores the part of a PE. With the first of a checkpoint, incomplete ones that were given up
-    /// are removed. The one just before may still get its manifest from another node.
+    /// Stores the part of a PE. With that of PE 0, incomplete checkpoints that were given up are
+    /// removed. The one just before may still get its manifest.
     pub(super) fn write_part(
         &self,
         run: u64,
@@ -117,24 +125,32 @@ impl CheckpointArchive {
             pieces.push(Bytes::copy_from_slice(&(segment.len() as u64).to_le_bytes()));
             pieces.push(segment.clone());
         }
-        self.put(&part_name(checkpoint, part), PART, pieces)
+        self.put(&part_name(run, checkpoint, part), PART, pieces)?;
+        if part == PeId(0) {
+            self.clean_up(|old, is_complete| old + 1 < checkpoint && !is_complete);
+        }
+        Ok(())
     }
 
-    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two, and
-    /// incomplete ones.
+    /// Stores the manifest of a checkpoint, and removes all checkpoints before the last two.
     pub(super) fn write_manifest(&self, manifest: &Bytes) -> Result<(), StartError> {
         let number = Image::new(manifest.clone())?.number();
         self.put(&manifest_name(number), MANIFEST, vec![manifest.clone()])?;
-        let all = self.all()?;
-        let complete = all.iter().rev().filter(|(_, is_complete)| *is_complete);
-        let first_kept = complete.map(|&(number, _)| number).nth(KEPT - 1).unwrap_or(0);
-        for (old, is_complete) in all {
-            if old < first_kept || old < number && !is_complete {
-                // What cannot be removed only takes space.
-                let _ = self.0.remove_all(&of(old));
+        let complete = self.complete().unwrap_or_default();
+        let first_kept = complete.iter().rev().nth(KEPT - 1).copied().unwrap_or(0);
+        self.clean_up(|old, _| old < first_kept);
+        Ok(())
+    }
+
+    /// Removes checkpoints, given their numbers and whether they are complete. What cannot be
+    /// removed only takes space.
+    fn clean_up(&self, is_old: impl Fn(u64, bool) -> bool) {
+        let all = self.all().unwrap_or_default();
+        for (old, _) in all.into_iter().filter(|&(old, is_complete)| is_old(old, is_complete)) {
+            if let Err(error) = self.0.remove_all(&of(old)) {
+                tracing::debug!(%error, old, "a checkpoint was not removed");
             }
         }
-        Ok(())
     }
 
     /// The numbers of all checkpoints, in order, and whether they are complete.
@@ -192,7 +208,7 @@ impl CheckpointArchive {
     /// [`StartError::Checkpoint`] if the part is missing or damaged, or belongs to another
     /// checkpoint.
     pub fn read_part(&self, image: &mut Image, part: PeId) -> Result<(), StartError> {
-        let name = part_name(image.number(), part);
+        let name = part_name(image.run(), image.number(), part);
         let bytes = self.get(&name, PART)?;
         let short = || self.unusable(&name, &"it is too short");
         let (run, rest) = bytes.split_first_chunk().ok_or_else(short)?;
@@ -236,8 +252,9 @@ fn of(checkpoint: u64) -> String {
     format!("{PREFIX}{checkpoint:08}")
 }
 
-fn part_name(checkpoint: u64, part: PeId) -> String {
-    format!("{}/part-{:06}", of(checkpoint), part.0)
+/// A run that has ended may still store parts, which must not replace those of the next one.
+fn part_name(run: u64, checkpoint: u64, part: PeId) -> String {
+    format!("{}/part-{run:016x}-{:06}", of(checkpoint), part.0)
 }
 
 fn manifest_name(checkpoint: u64) -> String {
@@ -280,7 +297,7 @@ mod tests {
     }
 
     /// What holds wherever checkpoints are stored.
-    fn check(storage: Arc<dyn CheckpointStorage>) {
+    fn check(storage: &Arc<dyn CheckpointStorage>) {
         let archive = CheckpointArchive::of(storage.clone());
         assert_eq!(archive.highest().unwrap(), None);
         assert!(problem(archive.last()).contains("there is no complete checkpoint in it"));
@@ -292,6 +309,12 @@ mod tests {
         (3..=5).for_each(|number| store(&archive, number));
         assert_eq!(archive.complete().unwrap(), [4, 5], "the last two are kept");
         assert_eq!(archive.all().unwrap().len(), 2, "incomplete ones are removed");
+        // Checkpoints that are never completed do not add up.
+        (6..9).for_each(|number| {
+            archive.write_part(RUN, number, PeId(0), &segments()[0]).unwrap();
+        });
+        let all = archive.all().unwrap();
+        assert_eq!(all, [(4, true), (5, true), (7, false), (8, false)]);
 
         let image = archive.verify(archive.last().unwrap().number()).unwrap();
         for (part, segments) in (0..).map(PeId).zip(segments()) {
@@ -300,11 +323,16 @@ mod tests {
             }
         }
 
-        // Another run has stored this number.
-        assert!(archive.write_manifest(&manifest(5)).is_err());
+        // Another run stores this number: it gets an error, and the parts are not replaced.
+        let mut other: Manifest = codec::decode("a manifest", &manifest(5)).unwrap();
+        other.run = RUN + 1;
+        archive.write_part(other.run, 5, PeId(0), &segments()[0]).unwrap();
+        assert!(archive.write_manifest(&codec::encode(&other).into()).is_err());
         assert!(archive.verify(5).is_ok());
+        // The first attempt has succeeded, and its answer was lost.
+        archive.write_manifest(&manifest(5)).unwrap();
 
-        let name = part_name(5, PeId(0));
+        let name = part_name(RUN, 5, PeId(0));
         let whole = storage.get(&name).unwrap();
         let altered = |at: usize| {
             let mut bytes = whole.to_vec();
@@ -322,7 +350,7 @@ mod tests {
             let problem = problem(archive.verify(5));
             assert!(problem.contains(expected) && problem.contains(&name), "{problem}");
         }
-        let of_other = storage.get(&part_name(4, PeId(0))).unwrap();
+        let of_other = storage.get(&part_name(RUN, 4, PeId(0))).unwrap();
         storage.put(&name, vec![of_other]).unwrap();
         assert!(problem(archive.verify(5)).contains("it belongs to another checkpoint"));
     }
@@ -330,7 +358,7 @@ mod tests {
     #[test]
     fn checkpoints_are_stored_in_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        check(Arc::new(Folder::open(&folder.path().join("new"), true).unwrap()));
+        check(&(Arc::new(Folder::open(&folder.path().join("new"), true).unwrap()) as _));
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(problem(CheckpointArchive::open(&file)).contains("it is not a folder"));
@@ -348,10 +376,11 @@ mod tests {
     #[test]
     fn checkpoints_are_stored_in_object_stores() {
         use crate::driver::checkpoints::object_storage::ObjectStorage;
-        check(Arc::new(ObjectStorage::open("memory:///job").unwrap()));
+        check(&(Arc::new(ObjectStorage::in_memory()) as _));
         for (address, expected) in [
             ("s4://bucket/job", "s4://bucket/job"),
             ("file:///tmp", "name the folder itself"),
+            ("memory:///job", "it would end with the process"),
             ("s3://", "s3://"),
         ] {
             let problem = problem(CheckpointArchive::open(Path::new(address)));
@@ -360,13 +389,13 @@ mod tests {
     }
 
     /// `S3_TEST_ADDRESS` is the address of an empty place in a server that speaks S3, for which the
-    /// environment has keys; see `.ci/extended`.
+    /// environment has keys; see `.ci/s3`.
     #[cfg(feature = "object-store")]
     #[test]
     fn checkpoints_are_stored_in_a_server_that_speaks_s3() {
         use crate::driver::checkpoints::object_storage::ObjectStorage;
         match std::env::var("S3_TEST_ADDRESS") {
-            Ok(address) => check(Arc::new(ObjectStorage::open(&address).unwrap())),
+            Ok(address) => check(&(Arc::new(ObjectStorage::open(&address).unwrap()) as _)),
             Err(_) => println!("skipped: S3_TEST_ADDRESS is not set"),
         }
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A folder with objects.
 #[derive(Debug)]
@@ -26,12 +27,15 @@ impl Folder {
     /// get.
     fn write(&self, name: &str, pieces: &[Bytes]) -> io::Result<[PathBuf; 2]> {
         let then = self.0.join(name);
-        let now = then.with_extension("new");
+        // Other processes may write an object of this name at the same time.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unique = format!("{}-{}.new", std::process::id(), since.as_nanos());
+        let now = then.with_extension(unique);
         if let Some(folder) = then.parent().filter(|folder| !folder.is_dir()) {
             fs::create_dir_all(folder)?;
             File::open(&self.0)?.sync_all()?;
         }
-        let mut file = io::BufWriter::new(File::create(&now)?);
+        let mut file = io::BufWriter::new(File::create_new(&now)?);
         pieces.iter().try_for_each(|piece| file.write_all(piece))?;
         file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         Ok([now, then])
@@ -48,9 +52,16 @@ impl CheckpointStorage for Folder {
     fn put_new(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
         let [now, then] = self.write(name, &pieces)?;
         // Unlike renaming, this fails if there is a file of that name.
-        let linked = fs::hard_link(&now, &then);
-        fs::remove_file(&now)?;
-        linked?;
+        match fs::hard_link(&now, &then) {
+            // The file system has no links.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !then.exists() => {
+                fs::rename(&now, &then)?;
+            }
+            linked => {
+                fs::remove_file(&now)?;
+                linked?;
+            }
+        }
         sync_folder_of(&then)
     }
 
@@ -59,7 +70,13 @@ impl CheckpointStorage for Folder {
     }
 
     fn has(&self, name: &str) -> io::Result<bool> {
-        Ok(self.0.join(name).is_file())
+        match fs::metadata(self.0.join(name)) {
+            Ok(found) => Ok(found.is_file()),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(false),
+                _ => Err(error),
+            },
+        }
     }
 
     fn groups(&self) -> io::Result<Vec<String>> {

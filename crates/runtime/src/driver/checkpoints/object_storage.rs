@@ -14,12 +14,15 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-/// Size of an object in bytes above which it is stored in several requests: stores limit the size
-/// of one, and a failed one is repeated as a whole.
-const ONE_REQUEST_MAX: usize = 32 << 20;
-/// Size in bytes of each of these, and number that are under way.
-const REQUEST_BYTES: usize = 16 << 20;
+/// Size of a request in bytes; larger objects are stored in several. A failed one is repeated as a
+/// whole.
+const REQUEST_BYTES: usize = 8 << 20;
+/// Number of requests for an object that are under way.
 const REQUESTS_MAX: usize = 4;
+/// Time for a request: enough for four at once over an uplink of 1 Mbit/s.
+const TIMEOUT: &str = "10 minutes";
+/// Beginnings of the names of variables with settings.
+const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// A place in an object store.
 pub(super) struct ObjectStorage {
@@ -41,13 +44,31 @@ impl ObjectStorage {
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let url = url::Url::parse(address);
         let url = url.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        if url.scheme() == "file" {
-            let reason = "name the folder itself, without `file://`";
+        let refused = match url.scheme() {
+            "file" => Some("name the folder itself, without `file://`"),
+            "memory" => Some("it would end with the process"),
+            _ => None,
+        };
+        if let Some(reason) = refused {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        let settings = std::env::vars().map(|(name, value)| (name.to_lowercase(), value));
+        let variables = std::env::vars_os();
+        let texts = variables.filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let is_setting = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+        let settings = texts.filter(|(name, _)| is_setting(name));
+        let settings = settings.map(|(name, value)| (name.to_lowercase(), value));
+        let settings = std::iter::once(("timeout".to_owned(), TIMEOUT.to_owned())).chain(settings);
         let (store, prefix) = parse_url_opts(&url, settings)?;
         Ok(Self { store: store.into(), prefix, address: address.trim_end_matches('/').to_owned() })
+    }
+
+    /// A store that ends with the process.
+    #[cfg(test)]
+    pub(super) fn in_memory() -> Self {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Self { store, prefix: Path::from("job"), address: "memory:///job".to_owned() }
     }
 
     fn at(&self, name: &str) -> Path {
@@ -73,7 +94,7 @@ impl ObjectStorage {
 impl CheckpointStorage for ObjectStorage {
     fn put(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
         let path = self.at(name);
-        if pieces.iter().map(Bytes::len).sum::<usize>() <= ONE_REQUEST_MAX {
+        if pieces.iter().map(Bytes::len).sum::<usize>() <= REQUEST_BYTES {
             let payload = PutPayload::from_iter(pieces);
             return self.wait(async { self.store.put(&path, payload).await.map(drop) });
         }
@@ -83,7 +104,11 @@ impl CheckpointStorage for ObjectStorage {
                 REQUEST_BYTES,
             );
             for piece in pieces {
-                upload.wait_for_capacity(REQUESTS_MAX).await?;
+                if let Err(error) = upload.wait_for_capacity(REQUESTS_MAX).await {
+                    // The reason is the first error.
+                    let _ = upload.abort().await;
+                    return Err(error);
+                }
                 upload.put(piece);
             }
             upload.finish().await.map(drop)

@@ -92,9 +92,11 @@ impl Pe {
     /// Encodes the state of this PE, in segments, and gives it to the driver to keep.
     fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
         let mut image = self.core.image_without_members();
-        let mut summary = PartSummary::default();
-        summary.others = (image.delayed.len() + image.gone.len()) as u64;
-        summary.published = image.published.len() as u64;
+        let mut summary = PartSummary {
+            others: (image.delayed.len() + image.gone.len()) as u64,
+            published: image.published.len() as u64,
+            ..PartSummary::default()
+        };
         let (mut segments, mut bytes, mut load_ns) = (Vec::new(), 0, 0u64);
         for (number, store) in self.stores.iter().enumerate() {
             let kind = KindId(number as u16);

@@ -67,7 +67,7 @@ fn numbers<'a>(
     }
     while left > 0 && !shares.is_empty() {
         let had = |(pe, share): (PeId, u64)| {
-            // Compared as fractions, exactly, since the shares are small.
+            // Compared as fractions.
             let next = u128::from(dealt.get(&pe).copied().unwrap_or_default()) + 1;
             next * sum / u128::from(share.max(1))
         };

@@ -19,6 +19,7 @@ const EFFECTS: &[Effect] = &[
             "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc/src/group/disk.rs",
+            "crates/runtime/src/driver/checkpoints/object_storage.rs",
             "crates/studies/src/cargo.rs",
             "src",
         ],
@@ -89,7 +90,12 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "tokio",
         paths: &["tokio"],
-        may: &["crates/cli/src", "crates/rpc-net/src", "crates/runtime/src/net"],
+        may: &[
+            "crates/cli/src",
+            "crates/rpc-net/src",
+            "crates/runtime/src/driver/checkpoints/object_storage.rs",
+            "crates/runtime/src/net",
+        ],
     },
     Effect {
         what: "sockets",

@@ -106,16 +106,7 @@ fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
 
 /// Finds the detached job of that name, or the latest one.
 fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
-    let mut all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
-    let position = match id {
-        Some(id) => all.iter().position(|folder| folder.id == id),
-        None => all.len().checked_sub(1),
-    };
-    match position {
-        Some(position) => Ok(all.swap_remove(position)),
-        None => {
-            let known = all.into_iter().map(|folder| folder.id).collect();
-            Err(CliError::NoDetachedJob { id: id.map(str::to_owned), known })
-        }
-    }
+    let all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
+    let found = nodes::of_id_or_last(all, id, |folder| &folder.id);
+    found.map_err(|known| CliError::NoDetachedJob { id: id.map(str::to_owned), known })
 }

@@ -106,17 +106,24 @@ fn unexpected() -> CliError {
 
 /// Finds the running job of that name, or the latest one.
 pub(crate) fn find(id: Option<&str>) -> Result<Status, CliError> {
-    let mut running = status::running().map_err(CliError::system("look for running jobs"))?;
+    let running = status::running().map_err(CliError::system("look for running jobs"))?;
+    let found = of_id_or_last(running, id, |status| &status.id);
+    found.map_err(|running| CliError::NoJob { id: id.map(str::to_owned), running })
+}
+
+/// Returns the job of that name, or the last one; the names of all if there is none.
+pub(crate) fn of_id_or_last<J>(
+    mut jobs: Vec<J>,
+    id: Option<&str>,
+    id_of: impl Fn(&J) -> &String,
+) -> Result<J, Vec<String>> {
     let position = match id {
-        Some(id) => running.iter().position(|status| status.id == id),
-        None => running.len().checked_sub(1),
+        Some(id) => jobs.iter().position(|job| id_of(job) == id),
+        None => jobs.len().checked_sub(1),
     };
     match position {
-        Some(position) => Ok(running.swap_remove(position)),
-        None => {
-            let running = running.into_iter().map(|status| status.id).collect();
-            Err(CliError::NoJob { id: id.map(str::to_owned), running })
-        }
+        Some(position) => Ok(jobs.swap_remove(position)),
+        None => Err(jobs.iter().map(|job| id_of(job).clone()).collect()),
     }
 }
 

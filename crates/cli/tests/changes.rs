@@ -140,7 +140,7 @@ fn impossible_requests_are_refused_with_the_reason() {
 fn a_job_whose_main_cannot_begin_again_refuses_changes() {
     let folder = tempfile::tempdir().unwrap();
     let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
-    let job = ["run", "-n", "2", "ring", "--rounds", "100000000"];
+    let job = ["run", "-n", "2", "drill", "--wait", "600"];
     let running = Running::start_with(&job, &variables);
     let nodes = running.nodes(2);
     let refused = until(|| {

@@ -12,12 +12,12 @@
 use clap::{Parser, Subcommand};
 use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, Op, Per, To};
 use gridspan_sim::{FaultPlan, QuicFaults, SimOptions, Simulation};
-use gridspan_studies::cargo;
+use gridspan_studies::gridctl;
 use gridspan_topology::GridSpec;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -196,18 +196,6 @@ hosts = ["a1", "a2"]
 [site.b]
 hosts = ["b1", "b2"]
 "#;
-
-/// Builds `gridctl`, which is beside the folder of this example.
-fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
-    let built = cargo().args(["build", "--release", "--quiet", "--bin", "gridctl"]).status()?;
-    let path = std::env::current_exe()?;
-    let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;
-    let path = folder.join("gridctl");
-    match built.success() && path.exists() {
-        true => Ok(path),
-        false => Err("cargo has not built gridctl; run this example with --release".into()),
-    }
-}
 
 /// Runs one trial. Returns whether the job succeeded.
 fn runs(kind: Kind, gridctl: &Path, file: &Path) -> Result<bool, Box<dyn Error>> {

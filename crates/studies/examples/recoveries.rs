@@ -9,12 +9,12 @@
 //! thread. Linux only.
 
 use clap::Parser;
-use gridspan_studies::cargo;
+use gridspan_studies::gridctl;
 use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::error::Error;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -84,18 +84,6 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     println!("all {} jobs ended with every bit as on one thread", options.kills);
     Ok(())
-}
-
-/// Builds `gridctl`, which is beside the folder of this example.
-fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
-    let built = cargo().args(["build", "--release", "--quiet", "--bin", "gridctl"]).status()?;
-    let path = std::env::current_exe()?;
-    let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;
-    let path = folder.join("gridctl");
-    match built.success() && path.exists() {
-        true => Ok(path),
-        false => Err("cargo has not built gridctl; run this example with --release".into()),
-    }
 }
 
 /// Runs a job, and kills its processes `victims` after a step.

@@ -1,6 +1,8 @@
-//! Runs cargo from a program that cargo has started.
+//! Runs cargo from a program that cargo has started, and builds `gridctl` with it.
 
 use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns a command that runs cargo as it would run from a shell.
@@ -21,4 +23,20 @@ pub fn cargo() -> Command {
         }
     }
     command
+}
+
+/// Builds `gridctl` in release, for an example that was built so, and returns its path.
+///
+/// # Errors
+///
+/// If it cannot be built, or the example runs outside of cargo's folders.
+pub fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
+    let built = cargo().args(["build", "--release", "--quiet", "--bin", "gridctl"]).status()?;
+    let path = env::current_exe()?;
+    let folder = path.parent().and_then(Path::parent).ok_or("this program has no folder")?;
+    let path = folder.join("gridctl");
+    match built.success() && path.exists() {
+        true => Ok(path),
+        false => Err("cargo has not built gridctl; run this example with --release".into()),
+    }
 }

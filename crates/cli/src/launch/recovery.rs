@@ -83,7 +83,8 @@ impl Runs {
             return Err(format!("no node that is left knows checkpoint {last}"));
         }
         let number = known.map_or(0, |(number, _)| number);
-        self.again = if number == last { self.again + 1 } else { 0 };
+        let is_again = number == last && self.runs.len() > 1;
+        self.again = if is_again { self.again + 1 } else { 0 };
         if self.again >= AGAIN_MAX {
             return Err(match number {
                 0 => format!("it began again {AGAIN_MAX} times, and made no checkpoint"),

@@ -31,13 +31,14 @@ use super::recovery::Runs;
 use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
-use gridspan_topology::{Layout, NodeId, Time};
+use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 mod changing;
 mod ending;
+mod going_on;
 mod losing;
 mod members;
 mod taking_over;
@@ -410,93 +411,6 @@ impl Supervisor {
         }
     }
 
-    fn note_holdings(&mut self, node: NodeId, holdings: Holdings) {
-        let is_awaited = self.left().contains(&node);
-        if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery)
-            && is_awaited
-        {
-            recovery.holdings.insert(node, holdings);
-        }
-    }
-
-    /// Lets the job go on once all nodes that remain have stopped, and those that are started again
-    /// have ended.
-    fn go_on(&mut self, now: Time) {
-        let left = self.left();
-        let members = self.members();
-        let lost: Vec<NodeId> =
-            members.iter().copied().filter(|node| !left.contains(node)).collect();
-        let Some(recovery) = &mut self.recovery else { return };
-        let replaces = recovery.on_loss == OnLoss::Replace;
-        let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
-        let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
-        if !matches!(self.phase, Phase::Recovering { .. })
-            || !left.iter().all(has_stopped)
-            || replaces && !lost.iter().all(is_over)
-        {
-            return;
-        }
-        let replacing = match replaces {
-            true => replacements(recovery.runs.layout(), &self.nodes, &lost),
-            false => BTreeMap::new(),
-        };
-        let stay = left.iter().chain(replacing.values()).copied();
-        let stay: Vec<NodeId> = stay.collect::<BTreeSet<_>>().into_iter().collect();
-        let is_change = self.changes.stage == Stage::Paused;
-        let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
-        let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
-        if is_change && begun.is_err() {
-            // After a loss, nodes that leave may have what others need.
-            self.changes.postpone(now);
-            begun = recovery.runs.begin(stay.clone(), &recovery.holdings).map(|it| (it, stay));
-        }
-        match begun {
-            Err(reason) => {
-                let lost = lost.first().copied().unwrap_or(NodeId(0));
-                self.give_up_recovery(lost, &reason, now);
-            }
-            Ok((go_on, next)) => {
-                recovery.replacing = replacing.values().copied().collect();
-                for (lost, other) in replacing.iter().filter(|(lost, other)| lost != other) {
-                    let name = |node: &NodeId| &self.nodes[node.index()].name;
-                    let text = format!("{} takes the place of {}", name(other), name(lost));
-                    self.commands.push_back(Command::TellRecovery(text));
-                }
-                for member in &mut self.nodes {
-                    member.address = None;
-                }
-                let is_new = |node: &&NodeId| lost.contains(*node) || !members.contains(*node);
-                for node in next.iter().filter(is_new) {
-                    let node = &mut self.nodes[node.index()];
-                    node.is_spare = false;
-                    (node.exit, node.open_streams, node.address) = (None, STREAMS, None);
-                    (node.is_left, node.is_over, node.is_lost) = (false, false, false);
-                    (node.is_asked, node.was_asked, node.has_reported) = (false, false, false);
-                    (node.is_given_up, node.ends_until) = (false, None);
-                }
-                let leaving =
-                    members.iter().filter(|node| !next.contains(node) && !lost.contains(node));
-                for &node in leaving {
-                    let left = &mut self.nodes[node.index()];
-                    (left.is_left, left.ends_until) = (true, Some(now + GRACE));
-                    self.commands.push_back(Command::Leave(node));
-                }
-                self.phase = Phase::Starting { until: now + self.patience.start };
-                match self.changes.stage {
-                    Stage::Paused => self.changes.stage = Stage::GoesOn,
-                    _ => {
-                        let text = match go_on.checkpoint {
-                            0 => "the job begins again, since it had made no checkpoint".to_owned(),
-                            number => format!("going back to checkpoint {number}"),
-                        };
-                        self.commands.push_back(Command::TellRecovery(text));
-                    }
-                }
-                self.commands.push_back(Command::GoOn(next, go_on.order));
-            }
-        }
-    }
-
     /// Translates the node numbers of the present run.
     fn translated(&self, failure: Failure) -> Failure {
         let members = self.members();
@@ -634,24 +548,6 @@ impl Supervisor {
         }
         self.go_on(now);
     }
-}
-
-/// Returns the node that is started in place of each lost one: the same, unless it is given up; or
-/// a spare node of its site, or of another one. No node may be left for some.
-fn replacements(layout: &Layout, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
-    let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
-        lost.iter().partition(|node| !nodes[node.index()].is_given_up);
-    let mut replacing: BTreeMap<_, _> = again.into_iter().map(|node| (node, node)).collect();
-    let mut spares: Vec<NodeId> =
-        layout.nodes().filter(|node| nodes[node.index()].is_spare).collect();
-    for node in given_up {
-        let site = layout.site_of_node(node);
-        let of_site = spares.iter().position(|&spare| layout.site_of_node(spare) == site);
-        if let Some(position) = of_site.or((!spares.is_empty()).then_some(0)) {
-            replacing.insert(node, spares.remove(position));
-        }
-    }
-    replacing
 }
 
 const NOT_A_JOB: &str =

@@ -460,7 +460,8 @@ impl Grid {
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
     /// [references](Collection::reference) of collections, which [`collection`](Self::collection)
     /// turns into collections again. What main has printed or sent since the checkpoint happens
-    /// again.
+    /// again. Pools of tasks are left out: main opens them again. While tasks are not done, or main
+    /// has not taken the outputs of a stream, the checkpoint is postponed.
     ///
     /// ```
     /// # use gridspan::{embed::Runner, prelude::*, CheckpointEvery, Checkpoints, CollectionRef};

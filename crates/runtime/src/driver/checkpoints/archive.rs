@@ -6,13 +6,15 @@
 //! with a manifest is complete, whatever happens to the machine. The last two complete checkpoints
 //! are kept.
 
-use super::storage::{self, CheckpointStorage};
+use super::folder::Folder;
+use super::storage::CheckpointStorage;
 use crate::error::StartError;
 use crate::message::Image;
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ impl CheckpointArchive {
     /// [`StartError::Checkpoint`] if the system refuses, or for an address if this program was
     /// built without the feature `object-store`.
     pub fn create(location: &Path) -> Result<Self, StartError> {
-        storage::open(location, true).map(Self)
+        open(location, true).map(Self)
     }
 
     /// Opens a place for checkpoints, as [`create`](Self::create) does, but creates no folder.
@@ -50,7 +52,7 @@ impl CheckpointArchive {
     ///
     /// Those of [`create`](Self::create), also if there is no such folder.
     pub fn open(location: &Path) -> Result<Self, StartError> {
-        storage::open(location, false).map(Self)
+        open(location, false).map(Self)
     }
 
     /// An archive in this storage.
@@ -244,7 +246,7 @@ impl CheckpointArchive {
     }
 
     fn unusable(&self, name: &str, reason: &dyn std::fmt::Display) -> StartError {
-        storage::unusable(&self.0.path_of(name), reason)
+        unusable(&self.0.path_of(name), reason)
     }
 }
 
@@ -261,10 +263,37 @@ fn manifest_name(checkpoint: u64) -> String {
     format!("{}/manifest", of(checkpoint))
 }
 
+/// Opens the place at a path, or at the address of an object store. `create`: creates a folder that
+/// does not exist.
+fn open(location: &Path, create: bool) -> Result<Arc<dyn CheckpointStorage>, StartError> {
+    let address = location.to_str().filter(|text| text.contains("://"));
+    let opened: io::Result<Arc<dyn CheckpointStorage>> = match address {
+        Some(address) => open_address(address),
+        None => Folder::open(location, create).map(|folder| Arc::new(folder) as _),
+    };
+    opened.map_err(|error| unusable(&location.display(), &error))
+}
+
+#[cfg(feature = "object-store")]
+fn open_address(address: &str) -> io::Result<Arc<dyn CheckpointStorage>> {
+    let store = super::object_storage::ObjectStorage::open(address)?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "object-store"))]
+fn open_address(_address: &str) -> io::Result<Arc<dyn CheckpointStorage>> {
+    let reason = "this program was built without object stores; build it with the feature \
+                  `object-store`, or name a folder";
+    Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+}
+
+fn unusable(place: &dyn std::fmt::Display, reason: &dyn std::fmt::Display) -> StartError {
+    StartError::Checkpoint { reason: format!("{place}: {reason}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::checkpoints::folder::Folder;
     use crate::message::{EncodedManifest, Manifest, codec};
     use gridspan_topology::Layout;
 

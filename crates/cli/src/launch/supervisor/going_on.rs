@@ -1,0 +1,136 @@
+//! How a job goes on after a loss or a change of its nodes.
+
+use super::super::change::Stage;
+use super::super::event::Command;
+use super::super::recovery::GoOn;
+use super::{GRACE, Node, OnLoss, Phase, STREAMS, Supervisor};
+use gridspan::control::Holdings;
+use gridspan_topology::{Layout, NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The run that begins.
+struct Next {
+    /// The members of the run before, and of this one.
+    before: Vec<NodeId>,
+    members: Vec<NodeId>,
+    /// Members of the run before that were lost.
+    lost: Vec<NodeId>,
+    /// The nodes that are started in place of lost ones.
+    replacing: BTreeMap<NodeId, NodeId>,
+    go_on: GoOn,
+}
+
+impl Supervisor {
+    pub(super) fn note_holdings(&mut self, node: NodeId, holdings: Holdings) {
+        let is_awaited = self.left().contains(&node);
+        if let (Phase::Recovering { .. }, Some(recovery)) = (&self.phase, &mut self.recovery)
+            && is_awaited
+        {
+            recovery.holdings.insert(node, holdings);
+        }
+    }
+
+    /// Lets the job go on once all nodes that remain have stopped, and those that are started again
+    /// have ended.
+    pub(super) fn go_on(&mut self, now: Time) {
+        let (before, left) = (self.members(), self.left());
+        let lost = before.iter().copied().filter(|node| !left.contains(node));
+        let lost: Vec<NodeId> = lost.collect();
+        let Some(recovery) = &mut self.recovery else { return };
+        let replaces = recovery.on_loss == OnLoss::Replace;
+        let has_stopped = |node: &NodeId| recovery.holdings.contains_key(node);
+        let is_over = |node: &NodeId| self.nodes[node.index()].is_over;
+        if !matches!(self.phase, Phase::Recovering { .. })
+            || !left.iter().all(has_stopped)
+            || replaces && !lost.iter().all(is_over)
+        {
+            return;
+        }
+        let replacing = match replaces {
+            true => replacements(recovery.runs.layout(), &self.nodes, &lost),
+            false => BTreeMap::new(),
+        };
+        let stay = left.iter().chain(replacing.values()).copied();
+        let stay: Vec<NodeId> = stay.collect::<BTreeSet<_>>().into_iter().collect();
+        let is_change = self.changes.stage == Stage::Paused;
+        let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
+        let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
+        if is_change && begun.is_err() {
+            // After a loss, nodes that leave may have what others need.
+            self.changes.postpone(now);
+            begun = recovery.runs.begin(stay.clone(), &recovery.holdings).map(|it| (it, stay));
+        }
+        match begun {
+            Err(reason) => {
+                let lost = lost.first().copied().unwrap_or(NodeId(0));
+                self.give_up_recovery(lost, &reason, now);
+            }
+            Ok((go_on, members)) => {
+                self.begin(Next { before, members, lost, replacing, go_on }, now);
+            }
+        }
+    }
+
+    /// Begins the next run.
+    fn begin(&mut self, next: Next, now: Time) {
+        let Next { before, members, lost, replacing, go_on } = next;
+        if let Some(recovery) = &mut self.recovery {
+            recovery.replacing = replacing.values().copied().collect();
+        }
+        for (lost, other) in replacing.iter().filter(|(lost, other)| lost != other) {
+            let text = format!("{} takes the place of {}", self.name(*other), self.name(*lost));
+            self.commands.push_back(Command::TellRecovery(text));
+        }
+        for node in &mut self.nodes {
+            node.address = None;
+        }
+        for node in members.iter().filter(|node| lost.contains(node) || !before.contains(node)) {
+            self.nodes[node.index()].start_again();
+        }
+        for node in before.iter().filter(|node| !members.contains(node) && !lost.contains(node)) {
+            let left = &mut self.nodes[node.index()];
+            (left.is_left, left.ends_until) = (true, Some(now + GRACE));
+            self.commands.push_back(Command::Leave(*node));
+        }
+        self.phase = Phase::Starting { until: now + self.patience.start };
+        if self.changes.stage == Stage::Paused {
+            self.changes.stage = Stage::GoesOn;
+        } else {
+            let text = match go_on.checkpoint {
+                0 => "the job begins again, since it had made no checkpoint".to_owned(),
+                number => format!("going back to checkpoint {number}"),
+            };
+            self.commands.push_back(Command::TellRecovery(text));
+        }
+        self.commands.push_back(Command::GoOn(members, go_on.order));
+    }
+}
+
+impl Node {
+    /// Prepares for another process of the node.
+    fn start_again(&mut self) {
+        self.is_spare = false;
+        (self.exit, self.open_streams, self.address) = (None, STREAMS, None);
+        (self.is_left, self.is_over, self.is_lost) = (false, false, false);
+        (self.is_asked, self.was_asked, self.has_reported) = (false, false, false);
+        (self.is_given_up, self.ends_until) = (false, None);
+    }
+}
+
+/// Returns the node that is started in place of each lost one: the same, unless it is given up; or
+/// a spare node of its site, or of another one. No node may be left for some.
+fn replacements(layout: &Layout, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
+    let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
+        lost.iter().partition(|node| !nodes[node.index()].is_given_up);
+    let mut replacing: BTreeMap<_, _> = again.into_iter().map(|node| (node, node)).collect();
+    let mut spares: Vec<NodeId> =
+        layout.nodes().filter(|node| nodes[node.index()].is_spare).collect();
+    for node in given_up {
+        let site = layout.site_of_node(node);
+        let of_site = spares.iter().position(|&spare| layout.site_of_node(spare) == site);
+        if let Some(position) = of_site.or((!spares.is_empty()).then_some(0)) {
+            replacing.insert(node, spares.remove(position));
+        }
+    }
+    replacing
+}

@@ -9,7 +9,7 @@
 //! thread. Linux only.
 
 use clap::Parser;
-use gridspan_studies::gridctl;
+use gridspan_studies::{gridctl, reported_step};
 use gridspan_topology::dice::Dice;
 use rustix::process::{Pid, Signal, kill_process};
 use std::error::Error;
@@ -114,7 +114,7 @@ fn trial(
             times.noticed = since;
         } else if line.contains(" go on, ") || line.contains(" goes on, ") {
             times.agreed = since;
-        } else if let Some(step) = step(&line) {
+        } else if let Some(step) = reported_step(&line) {
             if times.agreed > 0.0 && times.first_step == 0.0 {
                 times.first_step = since;
             }
@@ -135,14 +135,6 @@ fn trial(
         true => Ok(times),
         false => Err(format!("the job ended with {status}; verified: {is_verified}").into()),
     }
-}
-
-/// The step that a line of the report is about.
-fn step(line: &str) -> Option<u64> {
-    let (_, row) = line.split_once('│')?;
-    let mut words = row.split_ascii_whitespace();
-    let step = words.next()?.parse().ok()?;
-    (words.count() == 4).then_some(step)
 }
 
 fn kill(launcher: &Child, node: usize) -> Result<(), Box<dyn Error>> {

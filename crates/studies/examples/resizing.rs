@@ -16,7 +16,7 @@
 //!   `step`, in the mean of five.
 
 use clap::Parser;
-use gridspan_studies::gridctl;
+use gridspan_studies::{gridctl, reported_step};
 use std::error::Error;
 use std::io::{BufRead, BufReader, PipeReader};
 use std::path::Path;
@@ -139,7 +139,7 @@ fn follow(gridctl: &Path, output: PipeReader) -> Result<(Trial, bool), Box<dyn E
         if line.contains("stopped after checkpoint") && asked > 0 {
             trial.changes[asked - 1].stopped = now;
         }
-        if step(&line) != Some(trial.steps.len()) {
+        if reported_step(&line) != Some(trial.steps.len() as u64) {
             continue;
         }
         trial.steps.push(now);
@@ -158,12 +158,4 @@ fn follow(gridctl: &Path, output: PipeReader) -> Result<(Trial, bool), Box<dyn E
         }
     }
     Ok((trial, is_verified))
-}
-
-/// The step that a line of the report is about.
-fn step(line: &str) -> Option<usize> {
-    let (_, row) = line.split_once('│')?;
-    let mut words = row.split_ascii_whitespace();
-    let step = words.next()?.parse().ok()?;
-    (words.count() == 4).then_some(step)
 }

@@ -1,4 +1,5 @@
-//! Runs cargo from a program that cargo has started, and builds `gridctl` with it.
+//! Runs cargo from a program that cargo has started, builds `gridctl` with it, and reads what it
+//! prints.
 
 use std::env;
 use std::error::Error;
@@ -39,4 +40,12 @@ pub fn gridctl() -> Result<PathBuf, Box<dyn Error>> {
         true => Ok(path),
         false => Err("cargo has not built gridctl; run this example with --release".into()),
     }
+}
+
+/// Returns the step that a line of `leanmd`'s report is about, as `gridctl run` prints it.
+pub fn reported_step(line: &str) -> Option<u64> {
+    let (_, row) = line.split_once('│')?;
+    let mut words = row.split_ascii_whitespace();
+    let step = words.next()?.parse().ok()?;
+    (words.count() == 4).then_some(step)
 }

@@ -33,4 +33,4 @@ pub mod networks;
 pub mod stealing;
 pub mod structure;
 
-pub use cargo::{cargo, gridctl};
+pub use cargo::{cargo, gridctl, reported_step};

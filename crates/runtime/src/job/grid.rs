@@ -453,8 +453,8 @@ impl Grid {
     /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
     /// of all actors with the messages in their mailboxes, delayed messages, published data,
     /// incomplete reductions and phases. Resolves once the image is taken; it is stored meanwhile.
-    /// No PE handles messages while it is taken, which takes six crossings of the widest link, more if
-    /// messages are in flight, and the encoding of the largest PE.
+    /// No PE handles messages while it is taken, which takes six crossings of the widest link,
+    /// more if messages are in flight, and the encoding of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the

@@ -299,9 +299,9 @@ impl Job {
 
     /// Sets a main function that can begin again. Then the nodes that remain after a loss continue
     /// from the last checkpoint, if the job makes [checkpoints](Self::checkpoints) and its launcher
-    /// is to recover; if no checkpoint is complete yet, they begin the job again. Main begins on the
-    /// first of them, and finds what it has done in [`Grid::restored`]; [`Grid::progress`] has an
-    /// example.
+    /// is to recover; if no checkpoint is complete yet, they begin the job again. Main begins on
+    /// the first of them, and finds what it has done in [`Grid::restored`]; [`Grid::progress`] has
+    /// an example.
     pub fn restartable_main<F>(mut self, main: F) -> Self
     where
         F: AsyncFn(Grid) -> Result<(), JobError> + Send + Sync + 'static,
@@ -518,8 +518,8 @@ impl Job {
         self
     }
 
-    /// Continues from the last checkpoint in a folder or object store, on any number of nodes and PEs. Default no.
-    /// The simulator ignores it.
+    /// Continues from the last checkpoint in a folder or object store, on any number of nodes and
+    /// PEs. Default no. The simulator ignores it.
     pub fn restart(mut self, folder: impl Into<PathBuf>) -> Self {
         self.restart = Some(folder.into());
         self

@@ -119,8 +119,9 @@ impl Redistribution {
         all
     }
 
-    /// The equal share of each PE at each site of the layout, rounded down and up. A site keeps its load, except for the
-    /// share of new sites. The load of a site that is gone is that of all.
+    /// Returns for each site of the layout the load that each of its PEs should have, rounded down
+    /// and up. A site keeps its load, except for the share of new sites. All sites share the load
+    /// of those that are gone.
     fn dues(&self, parts: &[Part<'_>]) -> BTreeMap<String, [u64; 2]> {
         let all: u128 = parts.iter().map(|part| u128::from(part.load)).sum();
         let mut old: BTreeMap<&str, u128> = BTreeMap::new();

@@ -63,7 +63,7 @@ fn a_job_goes_on_without_any_one_of_its_nodes() {
 
         kill(nodes[victim], Signal::KILL);
 
-        running.await_line("it was killed by SIGKILL (9); the other 3 nodes go back");
+        running.await_line("it was killed by SIGKILL (9); 3 nodes are left");
         running.await_line("3 nodes go on");
         assert_verified(&mut running);
     }
@@ -171,7 +171,7 @@ fn a_silent_node_is_left_behind() {
 
     kill(nodes[3], Signal::STOP);
 
-    running.await_line("it was silent for 3s; the other 3 nodes go back");
+    running.await_line("it was silent for 3s; 3 nodes are left");
     running.await_line("3 nodes go on");
     assert_verified(&mut running);
 }
@@ -202,6 +202,45 @@ fn a_search_of_a_tree_begins_again_without_the_lost_node() {
     running.await_line("the job begins again, since it had made no checkpoint");
     running.await_line("verified: yes (4130071 nodes, ");
     assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+#[test]
+fn meshes_and_particles_go_on_from_a_checkpoint() {
+    let jobs: [(&[&str], &str, &str); 2] = [
+        (
+            &[
+                "stencil",
+                "-n",
+                "768",
+                "--blocks",
+                "6",
+                "--iterations",
+                "1500",
+                "--report-every",
+                "20",
+            ],
+            "sweep 400:",
+            "verified: yes (largest error",
+        ),
+        (
+            &["pic", "--cells", "400", "--particles", "60000", "--steps", "500"],
+            "step 150:",
+            "particles, each where it must be)",
+        ),
+    ];
+    for (job, reported, verified) in jobs {
+        let place = ["run", "--driver", "cluster", "-n", "3", "--checkpoint-every", "3steps"];
+        let mut running = Running::start(&[&place[..], job].concat());
+        let nodes = running.nodes(3);
+        running.await_line(reported);
+
+        kill(nodes[0], Signal::KILL);
+
+        running.await_line("going back to checkpoint");
+        running.await_line("2 nodes go on");
+        running.await_line(verified);
+        assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+    }
 }
 
 #[test]

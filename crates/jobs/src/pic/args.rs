@@ -53,6 +53,10 @@ pub struct Options {
     /// Steps between sync points, at which blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sync_every: u64,
+    /// Steps between reports of the fullest block, after which main can also begin again from a
+    /// checkpoint; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub report_every: u64,
 }
 
 /// [`CloudShape`] on the command line.

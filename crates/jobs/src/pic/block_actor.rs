@@ -23,7 +23,7 @@ use crate::step_timer::StepTimer;
 const PARTICLE_NS: f64 = 32.0;
 
 /// The parameters that all blocks share.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CloudPlan {
     /// The square.
     pub field: Field,
@@ -35,6 +35,8 @@ pub struct CloudPlan {
     pub steps: u64,
     /// Steps between sync points; 0 for none.
     pub sync_every: u64,
+    /// Steps between reports of the fullest block; 0 for none.
+    pub report_every: u64,
 }
 
 /// A block of cells: index (column, row).
@@ -167,6 +169,9 @@ impl PicBlock {
         if all_came && let Some((_, particles)) = self.arrivals.remove(&self.step) {
             self.particles = particles;
             self.timer.note(self.step, cx.now());
+            if self.plan.reports_after(self.step) {
+                cx.contribute(Op::Max, self.particles.len() as u64, To::main());
+            }
         }
         all_came
     }
@@ -184,6 +189,12 @@ impl PicBlock {
 }
 
 impl CloudPlan {
+    /// Whether main receives the number of particles in the fullest block after a step.
+    pub(super) fn reports_after(&self, step: u64) -> bool {
+        let Self { steps, report_every, .. } = *self;
+        step < steps && report_every > 0 && step.is_multiple_of(report_every)
+    }
+
     /// Returns the blocks (column, row) that contain the particles of `block` after a step
     /// (`direction` 1), or contained them before it (-1).
     fn reached_from(&self, Ix2(column, row): Ix2, direction: i64) -> Vec<(u32, u32)> {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gridspan_runtime::{Grid, Ix2, Job, JobError, Op};
+use gridspan_runtime::{CollectionRef, Grid, Ix2, Job, JobError, Op};
+use serde::{Deserialize, Serialize};
 
 use super::args::{ABOUT, Options};
 use super::block_actor::{CloudPlan, Message, PicBlock};
@@ -20,25 +21,65 @@ pub fn job(options: Options) -> Job {
         .restartable_main(async move |grid: Grid| run(&grid, &options).await)
 }
 
-async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
-    let (field, cloud) = options.prepare()?;
-    let partition = BlockPartition::new(field.cells(), options.blocks);
-    let Options { steps, sync_every, .. } = *options;
-    let plan = CloudPlan { field, cloud, partition, steps, sync_every };
+/// What main remembers at a progress point.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    plan: CloudPlan,
+    blocks: CollectionRef<PicBlock>,
+    placed: u64,
+    /// The number of particles in the fullest block at the start; `None` until it was received.
+    fullest_before: Option<u64>,
+    /// The last step that was reported.
+    step: u64,
+}
+
+/// Creates the blocks, and starts them.
+async fn begin(grid: &Grid, options: &Options, plan: CloudPlan) -> Result<Progress, JobError> {
     let (first_ids, placed) = first_ids(&plan);
-    let edge = partition.count();
+    let edge = plan.partition.count();
     let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
     let indices = Ix2::grid(edge, edge);
     let placement = options.placement.into();
     let init = |index| (plan, first_id(index));
     let blocks = grid.create_placed::<PicBlock>(placement, indices, init).await?;
     blocks.broadcast(Message::Start);
-    let fullest_before: u64 = blocks.reduction(Op::Max).await?;
+    Ok(Progress { plan, blocks: blocks.reference(), placed, fullest_before: None, step: 0 })
+}
+
+async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
+    let (field, cloud) = options.prepare()?;
+    let partition = BlockPartition::new(field.cells(), options.blocks);
+    let Options { steps, sync_every, report_every, .. } = *options;
+    let plan = CloudPlan { field, cloud, partition, steps, sync_every, report_every };
+    let edge = partition.count();
+    let mut progress: Progress = match grid.restored().await? {
+        Some(Progress { plan: then, .. }) if then != plan => {
+            return Err("the checkpoint was made with other options; use the same".into());
+        }
+        Some(progress) => progress,
+        None => begin(grid, options, plan).await?,
+    };
+    let (placed, blocks) = (progress.placed, grid.collection(progress.blocks));
+    let mean = placed as f64 / f64::from(edge * edge);
+    let fullest_before = match progress.fullest_before {
+        Some(fullest) => fullest,
+        None => {
+            grid.progress(&progress).await?;
+            blocks.reduction(Op::Max).await?
+        }
+    };
+    progress.fullest_before = Some(fullest_before);
+    for step in (progress.step + 1..steps).filter(|&step| plan.reports_after(step)) {
+        grid.progress(&progress).await?;
+        let fullest: u64 = blocks.reduction(Op::Max).await?;
+        println!("step {step}: the fullest block has {:.1} times the mean", fullest as f64 / mean);
+        progress.step = step;
+    }
+    grid.progress(&progress).await?;
     let sums: Vec<u64> = blocks.reduction(Op::Sum).await?;
     let fullest_after: u64 = blocks.reduction(Op::Max).await?;
     let done_ns: Vec<f64> = blocks.reduction(Op::Max).await?;
     let (median, total) = median_and_total(steps, &done_ns);
-    let mean = placed as f64 / f64::from(edge * edge);
     println!(
         "{placed} particles in {edge} x {edge} blocks on {} PEs; the fullest block has {:.1} times the mean, at the end {:.1} times",
         grid.layout().pe_count(),
@@ -99,6 +140,7 @@ mod tests {
             partition: BlockPartition::new(20, 3),
             steps: 1,
             sync_every: 0,
+            report_every: 0,
         };
         let (ids, placed) = first_ids(&plan);
         let mut next = 0;

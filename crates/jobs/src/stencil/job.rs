@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Parser;
-use gridspan_runtime::{Actor, Context, Grid, Ix2, Job, JobError, Numbers, Op, To};
+use gridspan_runtime::{Actor, CollectionRef, Context, Grid, Ix2, Job, JobError, Numbers, Op, To};
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, POINTS_MAX, Side};
@@ -32,7 +32,7 @@ const POINT_NS: f64 = 0.9;
 /// limit.
 const EDGE_MAX: i64 = 11_583;
 
-#[derive(Clone, Copy, Debug, Parser, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Parser, Serialize, Deserialize)]
 #[command(about = ABOUT)]
 struct Options {
     /// Points along an edge of the square.
@@ -47,11 +47,21 @@ struct Options {
     /// Sweeps between sync points, at which blocks may be balanced; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     sync_every: u64,
+    /// Sweeps between reports of the largest change of a point, after which main can also begin
+    /// again from a checkpoint; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    report_every: u64,
 }
 
 impl Options {
     fn partition(&self) -> BlockPartition {
         BlockPartition::new(self.n, self.blocks)
+    }
+
+    /// Whether main receives the largest change of a point in the sweep before `sweeps`.
+    fn reports_after(&self, sweeps: u64) -> bool {
+        let Self { iterations, report_every, .. } = *self;
+        sweeps < iterations && report_every > 0 && sweeps.is_multiple_of(report_every)
     }
 }
 
@@ -188,10 +198,13 @@ impl Patch {
 
     fn sweep(&mut self, cx: &mut Context<'_, Self>) {
         let Some(block) = &mut self.block else { return };
-        block.sweep();
+        let change = block.sweep();
         cx.charge(Duration::from_nanos((POINT_NS * (block.rows() * block.cols()) as f64) as u64));
         self.sweeps += 1;
         self.timer.note(self.sweeps, cx.now());
+        if self.options.reports_after(self.sweeps) {
+            cx.contribute(Op::Max, change, To::main());
+        }
     }
 
     fn report(&mut self, cx: &mut Context<'_, Self>) {
@@ -217,11 +230,41 @@ fn job(options: Options) -> Job {
         .restartable_main(async move |grid: Grid| run(&grid, options).await)
 }
 
-async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
-    let Options { n, iterations, .. } = options;
+/// What main remembers at a progress point.
+#[derive(Serialize, Deserialize)]
+struct Progress {
+    options: Options,
+    patches: CollectionRef<Patch>,
+    /// The number of sweeps that were reported.
+    sweeps: u64,
+}
+
+async fn begin(grid: &Grid, options: Options) -> Result<Progress, JobError> {
     let blocks = options.partition().count();
     let patches = grid.create::<Patch>(Ix2::grid(blocks, blocks), |_| options).await?;
     patches.broadcast(Message::Start);
+    Ok(Progress { options, patches: patches.reference(), sweeps: 0 })
+}
+
+async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
+    let Options { n, iterations, .. } = options;
+    let blocks = options.partition().count();
+    let mut progress: Progress = match grid.restored().await? {
+        Some(Progress { options: then, .. }) if then != options => {
+            return Err("the checkpoint was made with other options; use the same".into());
+        }
+        Some(progress) => progress,
+        None => begin(grid, options).await?,
+    };
+    let patches = grid.collection(progress.patches);
+    for sweeps in (progress.sweeps + 1..iterations).filter(|&sweeps| options.reports_after(sweeps))
+    {
+        grid.progress(&progress).await?;
+        let change: f64 = patches.reduction(Op::Max).await?;
+        println!("sweep {sweeps}: largest change {change:.3e}");
+        progress.sweeps = sweeps;
+    }
+    grid.progress(&progress).await?;
     let error: f64 = patches.reduction(Op::Max).await?;
     let done_ns: Vec<f64> = patches.reduction(Op::Max).await?;
     let (median, total) = median_and_total(iterations, &done_ns);

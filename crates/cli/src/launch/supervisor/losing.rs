@@ -22,11 +22,11 @@ impl Supervisor {
         self.changes.begin_again(now);
         let left = self.left();
         let others = match left.len() {
-            0 => "no node is left to go".to_owned(),
-            1 => "the other node goes".to_owned(),
-            number => format!("the other {number} nodes go"),
+            0 => "no node is left".to_owned(),
+            1 => "1 node is left".to_owned(),
+            number => format!("{number} nodes are left"),
         };
-        let text = format!("lost {name}: {reason}; {others} back to a checkpoint");
+        let text = format!("lost {name}: {reason}; {others}");
         self.commands.push_back(Command::TellRecovery(text));
         for &member in &left {
             self.nodes[member.index()].address = None;

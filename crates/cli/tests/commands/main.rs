@@ -1,0 +1,15 @@
+//! The commands of `gridctl`, a module for each.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod balance;
+mod bcast;
+#[path = "../common/mod.rs"]
+mod common;
+mod doors;
+mod guests;
+mod live;
+mod rpc;
+mod run;
+mod sim;
+mod ssh;
+mod topo;

@@ -1,0 +1,10 @@
+//! Calls and groups of calls in virtual time, a module for each thing that they show.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod broadcasts;
+mod groups;
+mod hopeless;
+mod large;
+mod leaving;
+mod registry;
+mod servers;

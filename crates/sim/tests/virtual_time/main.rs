@@ -1,0 +1,33 @@
+//! Jobs in virtual time, a module for each thing that they show.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod backups;
+mod balance;
+mod bound;
+mod bounds;
+mod broadcasts;
+mod budget;
+mod collectives;
+mod common;
+mod driver;
+mod early_references;
+mod foreign_load;
+mod guests;
+mod idle_jobs;
+mod insertions;
+mod leaders;
+mod lost_guests;
+mod on_demand;
+mod order;
+mod paused_steps;
+mod quic;
+mod sections;
+mod sequencer;
+mod speeds;
+mod steps;
+mod sync_points;
+mod tasks;
+mod topology;
+mod trees;
+mod uneven_sites;
+mod unordered;

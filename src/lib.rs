@@ -131,14 +131,15 @@ pub mod variables;
 #[cfg(feature = "rpc")]
 pub use gridspan_rpc as rpc;
 pub use gridspan_runtime::{
-    Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, CheckpointEvery, Checkpoints,
-    Collection, CollectionId, CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError,
-    ExactSum, Goal, Grid, GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4,
-    Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality, Member, Merge, Misuse,
-    NodeProcessError, Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority,
-    Progress, Published, Reducible, Reduction, Reply, Search, SearchContext, SearchPool,
-    SearchStream, SectionRef, SendOptions, StartError, Statistics, StealStatistics, Step, Task,
-    TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To, Unordered, UpgradeError, Value,
+    Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, CheckpointEvery,
+    CheckpointReport, Checkpoints, Collection, CollectionId, CollectionRef, Context, CreateAt,
+    Custom, CustomOp, DecodeError, ExactSum, Goal, Grid, GridError, GuestEvent, InStep, IndexBox,
+    IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality,
+    Member, Merge, Misuse, NodeProcessError, Numbers, OldState, Op, Per, Phase, Placement,
+    PlacementMap, Priority, Progress, Published, Reducible, Reduction, Reply, Search,
+    SearchContext, SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics,
+    StealStatistics, Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
+    Unordered, UpgradeError, Value,
 };
 #[cfg(feature = "workflow")]
 pub use gridspan_workflow as workflow;

@@ -11,8 +11,9 @@
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
 //! - Of the simulator: `campaign`, which runs jobs with faults, and `speed`.
-//! - Of checkpoints: `recoveries`, which kills processes, and `lossy_days`, which compares with the
-//!   model of Daly (2006) in virtual time.
+//! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
+//!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in virtual
+//!   time.
 //! - Of balancing: `grid_latency` (Koenig and Kalé, 2007), `dynamite` (Iskra et al., 2000),
 //!   `hydropad` (Brady et al., 2010), `pic_strategies`.
 //! - Of tasks: `stealing` and `stealing_sweep`, `uts_sites`, `branch_and_bound`, `guests`, `hogs`,

@@ -47,7 +47,7 @@ use crate::address::id::MAIN_PE;
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
-use crate::pe::{PlantedFault, Resizing};
+use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
 use gridspan_topology::{NodeId, PeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,7 +240,14 @@ impl Coordinator {
                 missing.extend(has_copy.then_some((pe, true)));
             }
         }
-        self.checkpoints.keeping = Some(Keeping { number: checkpoint, manifest: None, missing });
+        self.checkpoints.keeping = Some(Keeping {
+            number: checkpoint,
+            manifest: None,
+            missing,
+            bytes: 0,
+            stopped: Duration::ZERO,
+            since: self.now,
+        });
         let encode = || CheckpointMessage::Encode { checkpoint, leaving: leaving.clone() };
         self.post_checkpoint_to_all(encode);
     }
@@ -256,8 +263,11 @@ impl Coordinator {
         if parts.len() < pes {
             return;
         }
-        let parts = std::mem::take(parts).into_values().collect();
+        let parts: Vec<PartSummary> = std::mem::take(parts).into_values().collect();
+        let bytes = parts.iter().flat_map(|part| &part.segments).sum();
         let is_pause = making.pause.is_some();
+        let begun = making.since.unwrap_or(self.now);
+        let stopped = self.now.since(begun).saturating_sub(making.computed);
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
         if manifest.len() > MANIFEST_BYTES_MAX {
             self.checkpoints.keeping = None;
@@ -268,7 +278,10 @@ impl Coordinator {
             return self.end_making(Err(reason));
         }
         match &mut self.checkpoints.keeping {
-            Some(keeping) => keeping.manifest = Some(manifest),
+            Some(keeping) => {
+                keeping.manifest = Some(manifest);
+                (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
+            }
             // A part of it could not be stored.
             None if is_pause => {
                 return self.end_making(Err("a part could not be stored".to_owned()));
@@ -339,11 +352,12 @@ impl Coordinator {
     /// Sends the manifest to all nodes once all parts are kept.
     fn complete_checkpoint(&mut self) {
         let is_kept = |it: &mut Keeping| it.missing.is_empty() && it.manifest.is_some();
-        let Some(Keeping { manifest: Some(manifest), .. }) =
-            self.checkpoints.keeping.take_if(is_kept)
-        else {
-            return;
-        };
+        let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
+        let Keeping { number, bytes, stopped, .. } = keeping;
+        let stored = self.now.since(keeping.since);
+        let report = CheckpointReport { number, bytes, stopped, stored };
+        self.common.watch.on_checkpoint.iter().for_each(|tell| tell(&report));
+        let manifest = keeping.manifest.unwrap_or_default();
         let layout = self.common.layout.clone();
         let is_paused = self.checkpoints.is_paused();
         for node in layout.nodes() {

@@ -10,13 +10,13 @@ use crate::address::index::Ix1;
 use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
-use crate::pe::RunOfJob;
 use crate::pe::actor::registry::Registry;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
 use crate::pe::{
     Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault,
 };
+use crate::pe::{CheckpointReport, RunOfJob};
 use crate::reduce::{Custom, CustomOp, Op};
 use crate::schema::definition::{Definition, Origin};
 use crate::{Actor, Context};
@@ -557,6 +557,34 @@ impl Job {
     /// effect of the moves is known, or the job ends. Runs in the coordinator; it must not block.
     pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
         self.balancing.on_balance.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies, are
+    /// kept. Runs in the coordinator; it must not block.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{CheckpointEvery, Checkpoints};
+    /// use std::sync::mpsc;
+    ///
+    /// let (tell, complete) = mpsc::channel();
+    /// let job = Job::new("saved")
+    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+    ///     .on_checkpoint(move |report| tell.send(report.number).unwrap_or_default())
+    ///     .restartable_main(async |grid: Grid| {
+    ///         grid.progress(&1).await?;
+    ///         grid.sleep(Duration::from_millis(50)).await?;
+    ///         Ok(())
+    ///     });
+    /// gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// assert_eq!(complete.recv(), Ok(1));
+    /// ```
+    pub fn on_checkpoint(
+        mut self,
+        tell: impl Fn(&CheckpointReport) + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.on_checkpoint.push(Arc::new(tell));
         self
     }
 

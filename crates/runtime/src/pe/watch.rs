@@ -1,4 +1,4 @@
-//! Measures against a job that does not end.
+//! Listeners to a job, and measures against one that does not end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,29 @@ use std::time::Duration;
 /// Called with a warning about a job, such as the reason why it makes no progress.
 pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Measures against a job that does not end. Drivers in real time apply them.
+/// Called with a complete checkpoint.
+pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
+
+/// A complete checkpoint; see [`Job::on_checkpoint`](crate::Job::on_checkpoint).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointReport {
+    /// Its number, counted over all runs of the job.
+    pub number: u64,
+    /// Bytes of the parts of all PEs, without copies.
+    pub bytes: u64,
+    /// Time for which PEs handled no messages: until nothing was in flight any more, and all parts
+    /// were encoded. The mean time of handlers that were under way is not counted.
+    pub stopped: Duration,
+    /// Time from then until all parts, and their copies, were kept.
+    pub stored: Duration,
+}
+
+/// Listeners to a job, and measures against one that does not end. Drivers in real time apply them.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
+    pub(crate) on_checkpoint: Vec<OnCheckpoint>,
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
     /// Time limit of the job.

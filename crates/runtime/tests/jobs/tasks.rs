@@ -249,7 +249,7 @@ fn tasks_of_unknown_types_or_for_unknown_pes_are_refused() {
         let unknown = grid.run_search(Node { depth: 0 }).await.unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "tasks::Node is not part of the job; add `.search::<tasks::Node>()` to its definition"
+            "jobs::tasks::Node is not part of the job; add `.search::<jobs::tasks::Node>()` to its definition"
         );
         Ok(())
     });
@@ -341,7 +341,7 @@ fn an_output_too_large_for_the_network_ends_the_job_with_the_reason() {
     let error = run(1).unwrap_err().to_string();
     assert!(
         error.starts_with(
-            "the output of a task of type tasks::Text takes 63963140 bytes, but at most 62914560 are"
+            "the output of a task of type jobs::tasks::Text takes 63963140 bytes, but at most 62914560 are"
         ),
         "{error}"
     );

@@ -89,6 +89,11 @@ pub(crate) struct Keeping {
     pub(crate) manifest: Option<Bytes>,
     /// Parts to be kept, and whether the copy is meant.
     pub(crate) missing: BTreeSet<(PeId, bool)>,
+    /// Bytes of all parts, and the time for which the job was stopped, once they are encoded.
+    pub(crate) bytes: u64,
+    pub(crate) stopped: Duration,
+    /// When the job continued.
+    pub(crate) since: Time,
 }
 
 /// The coordinator's part of an image.

@@ -1,0 +1,369 @@
+//! What a checkpoint costs: on two processes of this machine, which keep copies for each other.
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example checkpoint_cost -- --rounds 7
+//! ```
+//!
+//! Each process has one PE with actors of 1 MB. Their state is a block of numbers, which is encoded
+//! at once, or a list of records, which are encoded one by one. First nothing else runs. Then each
+//! PE is busy: an actor sends itself messages, and notes how long each waits. All values are
+//! medians over the rounds, of which each makes one checkpoint.
+//!
+//! - `encoding` is the time to encode the actors of the larger PE, measured without the runtime.
+//! - `stopped` is the time for which PEs handle no messages, and `wait` that of the actor's message
+//!   that waits longest, less the longest wait in a round without a checkpoint.
+//! - `stored` is the time from then until all parts are in both places.
+//! - `of bulk` is the rate of the copies, from the beginning of the stop until they are stored,
+//!   over the rate at which the same two processes send each other as many bytes as messages of
+//!   1 MB, both at once.
+//! - `slower` is the part of the actor's messages that are not handled meanwhile, compared with a
+//!   round without a checkpoint that takes as long.
+//! - `CPU` is the processor time of both processes for each MB of state.
+
+use clap::Parser;
+use gridspan::embed::{self, Runner};
+use gridspan::prelude::*;
+use gridspan::topology::GridSpec;
+use gridspan::{CheckpointEvery, CheckpointReport, Checkpoints, Numbers, Progress};
+use rustix::time::{ClockId, clock_gettime};
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+/// Numbers in the state of an actor.
+const NUMBERS: usize = (1 << 20) / size_of::<f64>();
+/// Megabytes of state on each PE.
+const SIZES: [u32; 3] = [4, 16, 64];
+const PES: u32 = 2;
+/// Time limit for a checkpoint.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Parser)]
+#[command(about = "Measures what a checkpoint costs, on two processes")]
+struct Options {
+    /// Number of checkpoints for each row.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+}
+
+/// Three coordinates, three velocities, and a number.
+#[derive(Clone, Serialize, Deserialize)]
+struct Record {
+    id: u64,
+    place: [f64; 3],
+    velocity: [f64; 3],
+}
+
+#[derive(Serialize, Deserialize)]
+enum State {
+    Block(Numbers<f64>),
+    Records(Vec<Record>),
+}
+
+impl State {
+    fn new(is_block: bool) -> Self {
+        let number = |at: usize| (at as f64).sqrt();
+        if is_block {
+            return Self::Block((0..NUMBERS).map(number).collect::<Vec<_>>().into());
+        }
+        let triple = |at| [number(at), number(at + 1), number(at + 2)];
+        // Small ids take one to three bytes.
+        let record =
+            |at: usize| Record { id: at as u64, place: triple(at), velocity: triple(at + 3) };
+        Self::Records((0..(1 << 20) / 50).map(record).collect())
+    }
+}
+
+/// An actor with state.
+#[derive(Serialize, Deserialize)]
+struct Holder {
+    state: State,
+    received: u32,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum ToHolder {
+    /// Contribute the time to encode the state, in seconds, by PE.
+    Encode,
+    /// Send this many bytes to a holder on the other PE.
+    Send(u32),
+    Take(Numbers<f64>),
+}
+
+impl Actor for Holder {
+    type Index = Ix1;
+    type Init = bool;
+    type Message = ToHolder;
+
+    fn create(is_block: bool, _cx: &mut Context<'_, Self>) -> Self {
+        Self { state: State::new(is_block), received: 0 }
+    }
+
+    fn handle(&mut self, message: ToHolder, cx: &mut Context<'_, Self>) {
+        match message {
+            ToHolder::Encode => {
+                let mut by_pe = vec![0.0; PES as usize];
+                let began = Instant::now();
+                let encoded = postcard::to_allocvec(&self.state);
+                by_pe[cx.pe().0 as usize] = began.elapsed().as_secs_f64();
+                std::hint::black_box(encoded).unwrap_or_default();
+                cx.contribute(Sum, by_pe, To::main());
+            }
+            ToHolder::Send(holders) => {
+                let other = Ix1((cx.index().0 + holders as i32 / 2) % holders as i32);
+                let numbers = vec![1.0; NUMBERS].into();
+                cx.send(&cx.collection().at(other), ToHolder::Take(numbers));
+            }
+            ToHolder::Take(numbers) => {
+                self.received += numbers.len() as u32;
+                cx.contribute(Sum, u64::from(self.received), To::main());
+            }
+        }
+    }
+
+    fn heap_bytes(message: &ToHolder) -> usize {
+        match message {
+            ToHolder::Encode | ToHolder::Send(_) => 0,
+            ToHolder::Take(numbers) => size_of_val::<[f64]>(numbers),
+        }
+    }
+}
+
+/// An actor that sends itself messages, one on each PE.
+#[derive(Serialize, Deserialize)]
+struct Ticker {
+    is_busy: bool,
+    handled: u64,
+    #[serde(skip)]
+    last: Option<Instant>,
+    longest_s: f64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum ToTicker {
+    Begin,
+    Tick,
+    /// Contribute the longest wait, in seconds, and the number of messages.
+    End,
+    /// Contribute the processor time of the process, in seconds.
+    TellTime,
+}
+
+impl Actor for Ticker {
+    type Index = Ix1;
+    type Init = ();
+    type Message = ToTicker;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self { is_busy: false, handled: 0, last: None, longest_s: 0.0 }
+    }
+
+    fn handle(&mut self, message: ToTicker, cx: &mut Context<'_, Self>) {
+        match message {
+            ToTicker::Begin => {
+                *self = Self { is_busy: true, ..Self::create((), cx) };
+                cx.send(&cx.me(), ToTicker::Tick);
+            }
+            ToTicker::Tick if self.is_busy => {
+                let now = Instant::now();
+                let wait = self.last.map_or(0.0, |last| now.duration_since(last).as_secs_f64());
+                (self.last, self.longest_s) = (Some(now), self.longest_s.max(wait));
+                self.handled += 1;
+                cx.send(&cx.me(), ToTicker::Tick);
+            }
+            ToTicker::Tick => {}
+            ToTicker::End => {
+                self.is_busy = false;
+                cx.contribute(Max, self.longest_s, To::main());
+                cx.contribute(Sum, self.handled, To::main());
+            }
+            ToTicker::TellTime => cx.contribute(Sum, processor_time(), To::main()),
+        }
+    }
+}
+
+/// The processor time of this process, in seconds.
+fn processor_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn job() -> Job {
+    let checkpoints = Checkpoints::every(CheckpointEvery::Points(1));
+    Job::new("checkpoint-cost").actor::<Holder>().actor::<Ticker>().checkpoints(checkpoints)
+}
+
+/// A job with some state on its PEs.
+struct Measured<'a> {
+    grid: &'a Grid,
+    holders: Collection<Holder>,
+    tickers: Collection<Ticker>,
+    reports: &'a Receiver<CheckpointReport>,
+    megabytes: u32,
+}
+
+/// The median values of a row, in seconds, bytes a second, and parts of one.
+#[derive(Default)]
+struct Row {
+    encoding: f64,
+    stopped: f64,
+    wait: f64,
+    stored: [f64; 2],
+    of_bulk: [f64; 2],
+    slower: f64,
+    processor_per_mb: f64,
+}
+
+impl Measured<'_> {
+    /// Makes a checkpoint, and waits until it is stored.
+    async fn checkpoint(&self) -> Result<CheckpointReport, JobError> {
+        // The one before is still being stored, perhaps.
+        while !matches!(self.grid.progress(&()).await?, Progress::Taken { .. }) {
+            self.grid.sleep(Duration::from_millis(20)).await?;
+        }
+        self.reports.recv_timeout(PATIENCE).map_err(|error| error.to_string().into())
+    }
+
+    /// The rate at which both processes send each other as many bytes as they have, in bytes a
+    /// second in each direction.
+    async fn bulk_rate(&self) -> Result<f64, JobError> {
+        let began = Instant::now();
+        self.holders.broadcast(ToHolder::Send(PES * self.megabytes));
+        let _: u64 = self.holders.reduction(Sum).await?;
+        Ok(f64::from(self.megabytes << 20) / began.elapsed().as_secs_f64())
+    }
+
+    async fn processor_time(&self) -> Result<f64, JobError> {
+        self.tickers.broadcast(ToTicker::TellTime);
+        Ok(self.tickers.reduction(Sum).await?)
+    }
+
+    /// The longest wait of a message, in seconds, and the number of messages.
+    async fn end_ticks(&self) -> Result<(f64, u64), JobError> {
+        self.tickers.broadcast(ToTicker::End);
+        Ok((self.tickers.reduction(Max).await?, self.tickers.reduction(Sum).await?))
+    }
+
+    async fn row(&self, rounds: usize) -> Result<Row, JobError> {
+        self.holders.broadcast(ToHolder::Encode);
+        let by_pe: Vec<f64> = self.holders.reduction(Sum).await?;
+        let mut all: Vec<Row> = Vec::new();
+        for _ in 0..rounds {
+            let mut row =
+                Row { encoding: by_pe.iter().copied().fold(0.0, f64::max), ..Row::default() };
+            let bulk = self.bulk_rate().await?;
+            let before = self.processor_time().await?;
+            let idle = self.checkpoint().await?;
+            let used = self.processor_time().await? - before;
+            row.processor_per_mb = used / f64::from(PES * self.megabytes);
+            row.stopped = idle.stopped.as_secs_f64();
+
+            self.tickers.broadcast(ToTicker::Begin);
+            let began = Instant::now();
+            let busy = self.checkpoint().await?;
+            let took = began.elapsed();
+            let (wait, handled) = self.end_ticks().await?;
+            self.tickers.broadcast(ToTicker::Begin);
+            self.grid.sleep(took).await?;
+            let (usual, undisturbed) = self.end_ticks().await?;
+            row.wait = wait - usual;
+            row.slower = 1.0 - handled as f64 / undisturbed.max(1) as f64;
+            for (at, report) in [idle, busy].iter().enumerate() {
+                let took = report.stopped + report.stored;
+                row.stored[at] = report.stored.as_secs_f64();
+                row.of_bulk[at] = report.bytes as f64 / f64::from(PES) / took.as_secs_f64() / bulk;
+            }
+            all.push(row);
+        }
+        let median = |value: fn(&Row) -> f64| {
+            let mut values: Vec<f64> = all.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or_default()
+        };
+        Ok(Row {
+            encoding: median(|row| row.encoding),
+            stopped: median(|row| row.stopped),
+            wait: median(|row| row.wait),
+            stored: [median(|row| row.stored[0]), median(|row| row.stored[1])],
+            of_bulk: [median(|row| row.of_bulk[0]), median(|row| row.of_bulk[1])],
+            slower: median(|row| row.slower),
+            processor_per_mb: median(|row| row.processor_per_mb),
+        })
+    }
+}
+
+async fn measure(
+    grid: Grid,
+    (is_block, megabytes, rounds): (bool, u32, usize),
+    reports: Receiver<CheckpointReport>,
+) -> Result<Row, JobError> {
+    let indices = Ix1::range(PES * megabytes);
+    let holders = grid.create::<Holder>(indices, |_| is_block).await?;
+    let tickers = grid.create_group::<Ticker>(Per::Pe, |_| ()).await?;
+    Measured { grid: &grid, holders, tickers, reports: &reports, megabytes }.row(rounds).await
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = embed::node(job()) {
+        return code;
+    }
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let program = std::env::current_exe()?;
+    println!(
+        "{:>8}{:>5}{:>10}{:>9}{:>9}{:>15}{:>13}{:>8}{:>10}",
+        "", "", "", "", "", "stored", "of bulk", "", ""
+    );
+    println!(
+        "{:>8}{:>5}{:>10}{:>9}{:>9}{:>8}{:>7}{:>7}{:>6}{:>8}{:>10}",
+        "state",
+        "MB",
+        "encoding",
+        "stopped",
+        "wait",
+        "idle",
+        "busy",
+        "idle",
+        "busy",
+        "slower",
+        "CPU"
+    );
+    for is_block in [true, false] {
+        for megabytes in SIZES {
+            let (tell, reports) = channel();
+            let job = job().on_checkpoint(move |report| {
+                // The job may have ended.
+                tell.send(report.clone()).unwrap_or_default();
+            });
+            let grid = GridSpec::from_emulate("2x1")?;
+            let program = program.clone();
+            let runner = Runner::on_processes(grid, move |_| Command::new(&program));
+            let plan = (is_block, megabytes, options.rounds);
+            let row = runner.start(job, move |grid| measure(grid, plan, reports)).wait()?;
+            let ms = |seconds: f64| format!("{:.1}", seconds * 1e3);
+            println!(
+                "{:>8}{megabytes:>5}{:>7} ms{:>6} ms{:>6} ms{:>8}{:>7}{:>7.2}{:>6.2}{:>6.0} %{:>6} ms",
+                if is_block { "block" } else { "records" },
+                ms(row.encoding),
+                ms(row.stopped),
+                ms(row.wait),
+                ms(row.stored[0]),
+                ms(row.stored[1]),
+                row.of_bulk[0],
+                row.of_bulk[1],
+                row.slower * 100.0,
+                ms(row.processor_per_mb)
+            );
+        }
+    }
+    println!("MB are for each of two PEs; `stored` in ms; CPU for each MB");
+    Ok(())
+}

@@ -51,6 +51,7 @@ const EFFECTS: &[Effect] = &[
             "crates/rpc/src/calls/config.rs",
             "crates/rpc/src/group/disk.rs",
             "crates/runtime/src/driver/checkpoints/folder.rs",
+            "crates/runtime/src/driver/memory.rs",
             "crates/runtime/src/driver/share.rs",
             "crates/studies/src/figures/surroundings.rs",
             "crates/studies/src/structure/source.rs",

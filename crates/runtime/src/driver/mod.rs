@@ -26,6 +26,7 @@ mod locks;
 mod loss;
 mod main_state;
 mod main_thread;
+mod memory;
 #[cfg(feature = "net")]
 mod net_driver;
 mod node;

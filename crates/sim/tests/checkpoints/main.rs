@@ -4,6 +4,7 @@
 
 mod groups;
 mod pools;
+mod reports;
 mod versions;
 mod walkers;
 

@@ -278,6 +278,7 @@ impl Core {
             state.retry_at = self.now + RETRY;
             let reason = format!("main has not taken the outputs of {streamed} tasks of streams");
             self.report_no_pause(&reason);
+            self.warn_of_postponement(&reason);
             return done(Err(reason));
         }
         // What main does meanwhile comes after the checkpoint.
@@ -292,9 +293,11 @@ impl Core {
                 Err(reason) => {
                     core.checkpointing.retry_at = now + RETRY;
                     core.report_no_pause(reason);
+                    core.warn_of_postponement(reason);
                 }
                 Ok((_, computed)) => {
                     core.checkpointing.is_unprotected = false;
+                    core.checkpointing.is_postponed_told = false;
                     core.checkpointing.last = Some((now, 0));
                     core.checkpointing.cost = now.since(begun).saturating_sub(*computed);
                 }
@@ -353,6 +356,25 @@ impl Core {
             let text = format!(
                 "main of {} has reached no progress point for {} s, so no checkpoints are made; \
                  call `Grid::progress` where it can begin again",
+                self.common.run.job,
+                since.as_secs()
+            );
+            self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
+        }
+    }
+
+    /// Warns once if checkpoints are to be made, and have been postponed for long.
+    fn warn_of_postponement(&mut self, reason: &str) {
+        let state = &mut self.checkpointing;
+        let settings = &self.common.run.checkpoints;
+        let patience = settings.patience(state.cost, self.common.layout.node_count());
+        let last = state.last.map_or(state.began, |(last, _)| last);
+        let since = self.now.since(last.max(state.began));
+        let is_late = patience.is_some_and(|patience| since >= patience);
+        if is_late && !std::mem::replace(&mut state.is_postponed_told, true) {
+            let text = format!(
+                "{} has made no checkpoint for {} s, so that a loss repeats all that was done since: \
+                 {reason}",
                 self.common.run.job,
                 since.as_secs()
             );

@@ -1,0 +1,93 @@
+//! The memory that is left on this machine, so that copies of checkpoints do not exhaust it.
+
+use std::fs;
+
+/// Part of the machine's memory that checkpoints leave free.
+const FREE_SHARE: u64 = 16;
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Memory {
+    total: u64,
+    available: u64,
+}
+
+impl Memory {
+    /// The memory of the machine, or of the control group of this process if that has less left.
+    /// `None` on systems that do not say.
+    pub(super) fn of_machine() -> Option<Self> {
+        let machine = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let group = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        let group = group.and_then(|path| {
+            let read = |name| fs::read_to_string(format!("/sys/fs/cgroup{path}/{name}")).ok();
+            control_group(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)
+        });
+        group.into_iter().chain([machine]).min_by_key(|memory| memory.available)
+    }
+
+    /// Whether so many more bytes can be kept.
+    ///
+    /// # Errors
+    ///
+    /// The reason why they cannot, and what to do.
+    pub(super) fn has_room(self, bytes: u64) -> Result<(), String> {
+        let least = self.total / FREE_SHARE;
+        match self.available.checked_sub(bytes) {
+            Some(left) if left >= least => Ok(()),
+            _ => Err(format!(
+                "only {} MB of {} MB of memory are available on a node, and {} MB are to stay free; \
+                 use one copy and a folder (`--copies 1 --checkpoint DIR`), or more machines",
+                self.available >> 20,
+                self.total >> 20,
+                least >> 20
+            )),
+        }
+    }
+}
+
+/// Reads what the kernel says about the machine.
+fn machine(text: &str) -> Option<Memory> {
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+    };
+    Some(Memory { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
+}
+
+/// Reads what the kernel says about a control group (version 2). `None` if it has no limit. Its file
+/// cache that is not in use counts as available.
+fn control_group(max: &str, current: &str, statistics: &str) -> Option<Memory> {
+    let total: u64 = max.trim().parse().ok()?;
+    let current: u64 = current.trim().parse().ok()?;
+    let cache = statistics.lines().find_map(|line| line.strip_prefix("inactive_file "));
+    let cache: u64 = cache.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
+    Some(Memory { total, available: total.saturating_sub(current.saturating_sub(cache)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_machine_and_control_group_is_read() {
+        let text = "MemTotal:       16000000 kB\nMemFree:  10 kB\nMemAvailable:   8000000 kB\n";
+        let found = Memory { total: 16_000_000 << 10, available: 8_000_000 << 10 };
+        assert_eq!(machine(text), Some(found));
+        assert_eq!(machine("MemTotal: many"), None);
+
+        let group = control_group("1000\n", "900\n", "anon 5\ninactive_file 300\n");
+        assert_eq!(group, Some(Memory { total: 1000, available: 400 }));
+        assert_eq!(control_group("max\n", "900\n", ""), None);
+        assert!(cfg!(not(target_os = "linux")) || Memory::of_machine().is_some());
+    }
+
+    #[test]
+    fn a_sixteenth_stays_free() {
+        let memory = Memory { total: 160 << 20, available: 50 << 20 };
+        assert_eq!(memory.has_room(40 << 20), Ok(()));
+        let error = memory.has_room((40 << 20) + 1).unwrap_err();
+        assert!(error.starts_with("only 50 MB of 160 MB of memory are available"), "{error}");
+        assert!(memory.has_room(u64::MAX).is_err());
+    }
+}

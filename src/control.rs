@@ -58,6 +58,8 @@ pub enum Control {
     Holds(Holdings),
     /// The job has stopped after a [checkpoint](Pause), and waits for its next run.
     Paused(Pause),
+    /// The program makes checkpoints, so that the job can go on after a loss of nodes.
+    Recovers,
     /// This process was requested by SIGTERM to leave the job.
     Leaving,
     /// The job cannot be stopped for a change of its nodes, for this reason.

@@ -101,7 +101,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     if has_ended {
         end_with_launcher();
     }
-    let settings = match settings(&joined.bundle.settings) {
+    let mut settings = match settings(&joined.bundle.settings) {
         Ok(settings) => settings,
         Err(error) => {
             let error = format!("the launcher sent invalid settings: {error}");
@@ -109,10 +109,19 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let job = settings.apply(job).origin(build(), host());
-    if settings.recovers && !is_restartable && joined.bundle.identity.node == NodeId(0) {
-        let text = "a loss of nodes ends this job, since its main cannot begin again; define it by \
-                    `restartable_main`";
-        Control::Warning(text.to_owned()).tell();
+    let is_open = settings.recovers.is_none();
+    let recovers = settings.recovers.unwrap_or(job.makes_checkpoints());
+    settings.recovers = Some(recovers);
+    if recovers && joined.bundle.identity.node == NodeId(0) {
+        match is_restartable {
+            true if is_open => Control::Recovers.tell(),
+            true => {}
+            false => {
+                let text = "a loss of nodes ends this job, since its main cannot begin again; \
+                            define it by `restartable_main`";
+                Control::Warning(text.to_owned()).tell();
+            }
+        }
     }
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
@@ -175,7 +184,8 @@ fn run_joined(
             handle.node = Some(begun);
         });
         lock(&handle).node = None;
-        let is_loss = matches!(outcome, Err(JobError::NodeLost { .. })) && settings.recovers;
+        let is_loss =
+            matches!(outcome, Err(JobError::NodeLost { .. })) && settings.recovers.unwrap_or(false);
         if !is_loss && !matches!(outcome, Err(JobError::Recovering)) {
             if outcome.is_ok() && lock(&handle).is_detached {
                 Control::Done.tell();

@@ -111,9 +111,10 @@ pub struct Settings {
     /// The folder with the checkpoint from which the job continues.
     #[serde(default)]
     pub restart: Option<PathBuf>,
-    /// Whether the launcher lets the nodes that remain after a loss continue.
+    /// Whether the launcher lets the nodes that remain after a loss continue; if it leaves that open,
+    /// it does if the program makes checkpoints.
     #[serde(default)]
-    pub recovers: bool,
+    pub recovers: Option<bool>,
 }
 
 impl Start {

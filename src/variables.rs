@@ -308,7 +308,7 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         checkpoints: every.map(Checkpoints::every),
         checkpoint_folder,
         restart,
-        recovers: false,
+        recovers: None,
     })
 }
 

@@ -16,7 +16,6 @@ const EFFECTS: &[Effect] = &[
         what: "the environment",
         paths: &["std::env"],
         may: &[
-            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc/src/group/disk.rs",
             "crates/runtime/src/driver/checkpoints/object_storage.rs",
@@ -28,7 +27,6 @@ const EFFECTS: &[Effect] = &[
         what: "clocks",
         paths: &["std::time::Instant", "std::time::SystemTime", "tokio::time"],
         may: &[
-            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc-net/src",
             "crates/jobs/src/emulated_work.rs",
@@ -74,7 +72,6 @@ const EFFECTS: &[Effect] = &[
         paths: &["std::thread", "rayon"],
         may: &[
             "src/node.rs",
-            "crates/studies/src/bin",
             "crates/cli/src",
             "crates/rpc-net/src",
             "crates/jobs/src/fault_drill.rs",
@@ -122,7 +119,7 @@ const EFFECTS: &[Effect] = &[
     Effect {
         what: "the terminal",
         paths: &["macro::print", "macro::println", "macro::eprint", "macro::eprintln"],
-        may: &["crates/studies/src/bin", "crates/jobs/src"],
+        may: &["crates/jobs/src"],
     },
     // The order of their keys would make two runs of one seed differ.
     Effect {

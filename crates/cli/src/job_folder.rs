@@ -67,6 +67,9 @@ pub(crate) struct Saved {
     pub(crate) stage: Stage,
     /// Whether the job is to stop at the user's request.
     pub(crate) is_stopping: bool,
+    /// Whether it goes on after a loss of nodes.
+    #[serde(default)]
+    pub(crate) recovers: bool,
     /// Number of orders to stop the job so far.
     pub(crate) pauses: u64,
     /// The processes of the nodes.

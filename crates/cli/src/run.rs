@@ -133,12 +133,12 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     }
     let has_any = settings.checkpoints.is_some() || settings.checkpoint_folder.is_some();
     let on_loss = match flags.on_loss {
-        _ if !has_any => OnLoss::Fail,
+        Some(OnLossFlag::Fail) => OnLoss::Fail,
+        None if !has_any => OnLoss::AsProgram,
         None | Some(OnLossFlag::Shrink) => OnLoss::Shrink,
         Some(OnLossFlag::Replace) => OnLoss::Replace,
-        Some(OnLossFlag::Fail) => OnLoss::Fail,
     };
-    settings.recovers = on_loss != OnLoss::Fail;
+    settings.recovers = (on_loss != OnLoss::AsProgram).then_some(on_loss.recovers());
     Ok(on_loss)
 }
 

@@ -5,7 +5,7 @@ use gridspan_runtime::{pe, session};
 use gridspan_sim::campaign::{Campaign, Planted, Scenario, run_scenario};
 use std::time::Duration;
 
-/// Virtual seconds of each seed; `--bin campaign` runs longer ones.
+/// Virtual seconds of each seed; the example `campaign` runs longer ones.
 const SECONDS: u64 = 6;
 
 fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
@@ -57,7 +57,7 @@ fn random_jobs_keep_all_promises_under_random_faults() {
 
 #[test]
 fn every_planted_bug_is_listed_by_the_program() {
-    let help = include_str!("../../studies/src/bin/campaign.rs");
+    let help = include_str!("../examples/campaign.rs");
     for (name, planted) in Planted::NAMES {
         assert!(help.contains(&format!("`{name}`")), "the head of the example lacks {name}");
         assert_eq!(Planted::by_name(name), Some(planted));

@@ -10,7 +10,7 @@
 //!   optimum, and `leaders`.
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
-//! - Of the simulator: `campaign`, which runs jobs with faults, and `speed`.
+//! - Of the simulator: `speed`.
 //! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
 //!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in virtual
 //!   time.

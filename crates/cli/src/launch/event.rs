@@ -48,6 +48,8 @@ pub(super) enum Event {
     },
     /// The job has stopped after a checkpoint.
     Paused(Pause),
+    /// The program makes checkpoints, so that the job can go on after a loss.
+    Recovers,
     /// A node was requested by SIGTERM to leave the job.
     Leaving {
         /// The node.

@@ -167,6 +167,7 @@ impl Reader {
                 Some(Control::Failed(failure)) => Event::Failed { node, failure },
                 Some(Control::Holds(holdings)) => Event::Holds { node, holdings },
                 Some(Control::Paused(pause)) => Event::Paused(pause),
+                Some(Control::Recovers) => Event::Recovers,
                 Some(Control::Leaving) => Event::Leaving { node },
                 Some(Control::Unchangeable(reason)) => Event::Unchangeable { reason },
                 Some(Control::Done) => {

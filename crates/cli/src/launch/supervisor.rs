@@ -109,9 +109,18 @@ pub(crate) enum OnLoss {
     Shrink,
     /// Lost nodes are started again.
     Replace,
-    /// The job ends.
+    /// The job ends, unless its program makes checkpoints, as the node of main says.
     #[default]
+    AsProgram,
+    /// The job ends.
     Fail,
+}
+
+impl OnLoss {
+    /// Whether the job goes on after a loss.
+    pub(crate) fn recovers(self) -> bool {
+        matches!(self, Self::Shrink | Self::Replace)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -278,6 +287,7 @@ impl Supervisor {
             Event::Failed { node, failure } => self.reported(node, failure, now),
             Event::Holds { node, holdings } => self.note_holdings(node, holdings),
             Event::Paused(pause) => self.paused(&pause, now),
+            Event::Recovers => self.recover_as_program(),
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),

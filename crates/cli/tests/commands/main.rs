@@ -8,6 +8,7 @@ mod common;
 mod doors;
 mod guests;
 mod live;
+mod own_program;
 mod rpc;
 mod run;
 mod sim;

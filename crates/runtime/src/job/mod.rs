@@ -508,6 +508,11 @@ impl Job {
         self
     }
 
+    /// Whether the job makes checkpoints, if main has progress points.
+    pub fn makes_checkpoints(&self) -> bool {
+        self.checkpoints.every.is_some() || self.checkpoint_folder.is_some()
+    }
+
     /// Also stores checkpoints in a folder, which all nodes must share; without other settings, as
     /// often as [`CheckpointEvery::Auto`] says. Default none. The simulator ignores it. With the
     /// feature `object-store` this can be the address of a place in an object store, such as

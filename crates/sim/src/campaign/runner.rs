@@ -234,7 +234,7 @@ impl fmt::Display for CampaignFailure {
         writeln!(f, "seed {seed} FAILED: {what}")?;
         write!(
             f,
-            "  repeat it with: cargo run --release --bin campaign -- \
+            "  repeat it with: cargo run --release -p gridspan-sim --example campaign -- \
              --seeds {seed}..{} --seconds {virtual_seconds}",
             seed + 1
         )?;

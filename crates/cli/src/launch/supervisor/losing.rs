@@ -1,7 +1,7 @@
 //! The loss of nodes, after which the job goes back to a checkpoint without them, or ends.
 
 use super::super::event::{Blame, Command};
-use super::{OnLoss, Phase, STOP_PATIENCE, Step, Supervisor};
+use super::{Phase, STOP_PATIENCE, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
 
 impl Supervisor {
@@ -52,7 +52,7 @@ impl Supervisor {
 
     /// Goes on without a node that did not act in time, unless the job is to end then.
     pub(super) fn lose_in_recovery(&mut self, node: NodeId, reason: &str, now: Time) {
-        let ends = self.recovery.as_ref().is_none_or(|it| it.on_loss == OnLoss::Fail);
+        let ends = self.recovery.as_ref().is_none_or(|it| !it.on_loss.recovers());
         if self.is_new(node) {
             self.lose_new(node, reason, now);
         } else if ends {

@@ -28,8 +28,17 @@ impl Supervisor {
             Phase::Starting { .. } => self.is_recovering(),
             Phase::Ending { .. } | Phase::GivenUp => false,
         };
-        let recovers = self.recovery.as_ref().is_some_and(|it| it.on_loss != OnLoss::Fail);
+        let recovers = self.recovery.as_ref().is_some_and(|it| it.on_loss.recovers());
         recovers && is_running && !self.is_done_or_failed()
+    }
+
+    /// Notes that the program makes checkpoints.
+    pub(super) fn recover_as_program(&mut self) {
+        if let Some(recovery) = &mut self.recovery
+            && recovery.on_loss == OnLoss::AsProgram
+        {
+            recovery.on_loss = OnLoss::Shrink;
+        }
     }
 
     pub(super) fn is_done_or_failed(&self) -> bool {

@@ -36,6 +36,7 @@ impl Supervisor {
         };
         if let Some(recovery) = &self.recovery {
             recovery.runs.save(&mut saved);
+            saved.recovers = recovery.on_loss.recovers();
         }
         saved
     }
@@ -50,6 +51,9 @@ impl Supervisor {
             node.is_spare = saved.spares.contains(&id);
         }
         self.pauses = saved.pauses;
+        if saved.recovers {
+            self.recover_as_program();
+        }
         self.phase = Phase::Running;
         let text = "the launcher of this job has ended; this one attends to it now";
         self.commands.push_back(Command::TellRecovery(text.to_owned()));

@@ -264,6 +264,21 @@ fn actions(supervisor: &mut Supervisor) -> Vec<Command> {
 }
 
 #[test]
+fn a_job_goes_on_if_its_program_makes_checkpoints_and_no_flag_forbids_it() {
+    let killed = |on_loss, makes_checkpoints| {
+        let mut supervisor = recovering(on_loss);
+        if makes_checkpoints {
+            supervisor.handle(Event::Recovers, seconds(1));
+        }
+        assert_eq!(supervisor.saved().recovers, supervisor.may_recover());
+        ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+        actions(&mut supervisor).contains(&Command::Recover(A))
+    };
+    assert!(killed(OnLoss::AsProgram, true) && killed(OnLoss::Shrink, false));
+    assert!(!killed(OnLoss::AsProgram, false) && !killed(OnLoss::Fail, true));
+}
+
+#[test]
 fn the_other_nodes_go_on_when_one_is_killed() {
     let mut supervisor = recovering(OnLoss::Shrink);
 

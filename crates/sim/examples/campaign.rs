@@ -1,6 +1,6 @@
 //! Runs a fault campaign.
 //!
-//! `cargo run --release --bin campaign -- --seeds 500`
+//! `cargo run --release -p gridspan-sim --example campaign -- --seeds 500`
 //!
 //! - `--seeds N` or `--seeds A..B`: the seeds. Default 0..100.
 //! - `--seconds S`: virtual seconds of each seed. Default 60.
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     let campaign = match campaign(std::env::args().skip(1)) {
         Ok(campaign) => campaign,
         Err(problem) => {
-            eprintln!("{problem}; see the head of src/bin/campaign.rs for the options");
+            eprintln!("{problem}; see the head of examples/campaign.rs for the options");
             return ExitCode::from(2);
         }
     };

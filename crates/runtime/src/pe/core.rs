@@ -39,6 +39,7 @@ use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request};
 use crate::pe::membership::state::Membership;
+use crate::pe::actor::resources::Resources;
 use crate::pe::node_local::NodeLocal;
 use crate::pe::own_plans::state::OwnPlans;
 use crate::pe::own_time::state::OwnTime;
@@ -221,6 +222,7 @@ pub(crate) struct Common {
     pub(crate) run: Arc<RunOfJob>,
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
+    pub(crate) resources: Resources,
 }
 
 impl Common {

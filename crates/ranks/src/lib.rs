@@ -1,0 +1,29 @@
+//! Message passing between migratable ranks, as in MPI.
+
+mod actor;
+mod comm;
+mod content;
+mod element;
+mod error;
+mod local;
+mod matching;
+mod p2p;
+mod packet;
+mod places;
+mod program;
+mod request;
+mod scope;
+mod selector;
+mod tree;
+mod world;
+
+pub use comm::Comm;
+pub use element::Element;
+pub use error::{CallSite, RankError};
+pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};
+pub use program::{Continuation, EagerLimit, Rank};
+pub use request::{CommRequest, test_all, test_any, test_some, wait_all, wait_any, wait_some};
+pub use selector::{
+    ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
+};
+pub use world::{RankFunctions, job, run, run_then};

@@ -2,7 +2,12 @@
 //!
 //! A handler delivers its message to the rank's state, polls the futures that this has woken, and
 //! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
-//! while one waits. Futures never move: an actor is encoded only between two runs.
+//! while one waits.
+//!
+//! A balancer may move an actor at any time, and futures cannot be encoded. An actor that moves
+//! during a run leaves its futures at its node, in the [`Parking`], and carries their number. On
+//! another PE of that node it takes them up again. On another node it keeps its messages and asks
+//! to go back; it moves for good at a migration point.
 
 use crate::comm::Comm;
 use crate::error::RankError;
@@ -12,11 +17,13 @@ use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{EagerLimit, RankProgram, Run, RunEnd};
 use crate::scope::Scope;
-use gridspan_runtime::{Actor, Context, Ix1, List, Op, To};
+use gridspan_runtime::{Actor, Context, Ix1, List, NodeId, Op, PeId, To};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
@@ -101,11 +108,52 @@ impl<P: RankProgram> Body<P> {
     }
 }
 
+/// The number of parked futures, and the PE where they were parked.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Parked {
+    node: NodeId,
+    pe: PeId,
+    number: u64,
+}
+
+/// The futures of actors that are on their way, and the state that the futures share with them. It
+/// is a resource of the job.
+pub(crate) struct Parking<P: RankProgram>(Mutex<ParkedBodies<P>>);
+
+struct ParkedBodies<P: RankProgram> {
+    last: u64,
+    found: BTreeMap<u64, (Body<P>, Arc<Local>)>,
+}
+
+impl<P: RankProgram> Parking<P> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(ParkedBodies { last: 0, found: BTreeMap::new() }))
+    }
+
+    fn park(&self, body: Body<P>, local: Arc<Local>) -> u64 {
+        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.last += 1;
+        let number = bodies.last;
+        bodies.found.insert(number, (body, local));
+        number
+    }
+
+    fn take(&self, number: u64) -> Option<(Body<P>, Arc<Local>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).found.remove(&number)
+    }
+}
+
 /// The actor of one rank.
 pub(crate) struct RankActor<P: RankProgram> {
     life: Life<P::Init, P::State, P::Value>,
     local: Arc<Local>,
-    body: Option<Body<P>>,
+    body: Cell<Option<Body<P>>>,
+    /// The place of this actor and of the futures of actors that leave it.
+    place: Option<(NodeId, PeId, Arc<Parking<P>>)>,
+    /// Where the body is, if it is not here.
+    parked: Cell<Option<Parked>>,
+    /// Messages that came while the body is elsewhere.
+    held: Vec<RankMessage>,
 }
 
 impl<P: RankProgram> Actor for RankActor<P> {
@@ -114,11 +162,74 @@ impl<P: RankProgram> Actor for RankActor<P> {
     type Message = RankMessage;
 
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {
-        let local = Arc::new(Local::new(cx.index().0 as u32));
-        Self { life: Life::New(init), local, body: None }
+        Self::new(Life::New(init), Local::new(cx.index().0 as u32))
+    }
+
+    fn arrived(&mut self, cx: &mut Context<'_, Self>) {
+        if self.is_complete(cx) {
+            self.take_held(cx);
+        }
     }
 
     fn handle(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
+        if self.is_complete(cx) {
+            self.take_held(cx);
+            self.take(message, cx);
+        } else {
+            self.held.push(message);
+        }
+    }
+
+    fn heap_bytes(message: &RankMessage) -> usize {
+        message.heap_bytes()
+    }
+}
+
+impl<P: RankProgram> RankActor<P> {
+    fn new(life: Life<P::Init, P::State, P::Value>, local: Local) -> Self {
+        let (body, parked) = (Cell::default(), Cell::default());
+        Self { life, local: Arc::new(local), body, place: None, parked, held: Vec::new() }
+    }
+
+    /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
+    /// where they are.
+    fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
+        let (node, pe) = (cx.node(), cx.pe());
+        if self.place.as_ref().is_none_or(|(_, known, _)| *known != pe) {
+            self.place = cx.resource().map(|parking| (node, pe, parking));
+        }
+        let Some(parked) = self.parked.get() else { return true };
+        if parked.node != node {
+            cx.migrate_to(parked.pe);
+            return false;
+        }
+        let parking = self.place.as_ref().map(|(_, _, parking)| parking);
+        match parking.and_then(|parking| parking.take(parked.number)) {
+            Some((body, local)) => {
+                self.body.set(Some(body));
+                (self.local, self.life) = (local, Life::Running);
+                self.parked.set(None);
+                true
+            }
+            None => {
+                cx.fail(format!(
+                    "rank {} has lost its run: a checkpoint was made while ranks ran, not at a \
+                     migration point",
+                    self.local.rank
+                ));
+                false
+            }
+        }
+    }
+
+    /// Handles what came while the body was elsewhere.
+    fn take_held(&mut self, cx: &mut Context<'_, Self>) {
+        for message in std::mem::take(&mut self.held) {
+            self.take(message, cx);
+        }
+    }
+
+    fn take(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
         match message {
             RankMessage::Report => {
                 let pe = u64::from(cx.pe().0);
@@ -131,12 +242,6 @@ impl<P: RankProgram> Actor for RankActor<P> {
         self.advance(cx);
     }
 
-    fn heap_bytes(message: &RankMessage) -> usize {
-        message.heap_bytes()
-    }
-}
-
-impl<P: RankProgram> RankActor<P> {
     /// Begins a run; a rank that has ended has come to its next migration point at once.
     fn begin(&mut self, places: Arc<Places>, cx: &mut Context<'_, Self>) {
         let Some(program) = cx.resource::<P>() else {
@@ -160,7 +265,7 @@ impl<P: RankProgram> RankActor<P> {
             }
         };
         let run = Some(program.begin(state, world));
-        self.body = Some(Body { run, wakeup: Wakeup::new(), tasks: Vec::new() });
+        self.body.set(Some(Body { run, wakeup: Wakeup::new(), tasks: Vec::new() }));
     }
 
     /// Polls the futures and sends their messages until nothing is left to do.
@@ -184,7 +289,7 @@ impl<P: RankProgram> RankActor<P> {
                 break;
             }
         }
-        self.body = Some(body);
+        self.body.set(Some(body));
     }
 
     /// Sends the messages of the outbox, and delivers those to this rank itself. Returns whether
@@ -256,25 +361,31 @@ fn arrive<P: RankProgram>(goes_on: bool, cx: &mut Context<'_, RankActor<P>>) {
 struct Image<L> {
     life: L,
     local: SavedState,
+    parked: Option<Parked>,
+    held: Vec<RankMessage>,
 }
 
 impl<P: RankProgram> Serialize for RankActor<P> {
-    /// Panics if a run is under way: its futures cannot move.
+    /// Parks the futures of a run. The actor has them no more then; if it stays, it takes them up
+    /// when its next message comes.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        assert!(
-            self.body.is_none(),
-            "rank {} was to move between two migration points, where it cannot; ranks move when \
-             main balances them, so use neither a strategy that moves actors by itself, nor \
-             `balance_every`",
-            self.local.rank
-        );
-        Image { life: &self.life, local: SavedState::of(&self.local) }.serialize(serializer)
+        if let (Some(body), Some((node, pe, parking))) = (self.body.take(), &self.place) {
+            let number = parking.park(body, self.local.clone());
+            self.parked.set(Some(Parked { node: *node, pe: *pe, number }));
+        }
+        let parked = self.parked.get();
+        let local = match parked {
+            Some(_) => SavedState::empty(self.local.rank),
+            None => SavedState::of(&self.local),
+        };
+        Image { life: &self.life, local, parked, held: self.held.clone() }.serialize(serializer)
     }
 }
 
 impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let image: Image<Life<P::Init, P::State, P::Value>> = Image::deserialize(deserializer)?;
-        Ok(Self { life: image.life, local: Arc::new(image.local.restored()), body: None })
+        let Image { life, local, parked, held } = image;
+        Ok(Self { parked: Cell::new(parked), held, ..Self::new(life, local.restored()) })
     }
 }

@@ -1,12 +1,16 @@
 //! Message passing between migratable ranks, as in MPI.
 
 mod actor;
+mod cartesian;
+mod collective;
 mod comm;
 mod content;
 mod element;
 mod error;
+mod group;
 mod local;
 mod matching;
+pub mod ops;
 mod p2p;
 mod packet;
 mod places;
@@ -17,8 +21,11 @@ mod selector;
 mod tree;
 mod world;
 
+pub use cartesian::{Cartesian, dims_create};
 pub use comm::Comm;
 pub use element::Element;
+pub use group::RankGroup;
+pub use ops::Operator;
 pub use error::{CallSite, RankError};
 pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};
 pub use program::{Continuation, EagerLimit, Rank};

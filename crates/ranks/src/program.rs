@@ -2,7 +2,6 @@
 
 use crate::comm::Comm;
 use crate::error::RankError;
-use gridspan_runtime::Job;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -227,9 +226,4 @@ impl<F: RankFunction> RankProgram for FunctionProgram<F> {
 pub struct EagerLimit {
     /// Number of bytes.
     pub bytes: usize,
-}
-
-/// Adds a program to a job.
-pub(crate) fn add_program<P: RankProgram>(job: Job, program: P) -> Job {
-    job.resource(program)
 }

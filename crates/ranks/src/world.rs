@@ -1,12 +1,12 @@
 //! The job of ranks, and its main: begins runs, and balances the ranks at their migration points.
 
-use crate::actor::RankActor;
+use crate::actor::{Parking, RankActor};
 use crate::comm::Comm;
 use crate::error::RankError;
 use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{
-    Function, FunctionProgram, Rank, RankProgram, StructProgram, add_program,
+    Function, FunctionProgram, Rank, RankProgram, StructProgram,
 };
 use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
@@ -34,8 +34,7 @@ pub fn job<R: Rank>(
     init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
 ) -> Job {
     let init = Arc::new(init);
-    let job = add_program(Job::new(name), StructProgram::<R>::new());
-    job.actor::<RankActor<StructProgram<R>>>().restartable_main(async move |grid: Grid| {
+    add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(async move |grid: Grid| {
         let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
         let ranks = match found {
             Some(AtPoint { ranks }) => grid.collection(ranks),
@@ -140,7 +139,6 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> RankFunctions<T> {
         U: Future<Output = Result<T, RankError>> + Send + 'static,
     {
         let program = FunctionProgram::new(Function::new(function));
-        let job = actor_of(&program, job);
         (add_program(job, program), Self { run: Arc::new(run_of::<Function<F, T>, T>()) })
     }
 
@@ -154,8 +152,9 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> RankFunctions<T> {
     }
 }
 
-fn actor_of<P: RankProgram>(_program: &P, job: Job) -> Job {
-    job.actor::<RankActor<P>>()
+/// Adds a program to a job: the actors that run it, and what they need.
+fn add_program<P: RankProgram>(job: Job, program: P) -> Job {
+    job.actor::<RankActor<P>>().resource(program).resource(Parking::<P>::new())
 }
 
 /// The function that runs the ranks of a program.

@@ -36,6 +36,11 @@ impl SavedState {
         })
     }
 
+    /// No state, of a rank whose state stays where it is.
+    pub(crate) fn empty(rank: u32) -> Self {
+        Self { rank, ..Self::default() }
+    }
+
     /// The state to go on with.
     pub(crate) fn restored(self) -> Local {
         let local = Local::new(self.rank);

@@ -5,7 +5,7 @@ mod persistent;
 mod probe;
 mod receive;
 mod send;
-mod wait;
+pub(crate) mod wait;
 
 pub use persistent::{PersistentRecv, PersistentSend};
 pub use probe::MatchedMessage;

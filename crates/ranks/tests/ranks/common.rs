@@ -8,6 +8,7 @@ use gridspan_topology::GridSpec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Three sites of two nodes with two PEs each.
 pub(crate) const SITES: &str = "3x2x2,wan=8ms";
@@ -21,7 +22,8 @@ pub(crate) fn simulate(job: Job, emulate: &str) -> Result<(), JobError> {
 /// Runs a job on one PE, on three PEs, and in virtual time on three sites.
 pub(crate) fn everywhere(make: impl Fn() -> Job) {
     for pes in [1, 3] {
-        embedded::run(make(), pes).unwrap_or_else(|error| panic!("on {pes} PEs: {error}"));
+        let job = make().fail_on_stall(true).time_limit(Duration::from_secs(60));
+        embedded::run(job, pes).unwrap_or_else(|error| panic!("on {pes} PEs: {error}"));
     }
     simulate(make(), SITES).unwrap_or_else(|error| panic!("in virtual time: {error}"));
 }

@@ -3,3 +3,6 @@
 
 mod common;
 mod p2p;
+mod collective;
+mod comms;
+mod migration;

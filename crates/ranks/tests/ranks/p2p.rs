@@ -172,8 +172,9 @@ fn probed_messages_are_received_by_whom_they_are_matched_to() {
         async |world| {
             if world.rank() == 0 {
                 for number in 0..4_u64 {
-                    world.send(&vec![number; 1 + 10_000 * number as usize], 1, 0).await?;
+                    world.isend(&vec![number; 1 + 10_000 * number as usize], 1, 0)?.free();
                 }
+                world.recv::<u8>(1, 1).await?;
                 return Ok(vec![]);
             }
             assert_eq!(world.probe(ANY_SOURCE, ANY_TAG).await?.count::<u64>(), Some(1));
@@ -192,6 +193,7 @@ fn probed_messages_are_received_by_whom_they_are_matched_to() {
             assert_eq!(last.status().count::<u64>(), Some(30_001));
             found.push(last.recv::<u64>().await?[30_000]);
             assert_eq!(world.iprobe(ANY_SOURCE, ANY_TAG).await?, None);
+            world.send::<u8>(&[], 0, 1).await?;
             Ok(found)
         },
         |rank| if rank == 0 { vec![] } else { vec![1, 0, 2, 3] },

@@ -1,0 +1,8 @@
+//! Collective operations: all ranks of a communicator call them, in the same order.
+
+mod blocking;
+mod exchange;
+mod immediate;
+mod operation;
+mod reduce;
+mod segments;

@@ -1,0 +1,189 @@
+//! Reductions, in an order of operations that follows from the number of ranks alone.
+
+use super::operation::{Bag, Operation};
+use super::segments::Segments;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::{CallSite, RankError};
+use crate::ops::Operator;
+use crate::packet::Part;
+
+/// The partial results of a reduction.
+struct Partial<'a, T, O> {
+    segments: Segments<Vec<T>>,
+    op: &'a O,
+    at: CallSite,
+}
+
+impl<T: Element, O: Operator<T>> Partial<'_, T, O> {
+    fn put(&mut self, key: (u32, u32), value: Vec<T>) -> Result<(), RankError> {
+        let (op, at) = (self.op, self.at);
+        self.segments.add(key, value, |left, right| combine(left, &right, op, at))
+    }
+
+    /// The result.
+    fn total(self) -> Result<Vec<T>, RankError> {
+        let at = self.at;
+        let reason = || "ranks are missing in the result".to_owned();
+        self.segments.into_total().ok_or_else(|| RankError::Invalid { at, reason: reason() })
+    }
+}
+
+/// Combines two values of equal length.
+fn combine<T>(
+    mut left: Vec<T>,
+    right: &[T],
+    op: &impl Operator<T>,
+    at: CallSite,
+) -> Result<Vec<T>, RankError> {
+    if left.len() != right.len() {
+        return Err(RankError::WrongLength { at, found: right.len(), expected: left.len() });
+    }
+    op(&mut left, right);
+    Ok(left)
+}
+
+impl<T: Element, O: Operator<T>> Bag for Partial<'_, T, O> {
+    fn add(&mut self, Part { key, content }: Part) -> Result<(), RankError> {
+        let key = ((key >> 32) as u32, key as u32);
+        self.put(key, content.to_vec(self.at)?)
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let part = |(key, value): (&(u32, u32), &Vec<T>)| Part {
+            key: u64::from(key.0) << 32 | u64::from(key.1),
+            content: Content::copied(value),
+        };
+        self.segments.iter().map(part).collect()
+    }
+}
+
+impl Operation {
+    fn partial<'a, T: Element, O: Operator<T>>(
+        &self,
+        values: Vec<T>,
+        op: &'a O,
+    ) -> Result<Partial<'a, T, O>, RankError> {
+        let segments = Segments::new(self.comm.size());
+        let mut partial = Partial { segments, op, at: self.at };
+        partial.put((0, self.me()), values)?;
+        Ok(partial)
+    }
+
+    /// Reduces to the root, which gets the result.
+    pub(super) async fn reduce<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+        root: u32,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let tree = self.comm.scope.tree(root);
+        let mut partial = self.partial(values, &op)?;
+        match self.to_root(&tree, &mut partial).await? {
+            true => Ok(Some(partial.total()?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Reduces to all ranks, in one crossing of the wide area.
+    pub(super) async fn allreduce<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let tree = self.comm.scope.tree(0);
+        let expected = values.len();
+        let mut partial = self.partial(values, &op)?;
+        if self.ascend(&tree, &mut partial).await? {
+            self.exchange(&tree, &mut partial).await?;
+            let total = partial.total()?;
+            let part = Part { key: 0, content: Content::copied(&total) };
+            self.descend(&tree, Some(vec![part])).await?;
+            return Ok(total);
+        }
+        let parts = self.descend(&tree, None).await?;
+        let total: Vec<T> = self.only(parts)?.to_vec(self.at)?;
+        match total.len() {
+            found if found != expected => {
+                Err(RankError::WrongLength { at: self.at, found, expected })
+            }
+            _ => Ok(total),
+        }
+    }
+
+    /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank
+    /// gets what ranks up to the one `2^j` before it have.
+    pub(super) async fn scan<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: &impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let (me, size, at) = (u64::from(self.me()), u64::from(self.comm.size()), self.at);
+        let (mut total, mut distance) = (values, 1_u64);
+        while distance < size {
+            if me + distance < size {
+                let part = Part { key: distance, content: Content::copied(&total) };
+                self.post((me + distance) as u32, vec![part]);
+            }
+            if let Some(from) = me.checked_sub(distance) {
+                let lower = self.only(self.take(from as u32).await?)?.to_vec(at)?;
+                total = combine(lower, &total, op, at)?;
+            }
+            distance *= 2;
+        }
+        Ok(total)
+    }
+
+    /// Reduces the values of the ranks before this one; rank 0 gets nothing.
+    pub(super) async fn exscan<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let total = self.scan(values, &op).await?;
+        let me = self.me();
+        if me + 1 < self.comm.size() {
+            self.post(me + 1, vec![Part { key: 0, content: Content::owned(total) }]);
+        }
+        match me.checked_sub(1) {
+            None => Ok(None),
+            Some(before) => Ok(Some(self.only(self.take(before).await?)?.to_vec(self.at)?)),
+        }
+    }
+
+    /// Reduces, and leaves so many elements of the result to each rank.
+    pub(super) async fn reduce_scatter<T: Element>(
+        &self,
+        values: Vec<T>,
+        counts: &[usize],
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let (at, size) = (self.at, self.comm.size() as usize);
+        if counts.len() != size {
+            return Err(RankError::WrongLength { at, found: counts.len(), expected: size });
+        }
+        let (found, expected) = (values.len(), counts.iter().sum());
+        if found != expected {
+            return Err(RankError::WrongLength { at, found, expected });
+        }
+        let total = self.reduce(values, op, 0).await?;
+        let blocks = total.map(|total| {
+            let mut rest = &total[..];
+            let block = |count: &usize| {
+                let (block, after) = rest.split_at(*count);
+                rest = after;
+                block.to_vec()
+            };
+            counts.iter().map(block).collect()
+        });
+        let mine = self.scatter(blocks, 0).await?;
+        match mine.len() == counts[self.me() as usize] {
+            true => Ok(mine),
+            false => Err(RankError::WrongLength {
+                at,
+                found: mine.len(),
+                expected: counts[self.me() as usize],
+            }),
+        }
+    }
+}

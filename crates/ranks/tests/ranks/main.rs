@@ -1,8 +1,10 @@
 //! Ranks under the embedded driver and in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod common;
-mod p2p;
 mod collective;
+mod common;
 mod comms;
 mod migration;
+mod p2p;
+mod recovery;
+mod traffic;

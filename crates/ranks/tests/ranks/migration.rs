@@ -7,6 +7,7 @@ use gridspan_ranks::{
 };
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job};
+use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -160,6 +161,9 @@ fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
             job.strategy(strategy(name)).balance_every(Duration::from_millis(1))
         };
         everywhere(make);
+        let spec = GridSpec::from_emulate(SITES).unwrap();
+        let report = Simulation::new(make(), spec, SimOptions::with_seed(1)).unwrap().run();
+        assert!(report.statistics.migrations > 100, "{}", report.statistics.migrations);
         // Nodes that are connected by QUIC, with two PEs each.
         let grid = GridSpec::from_emulate("2x1x2,wan=2ms").unwrap();
         embedded::run_emulated(make(), &grid).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, pic, pingpong, queens, ring,
+    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, nas, pic, pingpong, queens, ring,
     stencil, tsp, uts,
 };
 
@@ -15,6 +15,7 @@ pub const ENTRIES: &[Entry] = &[
     knapsack::ENTRY,
     leanmd::job::ENTRY,
     mandelbrot::job::ENTRY,
+    nas::ENTRY,
     pic::job::ENTRY,
     pingpong::job::ENTRY,
     queens::ENTRY,

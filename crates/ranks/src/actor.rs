@@ -297,10 +297,13 @@ impl<P: RankProgram> RankActor<P> {
     fn flush(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (mut has_delivered, ranks) = (false, cx.collection());
         loop {
-            let (outbox, charged) = self.local.with(|state| {
-                let charged = std::mem::take(&mut state.charged);
-                (std::mem::take(&mut state.outbox), charged)
+            let (outbox, delays, charged) = self.local.with(|state| {
+                let delays = std::mem::take(&mut state.delays);
+                (std::mem::take(&mut state.outbox), delays, std::mem::take(&mut state.charged))
             });
+            for (delay, number) in delays {
+                cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
+            }
             if charged > Duration::ZERO {
                 cx.charge(charged);
             }

@@ -3,12 +3,15 @@
 use crate::error::{CallSite, RankError};
 use crate::local::Local;
 use crate::matching::{Label, Pattern};
+use crate::request::go_on;
 use crate::scope::Scope;
 use crate::selector::{Destination, SourceSelector, TagSelector};
 use gridspan_runtime::Time;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 /// A group of ranks that communicate among themselves: the world, or a part of it.
@@ -81,6 +84,40 @@ impl Comm {
     /// [`Context::charge`](gridspan_runtime::Context::charge).
     pub fn charge(&self, time: Duration) {
         self.local.with(|state| state.charged += time);
+    }
+
+    /// Lets the PE handle the messages that wait for it, and goes on then.
+    pub async fn yield_now(&self) {
+        go_on(&self.local).await;
+    }
+
+    /// Waits, in the time of the driver; the PE runs other ranks meanwhile.
+    ///
+    /// ```
+    /// use gridspan::ranks;
+    /// use std::time::Duration;
+    ///
+    /// let job = ranks::run(2, async |world| {
+    ///     let begin = world.now();
+    ///     world.sleep(Duration::from_millis(5)).await;
+    ///     assert!(world.now().since(begin) >= Duration::from_millis(5));
+    ///     Ok(())
+    /// });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub async fn sleep(&self, delay: Duration) {
+        let mut begun = None;
+        poll_fn(|cx| {
+            let is_over = self.local.with(|state| match begun {
+                Some(number) => state.is_over(number, cx.waker()),
+                None => {
+                    begun = Some(state.sleep(delay, cx.waker()));
+                    false
+                }
+            });
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     pub(crate) fn at(&self, call: &'static str) -> CallSite {

@@ -71,6 +71,8 @@ pub(crate) enum RankMessage {
     Matched { token: u32 },
     /// From the rank to itself: go on.
     GoOn,
+    /// From the rank to itself: the delay of this number is over.
+    Elapsed(u64),
 }
 
 impl RankMessage {

@@ -91,6 +91,11 @@ pub(crate) struct LocalState {
     pub(crate) watchers: Vec<Waker>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
+    /// Delays to begin, with their numbers.
+    pub(crate) delays: Vec<(Duration, u64)>,
+    /// The delays that have begun, and whom to wake.
+    sleeping: BTreeMap<u64, Waker>,
+    last_delay: u64,
     sent: BTreeMap<u32, Sent>,
     next_token: u32,
     /// The smallest communicator number that this rank has not used.
@@ -114,6 +119,9 @@ impl LocalState {
             tasks: Vec::new(),
             watchers: Vec::new(),
             resumed: Vec::new(),
+            delays: Vec::new(),
+            sleeping: BTreeMap::new(),
+            last_delay: 0,
             sent: BTreeMap::new(),
             next_token: 0,
             next_communicator: 1,
@@ -131,6 +139,25 @@ impl LocalState {
             self.outbox.push((self.rank, RankMessage::GoOn));
         }
         self.resumed.push(waker.clone());
+    }
+
+    /// Begins a delay, and returns its number.
+    pub(crate) fn sleep(&mut self, delay: Duration, waker: &Waker) -> u64 {
+        self.last_delay += 1;
+        self.delays.push((delay, self.last_delay));
+        self.sleeping.insert(self.last_delay, waker.clone());
+        self.last_delay
+    }
+
+    /// Whether a delay is over; otherwise notes whom to wake.
+    pub(crate) fn is_over(&mut self, delay: u64, waker: &Waker) -> bool {
+        match self.sleeping.get_mut(&delay) {
+            Some(sleeping) => {
+                sleeping.clone_from(waker);
+                false
+            }
+            None => true,
+        }
     }
 
     /// Sends a message to a rank of the world.
@@ -232,6 +259,11 @@ impl LocalState {
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
             RankMessage::Matched { token } => drop(self.end_send(token)),
             RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
+            RankMessage::Elapsed(number) => {
+                if let Some(waker) = self.sleeping.remove(&number) {
+                    waker.wake();
+                }
+            }
             _ => {}
         }
     }

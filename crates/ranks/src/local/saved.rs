@@ -19,6 +19,7 @@ pub(crate) struct SavedState {
     next_token: u32,
     next_communicator: u32,
     buffer: SendBuffer,
+    last_delay: u64,
 }
 
 impl SavedState {
@@ -33,6 +34,7 @@ impl SavedState {
             next_token: state.next_token,
             next_communicator: state.next_communicator,
             buffer: state.buffer.clone(),
+            last_delay: state.last_delay,
         })
     }
 
@@ -51,6 +53,7 @@ impl SavedState {
             state.next_token = self.next_token;
             state.next_communicator = self.next_communicator;
             state.buffer = self.buffer;
+            state.last_delay = self.last_delay;
         });
         local
     }

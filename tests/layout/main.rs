@@ -52,6 +52,14 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ranks",
+        &[
+            "element", "error", "ops", "selector", "tree", "matching", "content", "places",
+            "packet", "local", "scope", "request", "comm", "p2p", "collective", "group",
+            "cartesian", "program", "actor", "world",
+        ],
+    ),
+    (
         "runtime",
         &[
             "error",

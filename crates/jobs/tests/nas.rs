@@ -33,3 +33,17 @@ fn the_eigenvalue_is_the_published_one() {
         kernel("cg", ranks);
     }
 }
+
+#[test]
+fn the_residual_has_the_published_norm() {
+    for ranks in [1, 3, 16] {
+        kernel("mg", ranks);
+    }
+}
+
+#[test]
+fn the_spectral_solver_has_the_published_checksums() {
+    for ranks in [1, 3, 16] {
+        kernel("ft", ranks);
+    }
+}

@@ -1,7 +1,7 @@
 //! The job: runs one kernel on ranks, and compares its values with the published ones.
 
 use super::class::{Class, KernelResult};
-use super::{cg, ep, is};
+use super::{cg, ep, ft, is, mg};
 use crate::entry::{Entry, parse};
 use clap::{Parser, ValueEnum};
 use gridspan_ranks::{Comm, RankError, RankFunctions};
@@ -20,6 +20,8 @@ enum Kernel {
     Ep,
     Is,
     Cg,
+    Mg,
+    Ft,
 }
 
 #[derive(Clone, Copy, Debug, Parser)]
@@ -53,6 +55,8 @@ async fn run(world: Comm, options: Options) -> Result<Option<KernelResult>, Rank
         Kernel::Ep => ep::run(world, class).await?,
         Kernel::Is => is::run(world, class).await?,
         Kernel::Cg => cg::run(world, class).await?,
+        Kernel::Mg => mg::run(world, class).await?,
+        Kernel::Ft => ft::run(world, class).await?,
     };
     Ok(is_first.then_some(result))
 }

@@ -13,9 +13,13 @@
 mod cg;
 mod class;
 mod ep;
+mod ft;
 mod is;
 mod job;
 mod matrix;
+mod mg;
+mod planes;
+mod share;
 
 pub use class::{Check, Class, KernelResult};
 pub(crate) use job::ENTRY;

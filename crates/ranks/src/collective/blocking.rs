@@ -28,7 +28,7 @@ impl Comm {
     ///
     /// None of its own.
     pub async fn barrier(&self) -> Result<(), RankError> {
-        Operation::new(self, "barrier").allgather::<u8>(Vec::new()).await.map(drop)
+        Operation::new(self, "barrier").barrier().await
     }
 
     /// Sends the root's numbers to all ranks, into buffers of equal length.
@@ -168,9 +168,7 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgather<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
-        let operation = Operation::new(self, "allgather");
-        let blocks = operation.allgather(numbers.to_vec()).await?;
-        operation.join(blocks, numbers.len())
+        Operation::new(self, "allgather").allgather_equal(numbers.to_vec()).await
     }
 
     /// Collects the numbers of all ranks, of any lengths, at all ranks.
@@ -179,7 +177,7 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgatherv<T: Element>(&self, numbers: &[T]) -> Result<Vec<Vec<T>>, RankError> {
-        Operation::new(self, "allgatherv").allgather(numbers.to_vec()).await
+        Operation::new(self, "allgatherv").allgatherv(numbers.to_vec()).await
     }
 
     /// Cuts the root's numbers into blocks of equal length, and gives each rank one. Other ranks

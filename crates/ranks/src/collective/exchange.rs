@@ -45,22 +45,66 @@ impl Operation {
         }
     }
 
-    /// Gathers at all ranks, in one crossing of the wide area.
+    /// Gathers at all ranks, in one crossing of the wide area. Returns the numbers of all ranks, in
+    /// their order, and how many each has given.
+    ///
+    /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
+    /// a process share.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,
-    ) -> Result<Vec<Vec<T>>, RankError> {
+    ) -> Result<(Vec<T>, Vec<u64>), RankError> {
         let tree = self.comm.scope.tree(0);
         let mut parts = self.mine(values);
-        let all = match self.ascend(&tree, &mut parts).await? {
+        let joined = match self.ascend(&tree, &mut parts).await? {
             true => {
                 self.exchange(&tree, &mut parts).await?;
-                Some(parts)
+                let blocks = self.by_rank::<T>(parts)?;
+                let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
+                let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
+                Some(contents.map(|content| Part { key: 0, content }).to_vec())
             }
             false => None,
         };
-        let parts = self.descend(&tree, all).await?;
-        self.by_rank(parts)
+        let parts = self.descend(&tree, joined).await?;
+        let [lengths, numbers] = &parts[..] else {
+            let found = parts.len();
+            return Err(RankError::WrongLength { at: self.at, found, expected: 2 });
+        };
+        Ok((numbers.content.to_vec(self.at)?, lengths.content.to_vec(self.at)?))
+    }
+
+    /// Gathers blocks of one length at all ranks.
+    pub(super) async fn allgather_equal<T: Element>(
+        &self,
+        values: Vec<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let expected = values.len();
+        let (numbers, lengths) = self.allgather(values).await?;
+        match lengths.iter().find(|length| **length != expected as u64) {
+            Some(other) => {
+                let found = *other as usize;
+                Err(RankError::WrongLength { at: self.at, found, expected })
+            }
+            None => Ok(numbers),
+        }
+    }
+
+    /// Gathers blocks of any lengths at all ranks.
+    pub(super) async fn allgatherv<T: Element>(
+        &self,
+        values: Vec<T>,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let (numbers, lengths) = self.allgather(values).await?;
+        let mut rest = &numbers[..];
+        let mut blocks = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            // The leader has counted the same numbers that it has joined.
+            let (block, after) = rest.split_at((length as usize).min(rest.len()));
+            blocks.push(block.to_vec());
+            rest = after;
+        }
+        Ok(blocks)
     }
 
     /// Checks that all blocks have one length, and joins them.

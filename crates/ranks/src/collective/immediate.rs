@@ -32,7 +32,7 @@ impl Comm {
     /// Begins a [`barrier`](Self::barrier).
     pub fn ibarrier(&self) -> CommRequest<'static, ()> {
         self.spawn(Operation::new(self, "ibarrier"), |operation| async move {
-            operation.allgather::<u8>(Vec::new()).await.map(drop)
+            operation.barrier().await
         })
     }
 
@@ -136,7 +136,7 @@ impl Comm {
     /// Begins an [`allgatherv`](Self::allgatherv).
     pub fn iallgatherv<T: Element>(&self, numbers: Vec<T>) -> CommRequest<'static, Vec<Vec<T>>> {
         self.spawn(Operation::new(self, "iallgatherv"), |operation| async move {
-            operation.allgather(numbers).await
+            operation.allgatherv(numbers).await
         })
     }
 

@@ -5,7 +5,7 @@ use super::segments::Segments;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
-use crate::ops::Operator;
+use crate::ops::{self, Operator};
 use crate::packet::Part;
 
 /// The partial results of a reduction.
@@ -109,6 +109,11 @@ impl Operation {
             }
             _ => Ok(total),
         }
+    }
+
+    /// Reduces nothing.
+    pub(super) async fn barrier(&self) -> Result<(), RankError> {
+        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank

@@ -23,8 +23,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -79,10 +79,7 @@ struct Body<P: RankProgram> {
     tasks: Vec<(Task, Wakeup)>,
 }
 
-type End<P> = Result<
-    RunEnd<<P as RankProgram>::State, <P as RankProgram>::Value>,
-    RankError,
->;
+type End<P> = Result<RunEnd<<P as RankProgram>::State, <P as RankProgram>::Value>, RankError>;
 
 impl<P: RankProgram> Body<P> {
     /// Polls what was woken. Returns whether anything was, and the end of the run.

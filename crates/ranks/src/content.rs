@@ -78,11 +78,7 @@ impl Content {
     }
 
     /// Copies the numbers into a buffer that they must fill.
-    pub(crate) fn fill<T: Element>(
-        &self,
-        buffer: &mut [T],
-        at: CallSite,
-    ) -> Result<(), RankError> {
+    pub(crate) fn fill<T: Element>(&self, buffer: &mut [T], at: CallSite) -> Result<(), RankError> {
         self.check_kind::<T>(at)?;
         let (found, expected) = (self.bytes.len() / size_of::<T>().max(1), buffer.len());
         if found != expected {

@@ -59,7 +59,9 @@ impl RankGroup {
                 Some(_) => return Err(format!("position {position} is named twice").into()),
                 None => {
                     let size = self.size();
-                    return Err(format!("a group of {size} ranks has no position {position}").into());
+                    return Err(
+                        format!("a group of {size} ranks has no position {position}").into()
+                    );
                 }
             }
         }
@@ -139,7 +141,9 @@ impl Comm {
             members.entry(*colour).or_default().push((*key as i64, rank as u32));
         }
         self.local.with(|state| state.next_communicator = first + members.len() as u32);
-        let Some(at) = members.keys().position(|colour| *colour == mine[0]) else { return Ok(None) };
+        let Some(at) = members.keys().position(|colour| *colour == mine[0]) else {
+            return Ok(None);
+        };
         let mut members = members.remove(&mine[0]).unwrap_or_default();
         members.sort_unstable();
         let ranks = members.iter().filter_map(|(_, rank)| self.world_rank(*rank)).collect();

@@ -246,8 +246,11 @@ mod tests {
 
     fn events() -> impl Strategy<Value = Vec<Event>> {
         let label = || {
-            (0_u32..2, 0_u32..3, 0_u32..3)
-                .prop_map(|(context, source, tag)| Label { context, source, tag })
+            (0_u32..2, 0_u32..3, 0_u32..3).prop_map(|(context, source, tag)| Label {
+                context,
+                source,
+                tag,
+            })
         };
         let tag = prop_oneof![Just(ANY_TAG), (0_u32..3).prop_map(TagSelector::Tag)];
         let pattern = (0_u32..2, proptest::option::of(0_u32..3), tag)

@@ -145,7 +145,10 @@ mod tests {
     fn operators_combine_element_by_element() {
         assert_eq!((reduced(3, 4, sum), reduced(3, 4, product)), (7, 12));
         assert_eq!((reduced(3, 4, max), reduced(3, 4, min)), (4, 3));
-        assert_eq!((reduced(6, 3, bit_and), reduced(6, 3, bit_or), reduced(6, 3, bit_xor)), (2, 7, 5));
+        assert_eq!(
+            (reduced(6, 3, bit_and), reduced(6, 3, bit_or), reduced(6, 3, bit_xor)),
+            (2, 7, 5)
+        );
         assert_eq!((reduced(6, 0, logical_and), reduced(6, 0, logical_or)), (0, 1));
         assert_eq!((reduced(6, 2, logical_xor), reduced(0, 2, logical_xor)), (0, 1));
         assert!(reduced(f64::NAN, 1.0, max).is_nan());

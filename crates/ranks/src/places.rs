@@ -23,8 +23,7 @@ impl Places {
     /// The table for ranks that live on these PEs.
     pub(crate) fn new(pes: &[u64], layout: &Layout) -> Self {
         let pes: Vec<u32> = pes.iter().map(|pe| *pe as u32).collect();
-        let sites: Vec<u32> =
-            pes.iter().map(|pe| u32::from(layout.site_of(PeId(*pe)).0)).collect();
+        let sites: Vec<u32> = pes.iter().map(|pe| u32::from(layout.site_of(PeId(*pe)).0)).collect();
         let site_names = layout.sites().map(|site| layout.site_name(site).to_owned()).collect();
         Self { pes: pes.into(), sites: sites.into(), site_names, trees: Trees::default() }
     }
@@ -58,11 +57,7 @@ pub(crate) struct Trees(Mutex<BTreeMap<u32, Arc<CommTree>>>);
 
 impl Trees {
     /// Returns the tree with this root, over ranks at these places.
-    pub(crate) fn of(
-        &self,
-        root: u32,
-        places: impl FnOnce() -> Vec<(u32, u32)>,
-    ) -> Arc<CommTree> {
+    pub(crate) fn of(&self, root: u32, places: impl FnOnce() -> Vec<(u32, u32)>) -> Arc<CommTree> {
         let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tree) = trees.get(&root) {
             return tree.clone();

@@ -52,10 +52,8 @@ pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
     fn create(init: Self::Init, world: &Comm) -> Self;
 
     /// Runs to the next migration point or to the end. A rank that returns an error ends the job.
-    fn run(
-        self,
-        world: Comm,
-    ) -> impl Future<Output = Result<Continuation<Self>, RankError>> + Send;
+    fn run(self, world: Comm)
+    -> impl Future<Output = Result<Continuation<Self>, RankError>> + Send;
 }
 
 /// How a rank goes on; see [`Rank`] for an example.

@@ -235,9 +235,11 @@ pub async fn wait_some<T>(
     let Some((first_at, result)) = first else { return Vec::new() };
     let mut ended = vec![(first_at, result)];
     // Positions after the first one have moved up.
-    ended.extend(take_ended(requests).into_iter().map(|(at, result)| {
-        (if at >= first_at { at + 1 } else { at }, result)
-    }));
+    ended.extend(
+        take_ended(requests)
+            .into_iter()
+            .map(|(at, result)| (if at >= first_at { at + 1 } else { at }, result)),
+    );
     ended.sort_by_key(|(at, _)| *at);
     ended
 }

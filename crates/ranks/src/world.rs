@@ -5,9 +5,7 @@ use crate::comm::Comm;
 use crate::error::RankError;
 use crate::packet::RankMessage;
 use crate::places::Places;
-use crate::program::{
-    Function, FunctionProgram, Rank, RankProgram, StructProgram,
-};
+use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
 use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,15 +32,17 @@ pub fn job<R: Rank>(
     init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
 ) -> Job {
     let init = Arc::new(init);
-    add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(async move |grid: Grid| {
-        let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
-        let ranks = match found {
-            Some(AtPoint { ranks }) => grid.collection(ranks),
-            None => create(&grid, ranks, |rank| init(rank)).await?,
-        };
-        run_all(&grid, &ranks).await?;
-        Ok(())
-    })
+    add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(
+        async move |grid: Grid| {
+            let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
+            let ranks = match found {
+                Some(AtPoint { ranks }) => grid.collection(ranks),
+                None => create(&grid, ranks, |rank| init(rank)).await?,
+            };
+            run_all(&grid, &ranks).await?;
+            Ok(())
+        },
+    )
 }
 
 /// Makes a job of one function, which each of `ranks` ranks runs once. What it returns is dropped;
@@ -98,9 +98,8 @@ where
     job.restartable_main(async move |grid: Grid| then(functions.run(&grid, ranks).await?))
 }
 
-type RunFunctions<T> = dyn Fn(Grid, u32) -> Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>>
-    + Send
-    + Sync;
+type RunFunctions<T> =
+    dyn Fn(Grid, u32) -> Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>> + Send + Sync;
 
 /// A function of ranks that a job of any kind can run, from its main.
 ///

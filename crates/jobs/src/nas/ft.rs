@@ -24,8 +24,7 @@ const POINT_COST: Duration = Duration::from_nanos(60);
 
 type Number = Complex<f64>;
 
-const EXTENTS: [[u32; 3]; 4] =
-    [[64, 64, 64], [128, 128, 32], [256, 256, 128], [512, 256, 256]];
+const EXTENTS: [[u32; 3]; 4] = [[64, 64, 64], [128, 128, 32], [256, 256, 128], [512, 256, 256]];
 
 /// The published checksums, one for each iteration.
 const CHECKSUMS: [&[[f64; 2]]; 4] = [
@@ -190,9 +189,9 @@ impl<'a> Solver<'a> {
         for x in self.in_spectrum.of(self.world.rank()) {
             for y in 0..ny {
                 let plane = square(x as usize, nx) + square(y, ny);
-                factors.extend((0..nz).map(|z| {
-                    (-4.0 * DIFFUSIVITY * PI * PI * (plane + square(z, nz))).exp()
-                }));
+                factors.extend(
+                    (0..nz).map(|z| (-4.0 * DIFFUSIVITY * PI * PI * (plane + square(z, nz))).exp()),
+                );
             }
         }
         factors

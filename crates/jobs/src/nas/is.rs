@@ -174,17 +174,12 @@ impl Ranked {
     /// Whether the keys lie in this rank's range, and are as many as were counted there.
     fn is_complete(&self, before: u32) -> bool {
         let counted = self.counts.last().map_or(0, |last| last - before);
-        self.keys.iter().all(|key| self.values.contains(key))
-            && self.keys.len() as u32 == counted
+        self.keys.iter().all(|key| self.values.contains(key)) && self.keys.len() as u32 == counted
     }
 }
 
 /// The keys whose ranks are published: each rank gives those that it has.
-async fn test_keys(
-    world: &Comm,
-    keys: &Keys,
-    tests: &[TestKey; 5],
-) -> Result<Vec<u32>, RankError> {
+async fn test_keys(world: &Comm, keys: &Keys, tests: &[TestKey; 5]) -> Result<Vec<u32>, RankError> {
     let value = |(index, ..): &TestKey| match keys.range.contains(index) {
         true => keys.keys[(index - keys.range.start) as usize],
         false => 0,

@@ -12,9 +12,8 @@ pub(super) struct Shares {
 impl Shares {
     /// The planes of a rank.
     pub(super) fn of(self, rank: u32) -> Range<u32> {
-        let bound = |rank: u32| {
-            (u64::from(rank) * u64::from(self.count) / u64::from(self.ranks)) as u32
-        };
+        let bound =
+            |rank: u32| (u64::from(rank) * u64::from(self.count) / u64::from(self.ranks)) as u32;
         bound(rank)..bound(rank + 1)
     }
 

@@ -187,11 +187,7 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] at
     /// a root whose numbers do not divide among the ranks.
-    pub async fn scatter<T: Element>(
-        &self,
-        numbers: &[T],
-        root: u32,
-    ) -> Result<Vec<T>, RankError> {
+    pub async fn scatter<T: Element>(&self, numbers: &[T], root: u32) -> Result<Vec<T>, RankError> {
         let operation = Operation::rooted(self, "scatter", root)?;
         let blocks = match root == self.rank() {
             true => Some(operation.cut(numbers)?),

@@ -67,9 +67,8 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Option<Vec<T>>>, RankError> {
         let operation = Operation::rooted(self, "ireduce", root)?;
-        Ok(self.spawn(operation, |operation| async move {
-            operation.reduce(numbers, op, root).await
-        }))
+        Ok(self
+            .spawn(operation, |operation| async move { operation.reduce(numbers, op, root).await }))
     }
 
     /// Begins an [`allreduce`](Self::allreduce).
@@ -128,9 +127,7 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Option<Vec<Vec<T>>>>, RankError> {
         let operation = Operation::rooted(self, "igatherv", root)?;
-        Ok(self.spawn(operation, |operation| async move {
-            operation.gather(numbers, root).await
-        }))
+        Ok(self.spawn(operation, |operation| async move { operation.gather(numbers, root).await }))
     }
 
     /// Begins an [`allgatherv`](Self::allgatherv).
@@ -151,16 +148,14 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "iscatterv", root)?;
-        Ok(self.spawn(operation, |operation| async move {
-            operation.scatter(Some(blocks), root).await
-        }))
+        Ok(self.spawn(
+            operation,
+            |operation| async move { operation.scatter(Some(blocks), root).await },
+        ))
     }
 
     /// Begins an [`alltoallv`](Self::alltoallv).
-    pub fn ialltoallv<T: Element>(
-        &self,
-        blocks: Vec<Vec<T>>,
-    ) -> CommRequest<'static, Vec<Vec<T>>> {
+    pub fn ialltoallv<T: Element>(&self, blocks: Vec<Vec<T>>) -> CommRequest<'static, Vec<Vec<T>>> {
         self.spawn(Operation::new(self, "ialltoallv"), |operation| async move {
             operation.alltoall(blocks).await
         })

@@ -125,9 +125,8 @@ fn waiting_messages_and_offers_move_with_a_rank() {
     let receiving = later(other.with(|state| state.receive(ALL, AT)));
     assert_eq!(one.with(|state| state.buffer.detach()), None);
     settle([&one, &other]);
-    let outcome = other.with(|state| {
-        state.slots.poll(receiving, &mut Context::from_waker(Waker::noop()))
-    });
+    let outcome =
+        other.with(|state| state.slots.poll(receiving, &mut Context::from_waker(Waker::noop())));
     assert!(outcome.is_ready());
     assert_eq!(one.with(|state| state.buffer.detach()), Some(1 << 20));
 }

@@ -31,7 +31,8 @@ impl Comm {
         to: impl Into<Destination>,
         tag: u32,
     ) -> Result<(), RankError> {
-        let begun = self.begin(SendMode::Standard, Content::copied(numbers), to.into(), tag, "send");
+        let begun =
+            self.begin(SendMode::Standard, Content::copied(numbers), to.into(), tag, "send");
         self.complete(begun?).await
     }
 

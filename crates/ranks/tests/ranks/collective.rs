@@ -19,7 +19,8 @@ fn reductions_combine_the_values_of_all_ranks() {
         async |world| {
             let me = world.rank();
             let all = world.allreduce(&[me, me * me, 1], ops::sum).await?;
-            let largest = world.allreduce(&[[f64::from(me % 5), f64::from(me)]], ops::max_loc).await?;
+            let largest =
+                world.allreduce(&[[f64::from(me % 5), f64::from(me)]], ops::max_loc).await?;
             let at_root = world.reduce(&[1_u64 << me], ops::bit_or, 4).await?;
             let product = world.reduce(&[u128::from(me + 1)], ops::product, RANKS - 1).await?;
             Ok((all, largest, at_root, product))
@@ -215,7 +216,8 @@ fn sums_have_the_same_bits_wherever_the_ranks_live() {
         let found = found.clone();
         let function = async |world: gridspan_ranks::Comm| {
             // Terms of very different sizes, whose sum depends on its order.
-            let term = (f64::from(world.rank()) * 1.7).sin() * 10_f64.powi(world.rank() as i32 % 17);
+            let term =
+                (f64::from(world.rank()) * 1.7).sin() * 10_f64.powi(world.rank() as i32 % 17);
             let all = world.allreduce(&[term], ops::sum).await?[0];
             let root = world.reduce(&[term], ops::sum, 11).await?;
             Ok((all.to_bits(), root.map(|root| root[0].to_bits())))
@@ -250,11 +252,9 @@ fn different_lengths_types_and_roots_are_errors() {
     assert!(text.contains("allreduce, on the world: 2 elements where 1 are expected"), "{text}");
     let text = failure(async |world| world.bcast(&mut [1], 2).await);
     assert!(text.contains("bcast with rank 2, on the world: there is no rank 2 among 2"), "{text}");
-    let text = failure(async |world| {
-        match world.rank() {
-            0 => world.bcast(&mut [1_u32], 0).await,
-            _ => world.bcast(&mut [1_u64], 0).await,
-        }
+    let text = failure(async |world| match world.rank() {
+        0 => world.bcast(&mut [1_u32], 0).await,
+        _ => world.bcast(&mut [1_u64], 0).await,
     });
     assert!(text.contains("u32 was sent where u64 is expected"), "{text}");
     let text = failure(async |world| {

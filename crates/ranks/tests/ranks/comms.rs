@@ -95,7 +95,8 @@ fn ranks_know_their_sites() {
         },
         |sums| {
             // Twelve ranks in blocks over three sites of four PEs.
-            let expected: Vec<_> = [6, 22, 38].into_iter().flat_map(|sum| vec![vec![sum]; 4]).collect();
+            let expected: Vec<_> =
+                [6, 22, 38].into_iter().flat_map(|sum| vec![vec![sum]; 4]).collect();
             assert_eq!(sums, expected);
             Ok(())
         },
@@ -122,7 +123,10 @@ fn a_grid_shifts_rows_and_columns() {
             let row = grid.sub(&[false, true]).await?;
             assert_eq!((row.dims(), row.rank()), (&[4][..], coords[1]));
             found.push(row.allreduce(&[grid.rank()], ops::sum).await?[0]);
-            assert_eq!(grid.neighbours()?.iter().flatten().count(), if coords[0] == 1 { 4 } else { 3 });
+            assert_eq!(
+                grid.neighbours()?.iter().flatten().count(),
+                if coords[0] == 1 { 4 } else { 3 }
+            );
             assert!(grid.shift(2, 1).is_err());
             Ok(found)
         },

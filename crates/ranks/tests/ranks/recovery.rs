@@ -1,7 +1,9 @@
 //! Ranks that go on from a checkpoint after their nodes were lost.
 
 use gridspan_ranks::{Comm, Continuation, Rank, RankError, job, ops};
-use gridspan_runtime::{CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, RestorePlan, Time};
+use gridspan_runtime::{
+    CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, RestorePlan, Time,
+};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -49,7 +51,8 @@ fn counters() -> Job {
 
 /// The last complete checkpoint, with the parts of all nodes.
 fn last(stores: &[CheckpointStore]) -> Option<Image> {
-    let newest = stores.iter().filter_map(CheckpointStore::last).max_by_key(|image| image.number())?;
+    let newest =
+        stores.iter().filter_map(CheckpointStore::last).max_by_key(|image| image.number())?;
     let mut all = Image::new(newest.manifest().clone()).unwrap();
     for store in stores {
         let image = store.image(newest.manifest()).unwrap();

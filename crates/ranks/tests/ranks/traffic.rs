@@ -43,8 +43,12 @@ fn traffic() -> impl Strategy<Value = Traffic> {
         let sent: Vec<Sent> = plan
             .iter()
             .enumerate()
-            .map(|(at, ((from, to, tag, length), _))| {
-                Sent { from: *from, to: *to, tag: *tag, length: *length, number: at as u64 }
+            .map(|(at, ((from, to, tag, length), _))| Sent {
+                from: *from,
+                to: *to,
+                tag: *tag,
+                length: *length,
+                number: at as u64,
             })
             .collect();
         // Receivers take the messages in any order of senders and tags. Of one sender, a receive

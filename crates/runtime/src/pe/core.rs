@@ -26,6 +26,7 @@ use crate::message::payload::Payload;
 use crate::message::{
     ActorType, EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
+use crate::pe::actor::resources::Resources;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
 use crate::pe::checkpoint::resizing::{Merge, Resizing};
@@ -39,7 +40,6 @@ use crate::pe::links::OnLinks;
 use crate::pe::measure::measures::Measures;
 use crate::pe::members::member::{Departing, Member, NewMembers, Request};
 use crate::pe::membership::state::Membership;
-use crate::pe::actor::resources::Resources;
 use crate::pe::node_local::NodeLocal;
 use crate::pe::own_plans::state::OwnPlans;
 use crate::pe::own_time::state::OwnTime;

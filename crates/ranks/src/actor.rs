@@ -28,6 +28,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
+/// Largest number of ranks that a deadlock names.
+const STUCK_NAMED_MAX: usize = 32;
+
 /// What a rank is between two runs.
 #[derive(Serialize, Deserialize)]
 enum Life<I, S, V> {
@@ -151,6 +154,10 @@ pub(crate) struct RankActor<P: RankProgram> {
     parked: Cell<Option<Parked>>,
     /// Messages that came while the body is elsewhere.
     held: Vec<RankMessage>,
+    /// Number of ranks of the world, as of the last run.
+    size: u32,
+    /// At rank 0: what ranks wait for, if nothing happens any more.
+    stuck: BTreeMap<u32, Option<String>>,
 }
 
 impl<P: RankProgram> Actor for RankActor<P> {
@@ -185,7 +192,8 @@ impl<P: RankProgram> Actor for RankActor<P> {
 impl<P: RankProgram> RankActor<P> {
     fn new(life: Life<P::Init, P::State, P::Value>, local: Local) -> Self {
         let (body, parked) = (Cell::default(), Cell::default());
-        Self { life, local: Arc::new(local), body, place: None, parked, held: Vec::new() }
+        let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
+        Self { life, local, body, place: None, parked, held, size: 0, stuck }
     }
 
     /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
@@ -234,6 +242,11 @@ impl<P: RankProgram> RankActor<P> {
             }
             RankMessage::Begin(places) => self.begin(places, cx),
             RankMessage::Results => self.give_result(cx),
+            RankMessage::Explain => {
+                let first = cx.collection().at(Ix1(0));
+                cx.send(&first, RankMessage::Stuck(self.local.rank, self.waits()));
+            }
+            RankMessage::Stuck(rank, waits) => self.collect(rank, waits, cx),
             message => self.local.with(|state| state.deliver(message)),
         }
         self.advance(cx);
@@ -245,6 +258,7 @@ impl<P: RankProgram> RankActor<P> {
             cx.fail("the job of these ranks lacks their program");
             return;
         };
+        self.size = places.len();
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
@@ -342,12 +356,40 @@ impl<P: RankProgram> RankActor<P> {
         }
     }
 
+    /// What the rank waits for; `None` if it waits for other ranks to come to a migration point.
+    fn waits(&self) -> Option<String> {
+        let is_running = matches!(self.life, Life::Running);
+        is_running.then(|| self.local.with(|state| state.waits()))
+    }
+
+    /// Collects what ranks wait for, at rank 0, and ends the job once all have told.
+    fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
+        self.stuck.insert(rank, waits);
+        if self.stuck.len() as u32 == self.size {
+            cx.fail(deadlock(&std::mem::take(&mut self.stuck)));
+        }
+    }
+
+    /// Gives main the result, and ends the actor.
     fn give_result(&mut self, cx: &mut Context<'_, Self>) {
         match std::mem::replace(&mut self.life, Life::Running) {
             Life::Ended(value) => cx.contribute(Op::Concat, List(vec![value]), To::main()),
             _ => cx.fail(format!("rank {} has no result", self.local.rank)),
         }
+        cx.destroy();
     }
+}
+
+/// The text of a deadlock.
+fn deadlock(stuck: &BTreeMap<u32, Option<String>>) -> String {
+    let waiting = || stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
+    let named: Vec<String> = waiting()
+        .take(STUCK_NAMED_MAX)
+        .map(|(rank, waits)| format!("rank {rank} waits in {waits}"))
+        .collect();
+    let more = waiting().count().saturating_sub(STUCK_NAMED_MAX);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("the ranks are in a deadlock: {}{more}", named.join("; "))
 }
 
 /// Tells main that a rank has come to a migration point, or has ended.

@@ -218,7 +218,7 @@ fn closest_factors(number: u32, count: usize) -> Vec<u32> {
     }
     // The largest factor is at least the root of this degree.
     let least = f64::from(number).powf(1.0 / count as f64).floor() as u32;
-    let is_divisor = |extent: &u32| *extent > 0 && number % extent == 0;
+    let is_divisor = |extent: &u32| number.is_multiple_of(*extent);
     let candidates = (least.saturating_sub(1).max(1)..=number).filter(is_divisor);
     let filled = candidates.map(|extent| {
         let mut factors = closest_factors(number / extent, count - 1);

@@ -56,7 +56,7 @@ impl Content {
     }
 
     fn check_kind<T: Element>(&self, at: CallSite) -> Result<(), RankError> {
-        if self.kind == T::KIND && self.bytes.len() % size_of::<T>().max(1) == 0 {
+        if self.kind == T::KIND && self.bytes.len().is_multiple_of(size_of::<T>().max(1)) {
             return Ok(());
         }
         let sent = kind_name(self.kind);

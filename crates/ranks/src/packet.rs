@@ -61,6 +61,10 @@ pub(crate) enum RankMessage {
     Begin(Arc<Places>),
     /// From main: contribute the result.
     Results,
+    /// From main: nothing happens any more; tell rank 0 what this rank waits for.
+    Explain,
+    /// To rank 0: what a rank waits for.
+    Stuck(u32, Option<String>),
     /// A message from another rank.
     Letter(Label, Letter),
     /// To the sender of an offer: send the data, to the receive that got the offer.

@@ -23,7 +23,7 @@ impl Places {
     /// The table for ranks that live on these PEs.
     pub(crate) fn new(pes: &[u64], layout: &Layout) -> Self {
         let pes: Vec<u32> = pes.iter().map(|pe| *pe as u32).collect();
-        let sites: Vec<u32> = pes.iter().map(|pe| u32::from(layout.site_of(PeId(*pe)).0)).collect();
+        let sites: Vec<u32> = pes.iter().map(|pe| layout.site_of(PeId(*pe)).0).collect();
         let site_names = layout.sites().map(|site| layout.site_name(site).to_owned()).collect();
         Self { pes: pes.into(), sites: sites.into(), site_names, trees: Trees::default() }
     }

@@ -159,7 +159,7 @@ impl Status {
     pub fn count<T>(&self) -> Option<usize> {
         match size_of::<T>() {
             0 => None,
-            size => (self.bytes % size == 0).then_some(self.bytes / size),
+            size => self.bytes.is_multiple_of(size).then_some(self.bytes / size),
         }
     }
 }

@@ -6,12 +6,21 @@ use crate::error::RankError;
 use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
-use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
+use gridspan_runtime::{Collection, CollectionRef, Grid, GridError, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Time after which main asks whether ranks wait for each other: long beside a step of most
+/// programs, and short for a person.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
 
 /// What main needs to go on from a checkpoint.
 #[derive(Serialize, Deserialize)]
@@ -98,8 +107,11 @@ where
     job.restartable_main(async move |grid: Grid| then(functions.run(&grid, ranks).await?))
 }
 
-type RunFunctions<T> =
-    dyn Fn(Grid, u32) -> Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>> + Send + Sync;
+/// The results of ranks, once they have ended.
+type Results<T> = Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>>;
+
+/// Runs so many ranks.
+type RunFunctions<T> = dyn Fn(Grid, u32) -> Results<T> + Send + Sync;
 
 /// A function of ranks that a job of any kind can run, from its main.
 ///
@@ -157,8 +169,7 @@ fn add_program<P: RankProgram>(job: Job, program: P) -> Job {
 }
 
 /// The function that runs the ranks of a program.
-fn run_of<F, T>()
--> impl Fn(Grid, u32) -> Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>> + Send + Sync
+fn run_of<F, T>() -> impl Fn(Grid, u32) -> Results<T> + Send + Sync
 where
     F: crate::program::RankFunction<Value = T>,
     T: Serialize + DeserializeOwned + Send + 'static,
@@ -188,7 +199,8 @@ async fn run_all<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
 ) -> Result<Vec<P::Value>, JobError> {
-    while run_once(grid, ranks).await? {
+    let mut quiet = Quiet::new(grid);
+    while run_once(grid, ranks, &mut quiet).await? {
         grid.rebalance().await?;
         grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
     }
@@ -201,10 +213,55 @@ async fn run_all<P: RankProgram>(
 async fn run_once<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
+    quiet: &mut Quiet,
 ) -> Result<bool, JobError> {
     ranks.broadcast(RankMessage::Report);
     let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
     ranks.broadcast(RankMessage::Begin(Arc::new(Places::new(&pes, grid.layout()))));
-    let left: u64 = ranks.reduction(Op::Sum).await?;
+    let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
+    let arrived = poll_fn(|cx| match arriving.as_mut().poll(cx) {
+        Poll::Ready(left) => Poll::Ready(Some(left)),
+        Poll::Pending => quiet.waits.as_mut().poll(cx).map(|_| None),
+    });
+    let left = match arrived.await {
+        Some(left) => left?,
+        None => {
+            // No message is on its way, and ranks wait.
+            ranks.broadcast(RankMessage::Explain);
+            let left = arriving.await?;
+            *quiet = Quiet::new(grid);
+            left
+        }
+    };
+    quiet.settle(grid).await?;
     Ok(left > 0)
+}
+
+/// Notices that nothing happens any more: waits, and then for quiescence, twice, because a result
+/// may have been on its way to main the first time.
+struct Quiet {
+    waits: Pin<Box<dyn Future<Output = Result<(), GridError>>>>,
+    is_asking: Rc<Cell<bool>>,
+}
+
+impl Quiet {
+    fn new(grid: &Grid) -> Self {
+        let (grid, is_asking) = (grid.clone(), Rc::new(Cell::new(false)));
+        let is_asked = is_asking.clone();
+        let waits = Box::pin(async move {
+            grid.sleep(QUIET_AFTER).await?;
+            is_asked.set(true);
+            grid.quiescence().await?;
+            grid.quiescence().await
+        });
+        Self { waits, is_asking }
+    }
+
+    /// Ends a question that is under way, so that main waits for nothing else, and begins anew.
+    async fn settle(&mut self, grid: &Grid) -> Result<(), GridError> {
+        if self.is_asking.get() {
+            std::mem::replace(self, Self::new(grid)).waits.await?;
+        }
+        Ok(())
+    }
 }

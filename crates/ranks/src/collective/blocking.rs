@@ -146,7 +146,7 @@ impl Comm {
     ) -> Result<Option<Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "gather", root)?;
         let gathered = operation.gather(numbers.to_vec(), root).await?;
-        gathered.map(|blocks| operation.join(blocks, numbers.len())).transpose()
+        gathered.map(|blocks| operation.join(&blocks, numbers.len())).transpose()
     }
 
     /// Collects the numbers of all ranks, of any lengths, at the root.
@@ -223,7 +223,7 @@ impl Comm {
         let operation = Operation::new(self, "alltoall");
         let blocks = operation.cut(numbers)?;
         let blocks = operation.alltoall(blocks).await?;
-        operation.join(blocks, numbers.len() / self.size() as usize)
+        operation.join(&blocks, numbers.len() / self.size() as usize)
     }
 
     /// Gives block `i` of each rank to rank `i`. Blocks may have any lengths.

@@ -17,7 +17,7 @@ impl Operation {
         let tree = self.comm.scope.tree(root);
         let content = content.filter(|_| root == self.me());
         let parts = content.map(|content| vec![Part { key: 0, content }]);
-        let parts = self.from_root(&tree, parts).await?;
+        let parts = self.distribute(&tree, parts).await?;
         self.only(parts)
     }
 
@@ -110,7 +110,7 @@ impl Operation {
     /// Checks that all blocks have one length, and joins them.
     pub(super) fn join<T: Element>(
         &self,
-        blocks: Vec<Vec<T>>,
+        blocks: &[Vec<T>],
         expected: usize,
     ) -> Result<Vec<T>, RankError> {
         match blocks.iter().find(|block| block.len() != expected) {
@@ -124,7 +124,7 @@ impl Operation {
     /// Cuts values into one block for each rank.
     pub(super) fn cut<T: Element>(&self, values: &[T]) -> Result<Vec<Vec<T>>, RankError> {
         let (size, found) = (self.comm.size() as usize, values.len());
-        if found % size != 0 {
+        if !found.is_multiple_of(size) {
             let reason = format!("{found} elements do not divide among {size} ranks");
             return Err(RankError::Invalid { at: self.at, reason });
         }

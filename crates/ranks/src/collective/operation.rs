@@ -3,7 +3,7 @@
 //! - `ascend`: from each rank to the leader of its site.
 //! - `to_root`: on to the root. `exchange`: between all leaders, so that each site has everything
 //!   after one crossing of the wide area.
-//! - `descend`: from the leader of a site to its ranks. `from_root`: from the root to all.
+//! - `descend`: from the leader of a site to its ranks. `distribute`: from the root to all.
 
 use crate::comm::Comm;
 use crate::content::Content;
@@ -156,7 +156,7 @@ impl Operation {
     }
 
     /// Distributes parts from the root, which has them, to all ranks.
-    pub(super) async fn from_root(
+    pub(super) async fn distribute(
         &self,
         tree: &CommTree,
         parts: Option<Vec<Part>>,

@@ -141,6 +141,18 @@ impl LocalState {
         self.resumed.push(waker.clone());
     }
 
+    /// What the rank waits for, as text.
+    pub(crate) fn waits(&self) -> String {
+        let mut waits: Vec<String> = self.slots.waiting().map(|at| at.to_string()).collect();
+        if !self.watchers.is_empty() {
+            waits.push("probe".to_owned());
+        }
+        match waits.is_empty() {
+            true => "something that is no operation of ranks".to_owned(),
+            false => waits.join(" and "),
+        }
+    }
+
     /// Begins a delay, and returns its number.
     pub(crate) fn sleep(&mut self, delay: Duration, waker: &Waker) -> u64 {
         self.last_delay += 1;

@@ -156,6 +156,12 @@ impl Slots {
         self.find(ticket).is_none_or(|slot| matches!(slot.state, State::Done(_)))
     }
 
+    /// The operations that have not ended.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = CallSite> {
+        let is_waiting = |slot: &&Slot| matches!(slot.state, State::Waiting { .. });
+        self.slots.iter().filter(is_waiting).map(|slot| slot.at)
+    }
+
     /// The operations that have not ended, or whose outcome was not taken.
     pub(crate) fn pending(&self) -> impl Iterator<Item = CallSite> {
         let is_used = |slot: &&Slot| !matches!(slot.state, State::Free);

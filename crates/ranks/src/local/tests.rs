@@ -25,9 +25,9 @@ fn settle(ranks: [&Local; 2]) {
     }
 }
 
-fn later<T>(begun: Begun<T>) -> Ticket {
+fn later<T>(begun: &Begun<T>) -> Ticket {
     match begun {
-        Begun::Later(ticket) => ticket,
+        Begun::Later(ticket) => *ticket,
         Begun::Now(_) => panic!("the operation is complete"),
     }
 }
@@ -43,10 +43,10 @@ fn send(from: &Local, mode: SendMode, bytes: usize) -> Begun<()> {
 #[test]
 fn a_long_message_is_sent_once_it_is_asked_for() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let sending = later(send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
     settle([&one, &other]);
     assert!(!one.with(|state| state.slots.is_done(sending)));
-    let receiving = later(other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
     settle([&one, &other]);
     assert!(one.with(|state| state.slots.is_done(sending)));
     let outcome = other.with(|state| state.slots.take(receiving));
@@ -57,7 +57,7 @@ fn a_long_message_is_sent_once_it_is_asked_for() {
 #[test]
 fn a_synchronous_send_ends_when_its_message_is_matched() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let sending = later(send(&one, SendMode::Synchronous, 1));
+    let sending = later(&send(&one, SendMode::Synchronous, 1));
     settle([&one, &other]);
     assert!(!one.with(|state| state.slots.is_done(sending)));
     assert!(matches!(other.with(|state| state.receive(ALL, AT)), Begun::Now(_)));
@@ -68,7 +68,7 @@ fn a_synchronous_send_ends_when_its_message_is_matched() {
 #[test]
 fn a_dropped_receive_leaves_its_message_at_its_place() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let first = later(other.with(|state| state.receive(ALL, AT)));
+    let first = later(&other.with(|state| state.receive(ALL, AT)));
     for bytes in [1, 2] {
         assert!(matches!(send(&one, SendMode::Standard, bytes), Begun::Now(())));
     }
@@ -83,8 +83,8 @@ fn a_dropped_receive_leaves_its_message_at_its_place() {
 #[test]
 fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let first = later(other.with(|state| state.receive(ALL, AT)));
-    let sending = later(send(&one, SendMode::Standard, EAGER_BYTES + 1));
+    let first = later(&other.with(|state| state.receive(ALL, AT)));
+    let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
     // The offer arrives, and is accepted.
     let offer = one.with(|state| std::mem::take(&mut state.outbox));
     for (_, message) in offer {
@@ -99,12 +99,12 @@ fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
 #[test]
 fn a_cancelled_receive_gets_no_message_and_a_matched_one_cannot_be_cancelled() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let receiving = later(other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
     assert!(other.with(|state| state.cancel(receiving)));
     assert!(!other.with(|state| state.cancel(receiving)));
     assert!(matches!(other.with(|s| s.slots.take(receiving)), Some(Outcome::Cancelled)));
-    let receiving = later(other.with(|state| state.receive(ALL, AT)));
-    drop(send(&one, SendMode::Standard, 1));
+    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
+    assert!(matches!(send(&one, SendMode::Standard, 1), Begun::Now(())));
     settle([&one, &other]);
     assert!(!other.with(|state| state.cancel(receiving)));
 }
@@ -113,8 +113,8 @@ fn a_cancelled_receive_gets_no_message_and_a_matched_one_cannot_be_cancelled() {
 fn waiting_messages_and_offers_move_with_a_rank() {
     let (one, other) = (Local::new(0), Local::new(1));
     one.with(|state| state.buffer.attach(1 << 20)).unwrap();
-    drop(send(&one, SendMode::Standard, 3));
-    drop(send(&one, SendMode::Buffered, EAGER_BYTES + 1));
+    assert!(matches!(send(&one, SendMode::Standard, 3), Begun::Now(())));
+    assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
     settle([&one, &other]);
     let moved = |local: &Local| {
         let bytes = postcard::to_stdvec(&SavedState::of(local)).unwrap();
@@ -122,7 +122,7 @@ fn waiting_messages_and_offers_move_with_a_rank() {
     };
     let (one, other) = (moved(&one), moved(&other));
     assert!(matches!(other.with(|state| state.receive(ALL, AT)), Begun::Now(_)));
-    let receiving = later(other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
     assert_eq!(one.with(|state| state.buffer.detach()), None);
     settle([&one, &other]);
     let outcome =

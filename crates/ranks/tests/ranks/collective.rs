@@ -177,7 +177,7 @@ fn immediate_operations_go_on_while_the_rank_does_other_things() {
                 vec![6, 15, 55, 225],
                 3,
                 (rank > 0).then(|| vec![rank]),
-                ((rank == 2).then(|| each.clone()), each.clone(), each.clone()),
+                ((rank == 2).then(|| each.clone()), each.clone(), each),
                 vec![rank],
             )
         },

@@ -4,6 +4,7 @@
 mod collective;
 mod common;
 mod comms;
+mod deadlock;
 mod migration;
 mod p2p;
 mod recovery;

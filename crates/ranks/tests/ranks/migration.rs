@@ -3,10 +3,11 @@
 use crate::common::{SITES, everywhere, simulate};
 use gridspan_balance::StrategyName;
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, Comm, Continuation, EagerLimit, Rank, RankError, job, ops, run_then,
+    ANY_SOURCE, ANY_TAG, Comm, Continuation, EagerLimit, Rank, RankError, RankFunctions, job, ops,
+    run_then,
 };
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{CheckpointEvery, Checkpoints, Job};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -168,4 +169,29 @@ fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
         let grid = GridSpec::from_emulate("2x1x2,wan=2ms").unwrap();
         embedded::run_emulated(make(), &grid).unwrap();
     }
+}
+
+#[test]
+fn a_job_with_other_actors_runs_functions_again_and_again() {
+    everywhere(|| {
+        let (job, sums) = RankFunctions::add(Job::new("sums"), |world: Comm| async move {
+            Ok(world.allreduce(&[world.rank()], ops::sum).await?[0])
+        });
+        let (job, names) =
+            RankFunctions::add(
+                job,
+                |world: Comm| async move { Ok(format!("rank {}", world.rank())) },
+            );
+        job.restartable_main(async move |grid: Grid| {
+            for ranks in [1, 4, 9] {
+                let sum = ranks * (ranks - 1) / 2;
+                assert_eq!(sums.run(&grid, ranks).await?, vec![sum; ranks as usize]);
+                let (one, other) = (names.run(&grid, 2), sums.run(&grid, ranks));
+                let (names, sums) = futures_util::future::join(one, other).await;
+                assert_eq!((names?[1].as_str(), sums?[0]), ("rank 1", sum));
+            }
+            assert!(sums.run(&grid, 0).await.is_err());
+            Ok(())
+        })
+    });
 }

@@ -47,3 +47,14 @@ fn the_spectral_solver_has_the_published_checksums() {
         kernel("ft", ranks);
     }
 }
+
+#[test]
+#[ignore = "takes minutes"]
+fn larger_classes_have_the_published_values() {
+    for class in ["W", "A"] {
+        for name in ["ep", "is", "cg", "mg", "ft"] {
+            embedded::run(built_in("nas", &format!("{name} --class {class} --ranks 8")), 2)
+                .unwrap();
+        }
+    }
+}

@@ -339,6 +339,7 @@ impl<P: RankProgram> RankActor<P> {
     fn end(&mut self, end: End<P>, cx: &mut Context<'_, Self>) {
         let rank = self.local.rank;
         let pending = self.local.pending();
+        self.local.with(|state| state.windows.clear());
         let end = match end {
             Ok(_) if !pending.is_empty() => Err(RankError::PendingOperations { rank, pending }),
             end => end,

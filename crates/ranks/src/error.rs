@@ -132,7 +132,7 @@ pub enum RankError {
         at: CallSite,
     },
     /// The rank came to a migration point, or ended, while operations were not complete.
-    #[error("rank {rank} left `run` with {} operations that are not complete: {}", pending.len(), list(pending))]
+    #[error("rank {rank} left `run` before these operations were complete: {}", list(pending))]
     PendingOperations {
         /// The rank in the world.
         rank: u32,

@@ -23,6 +23,7 @@
 //!   [`Continuation`]: ranks that are structs, and can move.
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
 //!   [`RankGroup`], [`Cartesian`]: the order of its ranks.
+//! - [`RankWindow`]: memory of a rank that others read and change.
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
@@ -40,6 +41,14 @@
 //! A PE runs one rank at a time, and another only when that one awaits. A message, and the next
 //! step of a rendezvous or of an immediate collective operation, are handled when the rank for
 //! which they are awaits.
+//!
+//! Messages that no receive has asked for stay in the memory of their receiver, up to the
+//! [`EagerLimit`] each; of longer ones only an offer does. The budgets of a PE's mailboxes do not
+//! count them, so a rank that sends much faster than another receives should wait for it now and
+//! then, for example with [`Comm::ssend`].
+//!
+//! If all ranks wait for each other and no message is on its way, the job ends within a few seconds,
+//! with an error that names what each rank waits for.
 //!
 //! # Migration
 //!
@@ -84,6 +93,7 @@ mod request;
 mod scope;
 mod selector;
 mod tree;
+mod window;
 mod world;
 
 pub use cartesian::{Cartesian, dims_create};
@@ -98,4 +108,5 @@ pub use request::{CommRequest, test_all, test_any, test_some, wait_all, wait_any
 pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
 };
+pub use window::RankWindow;
 pub use world::{RankFunctions, job, run, run_then};

@@ -52,6 +52,24 @@ pub(crate) struct Letter {
     pub(crate) load: Load,
 }
 
+/// An access to a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Access {
+    Put { at: u64, content: Content },
+    Accumulate { at: u64, content: Content },
+    Get { at: u64, count: u64 },
+    FetchAndAccumulate { at: u64, content: Content, count: u64 },
+    Lock { is_exclusive: bool },
+    Unlock,
+}
+
+/// The end of an access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) token: u32,
+    pub(crate) content: Option<Content>,
+}
+
 /// A message of the actor that runs a rank.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum RankMessage {
@@ -73,6 +91,10 @@ pub(crate) enum RankMessage {
     Data(Ticket, Arrived<Letter>),
     /// To the sender of a synchronous send: the message was matched.
     Matched { token: u32 },
+    /// An access of this rank of the world to the window of this number.
+    Access { from: u32, window: u32, token: u32, access: Access },
+    /// The end of an access.
+    Answer(Answer),
     /// From the rank to itself: go on.
     GoOn,
     /// From the rank to itself: the delay of this number is over.
@@ -89,6 +111,14 @@ impl RankMessage {
                     _ => letter.load.bytes(),
                 }
             }
+            Self::Access {
+                access:
+                    Access::Put { content, .. }
+                    | Access::Accumulate { content, .. }
+                    | Access::FetchAndAccumulate { content, .. },
+                ..
+            } => content.bytes.len(),
+            Self::Answer(Answer { content: Some(content), .. }) => content.bytes.len(),
             _ => 0,
         }
     }

@@ -4,8 +4,8 @@
 //! A rank has a block of rows. For each product all ranks gather the vector. NPB cuts the columns,
 //! too, and exchanges less for many ranks.
 
-use super::class::{Check, Class, KernelResult};
-use super::job::clock;
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
 use super::matrix::{Rows, rows};
 use crate::block_partition::BlockPartition;
 use gridspan_ranks::{Comm, RankError, ops};
@@ -87,7 +87,7 @@ impl Solver<'_> {
     }
 }
 
-pub(super) async fn run(world: Comm, class: Class) -> Result<KernelResult, RankError> {
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
     let (order, nonzeros, iterations, shift, published) = class.of(PROBLEMS);
     if world.size() > order {
         return Err(format!("{} ranks for {order} rows", world.size()).into());

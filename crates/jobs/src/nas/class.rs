@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A size of the problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "UPPER")]
-pub enum Class {
+pub enum ProblemClass {
     /// A sample, for tests.
     S,
     /// A workstation of the nineties.
@@ -17,7 +17,7 @@ pub enum Class {
     B,
 }
 
-impl Class {
+impl ProblemClass {
     /// The value for this class among those of all classes.
     pub(super) fn of<T>(self, [s, w, a, b]: [T; 4]) -> T {
         match self {

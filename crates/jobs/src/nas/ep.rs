@@ -1,7 +1,7 @@
 //! EP: counts pairs of normal deviates by their size (RNR-94-007, section 2.2.1).
 
-use super::class::{Check, Class, KernelResult};
-use super::job::clock;
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
 use crate::random::NasRandom;
 use gridspan_ranks::{Comm, RankError, ops};
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Tally {
     }
 }
 
-pub(super) async fn run(world: Comm, class: Class) -> Result<KernelResult, RankError> {
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
     let bits = class.of(PAIR_BITS);
     let blocks = 1_u64 << (bits - BLOCK_BITS);
     let begin = clock(&world).await?;

@@ -3,8 +3,8 @@
 //! In space a rank has planes of equal `z`. In Fourier space it has planes of equal `x`, so that
 //! the transforms along `z` are local, too. A transpose is an all-to-all exchange.
 
-use super::class::{Check, Class, KernelResult};
-use super::job::clock;
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
 use super::share::Shares;
 use crate::random::NasRandom;
 use gridspan_ranks::{Comm, RankError, ops};
@@ -229,7 +229,7 @@ fn pack<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<[f64; 2]> {
     numbers.map(|number| [number.re, number.im]).collect()
 }
 
-pub(super) async fn run(world: Comm, class: Class) -> Result<KernelResult, RankError> {
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
     let (extents, published) = (class.of(EXTENTS), class.of(CHECKSUMS));
     if world.size() > extents[0].min(extents[2]) {
         return Err(format!("{} ranks for a grid of {extents:?}", world.size()).into());

@@ -3,8 +3,8 @@
 //! Each rank holds a block of the keys and, after an exchange, all keys of a range of values, in
 //! which it counts. The ranges have about equal numbers of keys.
 
-use super::class::{Check, Class, KernelResult};
-use super::job::clock;
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
 use crate::block_partition::BlockPartition;
 use crate::random::NasRandom;
 use gridspan_ranks::{Comm, RankError, ops};
@@ -75,7 +75,7 @@ struct Ranked {
 }
 
 impl Keys {
-    fn new(world: &Comm, class: Class) -> Self {
+    fn new(world: &Comm, class: ProblemClass) -> Self {
         let (key_bits, value_bits) = (class.of(KEY_BITS), class.of(VALUE_BITS));
         let range = BlockPartition::new(1 << key_bits, world.size()).range(world.rank());
         let mut random = NasRandom::new(SEED);
@@ -203,7 +203,7 @@ async fn verify(
     Ok(world.allreduce(&[right], ops::sum).await?[0])
 }
 
-pub(super) async fn run(world: Comm, class: Class) -> Result<KernelResult, RankError> {
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
     let tests = class.of(TEST_KEYS);
     let mut keys = Keys::new(&world, class);
     let cost = KEY_COST * keys.keys.len() as u32;

@@ -1,13 +1,12 @@
 //! The job: runs one kernel on ranks, and compares its values with the published ones.
 
-use super::class::{Class, KernelResult};
+use super::class::{KernelResult, ProblemClass};
 use super::{cg, ep, ft, is, mg};
 use crate::entry::{Entry, parse};
 use clap::{Parser, ValueEnum};
 use gridspan_ranks::{Comm, RankError, RankFunctions};
 use gridspan_runtime::{Grid, Job, JobError};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 const ABOUT: &str = "Kernels of the NAS Parallel Benchmarks, as ranks that exchange messages";
 
@@ -32,7 +31,7 @@ struct Options {
     kernel: Kernel,
     /// The size of the problem.
     #[arg(long, default_value = "S")]
-    class: Class,
+    class: ProblemClass,
     /// Number of ranks.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     ranks: u32,
@@ -94,12 +93,4 @@ fn conclude(
         }
         false => Err(format!("verified: no ({} differ)", wrong.join(", ")).into()),
     }
-}
-
-/// Lets all ranks begin together, and returns the time. A timer ends the PE's turn, of which the
-/// time is that of its beginning.
-pub(super) async fn clock(world: &Comm) -> Result<f64, RankError> {
-    world.barrier().await?;
-    world.sleep(Duration::from_nanos(1)).await;
-    Ok(world.now().as_secs_f64())
 }

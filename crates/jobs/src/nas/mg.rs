@@ -3,8 +3,8 @@
 //! A rank has planes of equal `z` on every level; on the coarsest ones some ranks have none. Each
 //! step fetches the planes that it needs from their ranks.
 
-use super::class::{Check, Class, KernelResult};
-use super::job::clock;
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
 use super::planes::{Around, Planes};
 use super::share::Shares;
 use crate::random::NasRandom;
@@ -48,14 +48,14 @@ struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    async fn new(world: &'a Comm, class: Class) -> Result<Self, RankError> {
+    async fn new(world: &'a Comm, class: ProblemClass) -> Result<Self, RankError> {
         let (top, _, _) = class.of(PROBLEMS);
         let planes = |level: u32| {
             let shares = Shares { count: 1 << level, ranks: world.size() };
             Planes::new(1 << level, shares.of(world.rank()))
         };
         let levels = || (0..=top).map(planes).collect();
-        let smoother = if class == Class::B { LARGE_SMOOTHER } else { SMALL_SMOOTHER };
+        let smoother = if class == ProblemClass::B { LARGE_SMOOTHER } else { SMALL_SMOOTHER };
         let charges = planes(top);
         let (solution, residual) = (levels(), levels());
         let top = top as usize;
@@ -234,7 +234,7 @@ fn between(point: i64) -> [i64; 2] {
     [(point - 1).div_euclid(2), point.div_euclid(2)]
 }
 
-pub(super) async fn run(world: Comm, class: Class) -> Result<KernelResult, RankError> {
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
     let (levels, iterations, published) = class.of(PROBLEMS);
     if world.size() > 1 << levels {
         return Err(format!("{} ranks for {} planes", world.size(), 1 << levels).into());

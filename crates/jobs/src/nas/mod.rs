@@ -12,6 +12,7 @@
 
 mod cg;
 mod class;
+mod clock;
 mod ep;
 mod ft;
 mod is;
@@ -21,5 +22,5 @@ mod mg;
 mod planes;
 mod share;
 
-pub use class::{Check, Class, KernelResult};
+pub use class::{Check, KernelResult, ProblemClass};
 pub(crate) use job::ENTRY;

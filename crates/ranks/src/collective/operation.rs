@@ -5,6 +5,7 @@
 //!   after one crossing of the wide area.
 //! - `descend`: from the leader of a site to its ranks. `distribute`: from the root to all.
 
+use super::bag::Bag;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
@@ -13,26 +14,6 @@ use crate::p2p::wait;
 use crate::packet::{Load, Part};
 use crate::selector::TagSelector;
 use crate::tree::CommTree;
-
-/// What an operation collects on the way up.
-pub(super) trait Bag {
-    /// Adds a part of another rank.
-    fn add(&mut self, part: Part) -> Result<(), RankError>;
-    /// All that was collected.
-    fn parts(&self) -> Vec<Part>;
-}
-
-/// Parts as they are.
-impl Bag for Vec<Part> {
-    fn add(&mut self, part: Part) -> Result<(), RankError> {
-        self.push(part);
-        Ok(())
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        self.clone()
-    }
-}
 
 /// A collective operation.
 pub(super) struct Operation {

@@ -1,62 +1,12 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
-use super::operation::{Bag, Operation};
-use super::segments::Segments;
+use super::bag::{Partial, combine};
+use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;
-use crate::error::{CallSite, RankError};
+use crate::error::RankError;
 use crate::ops::{self, Operator};
 use crate::packet::Part;
-
-/// The partial results of a reduction.
-struct Partial<'a, T, O> {
-    segments: Segments<Vec<T>>,
-    op: &'a O,
-    at: CallSite,
-}
-
-impl<T: Element, O: Operator<T>> Partial<'_, T, O> {
-    fn put(&mut self, key: (u32, u32), value: Vec<T>) -> Result<(), RankError> {
-        let (op, at) = (self.op, self.at);
-        self.segments.add(key, value, |left, right| combine(left, &right, op, at))
-    }
-
-    /// The result.
-    fn total(self) -> Result<Vec<T>, RankError> {
-        let at = self.at;
-        let reason = || "ranks are missing in the result".to_owned();
-        self.segments.into_total().ok_or_else(|| RankError::Invalid { at, reason: reason() })
-    }
-}
-
-/// Combines two values of equal length.
-fn combine<T>(
-    mut left: Vec<T>,
-    right: &[T],
-    op: &impl Operator<T>,
-    at: CallSite,
-) -> Result<Vec<T>, RankError> {
-    if left.len() != right.len() {
-        return Err(RankError::WrongLength { at, found: right.len(), expected: left.len() });
-    }
-    op(&mut left, right);
-    Ok(left)
-}
-
-impl<T: Element, O: Operator<T>> Bag for Partial<'_, T, O> {
-    fn add(&mut self, Part { key, content }: Part) -> Result<(), RankError> {
-        let key = ((key >> 32) as u32, key as u32);
-        self.put(key, content.to_vec(self.at)?)
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let part = |(key, value): (&(u32, u32), &Vec<T>)| Part {
-            key: u64::from(key.0) << 32 | u64::from(key.1),
-            content: Content::copied(value),
-        };
-        self.segments.iter().map(part).collect()
-    }
-}
 
 impl Operation {
     fn partial<'a, T: Element, O: Operator<T>>(
@@ -64,8 +14,7 @@ impl Operation {
         values: Vec<T>,
         op: &'a O,
     ) -> Result<Partial<'a, T, O>, RankError> {
-        let segments = Segments::new(self.comm.size());
-        let mut partial = Partial { segments, op, at: self.at };
+        let mut partial = Partial::new(self.comm.size(), op, self.at);
         partial.put((0, self.me()), values)?;
         Ok(partial)
     }

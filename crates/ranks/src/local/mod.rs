@@ -5,15 +5,17 @@
 //! since a rank's code runs only inside its actor.
 
 pub(crate) mod buffer;
+pub(crate) mod memory;
 pub(crate) mod saved;
 pub(crate) mod slots;
 
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
 use crate::matching::{Arrival, Arrived, Label, Matcher, Pattern};
-use crate::packet::{Letter, Load, RankMessage, Ticket};
+use crate::packet::{Access, Answer, Letter, Load, RankMessage, Ticket};
 use buffer::SendBuffer;
 use gridspan_runtime::Time;
+use memory::Window;
 use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
 use std::collections::BTreeMap;
@@ -101,6 +103,10 @@ pub(crate) struct LocalState {
     /// The smallest communicator number that this rank has not used.
     pub(crate) next_communicator: u32,
     pub(crate) buffer: SendBuffer,
+    /// The windows of this rank, by number.
+    pub(crate) windows: BTreeMap<u32, Window>,
+    /// Accesses of this rank that are not complete.
+    accesses: BTreeMap<u32, Ticket>,
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
     pub(crate) eager_bytes: usize,
@@ -126,6 +132,8 @@ impl LocalState {
             next_token: 0,
             next_communicator: 1,
             buffer: SendBuffer::default(),
+            windows: BTreeMap::new(),
+            accesses: BTreeMap::new(),
             abandoned: Vec::new(),
             eager_bytes: EAGER_BYTES,
             now: Time::ZERO,
@@ -139,6 +147,22 @@ impl LocalState {
             self.outbox.push((self.rank, RankMessage::GoOn));
         }
         self.resumed.push(waker.clone());
+    }
+
+    /// Begins an access to a window of a rank of the world.
+    pub(crate) fn access(&mut self, to: u32, window: u32, access: Access, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Access);
+        self.next_token = self.next_token.wrapping_add(1);
+        let (from, token) = (self.rank, self.next_token);
+        self.accesses.insert(token, ticket);
+        self.outbox.push((to, RankMessage::Access { from, window, token, access }));
+        ticket
+    }
+
+    /// Sends an access to a window that has no answer.
+    pub(crate) fn tell(&mut self, to: u32, window: u32, access: Access) {
+        let message = RankMessage::Access { from: self.rank, window, token: 0, access };
+        self.outbox.push((to, message));
     }
 
     /// What the rank waits for, as text.
@@ -270,6 +294,17 @@ impl LocalState {
             RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
             RankMessage::Matched { token } => drop(self.end_send(token)),
+            RankMessage::Access { from, window, token, access } => {
+                let Some(window) = self.windows.get_mut(&window) else { return };
+                for (to, answer) in window.access(from, token, &access) {
+                    self.outbox.push((to, RankMessage::Answer(answer)));
+                }
+            }
+            RankMessage::Answer(Answer { token, content }) => {
+                if let Some(ticket) = self.accesses.remove(&token) {
+                    self.slots.end(ticket, Outcome::Answer(content));
+                }
+            }
             RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
             RankMessage::Elapsed(number) => {
                 if let Some(waker) = self.sleeping.remove(&number) {

@@ -1,5 +1,6 @@
 //! The operations of a rank that are not complete, and the results that wait to be taken.
 
+use crate::content::Content;
 use crate::error::CallSite;
 use crate::matching::{Arrived, Pattern};
 use crate::packet::{Letter, Ticket};
@@ -12,6 +13,8 @@ pub(crate) enum Outcome {
     Sent,
     /// A receive has its message.
     Message(Arrived<Letter>),
+    /// An access to a window is complete, with what it has read.
+    Answer(Option<Content>),
     /// A receive was cancelled.
     Cancelled,
     /// A collective operation has ended with a result of its own type.
@@ -26,6 +29,8 @@ pub(crate) enum Wait {
     Data,
     /// The receiver of the message that was sent under this number.
     Receiver(u32),
+    /// The end of an access to a window.
+    Access,
     /// A task of the rank.
     Task,
 }

@@ -264,3 +264,44 @@ fn different_lengths_types_and_roots_are_errors() {
     });
     assert!(text.contains("3 elements do not divide among 2 ranks"), "{text}");
 }
+
+#[test]
+fn a_result_for_all_takes_one_crossing_of_the_wide_area() {
+    const ROUNDS: u32 = 10;
+    let function = async |world: gridspan_ranks::Comm| {
+        let (me, far) = (world.rank(), world.size() - 1);
+        let mean = |begin: gridspan_runtime::Time| {
+            world.now().since(begin).as_secs_f64() / f64::from(ROUNDS)
+        };
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            if me == 0 {
+                world.send(&[1_u8], far, 0).await?;
+                world.recv::<u8>(far, 0).await?;
+            } else if me == far {
+                world.recv::<u8>(0, 0).await?;
+                world.send(&[1_u8], 0, 0).await?;
+            }
+        }
+        let crossing = mean(begin) / 2.0;
+        world.barrier().await?;
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            assert_eq!(world.allreduce(&[1_u64], ops::sum).await?, [32]);
+        }
+        let allreduce = mean(begin);
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            world.barrier().await?;
+        }
+        Ok([crossing, allreduce, mean(begin)])
+    };
+    let job = run_then(32, function, |times| {
+        let [crossing, allreduce, barrier] = times[0];
+        assert!(crossing >= 0.02, "the sites are 20 ms apart, and not {crossing} s");
+        let limit = 1.15 * crossing + 0.002;
+        assert!(allreduce < limit && barrier < limit, "{times:?}");
+        Ok(())
+    });
+    simulate(job, "4x8x1,wan=20ms").unwrap();
+}

@@ -9,3 +9,4 @@ mod migration;
 mod p2p;
 mod recovery;
 mod traffic;
+mod windows;

@@ -276,5 +276,5 @@ fn a_rank_that_ends_with_a_receive_under_way_is_told() {
         drop(world.irecv::<u8>(1 - world.rank(), 4)?);
         Ok(())
     });
-    assert!(text.contains("1 operations that are not complete: irecv with rank"), "{text}");
+    assert!(text.contains("before these operations were complete: irecv with rank"), "{text}");
 }

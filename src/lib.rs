@@ -90,8 +90,8 @@
 //! - [`variables`]: the environment variables.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
 //! - [`links`]: the estimates of a job's links.
-//! - [`topology`], [`balance`], [`bcast`], [`rpc`], [`sim`], [`workflow`]: the parts, for programs
-//!   that need more.
+//! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
+//!   programs that need more.
 //!
 //! # Features
 //!
@@ -101,6 +101,7 @@
 //! | --- | --- |
 //! | `net` | nodes connected by QUIC, emulated links, nodes under `gridctl run` |
 //! | `sim` | virtual time; needs `net` |
+//! | `ranks` | message passing between ranks |
 //! | `rpc` | remote calls, and groups of calls that are mapped together; needs `workflow` |
 //! | `workflow` | task graphs, and heuristics that map them |
 //!
@@ -128,6 +129,8 @@ pub mod simulated;
 mod start;
 pub mod variables;
 
+#[cfg(feature = "ranks")]
+pub use gridspan_ranks as ranks;
 #[cfg(feature = "rpc")]
 pub use gridspan_rpc as rpc;
 pub use gridspan_runtime::{

@@ -36,6 +36,8 @@ const JOBS: &[(&str, &str)] = &[
     ("knapsack", "--items 30"),
     ("leanmd", "--steps 12"),
     ("mandelbrot", "--size 64 --steps 200"),
+    ("nas", "is --ranks 6"),
+    ("nas", "cg --ranks 6"),
     ("pic", "--cells 96 --particles 4000 --steps 20 --blocks 6 --sync-every 5"),
     ("pingpong", "--seconds 0.01 --max-bytes 65536"),
     ("queens", "--n 9 --grain 4"),

@@ -9,6 +9,7 @@
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
+//! - [`nas`]: kernels of the NAS Parallel Benchmarks, as ranks that exchange messages
 //! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all jobs by name
@@ -30,6 +31,7 @@ pub mod knapsack;
 pub mod leanmd;
 pub mod mandelbrot;
 mod migration_stress;
+pub mod nas;
 pub mod paired;
 pub mod pic;
 pub mod pingpong;

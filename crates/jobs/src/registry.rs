@@ -2,8 +2,8 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, pic, pingpong, queens, ring,
-    stencil, tsp, uts,
+    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, nas, pic, pingpong, queens,
+    ring, stencil, tsp, uts,
 };
 
 /// All jobs, sorted by name.
@@ -15,6 +15,7 @@ pub const ENTRIES: &[Entry] = &[
     knapsack::ENTRY,
     leanmd::job::ENTRY,
     mandelbrot::job::ENTRY,
+    nas::ENTRY,
     pic::job::ENTRY,
     pingpong::job::ENTRY,
     queens::ENTRY,

@@ -18,6 +18,7 @@ chapters! {
     Balancing = "balancing.md",
     Broadcasts = "broadcasts.md",
     Tasks = "tasks.md",
+    Ranks = "ranks.md",
     Calls = "calls.md",
     Simulator = "simulator.md",
     Promises = "promises.md",

@@ -11,6 +11,7 @@ use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
 use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
+use crate::pe::actor::resources::Resources;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
 use crate::pe::{
@@ -69,6 +70,7 @@ pub struct Job {
     checkpoint_folder: Option<PathBuf>,
     restart: Option<PathBuf>,
     origin: Origin,
+    resources: Resources,
 }
 
 impl Job {
@@ -96,6 +98,7 @@ impl Job {
             checkpoint_folder: None,
             restart: None,
             origin: Origin::default(),
+            resources: Resources::default(),
         }
     }
 
@@ -287,6 +290,50 @@ impl Job {
         (self, Op::Custom(Custom(position)))
     }
 
+    /// Adds a value that actors read with [`Context::resource`](crate::Context::resource): one of
+    /// each type; a second one takes the place of the first. The program makes it on every node. It
+    /// is never sent, so it may hold what does not serialise, such as a closure. Actors that move
+    /// find the value of the node where they live, so it should be the same on every node.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    ///
+    /// /// A function that the actors apply.
+    /// struct Apply(Box<dyn Fn(u64) -> u64 + Send + Sync>);
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Cell;
+    ///
+    /// impl Actor for Cell {
+    ///     type Index = Ix1;
+    ///     type Init = ();
+    ///     type Message = u64;
+    ///
+    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell }
+    ///
+    ///     fn handle(&mut self, number: u64, cx: &mut Context<Self>) {
+    ///         match cx.resource::<Apply>() {
+    ///             Some(apply) => cx.contribute(Sum, (apply.0)(number), To::main()),
+    ///             None => cx.fail("the job has no function"),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let (factor, job) = (3, Job::new("apply").actor::<Cell>());
+    /// let job = job.resource(Apply(Box::new(move |number| factor * number)));
+    /// let job = job.main(async |grid: Grid| {
+    ///     let cells = grid.create::<Cell>(Ix1::range(4), |_| ()).await?;
+    ///     cells.broadcast(5);
+    ///     assert_eq!(cells.reduction::<u64>(Sum).await?, 4 * 3 * 5);
+    ///     Ok(())
+    /// });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub fn resource<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.resources.insert(value);
+        self
+    }
+
     /// Sets the main function, which runs on node 0. When it returns, the job ends.
     pub fn main<F>(mut self, main: F) -> Self
     where
@@ -343,6 +390,7 @@ impl Job {
             checkpoint_folder: self.checkpoint_folder.clone(),
             restart: None,
             origin: self.origin.clone(),
+            resources: self.resources.clone(),
         })
     }
 
@@ -695,6 +743,7 @@ impl Job {
                 reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
             }),
             node_local: Arc::default(),
+            resources: self.resources.clone(),
         }
     }
 

@@ -26,6 +26,7 @@ use crate::message::payload::Payload;
 use crate::message::{
     ActorType, EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
+use crate::pe::actor::resources::Resources;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
 use crate::pe::checkpoint::resizing::{Merge, Resizing};
@@ -221,6 +222,7 @@ pub(crate) struct Common {
     pub(crate) run: Arc<RunOfJob>,
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
+    pub(crate) resources: Resources,
 }
 
 impl Common {

@@ -371,6 +371,12 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
+    /// Returns the value of this type that the job has as a [resource](crate::Job::resource), on
+    /// the node where this actor lives.
+    pub fn resource<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.core.common.resources.get()
+    }
+
     /// Charges compute time to this actor. In virtual time, the handler takes as long as it charges
     /// in total, scaled by the speed of the PE, or the default cost of a message if it charges
     /// nothing. Charged time counts as load when actors are balanced. In real time, handlers are

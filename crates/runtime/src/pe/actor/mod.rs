@@ -6,6 +6,7 @@ pub(crate) mod options;
 pub(crate) mod published;
 pub(crate) mod reference;
 pub(crate) mod registry;
+pub(crate) mod resources;
 pub(crate) mod upgrade;
 
 use crate::Context;

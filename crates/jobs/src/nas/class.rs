@@ -1,0 +1,77 @@
+//! The problem classes of the NAS kernels, and the comparison with published values.
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A size of the problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[value(rename_all = "UPPER")]
+pub enum ProblemClass {
+    /// A sample, for tests.
+    S,
+    /// A workstation of the nineties.
+    W,
+    /// The smallest of the standard sizes.
+    A,
+    /// About four times as large, or more.
+    B,
+}
+
+impl ProblemClass {
+    /// The value for this class among those of all classes.
+    pub(super) fn of<T>(self, [s, w, a, b]: [T; 4]) -> T {
+        match self {
+            Self::S => s,
+            Self::W => w,
+            Self::A => a,
+            Self::B => b,
+        }
+    }
+}
+
+/// A computed value beside the published one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What it is.
+    pub name: String,
+    /// The computed value.
+    pub found: f64,
+    /// The published value.
+    pub published: f64,
+    /// The largest relative difference.
+    pub tolerance: f64,
+}
+
+impl Check {
+    pub(super) fn new(name: impl Into<String>, found: f64, published: f64, tolerance: f64) -> Self {
+        Self { name: name.into(), found, published, tolerance }
+    }
+
+    /// Whether the values agree.
+    pub fn is_right(&self) -> bool {
+        ((self.found - self.published) / self.published).abs() <= self.tolerance
+    }
+}
+
+/// The result of a kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelResult {
+    /// Time of the timed part, in seconds.
+    pub seconds: f64,
+    /// The values that are verified.
+    pub checks: Vec<Check>,
+    /// Operations of the timed part, as NPB counts them, in millions.
+    pub mega_operations: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_agree_within_the_tolerance() {
+        let check = |found| Check::new("zeta", found, -2.0, 1e-3);
+        assert!(check(-2.001).is_right() && check(-1.999).is_right());
+        assert!(!check(-2.01).is_right() && !check(2.0).is_right() && !check(f64::NAN).is_right());
+    }
+}

@@ -1,0 +1,80 @@
+//! EP: counts pairs of normal deviates by their size (RNR-94-007, section 2.2.1).
+
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
+use crate::random::NasRandom;
+use gridspan_ranks::{Comm, RankError, ops};
+use std::time::Duration;
+
+const SEED: u64 = 271_828_183;
+/// Pairs of a block, as a power of two.
+const BLOCK_BITS: u32 = 16;
+/// Virtual time of a block: about that of a core at 3 GHz.
+const BLOCK_COST: Duration = Duration::from_micros(1300);
+/// Number of counters: by the integer part of the larger deviate of a pair.
+const ANNULI: usize = 10;
+
+const PAIR_BITS: [u32; 4] = [24, 25, 28, 30];
+const SUMS: [[f64; 2]; 4] = [
+    [-3.24783465203474e3, -6.958407078382297e3],
+    [-2.863319731645753e3, -6.320053679109499e3],
+    [-4.295875165629892e3, -1.580732573678431e4],
+    [4.033815542441498e4, -2.660669192809235e4],
+];
+const TOLERANCE: f64 = 1e-8;
+
+/// Sums of deviates and numbers of pairs.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    sums: [f64; 2],
+    pairs: [u64; ANNULI],
+}
+
+impl Tally {
+    /// Adds the pairs of one block.
+    fn add_block(&mut self, block: u64) {
+        let mut random = NasRandom::new(SEED);
+        random.skip(block << (BLOCK_BITS + 1));
+        for _ in 0..1_u32 << BLOCK_BITS {
+            let (x, y) = (2.0 * random.next_unit() - 1.0, 2.0 * random.next_unit() - 1.0);
+            let square = x * x + y * y;
+            if square <= 1.0 {
+                let factor = (-2.0 * square.ln() / square).sqrt();
+                let (x, y) = (x * factor, y * factor);
+                // The largest deviate that the stream can give is below 10.
+                self.pairs[(x.abs().max(y.abs()) as usize).min(ANNULI - 1)] += 1;
+                self.sums[0] += x;
+                self.sums[1] += y;
+            }
+        }
+    }
+}
+
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
+    let bits = class.of(PAIR_BITS);
+    let blocks = 1_u64 << (bits - BLOCK_BITS);
+    let begin = clock(&world).await?;
+    let mut tally = Tally::default();
+    let (me, size) = (u64::from(world.rank()), u64::from(world.size()));
+    for block in blocks * me / size..blocks * (me + 1) / size {
+        tally.add_block(block);
+        world.charge(BLOCK_COST);
+    }
+    let sums = world.allreduce(&tally.sums, ops::sum).await?;
+    let pairs = world.allreduce(&tally.pairs, ops::sum).await?;
+    let seconds = clock(&world).await? - begin;
+    let published = class.of(SUMS);
+    let counted: u64 = pairs.iter().sum();
+    Ok(KernelResult {
+        seconds,
+        checks: vec![
+            Check::new("sum of x", sums[0], published[0], TOLERANCE),
+            Check::new("sum of y", sums[1], published[1], TOLERANCE),
+            Check::new("pairs", counted as f64, class.of(PAIRS), 0.0),
+        ],
+        mega_operations: 2_f64.powi(bits as i32 + 1) / 1e6,
+    })
+}
+
+/// Pairs inside of the unit circle.
+const PAIRS: [f64; 4] = [13_176_389.0, 26_354_769.0, 210_832_767.0, 843_345_606.0];

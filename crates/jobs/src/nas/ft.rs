@@ -1,0 +1,261 @@
+//! FT: solves a diffusion equation in Fourier space (RNR-94-007, section 2.2.4).
+//!
+//! In space a rank has planes of equal `z`. In Fourier space it has planes of equal `x`, so that
+//! the transforms along `z` are local, too. A transpose is an all-to-all exchange.
+
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
+use super::share::Shares;
+use crate::random::NasRandom;
+use gridspan_ranks::{Comm, RankError, ops};
+use rustfft::num_complex::Complex;
+use rustfft::{Fft, FftPlanner};
+use std::f64::consts::PI;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SEED: u64 = 314_159_265;
+const DIFFUSIVITY: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-12;
+/// Number of terms of a checksum.
+const TERMS: u32 = 1024;
+/// Virtual time of a point in the transforms of one iteration: about that of a core at 3 GHz.
+const POINT_COST: Duration = Duration::from_nanos(60);
+
+type Number = Complex<f64>;
+
+const EXTENTS: [[u32; 3]; 4] = [[64, 64, 64], [128, 128, 32], [256, 256, 128], [512, 256, 256]];
+
+/// The published checksums, one for each iteration.
+const CHECKSUMS: [&[[f64; 2]]; 4] = [
+    &[
+        [5.546087004964e2, 4.845363331978e2],
+        [5.546385409189e2, 4.865304269511e2],
+        [5.546148406171e2, 4.883910722336e2],
+        [5.545423607415e2, 4.901273169046e2],
+        [5.544255039624e2, 4.917475857993e2],
+        [5.542683411902e2, 4.932597244941e2],
+    ],
+    &[
+        [5.673612178944e2, 5.293246849175e2],
+        [5.631436885271e2, 5.282149986629e2],
+        [5.594024089970e2, 5.270996558037e2],
+        [5.560698047020e2, 5.260027904925e2],
+        [5.530898991250e2, 5.249400845633e2],
+        [5.504159734538e2, 5.239212247086e2],
+    ],
+    &[
+        [5.046735008193e2, 5.114047905510e2],
+        [5.059412319734e2, 5.098809666433e2],
+        [5.069376896287e2, 5.098144042213e2],
+        [5.077892868474e2, 5.101336130759e2],
+        [5.085233095391e2, 5.104914655194e2],
+        [5.091487099959e2, 5.107917842803e2],
+    ],
+    &[
+        [5.177643571579e2, 5.077803458597e2],
+        [5.154521291263e2, 5.088249431599e2],
+        [5.146409228649e2, 5.096208912659e2],
+        [5.142378756213e2, 5.101023387619e2],
+        [5.139626667737e2, 5.103976610617e2],
+        [5.137423460082e2, 5.105948019802e2],
+        [5.135547056878e2, 5.107404165783e2],
+        [5.133910925466e2, 5.108576573661e2],
+        [5.132470705390e2, 5.109577278523e2],
+        [5.131197729984e2, 5.110460304483e2],
+        [5.130070319283e2, 5.111252433800e2],
+        [5.129070537032e2, 5.111968077718e2],
+        [5.128182883502e2, 5.112616233064e2],
+        [5.127393733383e2, 5.113203605551e2],
+        [5.126691062020e2, 5.113735928093e2],
+        [5.126064276004e2, 5.114218460548e2],
+        [5.125504076570e2, 5.114656139760e2],
+        [5.125002331720e2, 5.115053595966e2],
+        [5.124551951846e2, 5.115415130407e2],
+        [5.124146770029e2, 5.115744692211e2],
+    ],
+];
+
+/// Transforms along the three axes in one direction.
+struct Transforms([Arc<dyn Fft<f64>>; 3]);
+
+/// The part of a rank.
+struct Solver<'a> {
+    world: &'a Comm,
+    extents: [usize; 3],
+    /// Planes of equal `z`, in space, and of equal `x`, in Fourier space.
+    in_space: Shares,
+    in_spectrum: Shares,
+    forward: Transforms,
+    backward: Transforms,
+}
+
+impl<'a> Solver<'a> {
+    fn new(world: &'a Comm, extents: [u32; 3]) -> Self {
+        let ranks = world.size();
+        let mut planner = FftPlanner::new();
+        let sizes = extents.map(|extent| extent as usize);
+        Self {
+            world,
+            extents: sizes,
+            in_space: Shares { count: extents[2], ranks },
+            in_spectrum: Shares { count: extents[0], ranks },
+            forward: Transforms(sizes.map(|size| planner.plan_fft_forward(size))),
+            backward: Transforms(sizes.map(|size| planner.plan_fft_inverse(size))),
+        }
+    }
+
+    /// The random initial field, by `z`, `y` and `x`.
+    fn initial(&self) -> Vec<Number> {
+        let plane = self.extents[0] * self.extents[1];
+        let planes = self.in_space.of(self.world.rank());
+        let mut random = NasRandom::new(SEED);
+        random.skip(2 * plane as u64 * u64::from(planes.start));
+        let count = plane * planes.len();
+        (0..count)
+            .map(|_| {
+                let real = random.next_unit();
+                Number::new(real, random.next_unit())
+            })
+            .collect()
+    }
+
+    /// Transforms a field to Fourier space, by `x`, `y` and `z`.
+    async fn to_spectrum(&self, mut field: Vec<Number>) -> Result<Vec<Number>, RankError> {
+        let [nx, ny, nz] = self.extents;
+        let transforms = &self.forward.0;
+        transforms[0].process(&mut field);
+        let mut turned = turn(&field, ny, nx);
+        transforms[1].process(&mut turned);
+        // For each receiver, from each of my planes, the columns of its `x`.
+        let blocks = (0..self.world.size()).map(|rank| {
+            let columns = self.in_spectrum.of(rank);
+            let columns = columns.start as usize * ny..columns.end as usize * ny;
+            let planes = turned.chunks_exact(nx * ny);
+            pack(planes.flat_map(|plane| &plane[columns.clone()]))
+        });
+        let received = self.world.alltoallv(blocks.collect()).await?;
+        let columns = self.in_spectrum.of(self.world.rank()).len() * ny;
+        let mut spectrum = vec![Number::default(); columns * nz];
+        for (rank, block) in received.iter().enumerate() {
+            let planes = self.in_space.of(rank as u32);
+            for (z, plane) in planes.zip(block.chunks_exact(columns.max(1))) {
+                for (at, [re, im]) in plane.iter().enumerate() {
+                    spectrum[at * nz + z as usize] = Number::new(*re, *im);
+                }
+            }
+        }
+        transforms[2].process(&mut spectrum);
+        Ok(spectrum)
+    }
+
+    /// Transforms back, without division by the number of points.
+    async fn to_space(&self, mut spectrum: Vec<Number>) -> Result<Vec<Number>, RankError> {
+        let [nx, ny, nz] = self.extents;
+        let transforms = &self.backward.0;
+        transforms[2].process(&mut spectrum);
+        let blocks = (0..self.world.size()).map(|rank| {
+            let planes = self.in_space.of(rank);
+            let columns = spectrum.chunks_exact(nz);
+            let planes = planes.start as usize..planes.end as usize;
+            pack(columns.flat_map(|column| &column[planes.clone()]))
+        });
+        let received = self.world.alltoallv(blocks.collect()).await?;
+        let planes = self.in_space.of(self.world.rank()).len();
+        let mut turned = vec![Number::default(); planes * nx * ny];
+        for (rank, block) in received.iter().enumerate() {
+            let first = self.in_spectrum.of(rank as u32).start as usize * ny;
+            for (column, numbers) in block.chunks_exact(planes.max(1)).enumerate() {
+                for (plane, [re, im]) in numbers.iter().enumerate() {
+                    turned[plane * nx * ny + first + column] = Number::new(*re, *im);
+                }
+            }
+        }
+        transforms[1].process(&mut turned);
+        let mut field = turn(&turned, nx, ny);
+        transforms[0].process(&mut field);
+        self.world.charge(POINT_COST * field.len() as u32);
+        Ok(field)
+    }
+
+    /// The factors by which the spectrum changes in one step of time.
+    fn factors(&self) -> Vec<f64> {
+        let [nx, ny, nz] = self.extents;
+        let square = |at: usize, extent: usize| {
+            let wave = (at + extent / 2) as i64 % extent as i64 - extent as i64 / 2;
+            (wave * wave) as f64
+        };
+        let mut factors = Vec::new();
+        for x in self.in_spectrum.of(self.world.rank()) {
+            for y in 0..ny {
+                let plane = square(x as usize, nx) + square(y, ny);
+                factors.extend(
+                    (0..nz).map(|z| (-4.0 * DIFFUSIVITY * PI * PI * (plane + square(z, nz))).exp()),
+                );
+            }
+        }
+        factors
+    }
+
+    /// The sum of some elements of the field, divided by the number of points.
+    async fn checksum(&self, field: &[Number]) -> Result<[f64; 2], RankError> {
+        let [nx, ny, nz] = self.extents;
+        let planes = self.in_space.of(self.world.rank());
+        let mut sum = Number::default();
+        for term in 1..=TERMS as usize {
+            let (x, y, z) = (term % nx, 3 * term % ny, 5 * term % nz);
+            if planes.contains(&(z as u32)) {
+                sum += field[((z - planes.start as usize) * ny + y) * nx + x];
+            }
+        }
+        let sums = self.world.allreduce(&[sum.re, sum.im], ops::sum).await?;
+        let points = (nx * ny * nz) as f64;
+        Ok([sums[0] / points, sums[1] / points])
+    }
+}
+
+/// Exchanges rows and columns of each plane of `rows` by `columns` numbers.
+fn turn(planes: &[Number], rows: usize, columns: usize) -> Vec<Number> {
+    let mut turned = Vec::with_capacity(planes.len());
+    for plane in planes.chunks_exact(rows * columns) {
+        for column in 0..columns {
+            turned.extend((0..rows).map(|row| plane[row * columns + column]));
+        }
+    }
+    turned
+}
+
+fn pack<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<[f64; 2]> {
+    numbers.map(|number| [number.re, number.im]).collect()
+}
+
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
+    let (extents, published) = (class.of(EXTENTS), class.of(CHECKSUMS));
+    if world.size() > extents[0].min(extents[2]) {
+        return Err(format!("{} ranks for a grid of {extents:?}", world.size()).into());
+    }
+    let solver = Solver::new(&world, extents);
+    let begin = clock(&world).await?;
+    let factors = solver.factors();
+    let mut spectrum = solver.to_spectrum(solver.initial()).await?;
+    let mut found = Vec::new();
+    for _ in published {
+        for (number, factor) in spectrum.iter_mut().zip(&factors) {
+            *number *= factor;
+        }
+        let field = solver.to_space(spectrum.clone()).await?;
+        found.push(solver.checksum(&field).await?);
+    }
+    let seconds = clock(&world).await? - begin;
+    let mut checks = Vec::new();
+    for (step, (found, published)) in found.iter().zip(published).enumerate() {
+        for (part, (found, published)) in ["re", "im"].iter().zip(found.iter().zip(published)) {
+            let name = format!("checksum {} {part}", step + 1);
+            checks.push(Check::new(name, *found, *published, TOLERANCE));
+        }
+    }
+    let points: f64 = extents.iter().map(|extent| f64::from(*extent)).product();
+    let steps = published.len() as f64;
+    let per_point = 14.8157 + 7.19641 * points.ln() + (5.23518 + 7.21113 * points.ln()) * steps;
+    Ok(KernelResult { seconds, checks, mega_operations: points * per_point / 1e6 })
+}

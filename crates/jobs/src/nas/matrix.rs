@@ -1,0 +1,131 @@
+//! The random sparse matrix of CG: a sum of outer products of sparse vectors.
+
+use crate::random::NasRandom;
+use std::ops::Range;
+
+const SEED: u64 = 314_159_265;
+/// The smallest eigenvalue is bounded from below by this.
+const CONDITION: f64 = 0.1;
+
+/// Rows of a sparse matrix.
+pub(super) struct Rows {
+    /// By row: the place of its first element. One more for the end.
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Rows {
+    /// Number of elements that are not zero.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Multiplies with a vector.
+    pub(super) fn multiply(&self, vector: &[f64], product: &mut [f64]) {
+        for (ends, product) in self.starts.windows(2).zip(product) {
+            let row = ends[0]..ends[1];
+            let terms = self.values[row.clone()].iter().zip(&self.columns[row]);
+            *product = terms.map(|(value, column)| value * vector[*column as usize]).sum();
+        }
+    }
+}
+
+/// A sparse vector: columns and values.
+type SparseVector = Vec<(u32, f64)>;
+
+/// Draws a vector with `count` elements at different places.
+fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
+    let power = f64::from(order.next_power_of_two());
+    let mut vector = SparseVector::with_capacity(count + 1);
+    while vector.len() < count {
+        let (value, place) = (random.next_unit(), random.next_unit());
+        let column = (power * place) as u32;
+        if column < order && vector.iter().all(|(other, _)| *other != column) {
+            vector.push((column, value));
+        }
+    }
+    vector
+}
+
+/// Makes these rows of the matrix of an order, with so many elements in each of its vectors.
+///
+/// All ranks draw all vectors, as the stream cannot be entered at a vector, and keep what is in
+/// their rows.
+pub(super) fn rows(order: u32, nonzeros: usize, shift: f64, rows: Range<u32>) -> Rows {
+    let mut random = NasRandom::new(SEED);
+    random.next_unit();
+    let ratio = CONDITION.powf(1.0 / f64::from(order));
+    let mut size = 1.0;
+    let mut elements: Vec<SparseVector> = vec![Vec::new(); rows.len()];
+    for number in 0..order {
+        let mut vector = draw(&mut random, order, nonzeros);
+        match vector.iter_mut().find(|(column, _)| *column == number) {
+            Some((_, value)) => *value = 0.5,
+            None => vector.push((number, 0.5)),
+        }
+        for (row, factor) in vector.iter().filter(|(row, _)| rows.contains(row)) {
+            let scale = size * factor;
+            let elements = &mut elements[(row - rows.start) as usize];
+            for (column, value) in &vector {
+                let is_diagonal = *row == number && *column == number;
+                let added = if is_diagonal { CONDITION - shift } else { 0.0 };
+                elements.push((*column, value * scale + added));
+            }
+        }
+        size *= ratio;
+    }
+    assembled(elements)
+}
+
+/// Adds up the elements at equal places, in the order in which they were made.
+fn assembled(elements: Vec<SparseVector>) -> Rows {
+    let (mut starts, mut columns, mut values) = (vec![0], Vec::<u32>::new(), Vec::<f64>::new());
+    for mut row in elements {
+        row.sort_by_key(|(column, _)| *column);
+        let begin = columns.len();
+        for (column, value) in row {
+            match columns.last() {
+                Some(last) if columns.len() > begin && *last == column => {
+                    if let Some(sum) = values.last_mut() {
+                        *sum += value;
+                    }
+                }
+                _ => {
+                    columns.push(column);
+                    values.push(value);
+                }
+            }
+        }
+        starts.push(columns.len());
+    }
+    Rows { starts, columns, values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_matrix_is_symmetric_and_parts_are_those_of_the_whole() {
+        let (order, shift) = (60, 10.0);
+        let whole = rows(order, 3, shift, 0..order);
+        let part = rows(order, 3, shift, 20..35);
+        let element = |rows: &Rows, row: usize, column: u32| {
+            let places = rows.starts[row]..rows.starts[row + 1];
+            places.into_iter().find(|at| rows.columns[*at] == column).map(|at| rows.values[at])
+        };
+        for row in 0..order {
+            for column in 0..order {
+                let (one, other) =
+                    (element(&whole, row as usize, column), element(&whole, column as usize, row));
+                assert_eq!(one.is_some(), other.is_some());
+                let difference = one.unwrap_or(0.0) - other.unwrap_or(0.0);
+                assert!(difference.abs() < 1e-15);
+                if (20..35).contains(&row) {
+                    assert_eq!(element(&part, row as usize - 20, column), one);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! MG: solves a Poisson equation on a periodic cube by V-cycles (RNR-94-007, section 2.2.2).
+//!
+//! A rank has planes of equal `z` on every level; on the coarsest ones some ranks have none. Each
+//! step fetches the planes that it needs from their ranks.
+
+use super::class::{Check, KernelResult, ProblemClass};
+use super::clock::clock;
+use super::planes::{Around, Planes};
+use super::share::Shares;
+use crate::random::NasRandom;
+use gridspan_ranks::{Comm, RankError, ops};
+use std::time::Duration;
+
+const SEED: u64 = 314_159_265;
+/// Number of positive and of negative charges.
+const CHARGES: usize = 10;
+const TOLERANCE: f64 = 1e-8;
+/// Virtual time of a point in one step: about that of a core at 3 GHz.
+const POINT_COST: Duration = Duration::from_nanos(3);
+
+/// Levels, iterations, and the published norm of the residual.
+const PROBLEMS: [(u32, u32, f64); 4] = [
+    (5, 4, 0.5307707005734e-4),
+    (7, 4, 0.6467329375339e-5),
+    (8, 4, 0.2433365309069e-5),
+    (8, 20, 0.1800564401355e-5),
+];
+
+/// Weights of the shells around a point: of the operator, and of the smoother.
+const OPERATOR: [f64; 4] = [-8.0 / 3.0, 0.0, 1.0 / 6.0, 1.0 / 12.0];
+const SMALL_SMOOTHER: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
+const LARGE_SMOOTHER: [f64; 4] = [-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.0];
+/// Weights of the shells in a coarser point.
+const PROJECTION: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
+
+fn weighted(weights: &[f64; 4], shells: [f64; 4]) -> f64 {
+    weights.iter().zip(shells).map(|(weight, shell)| weight * shell).sum()
+}
+
+/// The part of a rank. Levels are numbered from 1, with `2^level` points along each axis.
+struct Solver<'a> {
+    world: &'a Comm,
+    smoother: [f64; 4],
+    top: usize,
+    solution: Vec<Planes>,
+    residual: Vec<Planes>,
+    charges: Planes,
+}
+
+impl<'a> Solver<'a> {
+    async fn new(world: &'a Comm, class: ProblemClass) -> Result<Self, RankError> {
+        let (top, _, _) = class.of(PROBLEMS);
+        let planes = |level: u32| {
+            let shares = Shares { count: 1 << level, ranks: world.size() };
+            Planes::new(1 << level, shares.of(world.rank()))
+        };
+        let levels = || (0..=top).map(planes).collect();
+        let smoother = if class == ProblemClass::B { LARGE_SMOOTHER } else { SMALL_SMOOTHER };
+        let charges = planes(top);
+        let (solution, residual) = (levels(), levels());
+        let top = top as usize;
+        let mut solver = Self { world, smoother, top, solution, residual, charges };
+        solver.place_charges().await?;
+        Ok(solver)
+    }
+
+    fn charge(&self, points: usize) {
+        self.world.charge(POINT_COST * points as u32);
+    }
+
+    /// Places the charges where a random field is largest, and smallest.
+    async fn place_charges(&mut self) -> Result<(), RankError> {
+        let plane = self.charges.extent * self.charges.extent;
+        let first = self.charges.own.start as usize * plane;
+        let mut random = NasRandom::new(SEED);
+        random.skip(first as u64);
+        let mut field: Vec<[f64; 2]> = (0..self.charges.values.len())
+            .map(|at| [random.next_unit(), (first + at) as f64])
+            .collect();
+        let mut sign = 1.0;
+        for _ in 0..2 {
+            // The largest of each rank, and of them the largest of all.
+            field.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
+            let mine = &field[..CHARGES.min(field.len())];
+            let mut all = self.world.allgatherv(mine).await?.concat();
+            all.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
+            for [_, place] in &all[..CHARGES.min(all.len())] {
+                let at = (*place as usize).checked_sub(first);
+                if let Some(value) = at.and_then(|at| self.charges.values.get_mut(at)) {
+                    *value = sign;
+                }
+            }
+            field.iter_mut().for_each(|point| point[0] = -point[0]);
+            sign = -1.0;
+        }
+        Ok(())
+    }
+
+    /// `residual = right - A solution`, where `right` is the charges on the finest level and the
+    /// residual itself on others.
+    async fn take_residual(&mut self, level: usize) -> Result<(), RankError> {
+        let solution = &mut self.solution[level];
+        solution.fetch_halo(self.world).await?;
+        let residual = &mut self.residual[level];
+        if level == self.top {
+            residual.values.copy_from_slice(&self.charges.values);
+        }
+        let (extent, mut sums) = (solution.extent, Around::new(solution.extent));
+        let rows = residual.values.chunks_exact_mut(extent).enumerate();
+        for (at, row) in rows {
+            let plane = i64::from(solution.own.start) + (at / extent) as i64;
+            solution.around(plane, at % extent, &mut sums);
+            for (x, value) in row.iter_mut().enumerate() {
+                *value -= weighted(&OPERATOR, sums.shells(x));
+            }
+        }
+        self.charge(self.residual[level].values.len());
+        Ok(())
+    }
+
+    /// `solution += S residual`.
+    async fn smooth(&mut self, level: usize) -> Result<(), RankError> {
+        let residual = &mut self.residual[level];
+        residual.fetch_halo(self.world).await?;
+        let solution = &mut self.solution[level];
+        let (extent, mut sums) = (residual.extent, Around::new(residual.extent));
+        for (at, row) in solution.values.chunks_exact_mut(extent).enumerate() {
+            let plane = i64::from(residual.own.start) + (at / extent) as i64;
+            residual.around(plane, at % extent, &mut sums);
+            for (x, value) in row.iter_mut().enumerate() {
+                *value += weighted(&self.smoother, sums.shells(x));
+            }
+        }
+        self.charge(self.solution[level].values.len());
+        Ok(())
+    }
+
+    /// Projects the residual to the next coarser level: point `j` lies at point `2 j + 1`.
+    async fn project(&mut self, level: usize) -> Result<(), RankError> {
+        let coarse = Shares { count: 1 << (level - 1), ranks: self.world.size() };
+        let (lower, upper) = self.residual.split_at_mut(level);
+        let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
+        upper
+            .fetch(self.world, |rank| {
+                let own = coarse.of(rank);
+                match own.is_empty() {
+                    true => 0..0,
+                    false => 2 * i64::from(own.start)..2 * i64::from(own.end) + 1,
+                }
+            })
+            .await?;
+        let (extent, mut sums) = (lower.extent, Around::new(upper.extent));
+        for (at, row) in lower.values.chunks_exact_mut(extent).enumerate() {
+            let plane = i64::from(lower.own.start) + (at / extent) as i64;
+            upper.around(2 * plane + 1, 2 * (at % extent) + 1, &mut sums);
+            for (x, value) in row.iter_mut().enumerate() {
+                *value = weighted(&PROJECTION, sums.shells(2 * x + 1));
+            }
+        }
+        self.charge(8 * self.residual[level - 1].values.len());
+        Ok(())
+    }
+
+    /// Adds the solution of the next coarser level, between its points by their means.
+    async fn interpolate(&mut self, level: usize) -> Result<(), RankError> {
+        let fine = Shares { count: 1 << level, ranks: self.world.size() };
+        let (lower, upper) = self.solution.split_at_mut(level);
+        let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
+        lower
+            .fetch(self.world, |rank| {
+                let own = fine.of(rank);
+                match own.is_empty() {
+                    true => 0..0,
+                    false => {
+                        let last = i64::from(own.end) - 1;
+                        (i64::from(own.start) - 1).div_euclid(2)..last.div_euclid(2) + 1
+                    }
+                }
+            })
+            .await?;
+        let (extent, coarse) = (upper.extent, lower.extent);
+        let mut sums = vec![0.0; coarse];
+        for (at, row) in upper.values.chunks_exact_mut(extent).enumerate() {
+            let plane = i64::from(upper.own.start) + (at / extent) as i64;
+            let (planes, rows) = (between(plane), between((at % extent) as i64));
+            sums.fill(0.0);
+            for plane in planes {
+                let plane = lower.plane(plane);
+                for row in rows {
+                    let row = row.rem_euclid(coarse as i64) as usize * coarse;
+                    let row = &plane[row..row + coarse];
+                    sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                }
+            }
+            // Each sum has four terms, some of them twice.
+            for (x, value) in row.iter_mut().enumerate() {
+                let [one, other] = between(x as i64).map(|x| x.rem_euclid(coarse as i64) as usize);
+                *value += 0.125 * (sums[one] + sums[other]);
+            }
+        }
+        self.charge(self.solution[level].values.len());
+        Ok(())
+    }
+
+    /// One V-cycle, from the finest level to the coarsest and back.
+    async fn cycle(&mut self) -> Result<(), RankError> {
+        for level in (2..=self.top).rev() {
+            self.project(level).await?;
+        }
+        self.solution[1].clear();
+        self.smooth(1).await?;
+        for level in 2..=self.top {
+            if level < self.top {
+                self.solution[level].clear();
+            }
+            self.interpolate(level).await?;
+            self.take_residual(level).await?;
+            self.smooth(level).await?;
+        }
+        Ok(())
+    }
+
+    /// The root of the mean square of the residual.
+    async fn norm(&self) -> Result<f64, RankError> {
+        let values = &self.residual[self.top].values;
+        let mine: f64 = values.iter().map(|value| value * value).sum();
+        let sum = self.world.allreduce(&[mine], ops::sum).await?[0];
+        Ok((sum / 2_f64.powi(3 * self.top as i32)).sqrt())
+    }
+}
+
+/// The two coarser points around a point, which are equal for a point that lies on one.
+fn between(point: i64) -> [i64; 2] {
+    [(point - 1).div_euclid(2), point.div_euclid(2)]
+}
+
+pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
+    let (levels, iterations, published) = class.of(PROBLEMS);
+    if world.size() > 1 << levels {
+        return Err(format!("{} ranks for {} planes", world.size(), 1 << levels).into());
+    }
+    let mut solver = Solver::new(&world, class).await?;
+    let top = solver.top;
+    let begin = clock(&world).await?;
+    solver.take_residual(top).await?;
+    for _ in 0..iterations {
+        solver.cycle().await?;
+        solver.take_residual(top).await?;
+    }
+    let norm = solver.norm().await?;
+    let seconds = clock(&world).await? - begin;
+    let points = 2_f64.powi(3 * top as i32);
+    Ok(KernelResult {
+        seconds,
+        checks: vec![Check::new("norm of the residual", norm, published, TOLERANCE)],
+        mega_operations: 58.0 * f64::from(iterations) * points / 1e6,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_points_lie_on_coarser_ones_and_even_ones_between() {
+        assert_eq!([0, 1, 2, 3].map(between), [[-1, 0], [0, 0], [0, 1], [1, 1]]);
+    }
+}

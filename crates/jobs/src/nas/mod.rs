@@ -1,0 +1,26 @@
+//! Kernels of the NAS Parallel Benchmarks as ranks that exchange messages.
+//!
+//! Written from Bailey and others, "The NAS Parallel Benchmarks", RNR-94-007 (1994); classes,
+//! verification values and counts of operations are those of NPB 3. Each kernel divides its work
+//! among any number of ranks up to the size of its problem.
+//!
+//! - `ep`: pairs of normal deviates. No communication but three sums.
+//! - `is`: ranks of integers. All-to-all exchange of keys.
+//! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and a vector that all gather.
+//! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
+//! - `ft`: a spectral solver. Transposes.
+
+mod cg;
+mod class;
+mod clock;
+mod ep;
+mod ft;
+mod is;
+mod job;
+mod matrix;
+mod mg;
+mod planes;
+mod share;
+
+pub use class::{Check, KernelResult, ProblemClass};
+pub(crate) use job::ENTRY;

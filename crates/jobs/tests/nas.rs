@@ -1,0 +1,60 @@
+//! The NAS kernels under the drivers, with few and many ranks; each compares its values with the
+//! published ones.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{SITES, built_in, simulate};
+use gridspan_runtime::driver::embedded;
+
+fn kernel(name: &str, ranks: u32) {
+    let job = || built_in("nas", &format!("{name} --class S --ranks {ranks}"));
+    embedded::run(job(), 2).unwrap();
+    simulate(job(), SITES).outcome.unwrap();
+}
+
+#[test]
+fn deviates_have_the_published_sums() {
+    for ranks in [1, 5, 16] {
+        kernel("ep", ranks);
+    }
+}
+
+#[test]
+fn keys_have_the_published_ranks() {
+    for ranks in [1, 2, 7, 16] {
+        kernel("is", ranks);
+    }
+}
+
+#[test]
+fn the_eigenvalue_is_the_published_one() {
+    for ranks in [1, 3, 16] {
+        kernel("cg", ranks);
+    }
+}
+
+#[test]
+fn the_residual_has_the_published_norm() {
+    for ranks in [1, 3, 16] {
+        kernel("mg", ranks);
+    }
+}
+
+#[test]
+fn the_spectral_solver_has_the_published_checksums() {
+    for ranks in [1, 3, 16] {
+        kernel("ft", ranks);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn larger_classes_have_the_published_values() {
+    for class in ["W", "A"] {
+        for name in ["ep", "is", "cg", "mg", "ft"] {
+            embedded::run(built_in("nas", &format!("{name} --class {class} --ranks 8")), 2)
+                .unwrap();
+        }
+    }
+}

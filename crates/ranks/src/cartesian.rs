@@ -1,0 +1,252 @@
+//! Cartesian topologies: ranks as the points of a grid.
+
+use crate::comm::Comm;
+use crate::error::RankError;
+use std::ops::Deref;
+
+/// A communicator whose ranks are the points of a grid, in row-major order. The coordinates of a
+/// neighbour beyond the border are those of nobody, or wrap around where the grid is periodic.
+///
+/// ```
+/// use gridspan::ranks::{self, Cartesian, dims_create};
+///
+/// let job = ranks::run(6, async |world| {
+///     let dims = dims_create(world.size(), &[0, 0])?;
+///     assert_eq!(dims, [3, 2]);
+///     let grid: Cartesian = world.cartesian(&dims, &[true, false]).await?.ok_or("left out")?;
+///     let (up, down) = grid.shift(0, 1)?;
+///     let mut number = [grid.rank()];
+///     grid.sendrecv_replace(&mut number, down, 0, up, 0).await?;
+///     assert_eq!(number, [(grid.rank() + 4) % 6]);
+///     // Beyond the border there is nobody.
+///     let (left, _) = grid.shift(1, 1)?;
+///     assert_eq!(left.is_none(), grid.coords(grid.rank())?[1] == 0);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cartesian {
+    comm: Comm,
+    dims: Vec<u32>,
+    is_periodic: Vec<bool>,
+}
+
+impl Deref for Cartesian {
+    type Target = Comm;
+
+    fn deref(&self) -> &Comm {
+        &self.comm
+    }
+}
+
+impl Cartesian {
+    /// The number of points along each axis.
+    pub fn dims(&self) -> &[u32] {
+        &self.dims
+    }
+
+    /// Whether each axis wraps around.
+    pub fn is_periodic(&self) -> &[bool] {
+        &self.is_periodic
+    }
+
+    /// The coordinates of a rank.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn coords(&self, rank: u32) -> Result<Vec<u32>, RankError> {
+        self.comm.check(rank, self.comm.at("coords"))?;
+        let mut rest = rank;
+        let mut coords = vec![0; self.dims.len()];
+        for (coord, extent) in coords.iter_mut().zip(&self.dims).rev() {
+            *coord = rest % extent;
+            rest /= extent;
+        }
+        Ok(coords)
+    }
+
+    /// The rank at these coordinates; `None` beyond a border, or for another number of axes.
+    pub fn rank_at(&self, coords: &[i64]) -> Option<u32> {
+        if coords.len() != self.dims.len() {
+            return None;
+        }
+        let mut rank = 0;
+        for ((coord, extent), is_periodic) in coords.iter().zip(&self.dims).zip(&self.is_periodic) {
+            let extent = i64::from(*extent);
+            let coord = if *is_periodic { coord.rem_euclid(extent) } else { *coord };
+            if !(0..extent).contains(&coord) {
+                return None;
+            }
+            rank = rank * extent + coord;
+        }
+        Some(rank as u32)
+    }
+
+    /// The ranks from which this rank receives, and to which it sends, when data move by `distance`
+    /// along an axis. Both can be given to sends and receives as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] for an axis that does not exist.
+    pub fn shift(
+        &self,
+        axis: usize,
+        distance: i64,
+    ) -> Result<(Option<u32>, Option<u32>), RankError> {
+        if axis >= self.dims.len() {
+            let reason = format!("there is no axis {axis} among {}", self.dims.len());
+            return Err(RankError::Invalid { at: self.comm.at("shift"), reason });
+        }
+        let mine = self.coords(self.rank())?;
+        let at = |distance: i64| {
+            let mut coords: Vec<i64> = mine.iter().map(|coord| i64::from(*coord)).collect();
+            coords[axis] += distance;
+            self.rank_at(&coords)
+        };
+        Ok((at(-distance), at(distance)))
+    }
+
+    /// The neighbours at distance one: below and above along each axis. With
+    /// [`site`](Comm::site) a rank finds those at other sites, to send to them first.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub fn neighbours(&self) -> Result<Vec<Option<u32>>, RankError> {
+        let mut neighbours = Vec::new();
+        for axis in 0..self.dims.len() {
+            let (below, above) = self.shift(axis, 1)?;
+            neighbours.extend([below, above]);
+        }
+        Ok(neighbours)
+    }
+
+    /// Divides the grid into grids along the axes that are kept, one for each place along the
+    /// others. A collective operation.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] if `is_kept` is not as long as there are axes.
+    pub async fn sub(&self, is_kept: &[bool]) -> Result<Cartesian, RankError> {
+        let at = self.comm.at("sub");
+        if is_kept.len() != self.dims.len() {
+            let reason = format!("{} axes, and {} are there", is_kept.len(), self.dims.len());
+            return Err(RankError::Invalid { at, reason });
+        }
+        let coords = self.coords(self.rank())?;
+        let mut colour = 0;
+        for ((coord, extent), is_kept) in coords.iter().zip(&self.dims).zip(is_kept) {
+            if !is_kept {
+                colour = colour * extent + coord;
+            }
+        }
+        let part = self.comm.split(Some(colour), i64::from(self.rank())).await?;
+        let comm = part.ok_or("a rank of the grid is in no part")?;
+        let kept = |axis: &usize| is_kept[*axis];
+        let axes: Vec<usize> = (0..self.dims.len()).filter(kept).collect();
+        Ok(Self {
+            comm,
+            dims: axes.iter().map(|axis| self.dims[*axis]).collect(),
+            is_periodic: axes.iter().map(|axis| self.is_periodic[*axis]).collect(),
+        })
+    }
+}
+
+impl Comm {
+    /// Makes a grid of the first ranks. Ranks for which there is no point get none. A collective
+    /// operation. The ranks keep their order, in which ranks of a site mostly lie together; MPI's
+    /// `reorder` is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] if the grid has more points than there are ranks, or none, or if
+    /// `dims` and `is_periodic` differ in length.
+    pub async fn cartesian(
+        &self,
+        dims: &[u32],
+        is_periodic: &[bool],
+    ) -> Result<Option<Cartesian>, RankError> {
+        let at = self.at("cartesian");
+        let points: u64 = dims.iter().map(|extent| u64::from(*extent)).product();
+        let is_possible = (1..=u64::from(self.size())).contains(&points);
+        if !is_possible || dims.len() != is_periodic.len() {
+            let reason = format!("{dims:?} with {is_periodic:?} for {} ranks", self.size());
+            return Err(RankError::Invalid { at, reason });
+        }
+        let is_in = u64::from(self.rank()) < points;
+        let comm = self.split(is_in.then_some(0), 0).await?;
+        let (dims, is_periodic) = (dims.to_vec(), is_periodic.to_vec());
+        Ok(comm.map(|comm| Cartesian { comm, dims, is_periodic }))
+    }
+}
+
+/// Fills the zeros of `dims` so that the product is `ranks`, with extents that differ as little as
+/// possible, the larger first.
+///
+/// ```
+/// use gridspan::ranks::dims_create;
+///
+/// assert_eq!(dims_create(24, &[0, 0, 0]), Ok(vec![4, 3, 2]));
+/// assert_eq!(dims_create(24, &[0, 2]), Ok(vec![12, 2]));
+/// assert!(dims_create(7, &[2, 0]).is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`RankError::Failed`] if the given extents do not divide `ranks`.
+pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
+    let given: u64 = dims.iter().filter(|extent| **extent > 0).map(|e| u64::from(*e)).product();
+    let free = dims.iter().filter(|extent| **extent == 0).count();
+    let rest = u64::from(ranks) / given.max(1);
+    if ranks == 0 || rest * given != u64::from(ranks) || (free == 0 && rest != 1) {
+        return Err(format!("{ranks} ranks do not fill a grid of {dims:?}").into());
+    }
+    let mut extents = closest_factors(rest as u32, free).into_iter();
+    let fill = |extent: &u32| if *extent == 0 { extents.next().unwrap_or(1) } else { *extent };
+    Ok(dims.iter().map(fill).collect())
+}
+
+/// Factors of a number whose largest is as small as possible, and so on, in descending order.
+fn closest_factors(number: u32, count: usize) -> Vec<u32> {
+    if count == 0 {
+        return Vec::new();
+    }
+    if count == 1 {
+        return vec![number];
+    }
+    // The largest factor is at least the root of this degree.
+    let least = f64::from(number).powf(1.0 / count as f64).floor() as u32;
+    let is_divisor = |extent: &u32| number.is_multiple_of(*extent);
+    let candidates = (least.saturating_sub(1).max(1)..=number).filter(is_divisor);
+    let filled = candidates.map(|extent| {
+        let mut factors = closest_factors(number / extent, count - 1);
+        factors.push(extent);
+        factors.sort_unstable_by(|a, b| b.cmp(a));
+        factors
+    });
+    filled.min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_differ_as_little_as_possible() {
+        for (ranks, axes, expected) in [
+            (1, 2, vec![1, 1]),
+            (7, 2, vec![7, 1]),
+            (16, 2, vec![4, 4]),
+            (12, 2, vec![4, 3]),
+            (60, 3, vec![5, 4, 3]),
+            (64, 3, vec![4, 4, 4]),
+            (128, 3, vec![8, 4, 4]),
+        ] {
+            assert_eq!(dims_create(ranks, &vec![0; axes]), Ok(expected));
+        }
+        assert_eq!(dims_create(6, &[2, 3]), Ok(vec![2, 3]));
+        assert!(dims_create(6, &[2, 2]).is_err() && dims_create(0, &[0]).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! Collective operations that a rank waits for.
+
+use super::operation::Operation;
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::ops::Operator;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// # Collective operations
+///
+/// All ranks of the communicator call the same operations in the same order, with the same root
+/// and operator, and with data of equal types and, unless it is said otherwise, equal lengths. They
+/// fail with [`RankError::TypeMismatch`] or [`RankError::WrongLength`] where a rank notices that
+/// others have given something else, and with [`RankError::NoSuchRank`] for a root that does not
+/// exist.
+///
+/// Data cross the wide area between one rank of each site, once, and in one crossing if all ranks
+/// get the result, except those of [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
+/// [`exscan`](Self::exscan). The order in which values are combined follows from the number of
+/// ranks alone: sums have the same bits wherever the ranks live.
+impl Comm {
+    /// Waits until all ranks have come here.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub async fn barrier(&self) -> Result<(), RankError> {
+        Operation::new(self, "barrier").barrier().await
+    }
+
+    /// Sends the root's numbers to all ranks, into buffers of equal length.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn bcast<T: Element>(&self, numbers: &mut [T], root: u32) -> Result<(), RankError> {
+        let operation = Operation::rooted(self, "bcast", root)?;
+        let content = (root == self.rank()).then(|| Content::copied(numbers));
+        operation.bcast(content, root).await?.fill(numbers, operation.at)
+    }
+
+    /// Sends the root's value to all ranks. The root gives it, and others may give `None`.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations), [`RankError::Malformed`], and
+    /// [`RankError::Invalid`] for a root that gives nothing.
+    pub async fn bcast_value<V>(&self, value: Option<V>, root: u32) -> Result<V, RankError>
+    where
+        V: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        let operation = Operation::rooted(self, "bcast_value", root)?;
+        let at = operation.at;
+        let content = match (&value, root == self.rank()) {
+            (Some(value), true) => Some(Content::encoded(value, at)?),
+            (None, true) => {
+                return Err(RankError::Invalid { at, reason: "the root has no value".to_owned() });
+            }
+            _ => None,
+        };
+        operation.bcast(content, root).await?.decode(at)
+    }
+
+    /// Combines the numbers of all ranks, in their order, element by element. The root gets the
+    /// result.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn reduce<T: Element>(
+        &self,
+        numbers: &[T],
+        op: impl Operator<T>,
+        root: u32,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        Operation::rooted(self, "reduce", root)?.reduce(numbers.to_vec(), op, root).await
+    }
+
+    /// Combines the numbers of all ranks, in their order, element by element. All get the result.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn allreduce<T: Element>(
+        &self,
+        numbers: &[T],
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        Operation::new(self, "allreduce").allreduce(numbers.to_vec(), op).await
+    }
+
+    /// Combines the numbers of all ranks, and leaves the first `counts[0]` elements of the result
+    /// to rank 0, and so on.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn reduce_scatter<T: Element>(
+        &self,
+        numbers: &[T],
+        counts: &[usize],
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let operation = Operation::new(self, "reduce_scatter");
+        operation.reduce_scatter(numbers.to_vec(), counts, op).await
+    }
+
+    /// Combines the numbers of the ranks up to this one.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn scan<T: Element>(
+        &self,
+        numbers: &[T],
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        Operation::new(self, "scan").scan(numbers.to_vec(), &op).await
+    }
+
+    /// Combines the numbers of the ranks before this one; `None` at rank 0.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn exscan<T: Element>(
+        &self,
+        numbers: &[T],
+        op: impl Operator<T>,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        Operation::new(self, "exscan").exscan(numbers.to_vec(), op).await
+    }
+
+    /// Joins the numbers of all ranks, in their order, at the root.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn gather<T: Element>(
+        &self,
+        numbers: &[T],
+        root: u32,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let operation = Operation::rooted(self, "gather", root)?;
+        let gathered = operation.gather(numbers.to_vec(), root).await?;
+        gathered.map(|blocks| operation.join(&blocks, numbers.len())).transpose()
+    }
+
+    /// Collects the numbers of all ranks, of any lengths, at the root.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn gatherv<T: Element>(
+        &self,
+        numbers: &[T],
+        root: u32,
+    ) -> Result<Option<Vec<Vec<T>>>, RankError> {
+        Operation::rooted(self, "gatherv", root)?.gather(numbers.to_vec(), root).await
+    }
+
+    /// Joins the numbers of all ranks, in their order, at all ranks.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn allgather<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
+        Operation::new(self, "allgather").allgather_equal(numbers.to_vec()).await
+    }
+
+    /// Collects the numbers of all ranks, of any lengths, at all ranks.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn allgatherv<T: Element>(&self, numbers: &[T]) -> Result<Vec<Vec<T>>, RankError> {
+        Operation::new(self, "allgatherv").allgatherv(numbers.to_vec()).await
+    }
+
+    /// Cuts the root's numbers into blocks of equal length, and gives each rank one. Other ranks
+    /// may give an empty slice.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] at
+    /// a root whose numbers do not divide among the ranks.
+    pub async fn scatter<T: Element>(&self, numbers: &[T], root: u32) -> Result<Vec<T>, RankError> {
+        let operation = Operation::rooted(self, "scatter", root)?;
+        let blocks = match root == self.rank() {
+            true => Some(operation.cut(numbers)?),
+            false => None,
+        };
+        operation.scatter(blocks, root).await
+    }
+
+    /// Gives each rank one of the root's blocks, which may have any lengths. Other ranks may give
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn scatterv<T: Element>(
+        &self,
+        blocks: &[Vec<T>],
+        root: u32,
+    ) -> Result<Vec<T>, RankError> {
+        let operation = Operation::rooted(self, "scatterv", root)?;
+        let blocks = (root == self.rank()).then(|| blocks.to_vec());
+        operation.scatter(blocks, root).await
+    }
+
+    /// Cuts the numbers of each rank into blocks of equal length, and gives block `i` to rank `i`.
+    /// A rank gets the blocks in the order of their senders.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations), and [`RankError::Invalid`] if
+    /// the numbers do not divide among the ranks.
+    pub async fn alltoall<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
+        let operation = Operation::new(self, "alltoall");
+        let blocks = operation.cut(numbers)?;
+        let blocks = operation.alltoall(blocks).await?;
+        operation.join(&blocks, numbers.len() / self.size() as usize)
+    }
+
+    /// Gives block `i` of each rank to rank `i`. Blocks may have any lengths.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn alltoallv<T: Element>(
+        &self,
+        blocks: Vec<Vec<T>>,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        Operation::new(self, "alltoallv").alltoall(blocks).await
+    }
+}

@@ -1,0 +1,195 @@
+//! Operations that move data without combining them: broadcasts, gathers, scatters.
+
+use super::operation::Operation;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::packet::Part;
+use std::collections::BTreeMap;
+
+impl Operation {
+    /// Sends the root's content to all ranks.
+    pub(super) async fn bcast(
+        &self,
+        content: Option<Content>,
+        root: u32,
+    ) -> Result<Content, RankError> {
+        let tree = self.comm.scope.tree(root);
+        let content = content.filter(|_| root == self.me());
+        let parts = content.map(|content| vec![Part { key: 0, content }]);
+        let parts = self.distribute(&tree, parts).await?;
+        self.only(parts)
+    }
+
+    fn mine<T: Element>(&self, values: Vec<T>) -> Vec<Part> {
+        vec![Part { key: u64::from(self.me()), content: Content::owned(values) }]
+    }
+
+    /// The contents of all ranks, by rank.
+    fn by_rank<T: Element>(&self, mut parts: Vec<Part>) -> Result<Vec<Vec<T>>, RankError> {
+        parts.sort_by_key(|part| part.key);
+        parts.into_iter().map(|part| part.content.to_vec(self.at)).collect()
+    }
+
+    /// Gathers at the root.
+    pub(super) async fn gather<T: Element>(
+        &self,
+        values: Vec<T>,
+        root: u32,
+    ) -> Result<Option<Vec<Vec<T>>>, RankError> {
+        let tree = self.comm.scope.tree(root);
+        let mut parts = self.mine(values);
+        match self.to_root(&tree, &mut parts).await? {
+            true => Ok(Some(self.by_rank(parts)?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Gathers at all ranks, in one crossing of the wide area. Returns the numbers of all ranks, in
+    /// their order, and how many each has given.
+    ///
+    /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
+    /// a process share.
+    pub(super) async fn allgather<T: Element>(
+        &self,
+        values: Vec<T>,
+    ) -> Result<(Vec<T>, Vec<u64>), RankError> {
+        let tree = self.comm.scope.tree(0);
+        let mut parts = self.mine(values);
+        let joined = match self.ascend(&tree, &mut parts).await? {
+            true => {
+                self.exchange(&tree, &mut parts).await?;
+                let blocks = self.by_rank::<T>(parts)?;
+                let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
+                let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
+                Some(contents.map(|content| Part { key: 0, content }).to_vec())
+            }
+            false => None,
+        };
+        let parts = self.descend(&tree, joined).await?;
+        let [lengths, numbers] = &parts[..] else {
+            let found = parts.len();
+            return Err(RankError::WrongLength { at: self.at, found, expected: 2 });
+        };
+        Ok((numbers.content.to_vec(self.at)?, lengths.content.to_vec(self.at)?))
+    }
+
+    /// Gathers blocks of one length at all ranks.
+    pub(super) async fn allgather_equal<T: Element>(
+        &self,
+        values: Vec<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let expected = values.len();
+        let (numbers, lengths) = self.allgather(values).await?;
+        match lengths.iter().find(|length| **length != expected as u64) {
+            Some(other) => {
+                let found = *other as usize;
+                Err(RankError::WrongLength { at: self.at, found, expected })
+            }
+            None => Ok(numbers),
+        }
+    }
+
+    /// Gathers blocks of any lengths at all ranks.
+    pub(super) async fn allgatherv<T: Element>(
+        &self,
+        values: Vec<T>,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let (numbers, lengths) = self.allgather(values).await?;
+        let mut rest = &numbers[..];
+        let mut blocks = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            // The leader has counted the same numbers that it has joined.
+            let (block, after) = rest.split_at((length as usize).min(rest.len()));
+            blocks.push(block.to_vec());
+            rest = after;
+        }
+        Ok(blocks)
+    }
+
+    /// Checks that all blocks have one length, and joins them.
+    pub(super) fn join<T: Element>(
+        &self,
+        blocks: &[Vec<T>],
+        expected: usize,
+    ) -> Result<Vec<T>, RankError> {
+        match blocks.iter().find(|block| block.len() != expected) {
+            Some(other) => {
+                Err(RankError::WrongLength { at: self.at, found: other.len(), expected })
+            }
+            None => Ok(blocks.concat()),
+        }
+    }
+
+    /// Cuts values into one block for each rank.
+    pub(super) fn cut<T: Element>(&self, values: &[T]) -> Result<Vec<Vec<T>>, RankError> {
+        let (size, found) = (self.comm.size() as usize, values.len());
+        if !found.is_multiple_of(size) {
+            let reason = format!("{found} elements do not divide among {size} ranks");
+            return Err(RankError::Invalid { at: self.at, reason });
+        }
+        match found / size {
+            0 => Ok(vec![Vec::new(); size]),
+            block => Ok(values.chunks_exact(block).map(<[T]>::to_vec).collect()),
+        }
+    }
+
+    /// Sends the root's blocks, one to each rank. A rank gets those of the ranks below it, too.
+    pub(super) async fn scatter<T: Element>(
+        &self,
+        blocks: Option<Vec<Vec<T>>>,
+        root: u32,
+    ) -> Result<Vec<T>, RankError> {
+        let (at, me, tree) = (self.at, self.me(), self.comm.scope.tree(root));
+        let parts: Vec<Part> = if me == root {
+            let (blocks, expected) = (blocks.unwrap_or_default(), self.comm.size() as usize);
+            if blocks.len() != expected {
+                return Err(RankError::WrongLength { at, found: blocks.len(), expected });
+            }
+            let part = |(rank, block)| Part { key: rank as u64, content: Content::owned(block) };
+            blocks.into_iter().enumerate().map(part).collect()
+        } else {
+            self.take(tree.parent(me).unwrap_or(root)).await?
+        };
+        let mut below: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+        let mut mine = Vec::new();
+        for part in parts {
+            match tree.way(me, part.key as u32) {
+                Some(child) => below.entry(child).or_default().push(part),
+                None => mine.push(part),
+            }
+        }
+        // Leaders come first, since the wide area takes longest.
+        let is_leader = |rank: &u32| tree.parent(*rank).is_none();
+        let (leaders, others): (Vec<_>, Vec<_>) =
+            below.into_iter().partition(|(child, _)| is_leader(child));
+        for (child, parts) in leaders.into_iter().chain(others) {
+            self.post(child, parts);
+        }
+        self.only(mine)?.to_vec(at)
+    }
+
+    /// Sends a block to each rank, and receives one from each.
+    pub(super) async fn alltoall<T: Element>(
+        &self,
+        blocks: Vec<Vec<T>>,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let (at, me, size) = (self.at, self.me() as usize, self.comm.size() as usize);
+        if blocks.len() != size {
+            return Err(RankError::WrongLength { at, found: blocks.len(), expected: size });
+        }
+        let mut blocks: Vec<Option<Vec<T>>> = blocks.into_iter().map(Some).collect();
+        let mut received: Vec<Vec<T>> = vec![Vec::new(); size];
+        received[me] = blocks[me].take().unwrap_or_default();
+        // Ranks begin with different receivers.
+        for to in (me + 1..size).chain(0..me) {
+            let block = blocks[to].take().unwrap_or_default();
+            self.post(to as u32, vec![Part { key: 0, content: Content::owned(block) }]);
+        }
+        for from in (0..me).rev().chain((me + 1..size).rev()) {
+            let content = self.only(self.take(from as u32).await?)?;
+            received[from] = content.to_vec(at)?;
+        }
+        Ok(received)
+    }
+}

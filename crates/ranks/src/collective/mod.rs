@@ -1,0 +1,9 @@
+//! Collective operations: all ranks of a communicator call them, in the same order.
+
+mod bag;
+mod blocking;
+mod exchange;
+mod immediate;
+mod operation;
+mod reduce;
+mod segments;

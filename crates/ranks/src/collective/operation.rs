@@ -1,0 +1,169 @@
+//! One collective operation of one rank: its messages, and the ways they take.
+//!
+//! - `ascend`: from each rank to the leader of its site.
+//! - `to_root`: on to the root. `exchange`: between all leaders, so that each site has everything
+//!   after one crossing of the wide area.
+//! - `descend`: from the leader of a site to its ranks. `distribute`: from the root to all.
+
+use super::bag::Bag;
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::error::{CallSite, RankError};
+use crate::matching::Pattern;
+use crate::p2p::wait;
+use crate::packet::{Load, Part};
+use crate::selector::TagSelector;
+use crate::tree::CommTree;
+
+/// A collective operation.
+pub(super) struct Operation {
+    pub(super) comm: Comm,
+    number: u32,
+    pub(super) at: CallSite,
+}
+
+impl Operation {
+    /// Begins an operation. All ranks begin their operations in the same order.
+    pub(super) fn new(comm: &Comm, call: &'static str) -> Self {
+        Self { number: comm.operation(), at: comm.at(call), comm: comm.clone() }
+    }
+
+    /// Begins an operation that has a root.
+    pub(super) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
+        let operation = Self::new(comm, call);
+        let at = operation.at.with(Some(root), None);
+        comm.check(root, at)?;
+        Ok(Self { at, ..operation })
+    }
+
+    pub(super) fn me(&self) -> u32 {
+        self.comm.rank()
+    }
+
+    /// Sends parts to a rank.
+    pub(super) fn post(&self, to: u32, parts: Vec<Part>) {
+        let label = self.comm.collective_label(self.number);
+        if let Some(to) = self.comm.world_rank(to) {
+            self.comm.local.with(|state| state.post(to, label, Load::Parts(parts)));
+        }
+    }
+
+    /// Receives the parts of a rank.
+    pub(super) async fn take(&self, from: u32) -> Result<Vec<Part>, RankError> {
+        let context = self.comm.collective_label(self.number).context;
+        let tag = TagSelector::Tag(self.number);
+        let pattern = Pattern { context, source: Some(from), tag };
+        let at = self.at.with(Some(from), None);
+        let begun = self.comm.local.with(|state| state.receive(pattern, at));
+        wait::parts(&self.comm.local, begun, at).await
+    }
+
+    async fn add_from(&self, from: u32, bag: &mut impl Bag) -> Result<(), RankError> {
+        for part in self.take(from).await? {
+            bag.add(part)?;
+        }
+        Ok(())
+    }
+
+    /// Collects up to the leader of the site. Returns whether this rank is the leader.
+    pub(super) async fn ascend(
+        &self,
+        tree: &CommTree,
+        bag: &mut impl Bag,
+    ) -> Result<bool, RankError> {
+        for child in tree.children(self.me()) {
+            self.add_from(*child, bag).await?;
+        }
+        match tree.parent(self.me()) {
+            Some(parent) => {
+                self.post(parent, bag.parts());
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// Collects at the root. Returns whether this rank is the root.
+    pub(super) async fn to_root(
+        &self,
+        tree: &CommTree,
+        bag: &mut impl Bag,
+    ) -> Result<bool, RankError> {
+        if !self.ascend(tree, bag).await? {
+            return Ok(false);
+        }
+        let root = tree.leaders()[0];
+        if root != self.me() {
+            self.post(root, bag.parts());
+            return Ok(false);
+        }
+        for leader in &tree.leaders()[1..] {
+            self.add_from(*leader, bag).await?;
+        }
+        Ok(true)
+    }
+
+    /// Exchanges what the sites have collected between their leaders.
+    pub(super) async fn exchange(
+        &self,
+        tree: &CommTree,
+        bag: &mut impl Bag,
+    ) -> Result<(), RankError> {
+        let others = || tree.leaders().iter().filter(|leader| **leader != self.me());
+        let parts = bag.parts();
+        for leader in others() {
+            self.post(*leader, parts.clone());
+        }
+        for leader in others() {
+            self.add_from(*leader, bag).await?;
+        }
+        Ok(())
+    }
+
+    /// Distributes parts from the leader of a site, which has them, to its ranks.
+    pub(super) async fn descend(
+        &self,
+        tree: &CommTree,
+        parts: Option<Vec<Part>>,
+    ) -> Result<Vec<Part>, RankError> {
+        let parts = match (parts, tree.parent(self.me())) {
+            (None, Some(parent)) => self.take(parent).await?,
+            (parts, _) => parts.unwrap_or_default(),
+        };
+        for child in tree.children(self.me()) {
+            self.post(*child, parts.clone());
+        }
+        Ok(parts)
+    }
+
+    /// Distributes parts from the root, which has them, to all ranks.
+    pub(super) async fn distribute(
+        &self,
+        tree: &CommTree,
+        parts: Option<Vec<Part>>,
+    ) -> Result<Vec<Part>, RankError> {
+        let root = tree.leaders()[0];
+        let parts = if let Some(parts) = parts {
+            for leader in &tree.leaders()[1..] {
+                self.post(*leader, parts.clone());
+            }
+            Some(parts)
+        } else if tree.parent(self.me()).is_none() {
+            Some(self.take(root).await?)
+        } else {
+            None
+        };
+        self.descend(tree, parts).await
+    }
+
+    /// The content of the only part.
+    pub(super) fn only(&self, parts: Vec<Part>) -> Result<Content, RankError> {
+        let found = parts.len();
+        let part = parts.into_iter().next();
+        part.map(|part| part.content).ok_or(RankError::WrongLength {
+            at: self.at,
+            found,
+            expected: 1,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Reductions, in an order of operations that follows from the number of ranks alone.
+
+use super::bag::{Partial, combine};
+use super::operation::Operation;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::ops::{self, Operator};
+use crate::packet::Part;
+
+impl Operation {
+    fn partial<'a, T: Element, O: Operator<T>>(
+        &self,
+        values: Vec<T>,
+        op: &'a O,
+    ) -> Result<Partial<'a, T, O>, RankError> {
+        let mut partial = Partial::new(self.comm.size(), op, self.at);
+        partial.put((0, self.me()), values)?;
+        Ok(partial)
+    }
+
+    /// Reduces to the root, which gets the result.
+    pub(super) async fn reduce<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+        root: u32,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let tree = self.comm.scope.tree(root);
+        let mut partial = self.partial(values, &op)?;
+        match self.to_root(&tree, &mut partial).await? {
+            true => Ok(Some(partial.total()?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Reduces to all ranks, in one crossing of the wide area.
+    pub(super) async fn allreduce<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let tree = self.comm.scope.tree(0);
+        let expected = values.len();
+        let mut partial = self.partial(values, &op)?;
+        if self.ascend(&tree, &mut partial).await? {
+            self.exchange(&tree, &mut partial).await?;
+            let total = partial.total()?;
+            let part = Part { key: 0, content: Content::copied(&total) };
+            self.descend(&tree, Some(vec![part])).await?;
+            return Ok(total);
+        }
+        let parts = self.descend(&tree, None).await?;
+        let total: Vec<T> = self.only(parts)?.to_vec(self.at)?;
+        match total.len() {
+            found if found != expected => {
+                Err(RankError::WrongLength { at: self.at, found, expected })
+            }
+            _ => Ok(total),
+        }
+    }
+
+    /// Reduces nothing.
+    pub(super) async fn barrier(&self) -> Result<(), RankError> {
+        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
+    }
+
+    /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank
+    /// gets what ranks up to the one `2^j` before it have.
+    pub(super) async fn scan<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: &impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let (me, size, at) = (u64::from(self.me()), u64::from(self.comm.size()), self.at);
+        let (mut total, mut distance) = (values, 1_u64);
+        while distance < size {
+            if me + distance < size {
+                let part = Part { key: distance, content: Content::copied(&total) };
+                self.post((me + distance) as u32, vec![part]);
+            }
+            if let Some(from) = me.checked_sub(distance) {
+                let lower = self.only(self.take(from as u32).await?)?.to_vec(at)?;
+                total = combine(lower, &total, op, at)?;
+            }
+            distance *= 2;
+        }
+        Ok(total)
+    }
+
+    /// Reduces the values of the ranks before this one; rank 0 gets nothing.
+    pub(super) async fn exscan<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T>,
+    ) -> Result<Option<Vec<T>>, RankError> {
+        let total = self.scan(values, &op).await?;
+        let me = self.me();
+        if me + 1 < self.comm.size() {
+            self.post(me + 1, vec![Part { key: 0, content: Content::owned(total) }]);
+        }
+        match me.checked_sub(1) {
+            None => Ok(None),
+            Some(before) => Ok(Some(self.only(self.take(before).await?)?.to_vec(self.at)?)),
+        }
+    }
+
+    /// Reduces, and leaves so many elements of the result to each rank.
+    pub(super) async fn reduce_scatter<T: Element>(
+        &self,
+        values: Vec<T>,
+        counts: &[usize],
+        op: impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
+        let (at, size) = (self.at, self.comm.size() as usize);
+        if counts.len() != size {
+            return Err(RankError::WrongLength { at, found: counts.len(), expected: size });
+        }
+        let (found, expected) = (values.len(), counts.iter().sum());
+        if found != expected {
+            return Err(RankError::WrongLength { at, found, expected });
+        }
+        let total = self.reduce(values, op, 0).await?;
+        let blocks = total.map(|total| {
+            let mut rest = &total[..];
+            let block = |count: &usize| {
+                let (block, after) = rest.split_at(*count);
+                rest = after;
+                block.to_vec()
+            };
+            counts.iter().map(block).collect()
+        });
+        let mine = self.scatter(blocks, 0).await?;
+        match mine.len() == counts[self.me() as usize] {
+            true => Ok(mine),
+            false => Err(RankError::WrongLength {
+                at,
+                found: mine.len(),
+                expected: counts[self.me() as usize],
+            }),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The errors of operations of ranks.
+
+use crate::element::name_of;
+use std::fmt;
+
+/// The operation that failed, for errors: its name, and where and with whom it communicates.
+///
+/// ```
+/// use gridspan::ranks::{self, RankError};
+///
+/// let job = ranks::run(2, async |world| {
+///     let error = world.send(&[1.0], 9, 4).await.unwrap_err();
+///     let RankError::NoSuchRank { at, size, .. } = error else { return Err(error) };
+///     assert_eq!((at.call, at.peer, at.tag, size), ("send", Some(9), Some(4), 2));
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(1).run(job).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallSite {
+    /// The name of the operation.
+    pub call: &'static str,
+    /// The rank with which it communicates, unless that is any.
+    pub peer: Option<u32>,
+    /// The tag, unless that is any.
+    pub tag: Option<u32>,
+    /// The number of the communicator; the world is number 0.
+    pub communicator: u32,
+}
+
+impl CallSite {
+    pub(crate) fn new(call: &'static str, communicator: u32) -> Self {
+        Self { call, peer: None, tag: None, communicator }
+    }
+
+    pub(crate) fn with(self, peer: Option<u32>, tag: Option<u32>) -> Self {
+        Self { peer, tag, ..self }
+    }
+}
+
+impl fmt::Display for CallSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.call)?;
+        if let Some(peer) = self.peer {
+            write!(f, " with rank {peer}")?;
+        }
+        if let Some(tag) = self.tag {
+            write!(f, ", tag {tag}")?;
+        }
+        match self.communicator {
+            0 => f.write_str(", on the world"),
+            number => write!(f, ", on communicator {number}"),
+        }
+    }
+}
+
+/// Why an operation of a rank failed. A rank that returns an error ends the job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RankError {
+    /// The communicator has no such rank. Nothing was sent or received.
+    #[error("{at}: there is no rank {rank} among {size}")]
+    NoSuchRank {
+        /// The operation.
+        at: CallSite,
+        /// The rank.
+        rank: u32,
+        /// Number of ranks of the communicator.
+        size: u32,
+    },
+    /// The message is longer than the buffer. The message is lost. Probe for its length first, or
+    /// receive a `Vec`.
+    #[error("{at}: a message of {sent} bytes does not fit into a buffer of {room}")]
+    Truncated {
+        /// The receive.
+        at: CallSite,
+        /// Number of bytes of the message.
+        sent: usize,
+        /// Number of bytes of the buffer.
+        room: usize,
+    },
+    /// The message has elements or a value of another type than the receiver expects. The message
+    /// is lost.
+    #[error("{at}: {sent} was sent where {expected} is expected")]
+    TypeMismatch {
+        /// The receive.
+        at: CallSite,
+        /// What was sent.
+        sent: String,
+        /// What the receiver expects.
+        expected: &'static str,
+    },
+    /// A value does not encode or decode.
+    #[error("{at}: a value of type {of}: {reason}")]
+    Malformed {
+        /// The operation.
+        at: CallSite,
+        /// The type of the value.
+        of: &'static str,
+        /// The reason.
+        reason: String,
+    },
+    /// The ranks of a collective operation have given different numbers of elements, or a rank gave
+    /// a wrong number of them.
+    #[error("{at}: {found} elements where {expected} are expected")]
+    WrongLength {
+        /// The operation.
+        at: CallSite,
+        /// Number of elements that were given.
+        found: usize,
+        /// Number of elements that are expected.
+        expected: usize,
+    },
+    /// The attached buffer has no room for a buffered send. Nothing was sent.
+    #[error("{at}: {needed} bytes do not fit into the attached buffer, which has {free} free")]
+    BufferFull {
+        /// The send.
+        at: CallSite,
+        /// Number of bytes of the message.
+        needed: usize,
+        /// Number of free bytes.
+        free: usize,
+    },
+    /// The rank has attached a buffer already.
+    #[error("a buffer is attached already; detach it first")]
+    BufferAttached,
+    /// The receive was cancelled.
+    #[error("{at}: cancelled")]
+    Cancelled {
+        /// The operation.
+        at: CallSite,
+    },
+    /// The rank came to a migration point, or ended, while operations were not complete.
+    #[error("rank {rank} left `run` before these operations were complete: {}", list(pending))]
+    PendingOperations {
+        /// The rank in the world.
+        rank: u32,
+        /// The operations.
+        pending: Vec<CallSite>,
+    },
+    /// The arguments make no sense.
+    #[error("{at}: {reason}")]
+    Invalid {
+        /// The operation.
+        at: CallSite,
+        /// The reason.
+        reason: String,
+    },
+    /// The program itself gave up.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for RankError {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+impl From<&str> for RankError {
+    fn from(reason: &str) -> Self {
+        Self::Failed(reason.to_owned())
+    }
+}
+
+fn list(pending: &[CallSite]) -> String {
+    /// Number of operations that are named.
+    const NAMED_MAX: usize = 8;
+    let named: Vec<String> = pending.iter().take(NAMED_MAX).map(CallSite::to_string).collect();
+    let more = if pending.len() > NAMED_MAX { "; …" } else { "" };
+    named.join("; ") + more
+}
+
+/// Names a kind of element for an error.
+pub(crate) fn kind_name(kind: u64) -> String {
+    match name_of(kind) {
+        Some(name) => name.to_owned(),
+        None => format!("another type (kind {kind:x})"),
+    }
+}

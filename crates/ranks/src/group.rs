@@ -1,0 +1,222 @@
+//! Groups of ranks, from which communicators are made.
+
+use crate::comm::Comm;
+use crate::error::RankError;
+use std::collections::BTreeMap;
+
+/// An ordered set of ranks of the world.
+///
+/// ```
+/// use gridspan::ranks::{self, RankGroup, ops};
+///
+/// let job = ranks::run(5, async |world| {
+///     let even: RankGroup = world.group().include(&[0, 2, 4])?;
+///     if let Some(comm) = world.create(&even).await? {
+///         assert_eq!(comm.allreduce(&[world.rank()], ops::sum).await?, [6]);
+///     }
+///     let odd = world.group().difference(&even);
+///     assert_eq!(odd.world_ranks(), [1, 3]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankGroup {
+    ranks: Vec<u32>,
+}
+
+impl RankGroup {
+    pub(crate) fn of(ranks: Vec<u32>) -> Self {
+        Self { ranks }
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// The ranks of the world, in the order of the group.
+    pub fn world_ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// The position in the group of a rank of the world.
+    pub fn position(&self, world_rank: u32) -> Option<u32> {
+        let at = self.ranks.iter().position(|rank| *rank == world_rank)?;
+        Some(at as u32)
+    }
+
+    /// The ranks at these positions, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Failed`] for a position that does not exist, or that is named twice.
+    pub fn include(&self, positions: &[u32]) -> Result<Self, RankError> {
+        let mut ranks = Vec::new();
+        for position in positions {
+            match self.ranks.get(*position as usize) {
+                Some(rank) if !ranks.contains(rank) => ranks.push(*rank),
+                Some(_) => return Err(format!("position {position} is named twice").into()),
+                None => {
+                    let size = self.size();
+                    return Err(
+                        format!("a group of {size} ranks has no position {position}").into()
+                    );
+                }
+            }
+        }
+        Ok(Self { ranks })
+    }
+
+    /// The ranks at all other positions, in the order of the group.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`include`](Self::include).
+    pub fn exclude(&self, positions: &[u32]) -> Result<Self, RankError> {
+        Ok(self.difference(&self.include(positions)?))
+    }
+
+    /// The ranks of this group, and then those of the other that are not in it.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut ranks = self.ranks.clone();
+        ranks.extend(other.difference(self).ranks);
+        Self { ranks }
+    }
+
+    /// The ranks of this group that are also in the other.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let is_shared = |rank: &&u32| other.ranks.contains(rank);
+        Self { ranks: self.ranks.iter().filter(is_shared).copied().collect() }
+    }
+
+    /// The ranks of this group that are not in the other.
+    pub fn difference(&self, other: &Self) -> Self {
+        let is_left = |rank: &&u32| !other.ranks.contains(rank);
+        Self { ranks: self.ranks.iter().filter(is_left).copied().collect() }
+    }
+
+    /// The positions in the other group of the ranks at these positions of this one.
+    pub fn translate(&self, positions: &[u32], other: &Self) -> Vec<Option<u32>> {
+        let rank = |position: &u32| self.ranks.get(*position as usize);
+        positions.iter().map(|at| other.position(*rank(at)?)).collect()
+    }
+}
+
+/// # Groups and communicators
+///
+/// These are collective operations, too: all ranks of this communicator call them.
+impl Comm {
+    /// The ranks of this communicator.
+    pub fn group(&self) -> RankGroup {
+        let rank = |rank| self.world_rank(rank);
+        RankGroup::of((0..self.size()).filter_map(rank).collect())
+    }
+
+    /// Makes another communicator over the same ranks.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub async fn dup(&self) -> Result<Comm, RankError> {
+        let next = self.local.with(|state| state.next_communicator);
+        let number = self.allreduce(&[next], crate::ops::max).await?[0];
+        self.local.with(|state| state.next_communicator = number + 1);
+        Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
+    }
+
+    /// Divides the ranks into communicators, one for each colour, in the order of their keys and,
+    /// among equal keys, of their ranks. A rank without a colour gets none.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub async fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Comm>, RankError> {
+        let next = self.local.with(|state| state.next_communicator);
+        let mine = [colour.map_or(0, |colour| u64::from(colour) + 1), key as u64, u64::from(next)];
+        let all = self.allgather(&[mine]).await?;
+        let first = all.iter().map(|[_, _, next]| *next).max().unwrap_or(1) as u32;
+        let mut members: BTreeMap<u64, Vec<(i64, u32)>> = BTreeMap::new();
+        for (rank, [colour, key, _]) in all.iter().enumerate().filter(|(_, [c, ..])| *c > 0) {
+            members.entry(*colour).or_default().push((*key as i64, rank as u32));
+        }
+        self.local.with(|state| state.next_communicator = first + members.len() as u32);
+        let Some(at) = members.keys().position(|colour| *colour == mine[0]) else {
+            return Ok(None);
+        };
+        let mut members = members.remove(&mine[0]).unwrap_or_default();
+        members.sort_unstable();
+        let ranks = members.iter().filter_map(|(_, rank)| self.world_rank(*rank)).collect();
+        Ok(self.part(ranks, first + at as u32))
+    }
+
+    /// Makes a communicator of a group, at the ranks of the group; others get none. All give the
+    /// same group.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Failed`] if the group has a rank that this communicator has not.
+    pub async fn create(&self, group: &RankGroup) -> Result<Option<Comm>, RankError> {
+        let is_foreign = |rank: &&u32| self.scope.position(**rank).is_none();
+        if let Some(rank) = group.world_ranks().iter().find(is_foreign) {
+            return Err(format!("rank {rank} of the world is not in the communicator").into());
+        }
+        let mine = self.world_rank(self.rank()).and_then(|rank| group.position(rank));
+        self.split(mine.map(|_| 0), i64::from(mine.unwrap_or(0))).await
+    }
+
+    /// Divides the ranks into one communicator for each site.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub async fn split_by_site(&self) -> Result<Comm, RankError> {
+        let part = self.split(Some(self.site(self.rank()).unwrap_or(0)), 0).await?;
+        part.ok_or_else(|| "a rank is at no site".into())
+    }
+
+    /// The number of the site where a rank lives, as of the last migration point.
+    pub fn site(&self, rank: u32) -> Option<u32> {
+        (rank < self.size()).then(|| self.scope.place(rank).0)
+    }
+
+    /// The number of the PE where a rank lives, as of the last migration point.
+    pub fn pe(&self, rank: u32) -> Option<u32> {
+        (rank < self.size()).then(|| self.scope.place(rank).1)
+    }
+
+    /// The site of each rank.
+    pub fn sites(&self) -> Vec<u32> {
+        (0..self.size()).map(|rank| self.scope.place(rank).0).collect()
+    }
+
+    /// The name of a site, or an empty text if there is no such site.
+    pub fn site_name(&self, site: u32) -> &str {
+        self.scope.places().site_name(site)
+    }
+
+    fn part(&self, ranks: Vec<u32>, number: u32) -> Option<Comm> {
+        let scope = crate::scope::Scope::listed(ranks, self.scope.places().clone());
+        let rank = scope.position(self.local.rank)?;
+        Some(Comm::new(self.local.clone(), scope.into(), number, rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_ordered_sets() {
+        let all = RankGroup::of(vec![4, 7, 9, 2]);
+        let some = all.include(&[3, 0]).unwrap();
+        assert_eq!(some.world_ranks(), [2, 4]);
+        assert_eq!(all.exclude(&[3, 0]).unwrap().world_ranks(), [7, 9]);
+        let other = RankGroup::of(vec![5, 4]);
+        assert_eq!(some.union(&other).world_ranks(), [2, 4, 5]);
+        assert_eq!(some.intersection(&other).world_ranks(), [4]);
+        assert_eq!(some.difference(&other).world_ranks(), [2]);
+        assert_eq!(all.translate(&[0, 1, 9], &some), [Some(1), None, None]);
+        assert!(all.include(&[4]).is_err() && all.include(&[0, 0]).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! The memory that a rank exposes to others, and the locks on it.
+
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::CallSite;
+use crate::packet::{Access, Answer};
+use std::any::Any;
+use std::collections::VecDeque;
+
+/// For errors that cannot occur: ranks check their accesses before they send them.
+const AT: CallSite =
+    CallSite { call: "access to a window", peer: None, tag: None, communicator: 0 };
+
+/// Combines elements of a window with others.
+pub(crate) type Combine<T> = Box<dyn Fn(&mut [T], &[T]) + Send>;
+
+/// The elements that a rank exposes.
+pub(crate) struct Memory<T> {
+    pub(crate) values: Vec<T>,
+    combine: Combine<T>,
+}
+
+impl<T> Memory<T> {
+    pub(crate) fn new(values: Vec<T>, combine: Combine<T>) -> Self {
+        Self { values, combine }
+    }
+}
+
+/// Memory of elements of some type.
+trait Exposed: Send {
+    fn put(&mut self, at: usize, content: &Content);
+    fn accumulate(&mut self, at: usize, content: &Content);
+    fn get(&self, at: usize, count: usize) -> Content;
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+impl<T: Element> Exposed for Memory<T> {
+    fn put(&mut self, at: usize, content: &Content) {
+        if let Some(target) = self.values.get_mut(at..) {
+            let _ = content.copy_to(target, AT);
+        }
+    }
+
+    fn accumulate(&mut self, at: usize, content: &Content) {
+        let Ok(values) = content.to_vec::<T>(AT) else { return };
+        if let Some(target) = self.values.get_mut(at..at + values.len()) {
+            (self.combine)(target, &values);
+        }
+    }
+
+    fn get(&self, at: usize, count: usize) -> Content {
+        Content::copied(self.values.get(at..at + count).unwrap_or_default())
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A window of one rank.
+pub(crate) struct Window {
+    memory: Box<dyn Exposed>,
+    locks: Locks,
+}
+
+impl Window {
+    pub(crate) fn new<T: Element>(memory: Memory<T>) -> Self {
+        Self { memory: Box::new(memory), locks: Locks::default() }
+    }
+
+    /// The elements.
+    pub(crate) fn values<T: Element>(&mut self) -> Option<&mut Vec<T>> {
+        Some(&mut self.memory.as_any().downcast_mut::<Memory<T>>()?.values)
+    }
+
+    /// Carries out an access of a rank of the world. Returns the answers, with their receivers.
+    pub(crate) fn access(&mut self, from: u32, token: u32, access: &Access) -> Vec<(u32, Answer)> {
+        let done = |content| vec![(from, Answer { token, content })];
+        match access {
+            Access::Put { at, content } => {
+                self.memory.put(*at as usize, content);
+                done(None)
+            }
+            Access::Accumulate { at, content } => {
+                self.memory.accumulate(*at as usize, content);
+                done(None)
+            }
+            Access::Get { at, count } => done(Some(self.memory.get(*at as usize, *count as usize))),
+            Access::FetchAndAccumulate { at, content, count } => {
+                let before = self.memory.get(*at as usize, *count as usize);
+                self.memory.accumulate(*at as usize, content);
+                done(Some(before))
+            }
+            Access::Lock { is_exclusive } => {
+                self.locks.ask(Asker { from, token, is_exclusive: *is_exclusive })
+            }
+            Access::Unlock => self.locks.release(from),
+        }
+    }
+}
+
+/// A rank that asks for a lock.
+struct Asker {
+    from: u32,
+    token: u32,
+    is_exclusive: bool,
+}
+
+/// The locks on a window: one exclusive, or any number of shared ones, in the order of asking.
+#[derive(Default)]
+struct Locks {
+    /// The ranks that hold a lock; several only if it is shared.
+    holders: Vec<u32>,
+    is_exclusive: bool,
+    waiting: VecDeque<Asker>,
+}
+
+impl Locks {
+    fn ask(&mut self, asker: Asker) -> Vec<(u32, Answer)> {
+        self.waiting.push_back(asker);
+        self.grant()
+    }
+
+    fn release(&mut self, from: u32) -> Vec<(u32, Answer)> {
+        if let Some(at) = self.holders.iter().position(|holder| *holder == from) {
+            self.holders.swap_remove(at);
+        }
+        self.grant()
+    }
+
+    fn grant(&mut self) -> Vec<(u32, Answer)> {
+        let mut answers = Vec::new();
+        while let Some(next) = self.waiting.front() {
+            let is_free = self.holders.is_empty() || !(self.is_exclusive || next.is_exclusive);
+            if !is_free {
+                break;
+            }
+            let Some(Asker { from, token, is_exclusive }) = self.waiting.pop_front() else { break };
+            self.holders.push(from);
+            self.is_exclusive = is_exclusive;
+            answers.push((from, Answer { token, content: None }));
+        }
+        answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(answers: &[(u32, Answer)]) -> Vec<u32> {
+        answers.iter().map(|(from, _)| *from).collect()
+    }
+
+    #[test]
+    fn locks_are_granted_in_the_order_of_asking() {
+        let mut locks = Locks::default();
+        let mut ask =
+            |from, is_exclusive| granted(&locks.ask(Asker { from, token: from, is_exclusive }));
+        assert_eq!((ask(1, false), ask(2, false), ask(3, true)), (vec![1], vec![2], vec![]));
+        // A shared one waits behind an exclusive one.
+        assert_eq!((ask(4, false), ask(5, false)), (vec![], vec![]));
+        assert!(locks.release(1).is_empty());
+        assert_eq!(granted(&locks.release(2)), [3]);
+        assert_eq!(granted(&locks.release(3)), [4, 5]);
+        assert!(locks.release(9).is_empty());
+    }
+
+    #[test]
+    fn accesses_change_and_return_elements() {
+        let combine = |left: &mut [i64], right: &[i64]| left[0] += right[0];
+        let mut window = Window::new(Memory::new(vec![1_i64, 2, 3], Box::new(combine)));
+        let content = Content::copied(&[10_i64]);
+        window.access(0, 1, &Access::Put { at: 2, content: content.clone() });
+        let answers = window.access(0, 2, &Access::FetchAndAccumulate { at: 1, content, count: 1 });
+        assert_eq!(answers[0].1.content, Some(Content::copied(&[2_i64])));
+        assert_eq!(window.values::<i64>(), Some(&mut vec![1, 12, 10]));
+        assert!(window.values::<u64>().is_none());
+    }
+}

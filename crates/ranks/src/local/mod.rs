@@ -1,0 +1,392 @@
+//! The state that a rank's actor shares with the communicators that the rank's code uses.
+//!
+//! Operations leave here what is to be sent and what is to be received; the actor delivers what has
+//! arrived, and sends. Nothing here sends, waits or reads a clock. The lock is never contended,
+//! since a rank's code runs only inside its actor.
+
+pub(crate) mod buffer;
+pub(crate) mod memory;
+pub(crate) mod saved;
+pub(crate) mod slots;
+
+use crate::content::Content;
+use crate::error::{CallSite, RankError};
+use crate::matching::{Arrival, Arrived, Label, Matcher, Pattern};
+use crate::packet::{Access, Answer, Letter, Load, RankMessage, Ticket};
+use buffer::SendBuffer;
+use gridspan_runtime::Time;
+use memory::Window;
+use serde::{Deserialize, Serialize};
+use slots::{Outcome, Slots, Wait};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+/// Default number of bytes up to which messages are sent at once.
+pub(crate) const EAGER_BYTES: usize = 64 << 10;
+
+/// A future that the rank's actor runs beside the rank's own code.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// When a send is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendMode {
+    /// When the data is on its way or, if it is long, when the receiver has asked for it.
+    Standard,
+    /// When a receive has matched it.
+    Synchronous,
+    /// At once, within the attached buffer.
+    Buffered,
+}
+
+/// A message that was sent and that waits for its receiver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// The receiver's rank in the world.
+    to: u32,
+    label: Label,
+    /// The data, for an offer; a synchronous send has sent it.
+    content: Option<Content>,
+    /// Who waits for the end of the send.
+    ticket: Option<Ticket>,
+    /// Number of bytes in the attached buffer.
+    buffered: usize,
+}
+
+/// An operation that has begun: its outcome, or the ticket under which it ends later.
+pub(crate) enum Begun<T> {
+    Now(T),
+    Later(Ticket),
+}
+
+/// The state of one rank, behind a lock.
+pub(crate) struct Local {
+    /// The rank in the world.
+    pub(crate) rank: u32,
+    state: Mutex<LocalState>,
+}
+
+impl Local {
+    /// The state of a rank that has not begun.
+    pub(crate) fn new(rank: u32) -> Self {
+        Self { rank, state: Mutex::new(LocalState::new(rank)) }
+    }
+
+    /// Looks at or changes the state.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut LocalState) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The state of one rank.
+pub(crate) struct LocalState {
+    rank: u32,
+    pub(crate) matcher: Matcher<Letter>,
+    pub(crate) slots: Slots,
+    /// Messages to send, with the ranks of their receivers in the world.
+    pub(crate) outbox: Vec<(u32, RankMessage)>,
+    /// Futures to run.
+    pub(crate) tasks: Vec<Task>,
+    /// Tasks to poll once a message has arrived that nobody else waits for, such as probes.
+    pub(crate) watchers: Vec<Waker>,
+    /// Tasks to poll once the PE has handled other messages.
+    resumed: Vec<Waker>,
+    /// Delays to begin, with their numbers.
+    pub(crate) delays: Vec<(Duration, u64)>,
+    /// The delays that have begun, and whom to wake.
+    sleeping: BTreeMap<u64, Waker>,
+    last_delay: u64,
+    sent: BTreeMap<u32, Sent>,
+    next_token: u32,
+    /// The smallest communicator number that this rank has not used.
+    pub(crate) next_communicator: u32,
+    pub(crate) buffer: SendBuffer,
+    /// The windows of this rank, by number.
+    pub(crate) windows: BTreeMap<u32, Window>,
+    /// Accesses of this rank that are not complete.
+    accesses: BTreeMap<u32, Ticket>,
+    /// Requests that were dropped before they were complete.
+    pub(crate) abandoned: Vec<CallSite>,
+    pub(crate) eager_bytes: usize,
+    pub(crate) now: Time,
+    /// Compute time to charge to the actor.
+    pub(crate) charged: Duration,
+}
+
+impl LocalState {
+    fn new(rank: u32) -> Self {
+        Self {
+            rank,
+            matcher: Matcher::default(),
+            slots: Slots::default(),
+            outbox: Vec::new(),
+            tasks: Vec::new(),
+            watchers: Vec::new(),
+            resumed: Vec::new(),
+            delays: Vec::new(),
+            sleeping: BTreeMap::new(),
+            last_delay: 0,
+            sent: BTreeMap::new(),
+            next_token: 0,
+            next_communicator: 1,
+            buffer: SendBuffer::default(),
+            windows: BTreeMap::new(),
+            accesses: BTreeMap::new(),
+            abandoned: Vec::new(),
+            eager_bytes: EAGER_BYTES,
+            now: Time::ZERO,
+            charged: Duration::ZERO,
+        }
+    }
+
+    /// Wakes a task once the PE has handled the messages that wait for it now.
+    pub(crate) fn go_on(&mut self, waker: &Waker) {
+        if self.resumed.is_empty() {
+            self.outbox.push((self.rank, RankMessage::GoOn));
+        }
+        self.resumed.push(waker.clone());
+    }
+
+    /// Begins an access to a window of a rank of the world.
+    pub(crate) fn access(&mut self, to: u32, window: u32, access: Access, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Access);
+        self.next_token = self.next_token.wrapping_add(1);
+        let (from, token) = (self.rank, self.next_token);
+        self.accesses.insert(token, ticket);
+        self.outbox.push((to, RankMessage::Access { from, window, token, access }));
+        ticket
+    }
+
+    /// Sends an access to a window that has no answer.
+    pub(crate) fn tell(&mut self, to: u32, window: u32, access: Access) {
+        let message = RankMessage::Access { from: self.rank, window, token: 0, access };
+        self.outbox.push((to, message));
+    }
+
+    /// What the rank waits for, as text.
+    pub(crate) fn waits(&self) -> String {
+        let mut waits: Vec<String> = self.slots.waiting().map(|at| at.to_string()).collect();
+        if !self.watchers.is_empty() {
+            waits.push("probe".to_owned());
+        }
+        match waits.is_empty() {
+            true => "something that is no operation of ranks".to_owned(),
+            false => waits.join(" and "),
+        }
+    }
+
+    /// Begins a delay, and returns its number.
+    pub(crate) fn sleep(&mut self, delay: Duration, waker: &Waker) -> u64 {
+        self.last_delay += 1;
+        self.delays.push((delay, self.last_delay));
+        self.sleeping.insert(self.last_delay, waker.clone());
+        self.last_delay
+    }
+
+    /// Whether a delay is over; otherwise notes whom to wake.
+    pub(crate) fn is_over(&mut self, delay: u64, waker: &Waker) -> bool {
+        match self.sleeping.get_mut(&delay) {
+            Some(sleeping) => {
+                sleeping.clone_from(waker);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Sends a message to a rank of the world.
+    pub(crate) fn send(
+        &mut self,
+        mode: SendMode,
+        to: u32,
+        label: Label,
+        content: Content,
+        at: CallSite,
+    ) -> Result<Begun<()>, RankError> {
+        let bytes = content.bytes.len();
+        let is_long = bytes > self.eager_bytes;
+        let buffered = match mode {
+            SendMode::Buffered => self.buffer.check(bytes, at)?,
+            _ => 0,
+        };
+        if !is_long && mode != SendMode::Synchronous {
+            self.post(to, label, Load::Whole { content, acknowledge: None });
+            return Ok(Begun::Now(()));
+        }
+        self.next_token = self.next_token.wrapping_add(1);
+        let token = self.next_token;
+        let waits = mode != SendMode::Buffered;
+        let ticket = waits.then(|| self.slots.add(at, Wait::Receiver(token)));
+        if !waits {
+            self.buffer.take(buffered);
+        }
+        let (kept, load) = match is_long {
+            true => {
+                let (kind, bytes) = (content.kind, bytes as u64);
+                (Some(content), Load::Offer { token, kind, bytes })
+            }
+            false => (None, Load::Whole { content, acknowledge: Some(token) }),
+        };
+        self.sent.insert(token, Sent { to, label, content: kept, ticket, buffered });
+        self.post(to, label, load);
+        Ok(ticket.map_or(Begun::Now(()), Begun::Later))
+    }
+
+    /// Puts a message into the outbox.
+    pub(crate) fn post(&mut self, to: u32, label: Label, load: Load) {
+        let letter = Letter { origin: self.rank, load };
+        self.outbox.push((to, RankMessage::Letter(label, letter)));
+    }
+
+    /// Receives a message: one that has arrived whole, or under a ticket.
+    pub(crate) fn receive(&mut self, pattern: Pattern, at: CallSite) -> Begun<Arrived<Letter>> {
+        match self.matcher.take(&pattern) {
+            Some(arrived) => self.accept(arrived, at),
+            None => {
+                let ticket = self.slots.add(at, Wait::Receive(pattern));
+                self.matcher.post(&pattern, ticket.slot);
+                Begun::Later(ticket)
+            }
+        }
+    }
+
+    /// Receives a message that was taken from the matching engine.
+    pub(crate) fn accept(
+        &mut self,
+        arrived: Arrived<Letter>,
+        at: CallSite,
+    ) -> Begun<Arrived<Letter>> {
+        if let Load::Offer { token, .. } = arrived.message.load {
+            let receive = self.slots.add(at, Wait::Data);
+            let accept = RankMessage::Accept { token, receive, at: arrived.at };
+            self.outbox.push((arrived.message.origin, accept));
+            return Begun::Later(receive);
+        }
+        Begun::Now(self.acknowledged(arrived))
+    }
+
+    /// Keeps a message that was received for a request.
+    pub(crate) fn hold(&mut self, arrived: Arrived<Letter>, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Data);
+        self.slots.end(ticket, Outcome::Message(arrived));
+        ticket
+    }
+
+    /// Tells the sender of a synchronous send, once, that its message was matched.
+    fn acknowledged(&mut self, mut arrived: Arrived<Letter>) -> Arrived<Letter> {
+        if let Load::Whole { acknowledge, .. } = &mut arrived.message.load
+            && let Some(token) = acknowledge.take()
+        {
+            self.outbox.push((arrived.message.origin, RankMessage::Matched { token }));
+        }
+        arrived
+    }
+
+    /// Takes a message from another rank.
+    pub(crate) fn deliver(&mut self, message: RankMessage) {
+        match message {
+            RankMessage::Letter(label, letter) => match self.matcher.arrive(label, letter) {
+                Some((receive, arrived)) => self.matched(receive, arrived),
+                None => self.watchers.drain(..).for_each(Waker::wake),
+            },
+            RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
+            RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
+            RankMessage::Matched { token } => drop(self.end_send(token)),
+            RankMessage::Access { from, window, token, access } => {
+                let Some(window) = self.windows.get_mut(&window) else { return };
+                for (to, answer) in window.access(from, token, &access) {
+                    self.outbox.push((to, RankMessage::Answer(answer)));
+                }
+            }
+            RankMessage::Answer(Answer { token, content }) => {
+                if let Some(ticket) = self.accesses.remove(&token) {
+                    self.slots.end(ticket, Outcome::Answer(content));
+                }
+            }
+            RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
+            RankMessage::Elapsed(number) => {
+                if let Some(waker) = self.sleeping.remove(&number) {
+                    waker.wake();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A receive has got a message.
+    fn matched(&mut self, receive: u32, arrived: Arrived<Letter>) {
+        let Some(ticket) = self.slots.ticket(receive) else { return };
+        if let Load::Offer { token, .. } = arrived.message.load {
+            self.slots.waits_for(ticket, Wait::Data);
+            let accept = RankMessage::Accept { token, receive: ticket, at: arrived.at };
+            self.outbox.push((arrived.message.origin, accept));
+        } else {
+            let arrived = self.acknowledged(arrived);
+            self.end_receive(ticket, arrived);
+        }
+    }
+
+    /// Sends the data of an offer that was accepted.
+    fn send_data(&mut self, token: u32, receive: Ticket, at: Arrival) {
+        let Some(Sent { to, label, content: Some(content), .. }) = self.end_send(token) else {
+            return;
+        };
+        let load = Load::Whole { content, acknowledge: None };
+        let message = Letter { origin: self.rank, load };
+        self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
+    }
+
+    /// Ends the send of a message that its receiver has got or asked for.
+    fn end_send(&mut self, token: u32) -> Option<Sent> {
+        let sent = self.sent.remove(&token)?;
+        self.buffer.give_back(sent.buffered);
+        if let Some(ticket) = sent.ticket {
+            self.slots.end(ticket, Outcome::Sent);
+        }
+        Some(sent)
+    }
+
+    /// Gives a message to its receive. If that was dropped meanwhile, the message waits again.
+    fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Letter>) {
+        let left = self.slots.end(receive, Outcome::Message(arrived));
+        if let Some(Outcome::Message(arrived)) = left {
+            self.give_back(arrived);
+        }
+    }
+
+    /// Gives a message back that was matched and not received.
+    pub(crate) fn give_back(&mut self, arrived: Arrived<Letter>) {
+        match self.matcher.give_back(arrived) {
+            Some((receive, arrived)) => self.matched(receive, arrived),
+            None => self.watchers.drain(..).for_each(Waker::wake),
+        }
+    }
+
+    /// Cancels a receive that has no message yet. Returns whether it had none.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> bool {
+        let Some(Wait::Receive(pattern)) = self.slots.wait(ticket) else { return false };
+        let is_cancelled = self.matcher.cancel(&pattern.clone(), ticket.slot);
+        if is_cancelled {
+            self.slots.end(ticket, Outcome::Cancelled);
+        }
+        is_cancelled
+    }
+
+    /// Forgets an operation: a send goes on by itself, and a receive leaves its message to others.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        self.cancel(ticket);
+        if let Some(Wait::Receiver(token)) = self.slots.wait(ticket)
+            && let Some(sent) = self.sent.get_mut(token)
+        {
+            sent.ticket = None;
+        }
+        if let Some(Outcome::Message(arrived)) = self.slots.remove(ticket) {
+            self.give_back(arrived);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

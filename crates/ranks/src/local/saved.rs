@@ -1,0 +1,67 @@
+//! The part of a rank's state that moves with it between two runs.
+
+use super::buffer::SendBuffer;
+use super::{Local, Sent};
+use crate::error::CallSite;
+use crate::matching::{Arrived, Matcher};
+use crate::packet::Letter;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Messages that wait for a receive, messages that wait for their receivers, and counters.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SavedState {
+    rank: u32,
+    unexpected: Vec<Arrived<Letter>>,
+    arrivals: u64,
+    generation: u64,
+    sent: BTreeMap<u32, Sent>,
+    next_token: u32,
+    next_communicator: u32,
+    buffer: SendBuffer,
+    last_delay: u64,
+}
+
+impl SavedState {
+    /// The state of a rank that has no operation under way.
+    pub(crate) fn of(local: &Local) -> Self {
+        local.with(|state| Self {
+            rank: local.rank,
+            unexpected: state.matcher.unexpected().into_iter().cloned().collect(),
+            arrivals: state.matcher.count(),
+            generation: state.slots.generation,
+            sent: state.sent.clone(),
+            next_token: state.next_token,
+            next_communicator: state.next_communicator,
+            buffer: state.buffer.clone(),
+            last_delay: state.last_delay,
+        })
+    }
+
+    /// No state, of a rank whose state stays where it is.
+    pub(crate) fn empty(rank: u32) -> Self {
+        Self { rank, ..Self::default() }
+    }
+
+    /// The state to go on with.
+    pub(crate) fn restored(self) -> Local {
+        let local = Local::new(self.rank);
+        local.with(|state| {
+            state.matcher = Matcher::restored(self.unexpected, self.arrivals);
+            state.slots.generation = self.generation;
+            state.sent = self.sent;
+            state.next_token = self.next_token;
+            state.next_communicator = self.next_communicator;
+            state.buffer = self.buffer;
+            state.last_delay = self.last_delay;
+        });
+        local
+    }
+}
+
+impl Local {
+    /// The operations that keep the rank from moving or ending.
+    pub(crate) fn pending(&self) -> Vec<CallSite> {
+        self.with(|state| state.slots.pending().chain(state.abandoned.drain(..)).collect())
+    }
+}

@@ -1,0 +1,194 @@
+//! The operations of a rank that are not complete, and the results that wait to be taken.
+
+use crate::content::Content;
+use crate::error::CallSite;
+use crate::matching::{Arrived, Pattern};
+use crate::packet::{Letter, Ticket};
+use std::any::Any;
+use std::task::{Context, Poll, Waker};
+
+/// How an operation ended.
+pub(crate) enum Outcome {
+    /// A send is complete.
+    Sent,
+    /// A receive has its message.
+    Message(Arrived<Letter>),
+    /// An access to a window is complete, with what it has read.
+    Answer(Option<Content>),
+    /// A receive was cancelled.
+    Cancelled,
+    /// A collective operation has ended with a result of its own type.
+    Value(Box<dyn Any + Send>),
+}
+
+/// What an operation waits for.
+pub(crate) enum Wait {
+    /// A message.
+    Receive(Pattern),
+    /// The data of an offer that the receive has got.
+    Data,
+    /// The receiver of the message that was sent under this number.
+    Receiver(u32),
+    /// The end of an access to a window.
+    Access,
+    /// A task of the rank.
+    Task,
+}
+
+enum State {
+    Free,
+    Waiting { wait: Wait, waker: Option<Waker> },
+    Done(Outcome),
+}
+
+struct Slot {
+    generation: u64,
+    at: CallSite,
+    state: State,
+}
+
+/// The operations.
+#[derive(Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The generation of the last operation.
+    pub(crate) generation: u64,
+}
+
+impl Slots {
+    /// Adds an operation.
+    pub(crate) fn add(&mut self, at: CallSite, wait: Wait) -> Ticket {
+        self.generation += 1;
+        let generation = self.generation;
+        let new = Slot { generation, at, state: State::Waiting { wait, waker: None } };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = new;
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                self.slots.len() as u32 - 1
+            }
+        };
+        Ticket { slot, generation }
+    }
+
+    fn find(&mut self, ticket: Ticket) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(ticket.slot as usize)?;
+        (slot.generation == ticket.generation).then_some(slot)
+    }
+
+    /// The operation at a place, for a receive that the matching engine knows by it.
+    pub(crate) fn ticket(&self, slot: u32) -> Option<Ticket> {
+        let generation = self.slots.get(slot as usize)?.generation;
+        Some(Ticket { slot, generation })
+    }
+
+    /// Changes what an operation waits for.
+    pub(crate) fn waits_for(&mut self, ticket: Ticket, now: Wait) {
+        if let Some(Slot { state: State::Waiting { wait, .. }, .. }) = self.find(ticket) {
+            *wait = now;
+        }
+    }
+
+    /// What an operation waits for; `None` if it has ended.
+    pub(crate) fn wait(&mut self, ticket: Ticket) -> Option<&Wait> {
+        match &self.find(ticket)?.state {
+            State::Waiting { wait, .. } => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Ends an operation and wakes who waits for it. Returns the outcome if nobody can take it.
+    pub(crate) fn end(&mut self, ticket: Ticket, outcome: Outcome) -> Option<Outcome> {
+        match self.find(ticket) {
+            Some(slot) if matches!(slot.state, State::Waiting { .. }) => {
+                let old = std::mem::replace(&mut slot.state, State::Done(outcome));
+                if let State::Waiting { waker: Some(waker), .. } = old {
+                    waker.wake();
+                }
+                None
+            }
+            _ => Some(outcome),
+        }
+    }
+
+    /// Takes the outcome and frees the place, or notes whom to wake.
+    pub(crate) fn poll(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<Outcome> {
+        if let Some(outcome) = self.take(ticket) {
+            return Poll::Ready(outcome);
+        }
+        match self.find(ticket) {
+            Some(Slot { state: State::Waiting { waker, .. }, .. }) => {
+                match waker {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => *waker = Some(cx.waker().clone()),
+                }
+                Poll::Pending
+            }
+            // Only an outcome that was taken before leaves no operation.
+            _ => Poll::Ready(Outcome::Cancelled),
+        }
+    }
+
+    /// Takes the outcome and frees the place, if the operation has ended.
+    pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Outcome> {
+        let slot = self.find(ticket)?;
+        if !matches!(slot.state, State::Done(_)) {
+            return None;
+        }
+        self.remove(ticket)
+    }
+
+    /// Frees the place of an operation, and returns its outcome if it had one.
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Outcome> {
+        let slot = self.find(ticket)?;
+        let state = std::mem::replace(&mut slot.state, State::Free);
+        if matches!(state, State::Free) {
+            return None;
+        }
+        self.free.push(ticket.slot);
+        match state {
+            State::Done(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Whether an operation has ended.
+    pub(crate) fn is_done(&mut self, ticket: Ticket) -> bool {
+        self.find(ticket).is_none_or(|slot| matches!(slot.state, State::Done(_)))
+    }
+
+    /// The operations that have not ended.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = CallSite> {
+        let is_waiting = |slot: &&Slot| matches!(slot.state, State::Waiting { .. });
+        self.slots.iter().filter(is_waiting).map(|slot| slot.at)
+    }
+
+    /// The operations that have not ended, or whose outcome was not taken.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = CallSite> {
+        let is_used = |slot: &&Slot| !matches!(slot.state, State::Free);
+        self.slots.iter().filter(is_used).map(|slot| slot.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_used_again_and_the_old_ticket_finds_nothing() {
+        let mut slots = Slots::default();
+        let at = CallSite::new("send", 0);
+        let first = slots.add(at, Wait::Receiver(1));
+        assert!(slots.end(first, Outcome::Sent).is_none());
+        assert!(matches!(slots.take(first), Some(Outcome::Sent)));
+        let second = slots.add(at, Wait::Receiver(2));
+        assert_eq!((first.slot, second.slot), (0, 0));
+        assert!(slots.end(first, Outcome::Sent).is_some());
+        assert!(!slots.is_done(second) && slots.is_done(first));
+        assert_eq!(slots.pending().count(), 1);
+    }
+}

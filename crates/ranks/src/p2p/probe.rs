@@ -1,0 +1,221 @@
+//! Probes: looking at messages before they are received.
+
+use super::receive::received_by;
+use super::wait::{message, status};
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::{CallSite, RankError};
+use crate::local::Local;
+use crate::matching::{Arrived, Pattern};
+use crate::packet::Letter;
+use crate::request::go_on;
+use crate::selector::{SourceSelector, Status, TagSelector};
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A message that a probe has taken out of the order of messages, for one receive.
+///
+/// If it is dropped, it returns to its place.
+///
+/// ```
+/// use gridspan::ranks::{self, ANY_SOURCE, ANY_TAG, MatchedMessage};
+///
+/// let job = ranks::run(2, async |world| {
+///     if world.rank() == 1 {
+///         return world.send(&[1, 2, 3], 0, 0).await;
+///     }
+///     let message: MatchedMessage = world.mprobe(ANY_SOURCE, ANY_TAG).await?;
+///     let mut numbers = vec![0; message.status().count::<i32>().unwrap_or(0)];
+///     message.recv_into(&mut numbers).await?;
+///     assert_eq!(numbers, [1, 2, 3]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+#[must_use = "a matched message must be received"]
+pub struct MatchedMessage {
+    local: Arc<Local>,
+    at: CallSite,
+    status: Status,
+    arrived: Option<Arrived<Letter>>,
+}
+
+impl fmt::Debug for MatchedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MatchedMessage({:?})", self.status)
+    }
+}
+
+impl MatchedMessage {
+    /// The sender, tag and length.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    async fn content(mut self) -> Result<(Content, CallSite), RankError> {
+        let at = received_by(self.at, &self.status);
+        let Some(arrived) = self.arrived.take() else { return Ok((Content::empty(), at)) };
+        let begun = self.local.with(|state| state.accept(arrived, at));
+        Ok((message(&self.local, begun, at).await?.0, at))
+    }
+
+    /// Receives it as numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::TypeMismatch`].
+    pub async fn recv<T: Element>(self) -> Result<Vec<T>, RankError> {
+        if self.status == Status::NULL {
+            return Ok(Vec::new());
+        }
+        let (content, at) = self.content().await?;
+        content.to_vec(at)
+    }
+
+    /// Receives it into the front of a buffer, and returns its number of elements.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::TypeMismatch`] and [`RankError::Truncated`].
+    pub async fn recv_into<T: Element>(self, buffer: &mut [T]) -> Result<usize, RankError> {
+        if self.status == Status::NULL {
+            return Ok(0);
+        }
+        let (content, at) = self.content().await?;
+        content.copy_to(buffer, at)
+    }
+
+    /// Receives it as a value.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::TypeMismatch`] and [`RankError::Malformed`].
+    pub async fn recv_value<V: DeserializeOwned + 'static>(self) -> Result<V, RankError> {
+        let (content, at) = self.content().await?;
+        content.decode(at)
+    }
+}
+
+impl Drop for MatchedMessage {
+    fn drop(&mut self) {
+        if let Some(arrived) = self.arrived.take() {
+            self.local.with(|state| state.give_back(arrived));
+        }
+    }
+}
+
+/// # Probing
+impl Comm {
+    /// Waits for a message, and tells of it. The next receive with the same source and tag gets it.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn probe(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<Status, RankError> {
+        let (pattern, _) = self.probed(source.into(), tag.into(), "probe")?;
+        Ok(match pattern {
+            Some(pattern) => self.found(|comm| comm.look(&pattern)).await,
+            None => Status::NULL,
+        })
+    }
+
+    /// Tells of a message, if one has arrived. Otherwise lets the PE handle other messages once.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn iprobe(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<Option<Status>, RankError> {
+        let (pattern, _) = self.probed(source.into(), tag.into(), "iprobe")?;
+        let Some(pattern) = pattern else { return Ok(Some(Status::NULL)) };
+        if let Some(status) = self.look(&pattern) {
+            return Ok(Some(status));
+        }
+        go_on(&self.local).await;
+        Ok(self.look(&pattern))
+    }
+
+    /// Waits for a message, and takes it for a receive of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn mprobe(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<MatchedMessage, RankError> {
+        let (pattern, at) = self.probed(source.into(), tag.into(), "mprobe")?;
+        Ok(match pattern {
+            Some(pattern) => self.found(|comm| comm.matched(&pattern, at)).await,
+            None => self.matched_nothing(at),
+        })
+    }
+
+    /// Takes a message for a receive of its own, if one has arrived. Otherwise lets the PE handle
+    /// other messages once.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn improbe(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<Option<MatchedMessage>, RankError> {
+        let (pattern, at) = self.probed(source.into(), tag.into(), "improbe")?;
+        let Some(pattern) = pattern else { return Ok(Some(self.matched_nothing(at))) };
+        if let Some(message) = self.matched(&pattern, at) {
+            return Ok(Some(message));
+        }
+        go_on(&self.local).await;
+        Ok(self.matched(&pattern, at))
+    }
+
+    fn probed(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+    ) -> Result<(Option<Pattern>, CallSite), RankError> {
+        let at = self.receiver(source, tag, call);
+        Ok((self.pattern(source, tag, at)?, at))
+    }
+
+    fn look(&self, pattern: &Pattern) -> Option<Status> {
+        self.local.with(|state| state.matcher.peek(pattern).map(status))
+    }
+
+    fn matched(&self, pattern: &Pattern, at: CallSite) -> Option<MatchedMessage> {
+        let arrived = self.local.with(|state| state.matcher.take(pattern))?;
+        let status = status(&arrived);
+        Some(MatchedMessage { local: self.local.clone(), at, status, arrived: Some(arrived) })
+    }
+
+    fn matched_nothing(&self, at: CallSite) -> MatchedMessage {
+        MatchedMessage { local: self.local.clone(), at, status: Status::NULL, arrived: None }
+    }
+
+    /// Looks again after each message that nobody has received, until something is found.
+    async fn found<T>(&self, find: impl Fn(&Self) -> Option<T>) -> T {
+        poll_fn(|cx| match find(self) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                self.local.with(|state| state.watchers.push(cx.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}

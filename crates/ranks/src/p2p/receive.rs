@@ -1,0 +1,250 @@
+//! Receives, and sends that are combined with them.
+
+use super::wait::{message, of_outcome};
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::{CallSite, RankError};
+use crate::local::{Begun, SendMode};
+use crate::matching::Arrived;
+use crate::packet::Letter;
+use crate::request::CommRequest;
+use crate::selector::{Destination, SourceSelector, Status, TagSelector};
+use serde::de::DeserializeOwned;
+
+/// A receive that has begun; `None` from no rank.
+type Receiving = Option<Begun<Arrived<Letter>>>;
+
+/// # Receiving
+///
+/// A source is a rank, [`ANY_SOURCE`](crate::ANY_SOURCE) or [`PROC_NULL`](crate::PROC_NULL); a tag
+/// is a number or [`ANY_TAG`](crate::ANY_TAG). Messages from one rank that match a receive are
+/// received in the order in which they were sent. A receive whose future is dropped leaves its
+/// message to other receives.
+impl Comm {
+    /// Receives numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], and [`RankError::TypeMismatch`] for a message of another type.
+    pub async fn recv<T: Element>(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<(Vec<T>, Status), RankError> {
+        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv")?;
+        let Some(begun) = receiving else { return Ok((Vec::new(), Status::NULL)) };
+        let (content, status) = message(&self.local, begun, at).await?;
+        Ok((content.to_vec(received_by(at, &status))?, status))
+    }
+
+    /// Receives numbers into the front of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`], and [`RankError::Truncated`] for a
+    /// message that is longer than the buffer.
+    pub async fn recv_into<T: Element>(
+        &self,
+        buffer: &mut [T],
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<Status, RankError> {
+        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv_into")?;
+        let Some(begun) = receiving else { return Ok(Status::NULL) };
+        let (content, status) = message(&self.local, begun, at).await?;
+        content.copy_to(buffer, received_by(at, &status))?;
+        Ok(status)
+    }
+
+    /// Receives a value that was sent as a value of the same type.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`], [`RankError::Malformed`], and
+    /// [`RankError::Invalid`] for [`PROC_NULL`](crate::PROC_NULL), which sends no value.
+    pub async fn recv_value<V: DeserializeOwned + 'static>(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<(V, Status), RankError> {
+        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv_value")?;
+        let Some(begun) = receiving else { return Err(no_value(at)) };
+        let (content, status) = message(&self.local, begun, at).await?;
+        Ok((content.decode(received_by(at, &status))?, status))
+    }
+
+    /// Begins a [`recv`](Self::recv).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`]; the request gives the others.
+    pub fn irecv<T: Element>(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<CommRequest<'static, (Vec<T>, Status)>, RankError> {
+        let finish = |(content, status): (Content, Status), at| Ok((content.to_vec(at)?, status));
+        let null = || Ok((Vec::new(), Status::NULL));
+        self.immediate_recv(source.into(), tag.into(), "irecv", finish, null)
+    }
+
+    /// Begins a [`recv_into`](Self::recv_into). The buffer is filled when the request is completed.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`]; the request gives the others.
+    pub fn irecv_into<'a, T: Element>(
+        &self,
+        buffer: &'a mut [T],
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<CommRequest<'a, Status>, RankError> {
+        let finish = |(content, status): (Content, Status), at| {
+            content.copy_to(buffer, at)?;
+            Ok(status)
+        };
+        let null = || Ok(Status::NULL);
+        self.immediate_recv(source.into(), tag.into(), "irecv_into", finish, null)
+    }
+
+    /// Begins a [`recv_value`](Self::recv_value).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`]; the request gives the others.
+    pub fn irecv_value<V: DeserializeOwned + 'static>(
+        &self,
+        source: impl Into<SourceSelector>,
+        tag: impl Into<TagSelector>,
+    ) -> Result<CommRequest<'static, (V, Status)>, RankError> {
+        let finish = |(content, status): (Content, Status), at| Ok((content.decode(at)?, status));
+        let null = || Err(no_value(self.at("irecv_value")));
+        self.immediate_recv(source.into(), tag.into(), "irecv_value", finish, null)
+    }
+
+    /// Sends numbers to one rank and receives from another, in whatever order they are ready.
+    ///
+    /// ```
+    /// use gridspan::ranks;
+    ///
+    /// // Each rank passes its number to the right.
+    /// let job = ranks::run(5, async |world| {
+    ///     let (me, size) = (world.rank(), world.size());
+    ///     let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+    ///     let mut number = [me];
+    ///     world.sendrecv(&[me], right, 0, &mut number, left, 0).await?;
+    ///     assert_eq!(number, [left]);
+    ///     Ok(())
+    /// });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Self::send) and [`recv_into`](Self::recv_into).
+    pub async fn sendrecv<T: Element, U: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        send_tag: u32,
+        buffer: &mut [U],
+        source: impl Into<SourceSelector>,
+        recv_tag: impl Into<TagSelector>,
+    ) -> Result<Status, RankError> {
+        let (call, to) = ("sendrecv", to.into());
+        self.destination(to, self.at(call).with(None, Some(send_tag)))?;
+        let (receiving, at) = self.begin_recv(source.into(), recv_tag.into(), call)?;
+        let begun = self.begin(SendMode::Standard, Content::copied(numbers), to, send_tag, call)?;
+        let received = match receiving {
+            None => None,
+            Some(begun) => Some(message(&self.local, begun, at).await),
+        };
+        self.complete(begun).await?;
+        let Some((content, status)) = received.transpose()? else { return Ok(Status::NULL) };
+        content.copy_to(buffer, received_by(at, &status))?;
+        Ok(status)
+    }
+
+    /// Like [`sendrecv`](Self::sendrecv), with one buffer for both messages.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sendrecv`](Self::sendrecv).
+    pub async fn sendrecv_replace<T: Element>(
+        &self,
+        buffer: &mut [T],
+        to: impl Into<Destination>,
+        send_tag: u32,
+        source: impl Into<SourceSelector>,
+        recv_tag: impl Into<TagSelector>,
+    ) -> Result<Status, RankError> {
+        let numbers = buffer.to_vec();
+        self.sendrecv(&numbers, to, send_tag, buffer, source, recv_tag).await
+    }
+
+    /// Begins a receive.
+    fn begin_recv(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+    ) -> Result<(Receiving, CallSite), RankError> {
+        let at = self.receiver(source, tag, call);
+        let begun = self
+            .pattern(source, tag, at)?
+            .map(|pattern| self.local.with(|state| state.receive(pattern, at)));
+        Ok((begun, at))
+    }
+
+    /// The receive for errors.
+    pub(super) fn receiver(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+    ) -> CallSite {
+        let peer = match source {
+            SourceSelector::Rank(rank) => Some(rank),
+            _ => None,
+        };
+        let tag = match tag {
+            TagSelector::Tag(tag) => Some(tag),
+            TagSelector::Any => None,
+        };
+        self.at(call).with(peer, tag)
+    }
+
+    fn immediate_recv<'a, T: 'a>(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+        finish: impl FnOnce((Content, Status), CallSite) -> Result<T, RankError> + Send + 'a,
+        null: impl FnOnce() -> Result<T, RankError>,
+    ) -> Result<CommRequest<'a, T>, RankError> {
+        let (receiving, at) = self.begin_recv(source, tag, call)?;
+        let finish = move |outcome| {
+            let received = of_outcome(outcome, at)?;
+            let at = received_by(at, &received.1);
+            finish(received, at)
+        };
+        Ok(match receiving {
+            None => CommRequest::ended(&self.local, at, null()),
+            Some(Begun::Later(ticket)) => CommRequest::later(&self.local, at, ticket, finish),
+            Some(Begun::Now(arrived)) => {
+                let ticket = self.local.with(|state| state.hold(arrived, at));
+                CommRequest::later(&self.local, at, ticket, finish)
+            }
+        })
+    }
+}
+
+/// The receive with the peer and the tag of the message that it got, for errors.
+pub(super) fn received_by(at: CallSite, status: &Status) -> CallSite {
+    at.with(status.source, status.tag)
+}
+
+fn no_value(at: CallSite) -> RankError {
+    RankError::Invalid { at, reason: "PROC_NULL sends no value".to_owned() }
+}

@@ -1,0 +1,230 @@
+//! Sends, in MPI's modes.
+
+use super::wait::outcome;
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::local::{Begun, SendMode};
+use crate::request::CommRequest;
+use crate::selector::Destination;
+use serde::Serialize;
+
+/// # Sending
+///
+/// The data are copied, or moved, before a send returns, so that the program may change its own at
+/// once. A send of up to 64 KiB, or what [`EagerLimit`](crate::EagerLimit) says, completes at once;
+/// a longer one completes when a receive has asked for its data. Like a standard send of MPI, a
+/// program must not count on either.
+///
+/// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist, and
+/// does nothing for [`PROC_NULL`](crate::PROC_NULL).
+impl Comm {
+    /// Sends numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn send<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<(), RankError> {
+        let begun =
+            self.begin(SendMode::Standard, Content::copied(numbers), to.into(), tag, "send");
+        self.complete(begun?).await
+    }
+
+    /// Sends numbers without copying them; a receive in the same process copies them once.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn send_vec<T: Element>(
+        &self,
+        numbers: Vec<T>,
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<(), RankError> {
+        let content = Content::owned(numbers);
+        let begun = self.begin(SendMode::Standard, content, to.into(), tag, "send_vec")?;
+        self.complete(begun).await
+    }
+
+    /// Sends a value, encoded with `serde`. The receiver names the same type.
+    ///
+    /// ```
+    /// use gridspan::ranks;
+    ///
+    /// let job = ranks::run(2, async |world| {
+    ///     if world.rank() == 0 {
+    ///         world.send_value(&("pi".to_owned(), 3.14), 1, 0).await?;
+    ///     } else {
+    ///         let (value, _) = world.recv_value::<(String, f64)>(0, 0).await?;
+    ///         assert_eq!(value.0, "pi");
+    ///     }
+    ///     Ok(())
+    /// });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not serialise.
+    pub async fn send_value<V: Serialize + 'static>(
+        &self,
+        value: &V,
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<(), RankError> {
+        let content = Content::encoded(value, self.at("send_value"))?;
+        let begun = self.begin(SendMode::Standard, content, to.into(), tag, "send_value")?;
+        self.complete(begun).await
+    }
+
+    /// Sends numbers, and waits until a receive has matched them.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn ssend<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<(), RankError> {
+        let content = Content::copied(numbers);
+        let begun = self.begin(SendMode::Synchronous, content, to.into(), tag, "ssend")?;
+        self.complete(begun).await
+    }
+
+    /// Sends numbers to a receive that has been posted. MPI leaves open what happens if it has not;
+    /// here it is a [`send`](Self::send).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn rsend<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<(), RankError> {
+        let content = Content::copied(numbers);
+        let begun = self.begin(SendMode::Standard, content, to.into(), tag, "rsend")?;
+        self.complete(begun).await
+    }
+
+    /// Begins a [`send`](Self::send).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn isend<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        self.immediate(SendMode::Standard, Content::copied(numbers), to.into(), tag, "isend")
+    }
+
+    /// Begins a [`send_vec`](Self::send_vec).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn isend_vec<T: Element>(
+        &self,
+        numbers: Vec<T>,
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        self.immediate(SendMode::Standard, Content::owned(numbers), to.into(), tag, "isend_vec")
+    }
+
+    /// Begins a [`send_value`](Self::send_value).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not serialise.
+    pub fn isend_value<V: Serialize + 'static>(
+        &self,
+        value: &V,
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        let content = Content::encoded(value, self.at("isend_value"))?;
+        self.immediate(SendMode::Standard, content, to.into(), tag, "isend_value")
+    }
+
+    /// Begins an [`ssend`](Self::ssend).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn issend<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        self.immediate(SendMode::Synchronous, Content::copied(numbers), to.into(), tag, "issend")
+    }
+
+    /// Begins an [`rsend`](Self::rsend).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub fn irsend<T: Element>(
+        &self,
+        numbers: &[T],
+        to: impl Into<Destination>,
+        tag: u32,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        self.immediate(SendMode::Standard, Content::copied(numbers), to.into(), tag, "irsend")
+    }
+
+    /// Begins a send.
+    pub(super) fn begin(
+        &self,
+        mode: SendMode,
+        content: Content,
+        to: Destination,
+        tag: u32,
+        call: &'static str,
+    ) -> Result<Begun<()>, RankError> {
+        let peer = match to {
+            Destination::Rank(rank) => Some(rank),
+            Destination::Null => None,
+        };
+        let at = self.at(call).with(peer, Some(tag));
+        let Some(to) = self.destination(to, at)? else { return Ok(Begun::Now(())) };
+        self.local.with(|state| state.send(mode, to, self.label(tag), content, at))
+    }
+
+    /// Waits for the end of a send.
+    pub(super) async fn complete(&self, begun: Begun<()>) -> Result<(), RankError> {
+        if let Begun::Later(ticket) = begun {
+            outcome(&self.local, ticket).await;
+        }
+        Ok(())
+    }
+
+    pub(super) fn immediate(
+        &self,
+        mode: SendMode,
+        content: Content,
+        to: Destination,
+        tag: u32,
+        call: &'static str,
+    ) -> Result<CommRequest<'static, ()>, RankError> {
+        let at = self.at(call).with(None, Some(tag));
+        Ok(match self.begin(mode, content, to, tag, call)? {
+            Begun::Now(()) => CommRequest::ended(&self.local, at, Ok(())),
+            Begun::Later(ticket) => CommRequest::later(&self.local, at, ticket, |_| Ok(())),
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! Operations that have begun and are not complete.
+
+use crate::error::{CallSite, RankError};
+use crate::local::Local;
+use crate::local::slots::Outcome;
+use crate::packet::Ticket;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Turns the outcome of an operation into what the program gets.
+type Finish<'a, T> = Box<dyn FnOnce(Outcome) -> Result<T, RankError> + Send + 'a>;
+
+enum Stage<'a, T> {
+    Waiting { ticket: Ticket, finish: Finish<'a, T> },
+    Ended(Result<T, RankError>),
+    Taken,
+}
+
+/// An operation that goes on while the rank does other things: a send, a receive, or a collective
+/// operation.
+///
+/// Await it to wait for its end, or use [`test`](Self::test), [`wait_all`], [`wait_any`],
+/// [`wait_some`] and their relatives. A rank must complete its requests, [cancel](Self::cancel)
+/// them or [give them up](Self::free): it is an error to come to a migration point, or to the end
+/// of the rank, after dropping a request that was not complete.
+///
+/// ```
+/// use gridspan::ranks::{self, CommRequest, Status};
+///
+/// let job = ranks::run(2, async |world| {
+///     let (mut inbox, other) = ([0.0; 2], 1 - world.rank());
+///     let receive: CommRequest<'_, Status> = world.irecv_into(&mut inbox, other, 0)?;
+///     world.send(&[1.0, 2.0], other, 0).await?;
+///     assert_eq!(receive.await?.count::<f64>(), Some(2));
+///     assert_eq!(inbox, [1.0, 2.0]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+#[must_use = "a request must be completed, cancelled or freed"]
+pub struct CommRequest<'a, T> {
+    local: Arc<Local>,
+    at: CallSite,
+    stage: Stage<'a, T>,
+}
+
+impl<T> fmt::Debug for CommRequest<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CommRequest({})", self.at)
+    }
+}
+
+// Nothing points into a request.
+impl<T> Unpin for CommRequest<'_, T> {}
+
+impl<'a, T> CommRequest<'a, T> {
+    pub(crate) fn later(
+        local: &Arc<Local>,
+        at: CallSite,
+        ticket: Ticket,
+        finish: impl FnOnce(Outcome) -> Result<T, RankError> + Send + 'a,
+    ) -> Self {
+        let stage = Stage::Waiting { ticket, finish: Box::new(finish) };
+        Self { local: local.clone(), at, stage }
+    }
+
+    pub(crate) fn ended(local: &Arc<Local>, at: CallSite, result: Result<T, RankError>) -> Self {
+        Self { local: local.clone(), at, stage: Stage::Ended(result) }
+    }
+
+    /// Whether the operation has ended, so that waiting for it takes no time.
+    pub fn is_complete(&self) -> bool {
+        match &self.stage {
+            Stage::Waiting { ticket, .. } => self.local.with(|state| state.slots.is_done(*ticket)),
+            _ => true,
+        }
+    }
+
+    fn take(&mut self) -> Option<Result<T, RankError>> {
+        if let Stage::Waiting { ticket, .. } = &self.stage {
+            let outcome = self.local.with(|state| state.slots.take(*ticket))?;
+            return self.finish(outcome);
+        }
+        match std::mem::replace(&mut self.stage, Stage::Taken) {
+            Stage::Ended(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome) -> Option<Result<T, RankError>> {
+        match std::mem::replace(&mut self.stage, Stage::Taken) {
+            Stage::Waiting { finish, .. } => Some(finish(outcome)),
+            _ => None,
+        }
+    }
+
+    /// Returns the result if the operation has ended. Otherwise lets the PE handle other messages
+    /// once, so that a loop of tests makes progress. `None` also after the result was returned.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation.
+    pub async fn test(&mut self) -> Result<Option<T>, RankError> {
+        if !self.is_complete() {
+            go_on(&self.local).await;
+        }
+        self.take().transpose()
+    }
+
+    /// Cancels a receive that has got no message. Returns whether it did; waiting for it then
+    /// gives [`RankError::Cancelled`]. Sends and collective operations cannot be cancelled.
+    pub fn cancel(&mut self) -> bool {
+        match &self.stage {
+            Stage::Waiting { ticket, .. } => self.local.with(|state| state.cancel(*ticket)),
+            _ => false,
+        }
+    }
+
+    /// Gives the request up. A send completes by itself; a receive is cancelled or, if it has its
+    /// message, gives it back.
+    pub fn free(mut self) {
+        if let Stage::Waiting { ticket, .. } = &self.stage {
+            self.local.with(|state| state.forget(*ticket));
+        }
+        self.stage = Stage::Taken;
+    }
+}
+
+impl<T> Future for CommRequest<'_, T> {
+    type Output = Result<T, RankError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Stage::Waiting { ticket, .. } = &self.stage {
+            let polled = self.local.with(|state| state.slots.poll(*ticket, cx));
+            let Poll::Ready(outcome) = polled else { return Poll::Pending };
+            let at = self.at;
+            let result = self.finish(outcome);
+            return Poll::Ready(result.unwrap_or(Err(RankError::Cancelled { at })));
+        }
+        let at = self.at;
+        let again = || RankError::Invalid { at, reason: "waited for twice".to_owned() };
+        Poll::Ready(self.take().unwrap_or_else(|| Err(again())))
+    }
+}
+
+impl<T> Drop for CommRequest<'_, T> {
+    fn drop(&mut self) {
+        if let Stage::Waiting { ticket, .. } = &self.stage {
+            self.local.with(|state| {
+                if !state.slots.is_done(*ticket) {
+                    state.abandoned.push(self.at);
+                }
+                state.forget(*ticket);
+            });
+        }
+    }
+}
+
+/// Lets the PE handle other messages before the rank goes on.
+pub(crate) async fn go_on(local: &Arc<Local>) {
+    let mut is_asked = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_asked, true) {
+            return Poll::Ready(());
+        }
+        local.with(|state| state.go_on(cx.waker()));
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Waits for all requests, and returns their results in order.
+///
+/// # Errors
+///
+/// The first error in the order of the requests; the others are complete or given up then.
+pub async fn wait_all<T>(
+    requests: impl IntoIterator<Item = CommRequest<'_, T>>,
+) -> Result<Vec<T>, RankError> {
+    let requests: Vec<_> = requests.into_iter().collect();
+    let mut results = Vec::with_capacity(requests.len());
+    for request in requests {
+        results.push(request.await?);
+    }
+    Ok(results)
+}
+
+/// Waits until one request of several has ended, removes it, and returns its former position and
+/// its result. `None` if there are none.
+///
+/// ```
+/// use gridspan::ranks::{self, wait_any};
+///
+/// let job = ranks::run(3, async |world| {
+///     if world.rank() > 0 {
+///         return world.send(&[world.rank()], 0, 0).await;
+///     }
+///     let mut requests = vec![world.irecv::<u32>(1, 0)?, world.irecv::<u32>(2, 0)?];
+///     let mut sum = 0;
+///     while let Some((_, received)) = wait_any(&mut requests).await {
+///         sum += received?.0[0];
+///     }
+///     assert_eq!(sum, 3);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub async fn wait_any<T>(
+    requests: &mut Vec<CommRequest<'_, T>>,
+) -> Option<(usize, Result<T, RankError>)> {
+    poll_fn(|cx| {
+        if requests.is_empty() {
+            return Poll::Ready(None);
+        }
+        for at in 0..requests.len() {
+            if let Poll::Ready(result) = Pin::new(&mut requests[at]).poll(cx) {
+                drop(requests.remove(at));
+                return Poll::Ready(Some((at, result)));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Waits until at least one request has ended, removes all that have, and returns their former
+/// positions and results. Empty if there are none.
+pub async fn wait_some<T>(
+    requests: &mut Vec<CommRequest<'_, T>>,
+) -> Vec<(usize, Result<T, RankError>)> {
+    let first = wait_any(requests).await;
+    let Some((first_at, result)) = first else { return Vec::new() };
+    let mut ended = vec![(first_at, result)];
+    // Positions after the first one have moved up.
+    ended.extend(
+        take_ended(requests)
+            .into_iter()
+            .map(|(at, result)| (if at >= first_at { at + 1 } else { at }, result)),
+    );
+    ended.sort_by_key(|(at, _)| *at);
+    ended
+}
+
+fn take_ended<T>(requests: &mut Vec<CommRequest<'_, T>>) -> Vec<(usize, Result<T, RankError>)> {
+    let mut ended = Vec::new();
+    let mut position = 0;
+    requests.retain_mut(|request| {
+        let result = request.take();
+        let is_left = result.is_none();
+        ended.extend(result.map(|result| (position, result)));
+        position += 1;
+        is_left
+    });
+    ended
+}
+
+/// Like [`wait_any`] without waiting: `None` if none has ended.
+pub async fn test_any<T>(
+    requests: &mut Vec<CommRequest<'_, T>>,
+) -> Option<(usize, Result<T, RankError>)> {
+    if !requests.iter().any(CommRequest::is_complete) {
+        yield_once(requests).await;
+    }
+    let at = requests.iter().position(CommRequest::is_complete)?;
+    let result = requests.remove(at).take()?;
+    Some((at, result))
+}
+
+/// Like [`wait_some`] without waiting: empty if none has ended.
+pub async fn test_some<T>(
+    requests: &mut Vec<CommRequest<'_, T>>,
+) -> Vec<(usize, Result<T, RankError>)> {
+    if !requests.iter().any(CommRequest::is_complete) {
+        yield_once(requests).await;
+    }
+    take_ended(requests)
+}
+
+/// Whether all requests have ended. Waiting for them then takes no time.
+pub async fn test_all<T>(requests: &mut [CommRequest<'_, T>]) -> bool {
+    if !requests.iter().all(CommRequest::is_complete) {
+        yield_once(requests).await;
+    }
+    requests.iter().all(CommRequest::is_complete)
+}
+
+/// Lets the PE of these requests handle other messages once.
+async fn yield_once<T>(requests: &mut [CommRequest<'_, T>]) {
+    let local = requests.first().map(|request| request.local.clone());
+    if let Some(local) = local {
+        go_on(&local).await;
+    }
+}

@@ -1,0 +1,266 @@
+//! Windows: memory of a rank that others read and change, without a receive of that rank.
+
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::{CallSite, RankError};
+use crate::local::memory::{Memory, Window};
+use crate::local::slots::Outcome;
+use crate::ops::Operator;
+use crate::p2p::wait::outcome;
+use crate::packet::{Access, Ticket};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// Elements that each rank of a communicator exposes to all others.
+///
+/// [`put`](Self::put) and [`accumulate`](Self::accumulate) begin, and are complete after
+/// [`flush`](Self::flush), [`fence`](Self::fence) or [`unlock`](Self::unlock). Accesses of one rank
+/// to another happen in their order. A PE carries them out between two awaits of the rank that it
+/// runs. A window ends with the run of its rank, so ranks come to a [fence](Self::fence) before that.
+///
+/// ```
+/// use gridspan::ranks::{self, RankWindow, ops};
+///
+/// let job = ranks::run(4, async |world| {
+///     // Each rank exposes two numbers; accumulating adds.
+///     let window: RankWindow<u64> = world.window(vec![0; 2], ops::sum).await?;
+///     let right = (world.rank() + 1) % world.size();
+///     window.put(&[u64::from(world.rank())], right, 0)?;
+///     window.accumulate(&[1], 0, 1)?;
+///     window.fence().await?;
+///     assert_eq!(window.get(right, 0..1).await?, [u64::from(world.rank())]);
+///     assert_eq!(window.get(0, 1..2).await?, [4]);
+///     window.fence().await
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub struct RankWindow<T> {
+    comm: Comm,
+    /// Number of elements of each rank.
+    lengths: Vec<u64>,
+    /// Accesses that are not known to be complete.
+    open: Mutex<Vec<(u32, Ticket)>>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for RankWindow<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RankWindow({:?})", self.comm)
+    }
+}
+
+impl Comm {
+    /// Exposes elements to all ranks of this communicator, which may be more or fewer than those of
+    /// others. A collective operation. `op` combines what is [accumulated](RankWindow::accumulate)
+    /// with what is there.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn window<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: impl Operator<T> + 'static,
+    ) -> Result<RankWindow<T>, RankError> {
+        let comm = self.dup().await?;
+        let length = values.len() as u64;
+        let window = Window::new(Memory::new(values, Box::new(op)));
+        self.local.with(|state| state.windows.insert(comm.number(), window));
+        // Nobody has all lengths before all have their windows.
+        let all = comm.allgather(&[[length, T::KIND]]).await?;
+        if let Some([_, other]) = all.iter().find(|[_, kind]| *kind != T::KIND) {
+            let (at, sent) = (comm.at("window"), crate::error::kind_name(*other));
+            return Err(RankError::TypeMismatch { at, sent, expected: T::NAME });
+        }
+        let lengths = all.iter().map(|[length, _]| *length).collect();
+        Ok(RankWindow { comm, lengths, open: Mutex::default(), element: PhantomData })
+    }
+}
+
+impl<T: Element> RankWindow<T> {
+    /// Number of elements of a rank.
+    pub fn len(&self, rank: u32) -> usize {
+        self.lengths.get(rank as usize).map_or(0, |length| *length as usize)
+    }
+
+    /// Whether a rank exposes nothing.
+    pub fn is_empty(&self, rank: u32) -> bool {
+        self.len(rank) == 0
+    }
+
+    /// Looks at or changes the own elements. Others may have changed them until the last fence, or
+    /// change them between two awaits; not meanwhile.
+    pub fn local<R>(&self, look: impl FnOnce(&mut [T]) -> R) -> R {
+        // The rank's state is not locked while the program's code runs.
+        let (local, number) = (&self.comm.local, self.comm.number());
+        let Some(mut window) = local.with(|state| state.windows.remove(&number)) else {
+            return look(&mut []);
+        };
+        let looked = match window.values::<T>() {
+            Some(values) => look(values),
+            None => look(&mut []),
+        };
+        local.with(|state| state.windows.insert(number, window));
+        looked
+    }
+
+    /// Begins to write elements of a rank, from its element `at` on.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`], and [`RankError::Invalid`] beyond its elements.
+    pub fn put(&self, values: &[T], rank: u32, at: usize) -> Result<(), RankError> {
+        let content = Content::copied(values);
+        let access = Access::Put { at: at as u64, content };
+        self.open("put", rank, at..at + values.len(), access)
+    }
+
+    /// Begins to combine elements of a rank, from its element `at` on, with these, by the operator
+    /// of the window. Each element changes as a whole, whoever else accumulates.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    pub fn accumulate(&self, values: &[T], rank: u32, at: usize) -> Result<(), RankError> {
+        let content = Content::copied(values);
+        let access = Access::Accumulate { at: at as u64, content };
+        self.open("accumulate", rank, at..at + values.len(), access)
+    }
+
+    /// Reads elements of a rank.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    pub async fn get(&self, rank: u32, range: Range<usize>) -> Result<Vec<T>, RankError> {
+        let (at, count) = (range.start as u64, range.len() as u64);
+        self.answered("get", rank, range, Access::Get { at, count }).await
+    }
+
+    /// [Accumulates](Self::accumulate), and returns what was there before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`put`](Self::put).
+    pub async fn get_accumulate(
+        &self,
+        values: &[T],
+        rank: u32,
+        at: usize,
+    ) -> Result<Vec<T>, RankError> {
+        let (content, count) = (Content::copied(values), values.len() as u64);
+        let access = Access::FetchAndAccumulate { at: at as u64, content, count };
+        self.answered("get_accumulate", rank, at..at + values.len(), access).await
+    }
+
+    /// Waits until the accesses of this rank to another are complete.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn flush(&self, rank: u32) -> Result<(), RankError> {
+        self.comm.check(rank, self.at("flush", rank))?;
+        self.complete(|other| other == rank).await;
+        Ok(())
+    }
+
+    /// Waits until all accesses of all ranks before their fences are complete. A collective
+    /// operation.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    pub async fn fence(&self) -> Result<(), RankError> {
+        self.complete(|_| true).await;
+        self.comm.barrier().await
+    }
+
+    /// Waits for a lock on the window of a rank: the only one, or one of several that are shared.
+    /// Locks are granted in the order of asking, and bind those who ask.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn lock(&self, rank: u32, is_exclusive: bool) -> Result<(), RankError> {
+        let access = Access::Lock { is_exclusive };
+        let ticket = self.begin(self.at("lock", rank), rank, access)?;
+        outcome(&self.comm.local, ticket).await;
+        Ok(())
+    }
+
+    /// Completes the accesses of this rank to another, and gives the lock back.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::NoSuchRank`].
+    pub async fn unlock(&self, rank: u32) -> Result<(), RankError> {
+        self.flush(rank).await?;
+        let to = self.comm.check(rank, self.at("unlock", rank))?;
+        self.comm.local.with(|state| state.tell(to, self.comm.number(), Access::Unlock));
+        Ok(())
+    }
+
+    fn at(&self, call: &'static str, rank: u32) -> CallSite {
+        self.comm.at(call).with(Some(rank), None)
+    }
+
+    fn check(&self, at: CallSite, rank: u32, range: &Range<usize>) -> Result<(), RankError> {
+        self.comm.check(rank, at)?;
+        let length = self.len(rank);
+        if range.start > range.end || range.end > length {
+            let reason = format!("elements {range:?} of {length}");
+            return Err(RankError::Invalid { at, reason });
+        }
+        Ok(())
+    }
+
+    /// Begins an access, and returns the ticket of its end.
+    fn begin(&self, at: CallSite, rank: u32, access: Access) -> Result<Ticket, RankError> {
+        let to = self.comm.check(rank, at)?;
+        let number = self.comm.number();
+        Ok(self.comm.local.with(|state| state.access(to, number, access, at)))
+    }
+
+    fn open(
+        &self,
+        call: &'static str,
+        rank: u32,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<(), RankError> {
+        let at = self.at(call, rank);
+        self.check(at, rank, &range)?;
+        let ticket = self.begin(at, rank, access)?;
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).push((rank, ticket));
+        Ok(())
+    }
+
+    async fn answered(
+        &self,
+        call: &'static str,
+        rank: u32,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<Vec<T>, RankError> {
+        let at = self.at(call, rank);
+        self.check(at, rank, &range)?;
+        let ticket = self.begin(at, rank, access)?;
+        match outcome(&self.comm.local, ticket).await {
+            Outcome::Answer(Some(content)) => content.to_vec(at),
+            _ => Err(RankError::Cancelled { at }),
+        }
+    }
+
+    async fn complete(&self, is_meant: impl Fn(u32) -> bool) {
+        let meant: Vec<_> = {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.extract_if(.., |(rank, _)| is_meant(*rank)).collect()
+        };
+        for (_, ticket) in meant {
+            outcome(&self.comm.local, ticket).await;
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The job of ranks, and its main: begins runs, and balances the ranks at their migration points.
+
+use crate::actor::{Parking, RankActor};
+use crate::comm::Comm;
+use crate::error::RankError;
+use crate::packet::RankMessage;
+use crate::places::Places;
+use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
+use gridspan_runtime::{Collection, CollectionRef, Grid, GridError, Ix1, Job, JobError, List, Op};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Time after which main asks whether ranks wait for each other: long beside a step of most
+/// programs, and short for a person.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// What main needs to go on from a checkpoint.
+#[derive(Serialize, Deserialize)]
+struct AtPoint<P: RankProgram> {
+    #[serde(bound = "")]
+    ranks: CollectionRef<RankActor<P>>,
+}
+
+/// Makes the job of ranks that are structs: `ranks` of them, each built from what `init` returns for
+/// its number. See [`Rank`] for an example.
+///
+/// Ranks move at their migration points, if the job has a [strategy](Job::strategy). A job with
+/// [checkpoints](Job::checkpoints) makes them at migration points, each of which is one
+/// [progress point](Grid::progress), and goes on from the last one after a loss.
+pub fn job<R: Rank>(
+    name: impl Into<String>,
+    ranks: u32,
+    init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
+) -> Job {
+    let init = Arc::new(init);
+    add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(
+        async move |grid: Grid| {
+            let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
+            let ranks = match found {
+                Some(AtPoint { ranks }) => grid.collection(ranks),
+                None => create(&grid, ranks, |rank| init(rank)).await?,
+            };
+            run_all(&grid, &ranks).await?;
+            Ok(())
+        },
+    )
+}
+
+/// Makes a job of one function, which each of `ranks` ranks runs once. What it returns is dropped;
+/// see [`run_then`] and [`RankFunctions`].
+///
+/// These ranks do not move.
+///
+/// ```
+/// use gridspan::ranks::{self, Comm};
+///
+/// let job = ranks::run(8, async |world: Comm| {
+///     let right = (world.rank() + 1) % world.size();
+///     world.send(&[world.rank()], right, 0).await?;
+///     let (from_left, _) = world.recv::<u32>((world.rank() + 7) % 8, 0).await?;
+///     assert_eq!((from_left[0] + 1) % 8, world.rank());
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub fn run<F, U, T>(ranks: u32, function: F) -> Job
+where
+    F: Fn(Comm) -> U + Send + Sync + 'static,
+    U: Future<Output = Result<T, RankError>> + Send + 'static,
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
+    run_then(ranks, function, |_results| Ok(()))
+}
+
+/// Like [`run`], and gives the results of the ranks, in order, to a function, which runs in main.
+///
+/// ```
+/// use gridspan::ranks;
+///
+/// let squares = async |world: ranks::Comm| Ok(world.rank() * world.rank());
+/// let job = ranks::run_then(4, squares, |squares| {
+///     assert_eq!(squares, [0, 1, 4, 9]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub fn run_then<F, U, T>(
+    ranks: u32,
+    function: F,
+    then: impl Fn(Vec<T>) -> Result<(), JobError> + Send + Sync + 'static,
+) -> Job
+where
+    F: Fn(Comm) -> U + Send + Sync + 'static,
+    U: Future<Output = Result<T, RankError>> + Send + 'static,
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
+    let (job, functions) = RankFunctions::add(Job::new("ranks"), function);
+    let then = Arc::new(then);
+    job.restartable_main(async move |grid: Grid| then(functions.run(&grid, ranks).await?))
+}
+
+/// The results of ranks, once they have ended.
+type Results<T> = Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>>;
+
+/// Runs so many ranks.
+type RunFunctions<T> = dyn Fn(Grid, u32) -> Results<T> + Send + Sync;
+
+/// A function of ranks that a job of any kind can run, from its main.
+///
+/// ```
+/// use gridspan::embed::Runner;
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{Comm, RankFunctions, ops};
+///
+/// let (job, sums) = RankFunctions::add(Job::new("sums"), async |world: Comm| {
+///     Ok(world.allreduce(&[world.rank()], ops::sum).await?[0])
+/// });
+/// let running = Runner::on_threads(2).start(job, async move |grid| sums.run(&grid, 5).await);
+/// assert_eq!(running.wait(), Ok(vec![10; 5]));
+/// ```
+pub struct RankFunctions<T> {
+    run: Arc<RunFunctions<T>>,
+}
+
+impl<T> Clone for RankFunctions<T> {
+    fn clone(&self) -> Self {
+        Self { run: self.run.clone() }
+    }
+}
+
+impl<T> fmt::Debug for RankFunctions<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RankFunctions")
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> RankFunctions<T> {
+    /// Adds a function to a job. Each closure of a program can be added once.
+    pub fn add<F, U>(job: Job, function: F) -> (Job, Self)
+    where
+        F: Fn(Comm) -> U + Send + Sync + 'static,
+        U: Future<Output = Result<T, RankError>> + Send + 'static,
+    {
+        let program = FunctionProgram::new(Function::new(function));
+        (add_program(job, program), Self { run: Arc::new(run_of::<Function<F, T>, T>()) })
+    }
+
+    /// Runs the function on so many ranks, and returns their results in order.
+    ///
+    /// # Errors
+    ///
+    /// [`JobError`] if the job ends, as it does when a rank returns an error.
+    pub async fn run(&self, grid: &Grid, ranks: u32) -> Result<Vec<T>, JobError> {
+        (self.run)(grid.clone(), ranks).await
+    }
+}
+
+/// Adds a program to a job: the actors that run it, and what they need.
+fn add_program<P: RankProgram>(job: Job, program: P) -> Job {
+    job.actor::<RankActor<P>>().resource(program).resource(Parking::<P>::new())
+}
+
+/// The function that runs the ranks of a program.
+fn run_of<F, T>() -> impl Fn(Grid, u32) -> Results<T> + Send + Sync
+where
+    F: crate::program::RankFunction<Value = T>,
+    T: Serialize + DeserializeOwned + Send + 'static,
+{
+    |grid, ranks| {
+        Box::pin(async move {
+            let ranks = create::<FunctionProgram<F>>(&grid, ranks, |_| ()).await?;
+            run_all(&grid, &ranks).await
+        })
+    }
+}
+
+/// Creates the ranks.
+async fn create<P: RankProgram>(
+    grid: &Grid,
+    ranks: u32,
+    init: impl Fn(u32) -> P::Init,
+) -> Result<Collection<RankActor<P>>, JobError> {
+    if i32::try_from(ranks).is_err() || ranks == 0 {
+        return Err(format!("{ranks} ranks; there must be at least 1 and at most 2^31 - 1").into());
+    }
+    Ok(grid.create::<RankActor<P>>(Ix1::range(ranks), |index| init(index.0 as u32)).await?)
+}
+
+/// Runs ranks to their ends, and returns their results.
+async fn run_all<P: RankProgram>(
+    grid: &Grid,
+    ranks: &Collection<RankActor<P>>,
+) -> Result<Vec<P::Value>, JobError> {
+    let mut quiet = Quiet::new(grid);
+    while run_once(grid, ranks, &mut quiet).await? {
+        grid.rebalance().await?;
+        grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
+    }
+    ranks.broadcast(RankMessage::Results);
+    let List(results) = ranks.reduction(Op::Concat).await?;
+    Ok(results)
+}
+
+/// Lets all ranks run to their next migration points. Returns whether any goes on.
+async fn run_once<P: RankProgram>(
+    grid: &Grid,
+    ranks: &Collection<RankActor<P>>,
+    quiet: &mut Quiet,
+) -> Result<bool, JobError> {
+    ranks.broadcast(RankMessage::Report);
+    let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
+    ranks.broadcast(RankMessage::Begin(Arc::new(Places::new(&pes, grid.layout()))));
+    let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
+    let arrived = poll_fn(|cx| match arriving.as_mut().poll(cx) {
+        Poll::Ready(left) => Poll::Ready(Some(left)),
+        Poll::Pending => quiet.waits.as_mut().poll(cx).map(|_| None),
+    });
+    let left = match arrived.await {
+        Some(left) => left?,
+        None => {
+            // No message is on its way, and ranks wait.
+            ranks.broadcast(RankMessage::Explain);
+            let left = arriving.await?;
+            *quiet = Quiet::new(grid);
+            left
+        }
+    };
+    quiet.settle(grid).await?;
+    Ok(left > 0)
+}
+
+/// Notices that nothing happens any more: waits, and then for quiescence, twice, because a result
+/// may have been on its way to main the first time.
+struct Quiet {
+    waits: Pin<Box<dyn Future<Output = Result<(), GridError>>>>,
+    is_asking: Rc<Cell<bool>>,
+}
+
+impl Quiet {
+    fn new(grid: &Grid) -> Self {
+        let (grid, is_asking) = (grid.clone(), Rc::new(Cell::new(false)));
+        let is_asked = is_asking.clone();
+        let waits = Box::pin(async move {
+            grid.sleep(QUIET_AFTER).await?;
+            is_asked.set(true);
+            grid.quiescence().await?;
+            grid.quiescence().await
+        });
+        Self { waits, is_asking }
+    }
+
+    /// Ends a question that is under way, so that main waits for nothing else, and begins anew.
+    async fn settle(&mut self, grid: &Grid) -> Result<(), GridError> {
+        if self.is_asking.get() {
+            std::mem::replace(self, Self::new(grid)).waits.await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,307 @@
+//! Collective operations.
+
+use crate::common::{SITES, check, failure, simulate};
+use gridspan_ranks::{RankError, ops, run_then, wait_all};
+use gridspan_runtime::driver::embedded;
+use std::sync::{Arc, Mutex};
+
+const RANKS: u32 = 13;
+
+/// The sum of the ranks below.
+fn below(rank: u32) -> u32 {
+    rank * rank.saturating_sub(1) / 2
+}
+
+#[test]
+fn reductions_combine_the_values_of_all_ranks() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            let all = world.allreduce(&[me, me * me, 1], ops::sum).await?;
+            let largest =
+                world.allreduce(&[[f64::from(me % 5), f64::from(me)]], ops::max_loc).await?;
+            let at_root = world.reduce(&[1_u64 << me], ops::bit_or, 4).await?;
+            let product = world.reduce(&[u128::from(me + 1)], ops::product, RANKS - 1).await?;
+            Ok((all, largest, at_root, product))
+        },
+        |rank| {
+            let squares = (0..RANKS).map(|rank| rank * rank).sum();
+            let factorial: u128 = (1..=u128::from(RANKS)).product();
+            (
+                vec![below(RANKS), squares, RANKS],
+                vec![[4.0, 4.0]],
+                (rank == 4).then(|| vec![(1 << RANKS) - 1]),
+                (rank == RANKS - 1).then(|| vec![factorial]),
+            )
+        },
+    );
+}
+
+#[test]
+fn scans_combine_the_values_of_lower_ranks() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            let to_me = world.scan(&[me, 1], ops::sum).await?;
+            Ok((to_me, world.exscan(&[me, 1], ops::sum).await?))
+        },
+        |rank| {
+            let before = (rank > 0).then(|| vec![below(rank), rank]);
+            (vec![below(rank + 1), rank + 1], before)
+        },
+    );
+}
+
+/// Joins the digits of a number to those of another, which does not commute.
+fn join(left: &mut [u64], right: &[u64]) {
+    for (left, right) in left.iter_mut().zip(right) {
+        *left = *left << (4 * right.ilog(16).saturating_add(1)) | right;
+    }
+}
+
+#[test]
+fn operators_that_do_not_commute_see_the_ranks_in_order() {
+    check(
+        11,
+        async |world| {
+            let digit = [u64::from(world.rank()) + 1];
+            let all = world.allreduce(&digit, join).await?[0];
+            let to_me = world.scan(&digit, join).await?[0];
+            let at_root = world.reduce(&digit, join, 3).await?;
+            Ok((all, to_me, at_root))
+        },
+        |rank| {
+            let digits = |ranks: u32| (0..ranks).fold(0, |all, r| all << 4 | (u64::from(r) + 1));
+            (digits(11), digits(rank + 1), (rank == 3).then(|| vec![digits(11)]))
+        },
+    );
+}
+
+#[test]
+fn data_are_broadcast_gathered_and_scattered() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            let mut numbers = if me == 5 { [7.5, -1.0] } else { [0.0; 2] };
+            world.bcast(&mut numbers, 5).await?;
+            let text = world.bcast_value((me == 2).then(|| "text".to_owned()), 2).await?;
+            let gathered = world.gather(&[me, me + 1], 6).await?;
+            let ragged = world.gatherv(&vec![me; me as usize], 0).await?;
+            let all = world.allgather(&[me]).await?;
+            let all_ragged = world.allgatherv(&vec![me; (me % 3) as usize]).await?;
+            let list: Vec<u32> = (0..2 * RANKS).collect();
+            let mine = world.scatter(if me == 8 { &list } else { &[] }, 8).await?;
+            let blocks: Vec<Vec<u32>> = (0..RANKS).map(|rank| vec![rank; rank as usize]).collect();
+            let block = world.scatterv(if me == 1 { &blocks } else { &[] }, 1).await?;
+            Ok((numbers, text, gathered, ragged, (all, all_ragged), mine, block))
+        },
+        |rank| {
+            let ragged = |length: fn(u32) -> u32| {
+                (0..RANKS).map(|rank| vec![rank; length(rank) as usize]).collect::<Vec<_>>()
+            };
+            (
+                [7.5, -1.0],
+                "text".to_owned(),
+                (rank == 6).then(|| (0..RANKS).flat_map(|rank| [rank, rank + 1]).collect()),
+                (rank == 0).then(|| ragged(|rank| rank)),
+                ((0..RANKS).collect(), ragged(|rank| rank % 3)),
+                vec![2 * rank, 2 * rank + 1],
+                vec![rank; rank as usize],
+            )
+        },
+    );
+}
+
+#[test]
+fn every_rank_gives_something_to_every_other() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            let numbers: Vec<u32> = (0..RANKS).flat_map(|to| [100 * me + to, to]).collect();
+            let exchanged = world.alltoall(&numbers).await?;
+            let blocks = (0..RANKS).map(|to| vec![me; (to % 4) as usize]).collect();
+            let ragged = world.alltoallv(blocks).await?;
+            let counts: Vec<usize> = (0..RANKS as usize).collect();
+            let numbers = vec![me; below(RANKS) as usize];
+            let sums = world.reduce_scatter(&numbers, &counts, ops::sum).await?;
+            Ok((exchanged, ragged, sums))
+        },
+        |rank| {
+            (
+                (0..RANKS).flat_map(|from| [100 * from + rank, rank]).collect::<Vec<_>>(),
+                (0..RANKS).map(|from| vec![from; (rank % 4) as usize]).collect::<Vec<_>>(),
+                vec![below(RANKS); rank as usize],
+            )
+        },
+    );
+}
+
+#[test]
+fn immediate_operations_go_on_while_the_rank_does_other_things() {
+    check(
+        6,
+        async |world| {
+            let me = world.rank();
+            // The last rank begins long after the others.
+            if me == 5 {
+                for rank in 0..5 {
+                    world.recv::<u8>(rank, 0).await?;
+                }
+            }
+            let mut sums = vec![];
+            for power in 0..4 {
+                sums.push(world.iallreduce(vec![me.pow(power)], ops::sum));
+            }
+            let barrier = world.ibarrier();
+            let chosen = world.ibcast(vec![me], 3)?;
+            let gathered = world.igatherv(vec![me], 2)?;
+            let everything = world.iallgatherv(vec![me]);
+            let before = world.iexscan(vec![1_u32], ops::sum);
+            let exchanged = world.ialltoallv(vec![vec![me]; 6]);
+            let block = world.iscatterv((0..6).map(|rank| vec![rank]).collect::<Vec<_>>(), 1)?;
+            if me < 5 {
+                world.send(&[0_u8], 5, 0).await?;
+            }
+            let sums = wait_all(sums).await?.concat();
+            barrier.await?;
+            let more = (gathered.await?, everything.await?, exchanged.await?);
+            Ok((sums, chosen.await?[0], before.await?, more, block.await?))
+        },
+        |rank| {
+            let each: Vec<Vec<u32>> = (0..6).map(|rank| vec![rank]).collect();
+            (
+                vec![6, 15, 55, 225],
+                3,
+                (rank > 0).then(|| vec![rank]),
+                ((rank == 2).then(|| each.clone()), each.clone(), each),
+                vec![rank],
+            )
+        },
+    );
+}
+
+#[test]
+fn no_rank_leaves_a_barrier_before_all_have_come() {
+    check(
+        8,
+        async |world| {
+            let me = world.rank();
+            if me == 7 {
+                // Nobody can have left the barrier before this rank has come.
+                for _ in 0..50 {
+                    assert_eq!(world.iprobe(0, 1).await?, None);
+                }
+            }
+            world.barrier().await?;
+            if me == 0 {
+                world.send(&[1_u8], 7, 1).await?;
+            }
+            if me == 7 {
+                return Ok(world.recv::<u8>(0, 1).await?.0[0]);
+            }
+            Ok(1)
+        },
+        |_| 1,
+    );
+}
+
+#[test]
+fn sums_have_the_same_bits_wherever_the_ranks_live() {
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let job = || {
+        let found = found.clone();
+        let function = async |world: gridspan_ranks::Comm| {
+            // Terms of very different sizes, whose sum depends on its order.
+            let term =
+                (f64::from(world.rank()) * 1.7).sin() * 10_f64.powi(world.rank() as i32 % 17);
+            let all = world.allreduce(&[term], ops::sum).await?[0];
+            let root = world.reduce(&[term], ops::sum, 11).await?;
+            Ok((all.to_bits(), root.map(|root| root[0].to_bits())))
+        };
+        run_then(37, function, move |results| {
+            found.lock().unwrap().push(results);
+            Ok(())
+        })
+    };
+    for pes in [1, 2, 5] {
+        embedded::run(job(), pes).unwrap();
+    }
+    for grid in [SITES, "2x1x1,wan=50ms", "37x1x1,wan=1ms"] {
+        simulate(job(), grid).unwrap();
+    }
+    let found = found.lock().unwrap();
+    let (all, root) = (found[0][0].0, found[0][11].1);
+    assert_eq!(root, Some(all));
+    for results in found.iter() {
+        assert!(results.iter().all(|(bits, _)| *bits == all));
+        assert_eq!(results[11].1, root);
+    }
+    assert_eq!(found.len(), 6);
+}
+
+#[test]
+fn different_lengths_types_and_roots_are_errors() {
+    let text = failure(async |world| {
+        world.allreduce(&vec![1; 1 + world.rank() as usize], ops::sum).await?;
+        Ok(())
+    });
+    assert!(text.contains("allreduce, on the world: 2 elements where 1 are expected"), "{text}");
+    let text = failure(async |world| world.bcast(&mut [1], 2).await);
+    assert!(text.contains("bcast with rank 2, on the world: there is no rank 2 among 2"), "{text}");
+    let text = failure(async |world| match world.rank() {
+        0 => world.bcast(&mut [1_u32], 0).await,
+        _ => world.bcast(&mut [1_u64], 0).await,
+    });
+    assert!(text.contains("u32 was sent where u64 is expected"), "{text}");
+    let text = failure(async |world| {
+        let uneven = world.scatter(&[1, 2, 3], 0).await;
+        assert!(matches!(uneven, Err(RankError::Invalid { .. })));
+        uneven.map(drop)
+    });
+    assert!(text.contains("3 elements do not divide among 2 ranks"), "{text}");
+}
+
+#[test]
+fn a_result_for_all_takes_one_crossing_of_the_wide_area() {
+    const ROUNDS: u32 = 10;
+    let function = async |world: gridspan_ranks::Comm| {
+        let (me, far) = (world.rank(), world.size() - 1);
+        let mean = |begin: gridspan_runtime::Time| {
+            world.now().since(begin).as_secs_f64() / f64::from(ROUNDS)
+        };
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            if me == 0 {
+                world.send(&[1_u8], far, 0).await?;
+                world.recv::<u8>(far, 0).await?;
+            } else if me == far {
+                world.recv::<u8>(0, 0).await?;
+                world.send(&[1_u8], 0, 0).await?;
+            }
+        }
+        let crossing = mean(begin) / 2.0;
+        world.barrier().await?;
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            assert_eq!(world.allreduce(&[1_u64], ops::sum).await?, [32]);
+        }
+        let allreduce = mean(begin);
+        let begin = world.now();
+        for _ in 0..ROUNDS {
+            world.barrier().await?;
+        }
+        Ok([crossing, allreduce, mean(begin)])
+    };
+    let job = run_then(32, function, |times| {
+        let [crossing, allreduce, barrier] = times[0];
+        assert!(crossing >= 0.02, "the sites are 20 ms apart, and not {crossing} s");
+        let limit = 1.15 * crossing + 0.002;
+        assert!(allreduce < limit && barrier < limit, "{times:?}");
+        Ok(())
+    });
+    simulate(job, "4x8x1,wan=20ms").unwrap();
+}

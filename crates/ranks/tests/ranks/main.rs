@@ -1,0 +1,12 @@
+//! Ranks under the embedded driver and in virtual time.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod collective;
+mod common;
+mod comms;
+mod deadlock;
+mod migration;
+mod p2p;
+mod recovery;
+mod traffic;
+mod windows;

@@ -1,0 +1,197 @@
+//! Ranks that move between their runs.
+
+use crate::common::{SITES, everywhere, simulate};
+use gridspan_balance::StrategyName;
+use gridspan_ranks::{
+    ANY_SOURCE, ANY_TAG, Comm, Continuation, EagerLimit, Rank, RankError, RankFunctions, job, ops,
+    run_then,
+};
+use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job};
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+const ROUNDS: u32 = 6;
+
+fn strategy(name: &str) -> StrategyName {
+    name.parse().unwrap()
+}
+
+/// In each round passes numbers around a ring, some of which are received in the next round only.
+#[derive(Serialize, Deserialize)]
+struct Walker {
+    round: u32,
+    pes: Vec<u32>,
+    total: u64,
+    moves: bool,
+}
+
+impl Rank for Walker {
+    type Init = (u32, bool);
+
+    fn create((start, moves): (u32, bool), world: &Comm) -> Self {
+        assert_eq!(start, world.rank() * 3);
+        Self { round: 0, pes: Vec::new(), total: 0, moves }
+    }
+
+    async fn run(mut self, world: Comm) -> Result<Continuation<Self>, RankError> {
+        let (me, size) = (world.rank(), world.size());
+        let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+        self.pes.push(world.pe(me).ok_or("no place")?);
+        if self.round > 0 {
+            // These were sent before the migration point, and one was only offered.
+            let (short, _) = world.recv::<u32>(left, 1).await?;
+            let (long, _) = world.recv::<u32>(ANY_SOURCE, ANY_TAG).await?;
+            assert_eq!((short, long.len()), (vec![self.round - 1, left], 1000));
+            self.total += u64::from(long[999]);
+        }
+        let sum = world.allreduce(&[me + self.round], ops::sum).await?;
+        assert_eq!(sum, [size * (size - 1) / 2 + size * self.round]);
+        // Some ranks end early; those that go on do without them.
+        let is_last = self.round + 1 == ROUNDS;
+        if is_last {
+            let moves = self.pes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            let moves = world.allreduce(&[moves as u64, self.total], ops::sum).await?;
+            // Each rank has got the number of its left neighbour in each round but the first.
+            assert_eq!(moves[1], u64::from(ROUNDS - 1) * u64::from(size * (size - 1) / 2));
+            let is_alone = (0..size).all(|rank| world.pe(rank) == world.pe(0));
+            assert_eq!(moves[0] > 0, self.moves && !is_alone);
+            return Ok(Continuation::Done);
+        }
+        world.send(&[self.round, me], right, 1).await?;
+        if self.round == 0 {
+            world.attach_buffer(1 << 20)?;
+        }
+        world.bsend(&vec![me; 1000], right, 2).await?;
+        self.round += 1;
+        Ok(Continuation::Migrate(self))
+    }
+}
+
+fn walkers(moves: bool) -> Job {
+    job::<Walker>("walkers", 9, move |rank| (3 * rank, moves)).resource(EagerLimit { bytes: 100 })
+}
+
+#[test]
+fn ranks_move_with_their_messages_and_offers() {
+    for name in ["rotate", "random"] {
+        everywhere(|| walkers(true).strategy(strategy(name)));
+    }
+    everywhere(|| walkers(false));
+}
+
+#[test]
+fn checkpoints_are_made_at_migration_points() {
+    let checkpoints = || Checkpoints::every(CheckpointEvery::Points(1));
+    everywhere(|| walkers(true).strategy(strategy("rotate")).checkpoints(checkpoints()));
+}
+
+/// Ends after as many rounds as its number.
+#[derive(Serialize, Deserialize)]
+struct Leaver {
+    round: u32,
+}
+
+impl Rank for Leaver {
+    type Init = ();
+
+    fn create((): (), _world: &Comm) -> Self {
+        Self { round: 0 }
+    }
+
+    async fn run(self, world: Comm) -> Result<Continuation<Self>, RankError> {
+        if self.round == world.rank() {
+            return Ok(Continuation::Done);
+        }
+        Ok(Continuation::Migrate(Self { round: self.round + 1 }))
+    }
+}
+
+#[test]
+fn ranks_that_are_done_do_not_hold_up_others() {
+    everywhere(|| job::<Leaver>("leavers", 7, |_| ()).strategy(strategy("rotate")));
+}
+
+/// Holds a request while it comes to a migration point.
+#[derive(Serialize, Deserialize)]
+struct Holder;
+
+impl Rank for Holder {
+    type Init = ();
+
+    fn create((): (), _world: &Comm) -> Self {
+        Self
+    }
+
+    async fn run(self, world: Comm) -> Result<Continuation<Self>, RankError> {
+        std::mem::forget(world.irecv::<f64>(0, 17)?);
+        Ok(Continuation::Migrate(self))
+    }
+}
+
+#[test]
+fn a_request_under_way_at_a_migration_point_is_an_error_that_names_it() {
+    let error = simulate(job::<Holder>("holders", 2, |_| ()), SITES).unwrap_err().to_string();
+    assert!(error.contains("irecv with rank 0, tag 17, on the world"), "{error}");
+}
+
+#[test]
+fn ranks_that_are_moved_during_a_run_go_on_where_their_futures_are() {
+    for name in ["rotate", "random"] {
+        // Long enough for many periods.
+        let rounds = |world: Comm| async move {
+            let (me, size) = (world.rank(), world.size());
+            let mut number = [me];
+            for round in 0..200 {
+                let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+                world.sendrecv_replace(&mut number, right, round, left, round).await?;
+                if round % 10 == 0 {
+                    assert_eq!(world.allreduce(&number, ops::sum).await?, [size * (size - 1) / 2]);
+                }
+            }
+            Ok(number[0])
+        };
+        let make = || {
+            let job = run_then(9, rounds, |numbers| {
+                // Each number has gone 200 steps to the right.
+                assert!((0..9).all(|rank| numbers[rank as usize] == (rank + 9 * 23 - 200) % 9));
+                Ok(())
+            });
+            job.strategy(strategy(name)).balance_every(Duration::from_millis(1))
+        };
+        everywhere(make);
+        let spec = GridSpec::from_emulate(SITES).unwrap();
+        let report = Simulation::new(make(), spec, SimOptions::with_seed(1)).unwrap().run();
+        assert!(report.statistics.migrations > 100, "{}", report.statistics.migrations);
+        // Nodes that are connected by QUIC, with two PEs each.
+        let grid = GridSpec::from_emulate("2x1x2,wan=2ms").unwrap();
+        embedded::run_emulated(make(), &grid).unwrap();
+    }
+}
+
+#[test]
+fn a_job_with_other_actors_runs_functions_again_and_again() {
+    everywhere(|| {
+        let (job, sums) = RankFunctions::add(Job::new("sums"), |world: Comm| async move {
+            Ok(world.allreduce(&[world.rank()], ops::sum).await?[0])
+        });
+        let (job, names) =
+            RankFunctions::add(
+                job,
+                |world: Comm| async move { Ok(format!("rank {}", world.rank())) },
+            );
+        job.restartable_main(async move |grid: Grid| {
+            for ranks in [1, 4, 9] {
+                let sum = ranks * (ranks - 1) / 2;
+                assert_eq!(sums.run(&grid, ranks).await?, vec![sum; ranks as usize]);
+                let (one, other) = (names.run(&grid, 2), sums.run(&grid, ranks));
+                let (names, sums) = futures_util::future::join(one, other).await;
+                assert_eq!((names?[1].as_str(), sums?[0]), ("rank 1", sum));
+            }
+            assert!(sums.run(&grid, 0).await.is_err());
+            Ok(())
+        })
+    });
+}

@@ -1,0 +1,280 @@
+//! Messages between two ranks.
+
+use crate::common::{check, failure};
+use gridspan_ranks::{
+    ANY_SOURCE, ANY_TAG, PROC_NULL, RankError, Status, test_all, test_some, wait_all, wait_any,
+    wait_some,
+};
+
+#[test]
+fn a_ring_passes_numbers_of_every_length() {
+    check(
+        7,
+        async |world| {
+            let (me, size) = (world.rank(), world.size());
+            let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+            let mut sum = 0;
+            // The last two are longer than the eager limit.
+            for length in [0, 1, 1000, 20_000, 100_000] {
+                let receiving = world.irecv::<u32>(left, length)?;
+                world.send(&vec![me; length as usize], right, length).await?;
+                let (numbers, status) = receiving.await?;
+                assert_eq!((status.source, status.tag), (Some(left), Some(length)));
+                assert_eq!(status.count::<u32>(), Some(length as usize));
+                assert!(numbers.iter().all(|number| *number == left));
+                sum += numbers.len() as u32;
+            }
+            Ok((left, sum))
+        },
+        |rank| ((rank + 6) % 7, 121_001),
+    );
+}
+
+#[test]
+fn messages_of_one_sender_arrive_in_the_order_in_which_they_were_sent() {
+    check(
+        5,
+        async |world| {
+            const COUNT: u32 = 200;
+            if world.rank() > 0 {
+                for number in 0..COUNT {
+                    let length = if number % 7 == 0 { 20_000 } else { 1 };
+                    // A long message waits for its receive, a short one does not.
+                    world.isend(&vec![number; length], 0, number % 3)?.free();
+                }
+                world.recv::<u32>(0, 9).await?;
+                return Ok(0);
+            }
+            let mut next = [0; 5];
+            for _ in 0..4 * COUNT {
+                let (numbers, status) = world.recv::<u32>(ANY_SOURCE, ANY_TAG).await?;
+                let source = status.source.ok_or("a message without source")? as usize;
+                assert_eq!(numbers[0], next[source]);
+                next[source] += 1;
+            }
+            for rank in 1..5 {
+                world.send::<u32>(&[], rank, 9).await?;
+            }
+            Ok(next.iter().sum())
+        },
+        |rank| if rank == 0 { 800 } else { 0 },
+    );
+}
+
+#[test]
+fn tags_are_received_in_any_order() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                for tag in 0..10_u32 {
+                    world.send(&[tag as f32], 1, tag).await?;
+                }
+                return Ok(vec![]);
+            }
+            let mut found = Vec::new();
+            for tag in (0..10_u32).rev() {
+                found.push(world.recv::<f32>(0, tag).await?.0[0]);
+            }
+            Ok(found)
+        },
+        |rank| if rank == 0 { vec![] } else { (0..10_u16).rev().map(f32::from).collect() },
+    );
+}
+
+#[test]
+fn a_synchronous_send_ends_after_its_receive_has_begun() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                let mut sending = world.issend(&[1_u8], 1, 0)?;
+                // Rank 1 posts its receive only after this message.
+                assert!(sending.test().await?.is_none());
+                world.send::<u8>(&[], 1, 1).await?;
+                sending.await?;
+                world.ssend(&vec![2_u8; 1 << 20], 1, 2).await?;
+                return Ok(0);
+            }
+            world.recv::<u8>(0, 1).await?;
+            let first = world.recv::<u8>(0, 0).await?.0[0];
+            Ok(u32::from(first) + u32::from(world.recv::<u8>(0, 2).await?.0[99]))
+        },
+        |rank| if rank == 0 { 0 } else { 3 },
+    );
+}
+
+#[test]
+fn requests_are_completed_one_by_one_some_or_all() {
+    check(
+        4,
+        async |world| {
+            let me = world.rank();
+            if me > 0 {
+                for tag in 0..3 {
+                    world.send(&[10 * me + tag], 0, tag).await?;
+                }
+                return Ok(0);
+            }
+            let mut sum = 0;
+            let mut first = vec![];
+            for rank in 1..4 {
+                first.push(world.irecv::<u32>(rank, 0)?);
+            }
+            while let Some((_, received)) = wait_any(&mut first).await {
+                sum += received?.0[0];
+            }
+            let mut second = vec![];
+            for rank in 1..4 {
+                second.push(world.irecv::<u32>(rank, 1)?);
+            }
+            while !second.is_empty() {
+                for (_, received) in wait_some(&mut second).await {
+                    sum += received?.0[0];
+                }
+            }
+            let mut third = vec![];
+            for rank in 1..4 {
+                third.push(world.irecv::<u32>(rank, 2)?);
+            }
+            while !test_all(&mut third).await {}
+            assert_eq!(test_some(&mut third).await.len(), 3);
+            let none = wait_all(third).await?;
+            assert!(none.is_empty());
+            Ok(sum)
+        },
+        |rank| if rank == 0 { 60 + 63 } else { 0 },
+    );
+}
+
+#[test]
+fn nobody_sends_and_receives_nothing() {
+    check(
+        2,
+        async |world| {
+            world.send(&[1.0], PROC_NULL, 0).await?;
+            world.ssend(&[1.0], None, 0).await?;
+            let (numbers, status) = world.recv::<f64>(PROC_NULL, ANY_TAG).await?;
+            assert!(numbers.is_empty() && status == Status::NULL);
+            let mut kept = [7.0];
+            let status = world.sendrecv_replace(&mut kept, None, 0, None, 0).await?;
+            assert_eq!((kept, status), ([7.0], Status::NULL));
+            Ok(world.probe(None, 0).await? == Status::NULL)
+        },
+        |_| true,
+    );
+}
+
+#[test]
+fn probed_messages_are_received_by_whom_they_are_matched_to() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                for number in 0..4_u64 {
+                    world.isend(&vec![number; 1 + 10_000 * number as usize], 1, 0)?.free();
+                }
+                world.recv::<u8>(1, 1).await?;
+                return Ok(vec![]);
+            }
+            assert_eq!(world.probe(ANY_SOURCE, ANY_TAG).await?.count::<u64>(), Some(1));
+            let first = world.mprobe(0, 0).await?;
+            let second = world.mprobe(0, ANY_TAG).await?;
+            let third = world.mprobe(ANY_SOURCE, 0).await?;
+            // The third returns to its place, before the fourth.
+            drop(third);
+            let mut found = vec![second.recv::<u64>().await?[0], first.recv::<u64>().await?[0]];
+            found.push(world.recv::<u64>(0, 0).await?.0[0]);
+            let last = loop {
+                if let Some(message) = world.improbe(0, 0).await? {
+                    break message;
+                }
+            };
+            assert_eq!(last.status().count::<u64>(), Some(30_001));
+            found.push(last.recv::<u64>().await?[30_000]);
+            assert_eq!(world.iprobe(ANY_SOURCE, ANY_TAG).await?, None);
+            world.send::<u8>(&[], 0, 1).await?;
+            Ok(found)
+        },
+        |rank| if rank == 0 { vec![] } else { vec![1, 0, 2, 3] },
+    );
+}
+
+#[test]
+fn a_cancelled_receive_leaves_its_message_to_the_next() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                world.recv::<u8>(1, 1).await?;
+                world.send(&[5], 1, 0).await?;
+                return Ok(0);
+            }
+            let mut receiving = world.irecv::<i32>(0, 0)?;
+            assert!(receiving.cancel());
+            assert!(matches!(receiving.await, Err(RankError::Cancelled { .. })));
+            world.send::<u8>(&[], 0, 1).await?;
+            Ok(world.recv::<i32>(0, 0).await?.0[0])
+        },
+        |rank| if rank == 0 { 0 } else { 5 },
+    );
+}
+
+#[test]
+fn buffered_sends_need_room() {
+    check(
+        2,
+        async |world| {
+            let (other, long) = (1 - world.rank(), vec![1_u8; 100_000]);
+            let none = world.bsend(&[1_u8], other, 0).await;
+            assert!(matches!(none, Err(RankError::BufferFull { needed: 1, free: 0, .. })));
+            world.attach_buffer(150_000)?;
+            assert_eq!(world.attach_buffer(1), Err(RankError::BufferAttached));
+            world.bsend(&long, other, 0).await?;
+            let full = world.bsend(&long, other, 0).await;
+            assert!(matches!(full, Err(RankError::BufferFull { free: 50_000, .. })));
+            assert_eq!(world.recv::<u8>(other, 0).await?.0.len(), 100_000);
+            Ok(world.detach_buffer().await)
+        },
+        |_| 150_000,
+    );
+}
+
+#[test]
+fn errors_name_call_peer_tag_and_communicator() {
+    let text = failure(async |world| world.send(&[1], 5, 3).await);
+    assert_eq!(text, "rank 0: send with rank 5, tag 3, on the world: there is no rank 5 among 2");
+    let text = failure(async |world| {
+        world.send(&[1.0, 2.0], 1 - world.rank(), 3).await?;
+        world.recv_into(&mut [0.0], 1 - world.rank(), 3).await?;
+        Ok(())
+    });
+    assert!(
+        text.ends_with(
+            "recv_into with rank 1, tag 3, on the world: a message of 16 bytes does not fit into \
+             a buffer of 8"
+        ) || text.contains("with rank 0, tag 3"),
+        "{text}"
+    );
+    let text = failure(async |world| {
+        world.send(&[1.0], 1 - world.rank(), 3).await?;
+        world.recv::<i64>(ANY_SOURCE, ANY_TAG).await?;
+        Ok(())
+    });
+    assert!(text.contains("tag 3, on the world: f64 was sent where i64 is expected"), "{text}");
+    let text = failure(async |world| {
+        world.send_value(&1_u64, 1 - world.rank(), 3).await?;
+        world.recv_value::<String>(ANY_SOURCE, ANY_TAG).await?;
+        Ok(())
+    });
+    assert!(text.contains("is expected"), "{text}");
+}
+
+#[test]
+fn a_rank_that_ends_with_a_receive_under_way_is_told() {
+    let text = failure(async |world| {
+        drop(world.irecv::<u8>(1 - world.rank(), 4)?);
+        Ok(())
+    });
+    assert!(text.contains("before these operations were complete: irecv with rank"), "{text}");
+}

@@ -1,0 +1,92 @@
+//! Windows.
+
+use crate::common::{check, failure};
+use gridspan_ranks::ops;
+
+#[test]
+fn ranks_read_and_change_the_memory_of_others() {
+    check(
+        5,
+        async |world| {
+            let (me, size) = (world.rank(), world.size());
+            // Rank r exposes r + 1 elements.
+            let window = world.window(vec![0_u32; me as usize + 1], ops::sum).await?;
+            assert_eq!((window.len(4), window.is_empty(0)), (5, false));
+            for rank in me..size {
+                window.put(&[10 * me + rank], rank, me as usize)?;
+            }
+            window.fence().await?;
+            for rank in 0..size {
+                window.accumulate(&[100], rank, rank as usize)?;
+            }
+            window.fence().await?;
+            let next = (me + 1) % size;
+            let read = window.get(next, 0..next as usize + 1).await?;
+            window.fence().await?;
+            Ok((window.local(|mine| mine.to_vec()), read))
+        },
+        |rank| {
+            let memory = |rank: u32| {
+                let mut memory: Vec<u32> = (0..=rank).map(|from| 10 * from + rank).collect();
+                memory[rank as usize] += 500;
+                memory
+            };
+            (memory(rank), memory((rank + 1) % 5))
+        },
+    );
+}
+
+#[test]
+fn counters_are_fetched_and_increased_once_by_each() {
+    check(
+        6,
+        async |world| {
+            let window = world.window(vec![0_u64; 1], ops::sum).await?;
+            let mut found = vec![];
+            for _ in 0..10 {
+                found.push(window.get_accumulate(&[1], 2, 0).await?[0]);
+            }
+            assert!(found.is_sorted());
+            let mut all = world.allgatherv(&found).await?.concat();
+            all.sort_unstable();
+            Ok(all == (0..60).collect::<Vec<u64>>())
+        },
+        |_| true,
+    );
+}
+
+#[test]
+fn an_exclusive_lock_protects_a_change_of_several_steps() {
+    check(
+        6,
+        async |world| {
+            let window = world.window(vec![0_i64; 2], ops::sum).await?;
+            for _ in 0..5 {
+                window.lock(3, true).await?;
+                let read = window.get(3, 0..2).await?;
+                assert_eq!(read[0], read[1]);
+                window.put(&[read[0] + 1], 3, 0)?;
+                world.yield_now().await;
+                window.put(&[read[1] + 1], 3, 1)?;
+                window.unlock(3).await?;
+            }
+            window.fence().await?;
+            window.lock(3, false).await?;
+            let read = window.get(3, 0..2).await?;
+            window.unlock(3).await?;
+            window.fence().await?;
+            Ok(read)
+        },
+        |_| vec![30, 30],
+    );
+}
+
+#[test]
+fn an_access_beyond_the_elements_is_an_error() {
+    let text = failure(async |world| {
+        let window = world.window(vec![0_u8; 3], ops::sum).await?;
+        window.put(&[1, 2], 1, 2)
+    });
+    assert!(text.contains("put with rank 1"), "{text}");
+    assert!(text.contains("elements 2..4 of 3"), "{text}");
+}

@@ -21,7 +21,7 @@ use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
     self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder,
 };
-use gridspan_runtime::{Job, JobError, NodeId};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
 use serde::Deserialize;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
@@ -108,21 +108,23 @@ pub(crate) fn run(job: Job) -> ExitCode {
             return conclude(Err(JobError::Protocol(error)), joined.bundle.spec.layout(), true);
         }
     };
-    let job = settings.apply(job).origin(build(), host());
+    let mut job = settings.apply(job).origin(build(), host());
     let is_open = settings.recovers.is_none();
-    let recovers = settings.recovers.unwrap_or(job.makes_checkpoints());
-    settings.recovers = Some(recovers);
-    if recovers && joined.bundle.identity.node == NodeId(0) {
-        match is_restartable {
-            true if is_open => Control::Recovers.tell(),
-            true => {}
-            false => {
-                let text = "a loss of nodes ends this job, since its main cannot begin again; \
-                            define it by `restartable_main`";
-                Control::Warning(text.to_owned()).tell();
-            }
-        }
+    let is_wanted = settings.recovers.unwrap_or(job.makes_checkpoints());
+    let recovers = is_wanted && joined.bundle.guest.is_none() && (is_restartable || !is_open);
+    if recovers && is_open {
+        // Each node says so, since any may be lost before its line is read.
+        Control::Recovers.tell();
     }
+    if is_wanted && !is_restartable && joined.bundle.identity.node == NodeId(0) {
+        let text = "a loss of nodes ends this job, since its main cannot begin again; define it by \
+                    `restartable_main`";
+        Control::Warning(text.to_owned()).tell();
+    }
+    if recovers && !job.makes_checkpoints() {
+        job = job.checkpoints(Checkpoints::every(CheckpointEvery::Auto));
+    }
+    settings.recovers = Some(recovers);
     if is_restartable && joined.bundle.guest.is_none() {
         leave_at_sigterm();
     }

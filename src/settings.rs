@@ -113,7 +113,7 @@ pub struct Settings {
     pub restart: Option<PathBuf>,
     /// Whether the launcher lets the nodes that remain after a loss continue; if it leaves that open,
     /// it does if the program makes checkpoints.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
 }
 

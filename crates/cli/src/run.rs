@@ -123,7 +123,9 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let recovers = matches!(flags.on_loss, Some(OnLossFlag::Shrink | OnLossFlag::Replace));
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
-    if let Some(every) = every.or(recovers.then_some(CheckpointEvery::Auto)) {
+    // Without them a program keeps its own settings, or makes checkpoints automatically.
+    let has_details = flags.protect_sites || flags.copies != 2 || flags.node_mtbf.is_some();
+    if let Some(every) = every.or((recovers && has_details).then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
         checkpoints = checkpoints.with_copies(flags.copies);
         if let Some(mtbf) = flags.node_mtbf {
@@ -131,10 +133,11 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
         }
         settings.checkpoints = Some(checkpoints);
     }
-    let has_any = settings.checkpoints.is_some() || settings.checkpoint_folder.is_some();
     let on_loss = match flags.on_loss {
         Some(OnLossFlag::Fail) => OnLoss::Fail,
-        None if !has_any => OnLoss::AsProgram,
+        None if settings.checkpoints.is_none() && settings.checkpoint_folder.is_none() => {
+            OnLoss::AsProgram
+        }
         None | Some(OnLossFlag::Shrink) => OnLoss::Shrink,
         Some(OnLossFlag::Replace) => OnLoss::Replace,
     };

@@ -5,14 +5,16 @@
 //! ```
 //!
 //! Each process has one PE with actors of 1 MB. Their state is a block of numbers, which is encoded
-//! at once, or a list of records, which are encoded one by one. First nothing else runs. Then each
-//! PE is busy: an actor sends itself messages, and notes how long each waits. All values are
-//! medians over the rounds, of which each makes one checkpoint.
+//! at once, or a list of records, which are encoded one by one. All values are medians over the
+//! rounds. A round makes two checkpoints: one while nothing else runs, which gives `stopped` and
+//! `CPU`, and one while each PE is busy with an actor that sends itself messages, and notes how long
+//! each waits.
 //!
 //! - `encoding` is the time to encode the actors of the larger PE, measured without the runtime.
-//! - `stopped` is the time for which PEs handle no messages, and `wait` that of the actor's message
-//!   that waits longest, less the longest wait in a round without a checkpoint.
-//! - `stored` is the time from then until all parts are in both places.
+//! - `stopped` is the time for which PEs handle no messages.
+//! - `wait` is the longest time that one of the actor's messages waits, less the longest in as much
+//!   time without a checkpoint.
+//! - `stored` is the time from the end of the stop until all parts are in both places.
 //! - `of bulk` is the rate of the copies, from the beginning of the stop until they are stored,
 //!   over the rate at which the same two processes send each other as many bytes as messages of
 //!   1 MB, both at once.
@@ -245,10 +247,10 @@ impl Measured<'_> {
     }
 
     async fn row(&self, rounds: usize) -> Result<Row, JobError> {
-        self.holders.broadcast(ToHolder::Encode);
-        let by_pe: Vec<f64> = self.holders.reduction(Sum).await?;
         let mut all: Vec<Row> = Vec::new();
         for _ in 0..rounds {
+            self.holders.broadcast(ToHolder::Encode);
+            let by_pe: Vec<f64> = self.holders.reduction(Sum).await?;
             let mut row =
                 Row { encoding: by_pe.iter().copied().fold(0.0, f64::max), ..Row::default() };
             let bulk = self.bulk_rate().await?;
@@ -339,7 +341,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     for is_block in [true, false] {
         for megabytes in SIZES {
             let (tell, reports) = channel();
-            let job = job().on_checkpoint(move |report| {
+            let job = job().on_warning(|text| eprintln!("{text}")).on_checkpoint(move |report| {
                 // The job may have ended.
                 tell.send(report.clone()).unwrap_or_default();
             });

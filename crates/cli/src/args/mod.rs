@@ -436,7 +436,7 @@ pub(crate) struct CheckpointFlags {
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) node_mtbf: Option<Duration>,
     /// What happens when nodes are lost [default: shrink if --checkpoint-every or --checkpoint is
-    /// given, else fail].
+    /// given, or if the program makes checkpoints and its main can begin again; else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
     /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later, and

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Variable that makes this test program a user's program.
 const IS_PROGRAM: &str = "GRIDCTL_TEST_GROUP";
 const WALKERS: u32 = 30;
-const STEPS: u64 = 400;
+const STEPS: u64 = 800;
 
 /// Counts the steps of walkers on its PE.
 #[derive(Serialize, Deserialize)]
@@ -163,7 +163,7 @@ fn a_group_counts_right_after_nodes_have_left_and_joined() {
     walk.job.await_line("step 60");
 
     assert_eq!(walk.request(&["drain", "b"]), "b/2, b/3 have left\n");
-    walk.job.await_line("step 200");
+    walk.job.await_line("step 80");
     assert_eq!(walk.request(&["add", "b/3"]), "b/3 has joined\n");
 
     walk.assert_complete(3);

@@ -90,6 +90,7 @@ impl Coordinator {
                 computed: Duration::ZERO,
                 stage: Stage::Waiting,
                 pause,
+                given_up: None,
             });
             return;
         };
@@ -150,6 +151,9 @@ impl Coordinator {
                     self.warn(&format!("checkpoint {checkpoint} is given up: {reason}"));
                     if self.checkpoints.is_paused() {
                         self.end_making(Err(reason));
+                    } else if let Some(making) = &mut self.checkpoints.making {
+                        // All parts are encoded before the job continues.
+                        making.given_up = Some(reason);
                     }
                 }
             }
@@ -264,8 +268,10 @@ impl Coordinator {
             return;
         }
         let parts: Vec<PartSummary> = std::mem::take(parts).into_values().collect();
+        if let Some(reason) = making.given_up.take() {
+            return self.end_making(Err(reason));
+        }
         let bytes = parts.iter().flat_map(|part| &part.segments).sum();
-        let is_pause = making.pause.is_some();
         let begun = making.since.unwrap_or(self.now);
         let stopped = self.now.since(begun).saturating_sub(making.computed);
         let manifest: Bytes = codec::encode(&self.manifest(parts)).into();
@@ -282,11 +288,8 @@ impl Coordinator {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
             }
-            // A part of it could not be stored.
-            None if is_pause => {
-                return self.end_making(Err("a part could not be stored".to_owned()));
-            }
-            None => {}
+            // It was given up, and `given_up` was the reason.
+            None => return self.end_making(Err("a part could not be kept".to_owned())),
         }
         match &mut self.checkpoints.making {
             Some(Making { pause: Some(_), stage, .. }) => *stage = Stage::Paused,

@@ -120,21 +120,23 @@ impl CheckpointKeeper {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a segment, if there is memory for it. When its part is complete and stored, or cannot
-    /// be, makes the PE run an action.
+    /// Keeps a segment. When its part is complete and stored, or cannot be because memory is scarce,
+    /// makes the PE run an action.
     pub(super) fn keep(
         &self,
         segment: &CheckpointSegment,
         run: impl FnOnce(Action) + Send + 'static,
     ) {
         let (checkpoint, is_copy) = (segment.checkpoint(), segment.is_copy());
-        let room = Memory::of_machine().map_or(Ok(()), |memory| memory.has_room(segment.bytes()));
         let mut store = self.store();
-        if let Err(reason) = room {
-            store.drop_incomplete();
-            return run(Box::new(move |core| core.checkpoint_not_kept(checkpoint, reason)));
+        let complete = store.keep(segment);
+        if let Some(reason) = Memory::of_machine().and_then(Memory::scarcity) {
+            if store.give_up(checkpoint) {
+                run(Box::new(move |core| core.checkpoint_not_kept(checkpoint, reason)));
+            }
+            return;
         }
-        let Some(part) = store.keep(segment) else { return };
+        let Some(part) = complete else { return };
         let confirm = move |core: &mut Core| core.checkpoint_kept(checkpoint, part, is_copy);
         let Some(writer) = self.writer.as_ref().filter(|_| !is_copy) else {
             drop(store);

@@ -1,6 +1,7 @@
 //! The memory that is left on this machine, so that copies of checkpoints do not exhaust it.
 
 use std::fs;
+use std::path::Path;
 
 /// Part of the machine's memory that checkpoints leave free.
 const FREE_SHARE: u64 = 16;
@@ -13,36 +14,36 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// The memory of the machine, or of the control group of this process if that has less left.
-    /// `None` on systems that do not say.
+    /// The memory of the machine, or of a control group of this process that has less left. `None`
+    /// on systems that do not say.
     pub(super) fn of_machine() -> Option<Self> {
         let machine = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let group = groups.lines().find_map(|line| line.strip_prefix("0::"));
-        let group = group.and_then(|path| {
-            let read = |name| fs::read_to_string(format!("/sys/fs/cgroup{path}/{name}")).ok();
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        // The limit may be that of a group around this one.
+        let of_group = |path: &Path| {
+            let folder = Path::new("/sys/fs/cgroup").join(path);
+            let read = |name| fs::read_to_string(folder.join(name)).ok();
             control_group(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)
-        });
-        group.into_iter().chain([machine]).min_by_key(|memory| memory.available)
+        };
+        let groups = Path::new(path).ancestors().filter_map(of_group);
+        groups.chain([machine]).min_by_key(|memory| memory.available)
     }
 
-    /// Whether so many more bytes can be kept.
-    ///
-    /// # Errors
-    ///
-    /// The reason why they cannot, and what to do.
-    pub(super) fn has_room(self, bytes: u64) -> Result<(), String> {
-        let least = self.total / FREE_SHARE;
-        match self.available.checked_sub(bytes) {
-            Some(left) if left >= least => Ok(()),
-            _ => Err(format!(
-                "only {} MB of {} MB of memory are available on a node, and {} MB are to stay free; \
-                 use one copy and a folder (`--copies 1 --checkpoint DIR`), or more machines",
-                self.available >> 20,
-                self.total >> 20,
+    /// The reason why no checkpoint should be kept, if too little memory is left, and what to do.
+    pub(super) fn scarcity(self) -> Option<String> {
+        let Self { total, available } = self;
+        let least = total / FREE_SHARE;
+        (available < least).then(|| {
+            format!(
+                "with it, only {} MB of {} MB of memory are left on a node, and {} MB are to stay \
+                 free; keep one copy and use a folder (`--checkpoint-every WHEN --copies 1 \
+                 --checkpoint DIR`), or more machines",
+                available >> 20,
+                total >> 20,
                 least >> 20
-            )),
-        }
+            )
+        })
     }
 }
 
@@ -84,10 +85,9 @@ mod tests {
 
     #[test]
     fn a_sixteenth_stays_free() {
-        let memory = Memory { total: 160 << 20, available: 50 << 20 };
-        assert_eq!(memory.has_room(40 << 20), Ok(()));
-        let error = memory.has_room((40 << 20) + 1).unwrap_err();
-        assert!(error.starts_with("only 50 MB of 160 MB of memory are available"), "{error}");
-        assert!(memory.has_room(u64::MAX).is_err());
+        let memory = |available| Memory { total: 160 << 20, available };
+        assert_eq!(memory(10 << 20).scarcity(), None);
+        let text = memory((10 << 20) - 1).scarcity().unwrap();
+        assert!(text.starts_with("with it, only 9 MB of 160 MB of memory are left"), "{text}");
     }
 }

@@ -210,6 +210,8 @@ pub struct Holding {
 pub struct CheckpointStore {
     segments: BTreeMap<u64, BTreeMap<(PeId, u32), Bytes>>,
     complete: Option<Image>,
+    /// The last checkpoint of this run that was given up here.
+    given_up: u64,
 }
 
 impl CheckpointStore {
@@ -217,11 +219,24 @@ impl CheckpointStore {
     pub fn keep(&mut self, segment: &CheckpointSegment) -> Option<PeId> {
         let Segment { checkpoint, part, position, segments } = segment.segment;
         // Earlier ones are complete or given up by now.
+        let newest = self.segments.keys().next_back().copied().unwrap_or(0);
+        if checkpoint <= self.given_up || checkpoint < newest {
+            return None;
+        }
         self.segments.retain(|&other, _| other >= checkpoint);
         let kept = self.segments.entry(checkpoint).or_default();
         kept.insert((part, position), segment.bytes.clone());
         let number = kept.range((part, 0)..=(part, u32::MAX)).count();
         (number == segments as usize).then_some(part)
+    }
+
+    /// Drops the segments of a checkpoint that is not complete, and those that come later. Returns
+    /// whether it was not given up before.
+    pub fn give_up(&mut self, checkpoint: u64) -> bool {
+        let is_new = checkpoint > self.given_up;
+        self.given_up = self.given_up.max(checkpoint);
+        self.segments.remove(&checkpoint);
+        is_new
     }
 
     /// The segments of a part of a checkpoint that is not complete.
@@ -275,9 +290,10 @@ impl CheckpointStore {
         Ok(image)
     }
 
-    /// Drops the parts of a checkpoint that was not completed.
+    /// Drops the parts of a checkpoint that was not completed when a run of the job has ended.
     pub fn drop_incomplete(&mut self) {
         self.segments.clear();
+        self.given_up = 0;
     }
 
     /// What this node has of each checkpoint, in the order of their numbers.
@@ -359,6 +375,20 @@ mod tests {
         assert_eq!(store.bytes(), 8, "the complete one, and the last");
         store.drop_incomplete();
         assert_eq!(store.bytes(), 4);
+    }
+
+    #[test]
+    fn late_segments_do_not_disturb_the_checkpoint_after_the_one_that_was_given_up() {
+        let mut store = CheckpointStore::default();
+        store.keep(&segment(4, 0));
+        assert!(store.give_up(4));
+        assert_eq!((store.bytes(), store.keep(&segment(4, 1))), (0, None));
+        assert_eq!(store.keep(&segment(5, 0)), Some(PeId(0)));
+        assert!(!store.give_up(4), "it is known");
+        assert_eq!((store.keep(&segment(4, 1)), store.bytes()), (None, 4));
+        // The next run may use the number again.
+        store.drop_incomplete();
+        assert_eq!(store.keep(&segment(4, 0)), Some(PeId(0)));
     }
 
     #[test]

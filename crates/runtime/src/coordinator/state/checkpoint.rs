@@ -57,6 +57,8 @@ pub(crate) struct Making {
     pub(crate) stage: Stage,
     /// The nodes that will leave, if the job stays stopped after the checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
+    /// Why a part cannot be kept, if one cannot while others are encoded.
+    pub(crate) given_up: Option<String>,
 }
 
 /// The stages of the making of a checkpoint.
@@ -92,7 +94,7 @@ pub(crate) struct Keeping {
     /// Bytes of all parts, and the time for which the job was stopped, once they are encoded.
     pub(crate) bytes: u64,
     pub(crate) stopped: Duration,
-    /// When the job continued.
+    /// When all parts were encoded.
     pub(crate) since: Time,
 }
 

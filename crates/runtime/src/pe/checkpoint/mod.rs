@@ -298,6 +298,7 @@ impl Core {
                 Ok((_, computed)) => {
                     core.checkpointing.is_unprotected = false;
                     core.checkpointing.is_postponed_told = false;
+                    core.checkpointing.postponed_since = None;
                     core.checkpointing.last = Some((now, 0));
                     core.checkpointing.cost = now.since(begun).saturating_sub(*computed);
                 }
@@ -368,12 +369,11 @@ impl Core {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;
         let patience = settings.patience(state.cost, self.common.layout.node_count());
-        let last = state.last.map_or(state.began, |(last, _)| last);
-        let since = self.now.since(last.max(state.began));
+        let since = self.now.since(*state.postponed_since.get_or_insert(self.now));
         let is_late = patience.is_some_and(|patience| since >= patience);
         if is_late && !std::mem::replace(&mut state.is_postponed_told, true) {
             let text = format!(
-                "{} has made no checkpoint for {} s, so that a loss repeats all that was done since: \
+                "checkpoints of {} have been postponed for {} s, and a loss repeats what was done since: \
                  {reason}",
                 self.common.run.job,
                 since.as_secs()

@@ -41,7 +41,8 @@ pub(crate) struct Checkpointing<C> {
     /// Time of main's last progress point, and whether a warning has said that it is long ago.
     pub(crate) last_point: Time,
     pub(crate) is_quiet_told: bool,
-    /// Whether a warning has said that checkpoints have been postponed for long.
+    /// Since when checkpoints have been postponed, and whether a warning has said so.
+    pub(crate) postponed_since: Option<Time>,
     pub(crate) is_postponed_told: bool,
     /// Number of tasks from outside their pools that are under way here.
     pub(crate) tasks: u64,
@@ -81,6 +82,7 @@ impl<C> Default for Checkpointing<C> {
             is_unprotected: false,
             last_point: Time::ZERO,
             is_quiet_told: false,
+            postponed_since: None,
             is_postponed_told: false,
             tasks: 0,
             is_requested: false,

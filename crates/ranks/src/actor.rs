@@ -30,6 +30,8 @@ use std::time::Duration;
 
 /// Largest number of ranks that a deadlock names.
 const STUCK_NAMED_MAX: usize = 32;
+/// Time after which a rank that was moved away from its futures asks again to go back.
+const RETURN_AFTER: Duration = Duration::from_millis(50);
 
 /// What a rank is between two runs.
 #[derive(Serialize, Deserialize)]
@@ -154,6 +156,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     parked: Cell<Option<Parked>>,
     /// Messages that came while the body is elsewhere.
     held: Vec<RankMessage>,
+    /// Whether it will ask again to go back to its body.
+    is_returning: bool,
     /// Number of ranks of the world, as of the last run.
     size: u32,
     /// At rank 0: what ranks wait for, if nothing happens any more.
@@ -176,10 +180,12 @@ impl<P: RankProgram> Actor for RankActor<P> {
     }
 
     fn handle(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
+        let is_return = matches!(message, RankMessage::Return);
+        self.is_returning &= !is_return;
         if self.is_complete(cx) {
             self.take_held(cx);
             self.take(message, cx);
-        } else {
+        } else if !is_return {
             self.held.push(message);
         }
     }
@@ -193,7 +199,8 @@ impl<P: RankProgram> RankActor<P> {
     fn new(life: Life<P::Init, P::State, P::Value>, local: Local) -> Self {
         let (body, parked) = (Cell::default(), Cell::default());
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
-        Self { life, local, body, place: None, parked, held, size: 0, stuck }
+        let is_returning = false;
+        Self { life, local, body, place: None, parked, held, is_returning, size: 0, stuck }
     }
 
     /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
@@ -206,6 +213,10 @@ impl<P: RankProgram> RankActor<P> {
         let Some(parked) = self.parked.get() else { return true };
         if parked.node != node {
             cx.migrate_to(parked.pe);
+            if !std::mem::replace(&mut self.is_returning, true) {
+                // The PE may refuse it for want of room.
+                cx.send_after(RETURN_AFTER, &cx.me(), RankMessage::Return);
+            }
             return false;
         }
         let parking = self.place.as_ref().map(|(_, _, parking)| parking);
@@ -264,8 +275,7 @@ impl<P: RankProgram> RankActor<P> {
             state.now = cx.now();
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
-        let scope = Arc::new(Scope::world(places));
-        let world = Comm::new(self.local.clone(), scope, 0, self.local.rank);
+        let world = Comm::world(self.local.clone(), Arc::new(Scope::world(places)));
         let state = match std::mem::replace(&mut self.life, Life::Running) {
             Life::New(init) => P::create(init, &world),
             Life::Between(state) => state,
@@ -406,6 +416,7 @@ struct Image<L> {
     local: SavedState,
     parked: Option<Parked>,
     held: Vec<RankMessage>,
+    size: u32,
 }
 
 impl<P: RankProgram> Serialize for RankActor<P> {
@@ -421,14 +432,15 @@ impl<P: RankProgram> Serialize for RankActor<P> {
             Some(_) => SavedState::empty(self.local.rank),
             None => SavedState::of(&self.local),
         };
-        Image { life: &self.life, local, parked, held: self.held.clone() }.serialize(serializer)
+        let (held, size) = (self.held.clone(), self.size);
+        Image { life: &self.life, local, parked, held, size }.serialize(serializer)
     }
 }
 
 impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let image: Image<Life<P::Init, P::State, P::Value>> = Image::deserialize(deserializer)?;
-        let Image { life, local, parked, held } = image;
-        Ok(Self { parked: Cell::new(parked), held, ..Self::new(life, local.restored()) })
+        let Image { life, local, parked, held, size } = image;
+        Ok(Self { parked: Cell::new(parked), held, size, ..Self::new(life, local.restored()) })
     }
 }

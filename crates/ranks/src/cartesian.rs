@@ -102,10 +102,10 @@ impl Cartesian {
         let mine = self.coords(self.rank())?;
         let at = |distance: i64| {
             let mut coords: Vec<i64> = mine.iter().map(|coord| i64::from(*coord)).collect();
-            coords[axis] += distance;
+            coords[axis] = coords[axis].saturating_add(distance);
             self.rank_at(&coords)
         };
-        Ok((at(-distance), at(distance)))
+        Ok((at(distance.saturating_neg()), at(distance)))
     }
 
     /// The neighbours at distance one: below and above along each axis. With
@@ -169,7 +169,8 @@ impl Comm {
         is_periodic: &[bool],
     ) -> Result<Option<Cartesian>, RankError> {
         let at = self.at("cartesian");
-        let points: u64 = dims.iter().map(|extent| u64::from(*extent)).product();
+        let points: u64 =
+            dims.iter().fold(1, |all, extent| u64::saturating_mul(all, (*extent).into()));
         let is_possible = (1..=u64::from(self.size())).contains(&points);
         if !is_possible || dims.len() != is_periodic.len() {
             let reason = format!("{dims:?} with {is_periodic:?} for {} ranks", self.size());
@@ -197,10 +198,11 @@ impl Comm {
 ///
 /// [`RankError::Failed`] if the given extents do not divide `ranks`.
 pub fn dims_create(ranks: u32, dims: &[u32]) -> Result<Vec<u32>, RankError> {
-    let given: u64 = dims.iter().filter(|extent| **extent > 0).map(|e| u64::from(*e)).product();
+    let given: u64 =
+        dims.iter().fold(1, |all, extent| u64::saturating_mul(all, (*extent).max(1).into()));
     let free = dims.iter().filter(|extent| **extent == 0).count();
     let rest = u64::from(ranks) / given.max(1);
-    if ranks == 0 || rest * given != u64::from(ranks) || (free == 0 && rest != 1) {
+    if ranks == 0 || rest.saturating_mul(given) != u64::from(ranks) || (free == 0 && rest != 1) {
         return Err(format!("{ranks} ranks do not fill a grid of {dims:?}").into());
     }
     let mut extents = closest_factors(rest as u32, free).into_iter();

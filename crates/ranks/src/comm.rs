@@ -54,6 +54,14 @@ impl Comm {
         Self { local, scope, number, rank, operations: Arc::default() }
     }
 
+    /// The world. It numbers its operations on over migration points, so that a message that was
+    /// left behind belongs to none of them.
+    pub(crate) fn world(local: Arc<Local>, scope: Arc<Scope>) -> Self {
+        let operations = local.with(|state| state.world_operations.clone());
+        let rank = local.rank;
+        Self { local, scope, number: 0, rank, operations }
+    }
+
     /// The number of this rank, counted from 0.
     pub fn rank(&self) -> u32 {
         self.rank
@@ -74,8 +82,8 @@ impl Comm {
         self.scope.in_world(rank)
     }
 
-    /// The time since the job began, as of the message that this rank handles. In virtual time, it
-    /// advances by what is [charged](Self::charge).
+    /// The time since the job began, when the PE began to handle what woke this rank. What the rank
+    /// computes or [charges](Self::charge) shows once it has awaited.
     pub fn now(&self) -> Time {
         self.local.with(|state| state.now)
     }

@@ -2,7 +2,10 @@
 
 use crate::comm::Comm;
 use crate::error::RankError;
+use crate::local::Local;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 
 /// An ordered set of ranks of the world.
 ///
@@ -103,9 +106,49 @@ impl RankGroup {
     }
 }
 
+/// The right of a rank to number a new communicator. The ranks of a communicator agree on a number
+/// that none of them has used, so a rank makes one communicator at a time, in the order of its calls.
+struct MakerTurn<'a>(&'a Local);
+
+impl<'a> MakerTurn<'a> {
+    async fn take(local: &'a Local) -> Self {
+        poll_fn(|cx| {
+            local.with(|state| match std::mem::replace(&mut state.is_making_communicator, true) {
+                false => Poll::Ready(()),
+                true => {
+                    state.makers.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            })
+        })
+        .await;
+        Self(local)
+    }
+
+    /// The smallest number that this rank has not used.
+    fn next(&self) -> u32 {
+        self.0.with(|state| state.next_communicator)
+    }
+
+    /// Notes that all numbers below this one may be in use.
+    fn end(self, next: u32) {
+        self.0.with(|state| state.next_communicator = state.next_communicator.max(next));
+    }
+}
+
+impl Drop for MakerTurn<'_> {
+    fn drop(&mut self) {
+        self.0.with(|state| {
+            state.is_making_communicator = false;
+            state.makers.drain(..).for_each(Waker::wake);
+        });
+    }
+}
+
 /// # Groups and communicators
 ///
-/// These are collective operations, too: all ranks of this communicator call them.
+/// These are collective operations, too: all ranks of this communicator call them, those that take
+/// part in several in the same order.
 impl Comm {
     /// The ranks of this communicator.
     pub fn group(&self) -> RankGroup {
@@ -119,9 +162,9 @@ impl Comm {
     ///
     /// None of its own.
     pub async fn dup(&self) -> Result<Comm, RankError> {
-        let next = self.local.with(|state| state.next_communicator);
-        let number = self.allreduce(&[next], crate::ops::max).await?[0];
-        self.local.with(|state| state.next_communicator = number + 1);
+        let turn = MakerTurn::take(&self.local).await;
+        let number = self.allreduce(&[turn.next()], crate::ops::max).await?[0];
+        turn.end(number + 1);
         Ok(Comm::new(self.local.clone(), self.scope.clone(), number, self.rank()))
     }
 
@@ -132,15 +175,16 @@ impl Comm {
     ///
     /// None of its own.
     pub async fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Comm>, RankError> {
-        let next = self.local.with(|state| state.next_communicator);
-        let mine = [colour.map_or(0, |colour| u64::from(colour) + 1), key as u64, u64::from(next)];
+        let turn = MakerTurn::take(&self.local).await;
+        let mine = colour.map_or(0, |colour| u64::from(colour) + 1);
+        let mine = [mine, key as u64, u64::from(turn.next())];
         let all = self.allgather(&[mine]).await?;
         let first = all.iter().map(|[_, _, next]| *next).max().unwrap_or(1) as u32;
         let mut members: BTreeMap<u64, Vec<(i64, u32)>> = BTreeMap::new();
         for (rank, [colour, key, _]) in all.iter().enumerate().filter(|(_, [c, ..])| *c > 0) {
             members.entry(*colour).or_default().push((*key as i64, rank as u32));
         }
-        self.local.with(|state| state.next_communicator = first + members.len() as u32);
+        turn.end(first + members.len() as u32);
         let Some(at) = members.keys().position(|colour| *colour == mine[0]) else {
             return Ok(None);
         };

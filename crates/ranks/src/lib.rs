@@ -43,12 +43,13 @@
 //! which they are awaits.
 //!
 //! Messages that no receive has asked for stay in the memory of their receiver, up to the
-//! [`EagerLimit`] each; of longer ones only an offer does. The budgets of a PE's mailboxes do not
+//! [`EagerLimit`] each; of longer ones only an offer does. Those of collective operations are never
+//! offered. The budgets of a PE's mailboxes do not
 //! count them, so a rank that sends much faster than another receives should wait for it now and
 //! then, for example with [`Comm::ssend`].
 //!
-//! If all ranks wait for each other and no message is on its way, the job ends within a few seconds,
-//! with an error that names what each rank waits for.
+//! If all ranks of a job of ranks wait for each other and no message is on its way, the job ends
+//! within a few seconds, with an error that names what each rank waits for.
 //!
 //! # Migration
 //!

@@ -95,6 +95,8 @@ pub(crate) enum RankMessage {
     Access { from: u32, window: u32, token: u32, access: Access },
     /// The end of an access.
     Answer(Answer),
+    /// From the rank to itself: go back to where its futures are.
+    Return,
     /// From the rank to itself: go on.
     GoOn,
     /// From the rank to itself: the delay of this number is over.

@@ -176,16 +176,16 @@ pub(crate) async fn go_on(local: &Arc<Local>) {
 ///
 /// # Errors
 ///
-/// The first error in the order of the requests; the others are complete or given up then.
+/// The first error in the order of the requests; the others have ended, too.
 pub async fn wait_all<T>(
     requests: impl IntoIterator<Item = CommRequest<'_, T>>,
 ) -> Result<Vec<T>, RankError> {
     let requests: Vec<_> = requests.into_iter().collect();
     let mut results = Vec::with_capacity(requests.len());
     for request in requests {
-        results.push(request.await?);
+        results.push(request.await);
     }
-    Ok(results)
+    results.into_iter().collect()
 }
 
 /// Waits until one request of several has ended, removes it, and returns its former position and

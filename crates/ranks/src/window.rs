@@ -115,7 +115,7 @@ impl<T: Element> RankWindow<T> {
     pub fn put(&self, values: &[T], rank: u32, at: usize) -> Result<(), RankError> {
         let content = Content::copied(values);
         let access = Access::Put { at: at as u64, content };
-        self.open("put", rank, at..at + values.len(), access)
+        self.open("put", rank, at..at.saturating_add(values.len()), access)
     }
 
     /// Begins to combine elements of a rank, from its element `at` on, with these, by the operator
@@ -127,7 +127,7 @@ impl<T: Element> RankWindow<T> {
     pub fn accumulate(&self, values: &[T], rank: u32, at: usize) -> Result<(), RankError> {
         let content = Content::copied(values);
         let access = Access::Accumulate { at: at as u64, content };
-        self.open("accumulate", rank, at..at + values.len(), access)
+        self.open("accumulate", rank, at..at.saturating_add(values.len()), access)
     }
 
     /// Reads elements of a rank.
@@ -153,7 +153,7 @@ impl<T: Element> RankWindow<T> {
     ) -> Result<Vec<T>, RankError> {
         let (content, count) = (Content::copied(values), values.len() as u64);
         let access = Access::FetchAndAccumulate { at: at as u64, content, count };
-        self.answered("get_accumulate", rank, at..at + values.len(), access).await
+        self.answered("get_accumulate", rank, at..at.saturating_add(values.len()), access).await
     }
 
     /// Waits until the accesses of this rank to another are complete.

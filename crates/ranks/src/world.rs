@@ -48,7 +48,7 @@ pub fn job<R: Rank>(
                 Some(AtPoint { ranks }) => grid.collection(ranks),
                 None => create(&grid, ranks, |rank| init(rank)).await?,
             };
-            run_all(&grid, &ranks).await?;
+            run_all(&grid, &ranks, true).await?;
             Ok(())
         },
     )
@@ -104,14 +104,14 @@ where
 {
     let (job, functions) = RankFunctions::add(Job::new("ranks"), function);
     let then = Arc::new(then);
-    job.restartable_main(async move |grid: Grid| then(functions.run(&grid, ranks).await?))
+    job.restartable_main(async move |grid: Grid| then((functions.run)(grid, ranks, true).await?))
 }
 
 /// The results of ranks, once they have ended.
 type Results<T> = Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>>;
 
 /// Runs so many ranks.
-type RunFunctions<T> = dyn Fn(Grid, u32) -> Results<T> + Send + Sync;
+type RunFunctions<T> = dyn Fn(Grid, u32, bool) -> Results<T> + Send + Sync;
 
 /// A function of ranks that a job of any kind can run, from its main.
 ///
@@ -153,13 +153,14 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> RankFunctions<T> {
         (add_program(job, program), Self { run: Arc::new(run_of::<Function<F, T>, T>()) })
     }
 
-    /// Runs the function on so many ranks, and returns their results in order.
+    /// Runs the function on so many ranks, and returns their results in order. A deadlock of the
+    /// ranks is not reported, since the job may have other actors.
     ///
     /// # Errors
     ///
     /// [`JobError`] if the job ends, as it does when a rank returns an error.
     pub async fn run(&self, grid: &Grid, ranks: u32) -> Result<Vec<T>, JobError> {
-        (self.run)(grid.clone(), ranks).await
+        (self.run)(grid.clone(), ranks, false).await
     }
 }
 
@@ -169,15 +170,15 @@ fn add_program<P: RankProgram>(job: Job, program: P) -> Job {
 }
 
 /// The function that runs the ranks of a program.
-fn run_of<F, T>() -> impl Fn(Grid, u32) -> Results<T> + Send + Sync
+fn run_of<F, T>() -> impl Fn(Grid, u32, bool) -> Results<T> + Send + Sync
 where
     F: crate::program::RankFunction<Value = T>,
     T: Serialize + DeserializeOwned + Send + 'static,
 {
-    |grid, ranks| {
+    |grid, ranks, is_alone| {
         Box::pin(async move {
             let ranks = create::<FunctionProgram<F>>(&grid, ranks, |_| ()).await?;
-            run_all(&grid, &ranks).await
+            run_all(&grid, &ranks, is_alone).await
         })
     }
 }
@@ -194,13 +195,15 @@ async fn create<P: RankProgram>(
     Ok(grid.create::<RankActor<P>>(Ix1::range(ranks), |index| init(index.0 as u32)).await?)
 }
 
-/// Runs ranks to their ends, and returns their results.
+/// Runs ranks to their ends, and returns their results. `is_alone`: the job has no other actors, so
+/// that a deadlock shows when nothing happens.
 async fn run_all<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
+    is_alone: bool,
 ) -> Result<Vec<P::Value>, JobError> {
-    let mut quiet = Quiet::new(grid);
-    while run_once(grid, ranks, &mut quiet).await? {
+    let mut quiet = is_alone.then(|| Quiet::new(grid));
+    while run_once(grid, ranks, quiet.as_mut()).await? {
         grid.rebalance().await?;
         grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
     }
@@ -213,12 +216,13 @@ async fn run_all<P: RankProgram>(
 async fn run_once<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
-    quiet: &mut Quiet,
+    quiet: Option<&mut Quiet>,
 ) -> Result<bool, JobError> {
     ranks.broadcast(RankMessage::Report);
     let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
     ranks.broadcast(RankMessage::Begin(Arc::new(Places::new(&pes, grid.layout()))));
     let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
+    let Some(quiet) = quiet else { return Ok(arriving.await? > 0) };
     let arrived = poll_fn(|cx| match arriving.as_mut().poll(cx) {
         Poll::Ready(left) => Poll::Ready(Some(left)),
         Poll::Pending => quiet.waits.as_mut().poll(cx).map(|_| None),

@@ -171,10 +171,17 @@ impl Ranked {
         self.counts.get(at).copied()
     }
 
-    /// Whether the keys lie in this rank's range, and are as many as were counted there.
-    fn is_complete(&self, before: u32) -> bool {
-        let counted = self.counts.last().map_or(0, |last| last - before);
-        self.keys.iter().all(|key| self.values.contains(key)) && self.keys.len() as u32 == counted
+    /// Puts each key in its place, which its count gives. `before` keys are on lower ranks. `None` if
+    /// counts and keys do not agree.
+    fn sort(&mut self, before: u32) -> Option<Vec<u32>> {
+        let mut sorted = vec![0; self.keys.len()];
+        for key in &self.keys {
+            let at = key.checked_sub(self.values.start)? as usize;
+            let count = self.counts.get_mut(at)?;
+            *count = count.checked_sub(1)?;
+            *sorted.get_mut(count.checked_sub(before)? as usize)? = *key;
+        }
+        Some(sorted)
     }
 }
 
@@ -219,12 +226,16 @@ pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult
         last = Some(ranked);
     }
     let seconds = clock(&world).await? - begin;
-    let ranked = last.ok_or("no iteration")?;
-    // Each rank sorts by its counts; all keys are there, and ranks hold ascending values.
+    let mut ranked = last.ok_or("no iteration")?;
+    // All keys are there, ascend on each rank, and are no smaller than those of lower ranks.
     let counted = ranked.keys.len() as u32;
     let before = world.exscan(&[counted], ops::sum).await?.map_or(0, |before| before[0]);
-    let is_sorted = ranked.is_complete(before);
-    let sorted = world.allreduce(&[if is_sorted { counted } else { 0 }], ops::sum).await?[0];
+    let keys = ranked.sort(before).unwrap_or_default();
+    let last = keys.last().copied().unwrap_or(0);
+    let below = world.exscan(&[last], ops::max).await?.map_or(0, |below| below[0]);
+    let ascends = keys.is_sorted() && keys.first().is_none_or(|first| *first >= below);
+    let in_order = if ascends { keys.len() as u32 } else { 0 };
+    let sorted = world.allreduce(&[in_order], ops::sum).await?[0];
     let total = f64::from(1_u32 << class.of(KEY_BITS));
     Ok(KernelResult {
         seconds,

@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -102,6 +103,11 @@ pub(crate) struct LocalState {
     next_token: u32,
     /// The smallest communicator number that this rank has not used.
     pub(crate) next_communicator: u32,
+    /// Whether a communicator is being made, and tasks that make one after it.
+    pub(crate) is_making_communicator: bool,
+    pub(crate) makers: Vec<Waker>,
+    /// Number of collective operations on the world that this rank has begun.
+    pub(crate) world_operations: Arc<AtomicU32>,
     pub(crate) buffer: SendBuffer,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
@@ -131,6 +137,9 @@ impl LocalState {
             sent: BTreeMap::new(),
             next_token: 0,
             next_communicator: 1,
+            is_making_communicator: false,
+            makers: Vec::new(),
+            world_operations: Arc::default(),
             buffer: SendBuffer::default(),
             windows: BTreeMap::new(),
             accesses: BTreeMap::new(),

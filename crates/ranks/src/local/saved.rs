@@ -7,6 +7,7 @@ use crate::matching::{Arrived, Matcher};
 use crate::packet::Letter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// Messages that wait for a receive, messages that wait for their receivers, and counters.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,7 @@ pub(crate) struct SavedState {
     sent: BTreeMap<u32, Sent>,
     next_token: u32,
     next_communicator: u32,
+    world_operations: u32,
     buffer: SendBuffer,
     last_delay: u64,
 }
@@ -33,6 +35,7 @@ impl SavedState {
             sent: state.sent.clone(),
             next_token: state.next_token,
             next_communicator: state.next_communicator,
+            world_operations: state.world_operations.load(Ordering::Relaxed),
             buffer: state.buffer.clone(),
             last_delay: state.last_delay,
         })
@@ -52,6 +55,7 @@ impl SavedState {
             state.sent = self.sent;
             state.next_token = self.next_token;
             state.next_communicator = self.next_communicator;
+            state.world_operations.store(self.world_operations, Ordering::Relaxed);
             state.buffer = self.buffer;
             state.last_delay = self.last_delay;
         });

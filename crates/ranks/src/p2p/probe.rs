@@ -212,7 +212,11 @@ impl Comm {
         poll_fn(|cx| match find(self) {
             Some(found) => Poll::Ready(found),
             None => {
-                self.local.with(|state| state.watchers.push(cx.waker().clone()));
+                self.local.with(|state| {
+                    if !state.watchers.iter().any(|other| other.will_wake(cx.waker())) {
+                        state.watchers.push(cx.waker().clone());
+                    }
+                });
                 Poll::Pending
             }
         })

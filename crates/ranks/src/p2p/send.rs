@@ -6,7 +6,7 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
 use crate::local::{Begun, SendMode};
-use crate::request::CommRequest;
+use crate::request::{CommRequest, go_on};
 use crate::selector::Destination;
 use serde::Serialize;
 
@@ -205,10 +205,12 @@ impl Comm {
         self.local.with(|state| state.send(mode, to, self.label(tag), content, at))
     }
 
-    /// Waits for the end of a send.
+    /// Waits for the end of a send. A message that needs no answer leaves when the rank lets its PE
+    /// go on, so that a rank that only computes and sends does not keep its messages.
     pub(super) async fn complete(&self, begun: Begun<()>) -> Result<(), RankError> {
-        if let Begun::Later(ticket) = begun {
-            outcome(&self.local, ticket).await;
+        match begun {
+            Begun::Now(()) => go_on(&self.local).await,
+            Begun::Later(ticket) => drop(outcome(&self.local, ticket).await),
         }
         Ok(())
     }

@@ -25,6 +25,34 @@ fn ranks_are_divided_by_colour_and_ordered_by_key() {
 }
 
 #[test]
+fn communicators_that_are_made_at_the_same_time_differ() {
+    check(
+        6,
+        async |world| {
+            let me = world.rank();
+            let row = world.split(Some(me / 3), 0).await?.ok_or("no row")?;
+            let column = world.split(Some(me % 3), 0).await?.ok_or("no column")?;
+            // Ranks have used different numbers before.
+            if me < 3 {
+                drop(row.dup().await?);
+            }
+            let (one, other) = futures_util::future::join(row.dup(), column.dup()).await;
+            let (row, column) = (one?, other?);
+            assert_ne!(row.number(), column.number());
+            let mine = [me];
+            let sums = futures_util::future::join(
+                row.allreduce(&mine, ops::sum),
+                column.allreduce(&mine, ops::sum),
+            );
+            let (row, column) = sums.await;
+            Ok((row?[0], column?[0]))
+        },
+        // Rows are 0, 1, 2 and 3, 4, 5.
+        |me| (3 + 9 * (me / 3), 3 + 2 * (me % 3)),
+    );
+}
+
+#[test]
 fn messages_stay_on_their_communicator() {
     check(
         2,

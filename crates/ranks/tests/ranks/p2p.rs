@@ -1,10 +1,12 @@
 //! Messages between two ranks.
 
-use crate::common::{check, failure};
+use crate::common::{check, failure, simulate};
 use gridspan_ranks::{
-    ANY_SOURCE, ANY_TAG, PROC_NULL, RankError, Status, test_all, test_some, wait_all, wait_any,
-    wait_some,
+    ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_some,
+    wait_all, wait_any, wait_some,
 };
+use gridspan_runtime::Time;
+use std::time::Duration;
 
 #[test]
 fn a_ring_passes_numbers_of_every_length() {
@@ -144,6 +146,48 @@ fn requests_are_completed_one_by_one_some_or_all() {
             Ok(sum)
         },
         |rank| if rank == 0 { 60 + 63 } else { 0 },
+    );
+}
+
+#[test]
+fn a_message_leaves_although_its_sender_only_computes_and_sends() {
+    let seconds = async |world: Comm| {
+        let mut arrived = Vec::new();
+        for number in 0..5_u32 {
+            if world.rank() == 0 {
+                world.charge(Duration::from_secs(1));
+                world.send(&[number], 1, 0).await?;
+            } else {
+                assert_eq!(world.recv::<u32>(0, 0).await?.0, [number]);
+                arrived.push(world.now().since(Time::ZERO).as_secs());
+            }
+        }
+        Ok(arrived)
+    };
+    let job = run_then(2, seconds, |arrived| {
+        assert_eq!(arrived, [vec![], vec![1, 2, 3, 4, 5]]);
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
+}
+
+#[test]
+fn requests_after_one_that_fails_have_ended_too() {
+    check(
+        2,
+        async |world| {
+            if world.rank() == 0 {
+                let (mut one, mut two) = ([0_u32], [0_u32; 2]);
+                let short = world.irecv_into(&mut one, 1, 0)?;
+                let right = world.irecv_into(&mut two, 1, 1)?;
+                let error = wait_all([short, right]).await;
+                return Ok(matches!(error, Err(RankError::Truncated { .. })));
+            }
+            world.send(&[1_u32, 2], 0, 0).await?;
+            world.send(&[3_u32, 4], 0, 1).await?;
+            Ok(true)
+        },
+        |_| true,
     );
 }
 

@@ -10,6 +10,17 @@ pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
 
 /// A complete checkpoint; see [`Job::on_checkpoint`](crate::Job::on_checkpoint).
+///
+/// ```
+/// use gridspan::{CheckpointReport, Job};
+///
+/// fn show(report: &CheckpointReport) {
+///     let CheckpointReport { number, bytes, stopped, stored, .. } = report;
+///     println!("checkpoint {number}: {bytes} bytes, stopped {stopped:?}, stored in {stored:?}");
+/// }
+/// let job = Job::new("shown").on_checkpoint(show);
+/// # gridspan::embed::Runner::on_threads(1).run(job.main(async |_| Ok(()))).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {

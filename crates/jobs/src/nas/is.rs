@@ -255,6 +255,6 @@ mod tests {
     fn buckets_are_cut_into_parts_of_about_equal_counts() {
         assert_eq!(cuts(&[4, 4, 4, 4], 2), [0, 2, 4]);
         assert_eq!(cuts(&[9, 1, 1, 1], 3), [0, 1, 1, 4]);
-        assert_eq!(cuts(&[0, 0, 5], 4), [0, 0, 0, 3, 3]);
+        assert_eq!(cuts(&[0, 0, 5], 4), [0, 3, 3, 3, 3]);
     }
 }

@@ -5,7 +5,7 @@ use crate::error::RankError;
 use std::ops::Deref;
 
 /// A communicator whose ranks are the points of a grid, in row-major order. The coordinates of a
-/// neighbour beyond the border are those of nobody, or wrap around where the grid is periodic.
+/// neighbour beyond the border are missing, or wrap around where the grid is periodic.
 ///
 /// ```
 /// use gridspan::ranks::{self, Cartesian, dims_create};
@@ -18,7 +18,7 @@ use std::ops::Deref;
 ///     let mut number = [grid.rank()];
 ///     grid.sendrecv_replace(&mut number, down, 0, up, 0).await?;
 ///     assert_eq!(number, [(grid.rank() + 4) % 6]);
-///     // Beyond the border there is nobody.
+///     // Beyond the border there is no rank.
 ///     let (left, _) = grid.shift(1, 1)?;
 ///     assert_eq!(left.is_none(), grid.coords(grid.rank())?[1] == 0);
 ///     Ok(())
@@ -113,7 +113,7 @@ impl Cartesian {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub fn neighbours(&self) -> Result<Vec<Option<u32>>, RankError> {
         let mut neighbours = Vec::new();
         for axis in 0..self.dims.len() {

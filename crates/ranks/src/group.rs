@@ -160,7 +160,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub async fn dup(&self) -> Result<Comm, RankError> {
         let turn = MakerTurn::take(&self.local).await;
         let number = self.allreduce(&[turn.next()], crate::ops::max).await?[0];
@@ -173,7 +173,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub async fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Comm>, RankError> {
         let turn = MakerTurn::take(&self.local).await;
         let mine = colour.map_or(0, |colour| u64::from(colour) + 1);
@@ -213,7 +213,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub async fn split_by_site(&self) -> Result<Comm, RankError> {
         let part = self.split(Some(self.site(self.rank()).unwrap_or(0)), 0).await?;
         part.ok_or_else(|| "a rank is at no site".into())

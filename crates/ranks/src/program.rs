@@ -213,7 +213,7 @@ impl<F: RankFunction> RankProgram for FunctionProgram<F> {
 ///
 /// let job = ranks::run(2, async |world| {
 ///     let other = 1 - world.rank();
-///     world.send(&vec![0.5; 1 << 20], other, 0).await?; // 8 MiB, and nobody receives yet
+///     world.send(&vec![0.5; 1 << 20], other, 0).await?; // 8 MiB, and no rank receives yet
 ///     world.recv::<f64>(other, 0).await?;
 ///     Ok(())
 /// });

@@ -57,7 +57,7 @@ pub enum TagSelector {
 pub const ANY_SOURCE: SourceSelector = SourceSelector::Any;
 /// Receives messages of any tag.
 pub const ANY_TAG: TagSelector = TagSelector::Any;
-/// The rank that is nobody.
+/// No rank: a message to it is dropped, and one from it is empty.
 pub const PROC_NULL: ProcNull = ProcNull;
 
 /// The type of [`PROC_NULL`], which is a [`Destination`] and a [`SourceSelector`].

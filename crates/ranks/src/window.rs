@@ -172,7 +172,7 @@ impl<T: Element> RankWindow<T> {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub async fn fence(&self) -> Result<(), RankError> {
         self.complete(|_| true).await;
         self.comm.barrier().await

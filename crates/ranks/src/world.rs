@@ -110,7 +110,7 @@ where
 /// The results of ranks, once they have ended.
 type Results<T> = Pin<Box<dyn Future<Output = Result<Vec<T>, JobError>>>>;
 
-/// Runs so many ranks.
+/// Runs a number of ranks.
 type RunFunctions<T> = dyn Fn(Grid, u32, bool) -> Results<T> + Send + Sync;
 
 /// A function of ranks that a job of any kind can run, from its main.
@@ -153,7 +153,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> RankFunctions<T> {
         (add_program(job, program), Self { run: Arc::new(run_of::<Function<F, T>, T>()) })
     }
 
-    /// Runs the function on so many ranks, and returns their results in order. A deadlock of the
+    /// Runs the function on `ranks` ranks, and returns their results in order. A deadlock of the
     /// ranks is not reported, since the job may have other actors.
     ///
     /// # Errors

@@ -100,7 +100,7 @@ impl Keys {
         }
     }
 
-    /// The number of a key's bucket. The largest value has a bucket of its own range's end.
+    /// The number of a key's bucket. An extra bucket has the value `2^value_bits`.
     fn bucket(&self, key: u32) -> usize {
         (key >> self.value_bits.saturating_sub(BUCKET_BITS)) as usize
     }

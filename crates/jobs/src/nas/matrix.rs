@@ -48,7 +48,7 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
     vector
 }
 
-/// Makes these rows of the matrix of an order, with so many elements in each of its vectors.
+/// Makes these rows of the matrix of an order, with this number of elements in each vector.
 ///
 /// All ranks draw all vectors, as the stream cannot be entered at a vector, and keep what is in
 /// their rows.

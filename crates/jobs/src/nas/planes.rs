@@ -59,7 +59,7 @@ impl Planes {
         let shares = Shares { count: self.extent as u32, ranks };
         self.copies.clear();
         let mut sends = Vec::new();
-        // Whoever needs a plane of this rank mostly has planes next to it; but on coarse levels any
+        // A rank that needs such a plane mostly has planes next to it; but on coarse levels any
         // rank may.
         for other in (0..ranks).filter(|other| *other != me) {
             let mine: Vec<f64> = self

@@ -26,7 +26,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only those of the messages that it sends and receives.
     pub async fn barrier(&self) -> Result<(), RankError> {
         Operation::new(self, "barrier").barrier().await
     }

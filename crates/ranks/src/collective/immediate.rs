@@ -1,6 +1,6 @@
 //! Collective operations that go on while the rank does other things.
 //!
-//! Each runs as a future of its own, which the rank's actor polls beside the rank's code, so that
+//! Each runs as a separate future, which the rank's actor polls beside the rank's code, so that
 //! it makes progress whenever a message of it arrives while the rank waits.
 
 use super::operation::Operation;

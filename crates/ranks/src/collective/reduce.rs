@@ -105,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// Reduces, and leaves so many elements of the result to each rank.
+    /// Reduces, and leaves `counts[rank]` elements of the result to each rank.
     pub(super) async fn reduce_scatter<T: Element>(
         &self,
         values: Vec<T>,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Level and number of a segment.
 pub(crate) type SegmentKey = (u32, u32);
 
-/// Segments of so many ranks.
+/// Segments over a number of ranks.
 #[derive(Debug)]
 pub(crate) struct Segments<V> {
     ranks: u32,

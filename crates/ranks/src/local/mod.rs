@@ -90,7 +90,7 @@ pub(crate) struct LocalState {
     pub(crate) outbox: Vec<(u32, RankMessage)>,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
-    /// Tasks to poll once a message has arrived that nobody else waits for, such as probes.
+    /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
     pub(crate) watchers: Vec<Waker>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,

@@ -101,7 +101,7 @@ impl Slots {
         }
     }
 
-    /// Ends an operation and wakes who waits for it. Returns the outcome if nobody can take it.
+    /// Ends an operation and wakes who waits for it. Returns the outcome if no task can take it.
     pub(crate) fn end(&mut self, ticket: Ticket, outcome: Outcome) -> Option<Outcome> {
         match self.find(ticket) {
             Some(slot) if matches!(slot.state, State::Waiting { .. }) => {

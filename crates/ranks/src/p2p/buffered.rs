@@ -25,7 +25,7 @@ use crate::selector::Destination;
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 impl Comm {
-    /// Allows buffered sends of so many bytes at a time, in all communicators of this rank.
+    /// Allows buffered sends of this number of bytes at a time, in all communicators of this rank.
     /// Messages whose data are not on their way yet take their bytes of it; there is no overhead
     /// for a message.
     ///

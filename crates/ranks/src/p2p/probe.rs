@@ -207,7 +207,7 @@ impl Comm {
         MatchedMessage { local: self.local.clone(), at, status: Status::NULL, arrived: None }
     }
 
-    /// Looks again after each message that nobody has received, until something is found.
+    /// Looks again after each message that no receive has taken, until something is found.
     async fn found<T>(&self, find: impl Fn(&Self) -> Option<T>) -> T {
         poll_fn(|cx| match find(self) {
             Some(found) => Poll::Ready(found),

@@ -105,14 +105,14 @@ pub struct Settings {
     /// The checkpoints of the job.
     #[serde(default)]
     pub checkpoints: Option<Checkpoints>,
-    /// The folder in which checkpoints are stored, too.
+    /// A folder in which checkpoints are stored in addition to the memory of the nodes.
     #[serde(default)]
     pub checkpoint_folder: Option<PathBuf>,
     /// The folder with the checkpoint from which the job continues.
     #[serde(default)]
     pub restart: Option<PathBuf>,
-    /// Whether the launcher lets the nodes that remain after a loss continue; if it leaves that open,
-    /// it does if the program makes checkpoints.
+    /// Whether the nodes that remain after a loss continue. `None`: if the program makes
+    /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
 }
@@ -223,7 +223,7 @@ impl Settings {
         self
     }
 
-    /// Sets the folder in which checkpoints are stored, too.
+    /// Sets a folder in which checkpoints are stored in addition to the memory of the nodes.
     #[must_use]
     pub fn with_checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());

@@ -80,8 +80,8 @@ pub struct Options {
     #[arg(long, value_parser = positive)]
     pub cutoff: Option<f64>,
     /// Form of the potential at the cutoff.
-    #[arg(long, value_enum, default_value_t = RunLength::ForceShift)]
-    pub truncation: RunLength,
+    #[arg(long, value_enum, default_value_t = TruncationName::ForceShift)]
+    pub truncation: TruncationName,
     /// Cells per axis [default: as many as fit with a width of 1.6 times the cutoff].
     #[arg(long, value_name = "X,Y,Z", value_parser = triple::<u32>)]
     pub cells: Option<[u32; 3]>,
@@ -137,7 +137,7 @@ pub enum Built {
 
 /// [`Truncation`] on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RunLength {
+pub enum TruncationName {
     /// Energy and force are discontinuous; the energy is not conserved.
     Truncated,
     /// The force is discontinuous.
@@ -146,12 +146,12 @@ pub enum RunLength {
     ForceShift,
 }
 
-impl From<RunLength> for Truncation {
-    fn from(ending: RunLength) -> Self {
-        match ending {
-            RunLength::Truncated => Self::Truncated,
-            RunLength::EnergyShift => Self::EnergyShift,
-            RunLength::ForceShift => Self::LinearForceShift,
+impl From<TruncationName> for Truncation {
+    fn from(name: TruncationName) -> Self {
+        match name {
+            TruncationName::Truncated => Self::Truncated,
+            TruncationName::EnergyShift => Self::EnergyShift,
+            TruncationName::ForceShift => Self::LinearForceShift,
         }
     }
 }

@@ -198,7 +198,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Opens the file and keeps its first bytes.
+    /// Opens the file, and truncates it to its first `kept` bytes.
     fn open(path: &Path, system: &System, kept: u64) -> Result<Self, JobError> {
         let name = path.display().to_string();
         let open = || {

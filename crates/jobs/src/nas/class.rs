@@ -13,7 +13,7 @@ pub enum ProblemClass {
     W,
     /// The smallest of the standard sizes.
     A,
-    /// About four times as large, or more.
+    /// At least about four times the work of class A.
     B,
 }
 

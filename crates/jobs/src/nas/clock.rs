@@ -3,9 +3,9 @@
 use gridspan_ranks::{Comm, RankError};
 use std::time::Duration;
 
-/// Lets all ranks begin together, and returns the time. A timer ends the PE's turn, of which the
-/// time is that of its beginning.
-pub(super) async fn clock(world: &Comm) -> Result<f64, RankError> {
+/// Waits for all ranks, and returns the time. `now` is the time at which the PE's turn began, so
+/// the sleep first makes the PE begin a new turn.
+pub(crate) async fn clock(world: &Comm) -> Result<f64, RankError> {
     world.barrier().await?;
     world.sleep(Duration::from_nanos(1)).await;
     Ok(world.now().as_secs_f64())

@@ -214,7 +214,7 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Exchanges rows and columns of each plane of `rows` by `columns` numbers.
+/// Transposes each plane of `rows` by `columns` numbers.
 fn turn(planes: &[Number], rows: usize, columns: usize) -> Vec<Number> {
     let mut turned = Vec::with_capacity(planes.len());
     for plane in planes.chunks_exact(rows * columns) {

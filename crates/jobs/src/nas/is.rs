@@ -21,8 +21,8 @@ const KEY_COST: Duration = Duration::from_nanos(5);
 const KEY_BITS: [u32; 4] = [16, 20, 23, 25];
 const VALUE_BITS: [u32; 4] = [11, 16, 19, 21];
 
-/// A key whose rank is published: its index, its rank, and how the rank changes from iteration to
-/// iteration: the factor of `iteration + shift`.
+/// A key whose rank is published, as `(index, rank, factor, shift)`: in each iteration its rank is
+/// `rank + factor * (iteration + shift)`.
 type TestKey = (u32, i64, i64, i64);
 
 const TEST_KEYS: [[TestKey; 5]; 4] = [
@@ -100,14 +100,14 @@ impl Keys {
         }
     }
 
-    /// The number of a key's bucket. An extra bucket has the value `2^value_bits`.
+    /// The number of a key's bucket.
     fn bucket(&self, key: u32) -> usize {
         (key >> self.value_bits.saturating_sub(BUCKET_BITS)) as usize
     }
 
     /// Ranks all keys.
     async fn rank(&self, world: &Comm) -> Result<Ranked, RankError> {
-        // One key can have the value `2^value_bits`.
+        // All keys are less than `2^value_bits`, so the last bucket stays empty.
         let last = self.bucket(1 << self.value_bits);
         let mut counts = vec![0_u32; last + 1];
         for key in &self.keys {
@@ -171,8 +171,8 @@ impl Ranked {
         self.counts.get(at).copied()
     }
 
-    /// Puts each key in its place, which its count gives. `before` keys are on lower ranks. `None` if
-    /// counts and keys do not agree.
+    /// Sorts the keys by their counts. `before` is the number of keys on lower ranks. Returns
+    /// `None` if counts and keys do not agree.
     fn sort(&mut self, before: u32) -> Option<Vec<u32>> {
         let mut sorted = vec![0; self.keys.len()];
         for key in &self.keys {

@@ -50,8 +50,8 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
 
 /// Makes these rows of the matrix of an order, with this number of elements in each vector.
 ///
-/// All ranks draw all vectors, as the stream cannot be entered at a vector, and keep what is in
-/// their rows.
+/// All ranks draw all vectors, and keep the elements in their rows. A rank cannot skip to a vector,
+/// since the number of draws of each vector varies.
 pub(super) fn rows(order: u32, nonzeros: usize, shift: f64, rows: Range<u32>) -> Rows {
     let mut random = NasRandom::new(SEED);
     random.next_unit();

@@ -4,7 +4,7 @@
 //! verification values and counts of operations are those of NPB 3. Each kernel divides its work
 //! among any number of ranks up to the size of its problem.
 //!
-//! - `ep`: pairs of normal deviates. No communication but three sums.
+//! - `ep`: pairs of normal deviates. Two reductions at the end.
 //! - `is`: ranks of integers. All-to-all exchange of keys.
 //! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and a vector that all gather.
 //! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
@@ -12,7 +12,7 @@
 
 mod cg;
 mod class;
-mod clock;
+pub(crate) mod clock;
 mod ep;
 mod ft;
 mod is;

@@ -47,9 +47,9 @@ impl Planes {
         self.copies.get(&plane).map_or(&[], Vec::as_slice)
     }
 
-    /// Fetches the planes that this rank needs from others, and gives them theirs. `needs` gives
-    /// the planes that a rank needs, some of which may be its own, beyond the borders if they wrap
-    /// around.
+    /// Fetches the planes that this rank needs, and sends others those that they need. `needs`
+    /// returns the planes that a rank needs. They may include its own, and numbers beyond the
+    /// borders, which wrap around.
     pub(super) async fn fetch(
         &mut self,
         world: &Comm,
@@ -110,8 +110,9 @@ impl Planes {
         numbers
     }
 
-    /// The sums of the neighbours of each point of a row outside of the row: of the four next to
-    /// it, and of the four at the edges. Both wrap around, with one more point at each end.
+    /// For each point of a row: the point, the sum of the four adjacent points outside of the row,
+    /// and that of the four diagonal ones. All three have one more point at each end, which wraps
+    /// around.
     pub(super) fn around(&self, plane: i64, row: usize, sums: &mut Around) {
         let extent = self.extent;
         let (above, below) = ((row + 1) % extent, (row + extent - 1) % extent);

@@ -180,7 +180,8 @@ async fn calls_without_a_server_end_together_after_their_timeout() {
             assert!(rpc.wait(session).await.is_err());
         }
         let took = begun.elapsed();
-        // A request for the servers takes a second, and so may a call to the last known ones.
+        // A request for the list of servers takes a second, and a call to the last known servers up
+        // to another.
         assert!(took < Duration::from_millis(2500), "it took {took:?}");
     })
     .await;

@@ -118,7 +118,7 @@ fn tasks_that_wait_for_the_same_data_need_room_for_it_once() {
         let task = |output| Request::Task(order(emulated(&[1]), &inputs, &[output]));
         let [one, other] = [told(&connection, &task(1)).await, told(&connection, &task(2)).await];
 
-        // Each is answered that the client has no such data, the second after the first.
+        // The client answers both requests, one after the other, that it has no such data.
         for _ in 0..2 {
             let (mut send, _question) = connection.accept_bi().await.unwrap();
             // This gives the other order time to arrive.

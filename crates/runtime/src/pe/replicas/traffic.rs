@@ -34,8 +34,8 @@ impl Core {
         self.replica_state(sender).is_some_and(|replica| !replica.sends_to(to))
     }
 
-    /// Whether this is the second replica of the sender. Operations whose repetition no number
-    /// would reveal run at the primary only.
+    /// Whether this is the second replica of the sender. Operations without numbers run only at the
+    /// primary, since receivers could not recognise the duplicate.
     #[inline]
     pub(crate) fn is_secondary(&self, sender: Sender) -> bool {
         self.replica_state(sender).is_some_and(ReplicaState::is_secondary)

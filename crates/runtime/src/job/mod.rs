@@ -1,5 +1,6 @@
 //! A job's definition: its actor types, its maps and operations, and its main function.
 
+pub(crate) mod collection;
 pub(crate) mod grid;
 pub(crate) mod program;
 pub(crate) mod promise;
@@ -590,7 +591,7 @@ impl Job {
         self.restart.as_deref()
     }
 
-    /// The folder in which checkpoints are stored, too.
+    /// A folder in which checkpoints are stored in addition to the memory of the nodes.
     pub fn folder(&self) -> Option<&Path> {
         self.checkpoint_folder.as_deref()
     }

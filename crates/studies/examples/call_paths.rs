@@ -7,7 +7,7 @@
 //!
 //! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), adds a
 //! call to a recorder to all functions of the runtime and its policies, and runs the simulator's
-//! example `call_paths` there. The simulator has one thread, so the functions that run between two
+//! example `handler_calls` there. The simulator has one thread, so the functions that run between two
 //! points are those of one operation and of other work that the job does at that time.
 
 use gridspan_studies::structure::instrument;
@@ -96,7 +96,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(base.join("recorder.rs"), RECORDER)?;
     let lib = base.join("lib.rs");
     fs::write(&lib, fs::read_to_string(&lib)? + "\npub mod recorder;\n")?;
-    fs::write(folder.join("crates/sim/examples/call_paths/hooks.rs"), HOOKS)?;
+    fs::write(folder.join("crates/sim/examples/handler_calls/hooks.rs"), HOOKS)?;
     let mut run = gridspan_studies::cargo();
     run.current_dir(folder).args([
         "run",
@@ -104,7 +104,7 @@ fn run(root: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
         "-p",
         "gridspan-sim",
         "--example",
-        "call_paths",
+        "handler_calls",
     ]);
     match run.status()?.success() {
         true => Ok(()),

@@ -129,7 +129,7 @@ fn print(name: &str) {
 }
 
 fn job() -> Job {
-    let job = Job::new("call_paths").actor::<Cell>().tasks::<Work>();
+    let job = Job::new("handler_calls").actor::<Cell>().tasks::<Work>();
     let job = job.on_guests(|event| {
         if matches!(event, GuestEvent::Joined { .. }) {
             print("a join");
@@ -166,7 +166,7 @@ fn main() -> ExitCode {
     let spec = match GridSpec::from_layout(&Layout::new(sites.to_vec())) {
         Ok(spec) => spec.with_wan(Link::wan().with_latency(Latency::from_millis(5))),
         Err(error) => {
-            eprintln!("call_paths: {error}");
+            eprintln!("handler_calls: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -176,11 +176,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            eprintln!("call_paths: {error}");
+            eprintln!("handler_calls: {error}");
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("call_paths: {error}");
+            eprintln!("handler_calls: {error}");
             ExitCode::FAILURE
         }
     }

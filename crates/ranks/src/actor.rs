@@ -14,10 +14,11 @@ use crate::error::RankError;
 use crate::local::saved::SavedState;
 use crate::local::{Local, Task};
 use crate::packet::RankMessage;
+use crate::pieces::{self, Joiner, PIECE_BYTES};
 use crate::places::Places;
 use crate::program::{EagerLimit, RankProgram, Run, RunEnd};
 use crate::scope::Scope;
-use gridspan_runtime::{Actor, Context, Ix1, List, NodeId, Op, PeId, To};
+use gridspan_runtime::{Actor, ActorRef, Context, Ix1, List, NodeId, Op, PeId, To};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
@@ -33,7 +34,7 @@ const STUCK_NAMED_MAX: usize = 32;
 /// Time after which a rank that was moved away from its futures asks again to go back.
 const RETURN_AFTER: Duration = Duration::from_millis(50);
 
-/// What a rank is between two runs.
+/// The stage of a rank's life.
 #[derive(Serialize, Deserialize)]
 enum Life<I, S, V> {
     /// It has not begun.
@@ -110,7 +111,7 @@ impl<P: RankProgram> Body<P> {
     }
 }
 
-/// The number of parked futures, and the PE where they were parked.
+/// Where the futures of a run are parked: the node, the PE, and their key in the [`Parking`].
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Parked {
     node: NodeId,
@@ -150,7 +151,7 @@ pub(crate) struct RankActor<P: RankProgram> {
     life: Life<P::Init, P::State, P::Value>,
     local: Arc<Local>,
     body: Cell<Option<Body<P>>>,
-    /// The place of this actor and of the futures of actors that leave it.
+    /// The node and the PE of this actor, and the parking of the node.
     place: Option<(NodeId, PeId, Arc<Parking<P>>)>,
     /// Where the body is, if it is not here.
     parked: Cell<Option<Parked>>,
@@ -160,6 +161,9 @@ pub(crate) struct RankActor<P: RankProgram> {
     is_returning: bool,
     /// Number of ranks of the world, as of the last run.
     size: u32,
+    /// Where the ranks live, as of the last run; empty after a move.
+    places: Arc<Places>,
+    joiner: Joiner,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
 }
@@ -199,8 +203,9 @@ impl<P: RankProgram> RankActor<P> {
     fn new(life: Life<P::Init, P::State, P::Value>, local: Local) -> Self {
         let (body, parked) = (Cell::default(), Cell::default());
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
-        let is_returning = false;
-        Self { life, local, body, place: None, parked, held, is_returning, size: 0, stuck }
+        let (places, joiner) = (Arc::default(), Joiner::default());
+        let (place, is_returning, size) = (None, false, 0);
+        Self { life, local, body, place, parked, held, is_returning, size, places, joiner, stuck }
     }
 
     /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
@@ -258,6 +263,14 @@ impl<P: RankProgram> RankActor<P> {
                 cx.send(&first, RankMessage::Stuck(self.local.rank, self.waits()));
             }
             RankMessage::Stuck(rank, waits) => self.collect(rank, waits, cx),
+            RankMessage::Piece { from, is_last, bytes } => {
+                match self.joiner.add(from, is_last, &bytes) {
+                    Ok(message) => self.local.with(|state| {
+                        message.into_iter().for_each(|message| state.deliver(message));
+                    }),
+                    Err(error) => cx.fail(format!("a long message of rank {from}: {error}")),
+                }
+            }
             message => self.local.with(|state| state.deliver(message)),
         }
         self.advance(cx);
@@ -270,6 +283,7 @@ impl<P: RankProgram> RankActor<P> {
             return;
         };
         self.size = places.len();
+        self.places = places.clone();
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
@@ -339,9 +353,29 @@ impl<P: RankProgram> RankActor<P> {
                         self.local.with(|state| state.deliver(message));
                         has_delivered = true;
                     }
-                    message => cx.send(&ranks.at(Ix1(to as i32)), message),
+                    message => self.send(&ranks.at(Ix1(to as i32)), to, message, cx),
                 }
             }
+        }
+    }
+
+    /// Sends a message to another rank: in pieces, if it is long and goes to another node.
+    fn send(
+        &self,
+        rank: &ActorRef<Self>,
+        to: u32,
+        message: RankMessage,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let is_here = |pe| cx.layout().node_of(PeId(pe)) == cx.node();
+        let is_near = || to < self.places.len() && is_here(self.places.of(to).1);
+        if message.heap_bytes() <= PIECE_BYTES || is_near() {
+            cx.send(rank, message);
+            return;
+        }
+        match pieces::cut(self.local.rank, &message, PIECE_BYTES) {
+            Ok(pieces) => pieces.into_iter().for_each(|piece| cx.send(rank, piece)),
+            Err(error) => cx.fail(format!("a long message to rank {to}: {error}")),
         }
     }
 
@@ -417,11 +451,12 @@ struct Image<L> {
     parked: Option<Parked>,
     held: Vec<RankMessage>,
     size: u32,
+    joiner: Joiner,
 }
 
 impl<P: RankProgram> Serialize for RankActor<P> {
-    /// Parks the futures of a run. The actor has them no more then; if it stays, it takes them up
-    /// when its next message comes.
+    /// Parks the futures of a run, which the actor then no longer has. If it stays, it takes them
+    /// back at its next message.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if let (Some(body), Some((node, pe, parking))) = (self.body.take(), &self.place) {
             let number = parking.park(body, self.local.clone());
@@ -432,15 +467,16 @@ impl<P: RankProgram> Serialize for RankActor<P> {
             Some(_) => SavedState::empty(self.local.rank),
             None => SavedState::of(&self.local),
         };
-        let (held, size) = (self.held.clone(), self.size);
-        Image { life: &self.life, local, parked, held, size }.serialize(serializer)
+        let (held, size, joiner) = (self.held.clone(), self.size, self.joiner.clone());
+        Image { life: &self.life, local, parked, held, size, joiner }.serialize(serializer)
     }
 }
 
 impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let image: Image<Life<P::Init, P::State, P::Value>> = Image::deserialize(deserializer)?;
-        let Image { life, local, parked, held, size } = image;
-        Ok(Self { parked: Cell::new(parked), held, size, ..Self::new(life, local.restored()) })
+        let Image { life, local, parked, held, size, joiner } = image;
+        let new = Self::new(life, local.restored());
+        Ok(Self { parked: Cell::new(parked), held, size, joiner, ..new })
     }
 }

@@ -108,12 +108,12 @@ impl Cartesian {
         Ok((at(distance.saturating_neg()), at(distance)))
     }
 
-    /// The neighbours at distance one: below and above along each axis. With
-    /// [`site`](Comm::site) a rank finds those at other sites, to send to them first.
+    /// The neighbours at distance one: below and above along each axis. With [`site`](Comm::site) a
+    /// rank finds those at other sites, to send to them first.
     ///
     /// # Errors
     ///
-    /// Only those of the messages that it sends and receives.
+    /// None: the function sends nothing, and the rank and the axes exist.
     pub fn neighbours(&self) -> Result<Vec<Option<u32>>, RankError> {
         let mut neighbours = Vec::new();
         for axis in 0..self.dims.len() {

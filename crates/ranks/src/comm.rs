@@ -18,8 +18,8 @@ use std::time::Duration;
 ///
 /// Messages of one communicator are never received on another. All ranks of a communicator call
 /// its collective operations, in the same order. A clone is the same communicator;
-/// [`dup`](Self::dup) makes another one over the same ranks. A communicator ends at the next
-/// migration point of its ranks.
+/// [`dup`](Self::dup) makes another one over the same ranks. A communicator other than the world
+/// ends at the next migration point of its ranks.
 ///
 /// ```
 /// use gridspan::ranks::{self, Comm, ops};
@@ -54,8 +54,8 @@ impl Comm {
         Self { local, scope, number, rank, operations: Arc::default() }
     }
 
-    /// The world. It numbers its operations on over migration points, so that a message that was
-    /// left behind belongs to none of them.
+    /// The world. The numbers of its operations continue after a migration point, so that no
+    /// operation receives a message that an earlier run has left.
     pub(crate) fn world(local: Arc<Local>, scope: Arc<Scope>) -> Self {
         let operations = local.with(|state| state.world_operations.clone());
         let rank = local.rank;
@@ -82,8 +82,8 @@ impl Comm {
         self.scope.in_world(rank)
     }
 
-    /// The time since the job began, when the PE began to handle what woke this rank. What the rank
-    /// computes or [charges](Self::charge) shows once it has awaited.
+    /// The time since the job began, as of the beginning of the PE's current turn. Time that the
+    /// rank computes or [charges](Self::charge) is included only after the next `await`.
     pub fn now(&self) -> Time {
         self.local.with(|state| state.now)
     }

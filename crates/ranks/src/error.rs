@@ -147,7 +147,7 @@ pub enum RankError {
         /// The reason.
         reason: String,
     },
-    /// The program itself gave up.
+    /// Another reason, such as one that the program gives.
     #[error("{0}")]
     Failed(String),
 }

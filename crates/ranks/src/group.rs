@@ -3,6 +3,7 @@
 use crate::comm::Comm;
 use crate::error::RankError;
 use crate::local::Local;
+use crate::scope::Scope;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
@@ -106,8 +107,9 @@ impl RankGroup {
     }
 }
 
-/// The right of a rank to number a new communicator. The ranks of a communicator agree on a number
-/// that none of them has used, so a rank makes one communicator at a time, in the order of its calls.
+/// A lock that a rank holds while it makes a communicator. The ranks of a communicator agree on a
+/// number that none of them has used, so a rank makes one communicator at a time, in the order of
+/// its calls.
 struct MakerTurn<'a>(&'a Local);
 
 impl<'a> MakerTurn<'a> {
@@ -147,8 +149,10 @@ impl Drop for MakerTurn<'_> {
 
 /// # Groups and communicators
 ///
-/// These are collective operations, too: all ranks of this communicator call them, those that take
-/// part in several in the same order.
+/// [`dup`](Self::dup), [`split`](Self::split), [`create`](Self::create) and
+/// [`split_by_site`](Self::split_by_site) are collective operations: all ranks of this communicator
+/// call them. Ranks that share several communicators make these calls in the same order. The other
+/// functions send nothing.
 impl Comm {
     /// The ranks of this communicator.
     pub fn group(&self) -> RankGroup {
@@ -240,7 +244,7 @@ impl Comm {
     }
 
     fn part(&self, ranks: Vec<u32>, number: u32) -> Option<Comm> {
-        let scope = crate::scope::Scope::listed(ranks, self.scope.places().clone());
+        let scope = Scope::listed(number, ranks, self.scope.places().clone());
         let rank = scope.position(self.local.rank)?;
         Some(Comm::new(self.local.clone(), scope.into(), number, rank))
     }

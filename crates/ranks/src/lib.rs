@@ -22,7 +22,7 @@
 //! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`Rank`],
 //!   [`Continuation`]: ranks that are structs, and can move.
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
-//!   [`RankGroup`], [`Cartesian`]: the order of its ranks.
+//!   [`RankGroup`], [`Cartesian`], [`NeighbourGraph`]: the order and neighbours of its ranks.
 //! - [`RankWindow`]: memory of a rank that others read and change.
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
@@ -38,15 +38,15 @@
 //! with `join` and `select` of other crates, and must not await anything else, such as a timer or a
 //! socket of another runtime. A loop that tests or probes lets its PE go on at each turn.
 //!
-//! A PE runs one rank at a time, and another only when that one awaits. A message, and the next
-//! step of a rendezvous or of an immediate collective operation, are handled when the rank for
-//! which they are awaits.
+//! A PE runs one rank at a time, and another only when that one awaits. While a rank computes, its
+//! PE handles no messages: each rendezvous and each immediate collective operation there advances
+//! only when that rank awaits.
 //!
-//! Messages that no receive has asked for stay in the memory of their receiver, up to the
-//! [`EagerLimit`] each; of longer ones only an offer does. Those of collective operations are never
-//! offered. The budgets of a PE's mailboxes do not
-//! count them, so a rank that sends much faster than another receives should wait for it now and
-//! then, for example with [`Comm::ssend`].
+//! A message that no receive has matched stays in the memory of its receiver if it is at most
+//! [`EagerLimit`] long. A longer message stays with its sender, which sends only an offer. Messages
+//! of collective operations are always sent whole. The budgets of a PE's mailboxes do not count
+//! waiting messages, so a rank that sends much faster than another receives should wait for it now
+//! and then, for example with [`Comm::ssend`].
 //!
 //! If all ranks of a job of ranks wait for each other and no message is on its way, the job ends
 //! within a few seconds, with an error that names what each rank waits for.
@@ -54,21 +54,21 @@
 //! # Migration
 //!
 //! A rank that is a struct returns it from [`Rank::run`] where it may move, and `run` is called
-//! with it again, perhaps elsewhere. What the method has on its stack is gone by then, and the
-//! compiler knows: the struct is complete when the method returns, and a variable that should
-//! survive must be in it. Two other ways were weighed. An `await` that moves the rank and never
-//! returns in the old place reads better, but the program then compiles although half of its
-//! variables do not exist after the move. A macro that cuts an async function at its migration
-//! points into a state machine that can be encoded must know the types of all variables, which
-//! macros do not.
+//! with it again, perhaps elsewhere. The local variables of the method do not survive, and the
+//! compiler enforces this: the struct is complete when the method returns, and a variable that
+//! should survive must be in it. There are two alternatives, both worse. An `await` that moves the
+//! rank and never returns in the old place reads better, but the program then compiles although
+//! half of its variables do not exist after the move. A macro that cuts an async function at its
+//! migration points into a state machine that can be encoded must know the types of all variables,
+//! which macros do not.
 //!
 //! A migration point is collective: every rank comes to one, or ends. Then the job's strategy may
-//! move ranks, by their measured loads and messages, and a checkpoint is made if one is due. Messages
-//! that wait for a receive move with their rank. Requests do not: to hold one then is an error, which
-//! names it. Communicators but the world end, too.
+//! move ranks, by their measured loads and messages, and the job makes a checkpoint if one is due.
+//! Messages that wait for a receive move with their rank. Requests do not: a rank that still has
+//! one fails with an error that names it. All communicators except the world end.
 //!
-//! A strategy that moves actors at other times moves the ranks of a run only within their node; from
-//! another node a rank returns until its next migration point.
+//! Between migration points a strategy can move a rank within its node. A rank that is moved to
+//! another node goes back, and does not run until it is back.
 //!
 //! # Errors
 //!
@@ -82,12 +82,14 @@ mod comm;
 mod content;
 mod element;
 mod error;
+mod graph;
 mod group;
 mod local;
 mod matching;
 pub mod ops;
 mod p2p;
 mod packet;
+mod pieces;
 mod places;
 mod program;
 mod request;
@@ -101,6 +103,7 @@ pub use cartesian::{Cartesian, dims_create};
 pub use comm::Comm;
 pub use element::Element;
 pub use error::{CallSite, RankError};
+pub use graph::NeighbourGraph;
 pub use group::RankGroup;
 pub use ops::Operator;
 pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// What a message is matched by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Label {
-    /// The part of a communicator: its number twice, and one more for collective operations.
+    /// Twice the number of the communicator; one more for collective operations.
     pub(crate) context: u32,
     /// The rank of the sender in the communicator.
     pub(crate) source: u32,

@@ -3,6 +3,7 @@
 use crate::content::Content;
 use crate::matching::{Arrival, Arrived, Label};
 use crate::places::Places;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -55,12 +56,31 @@ pub(crate) struct Letter {
 /// An access to a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Access {
-    Put { at: u64, content: Content },
-    Accumulate { at: u64, content: Content },
-    Get { at: u64, count: u64 },
-    FetchAndAccumulate { at: u64, content: Content, count: u64 },
-    Lock { is_exclusive: bool },
+    Put {
+        at: u64,
+        content: Content,
+    },
+    Accumulate {
+        at: u64,
+        content: Content,
+    },
+    Get {
+        at: u64,
+        count: u64,
+    },
+    FetchAndAccumulate {
+        at: u64,
+        content: Content,
+        count: u64,
+    },
+    Lock {
+        is_exclusive: bool,
+    },
     Unlock,
+    /// The lock of this number is no longer wanted, whether it was granted or not.
+    Withdraw {
+        lock: u32,
+    },
 }
 
 /// The end of an access.
@@ -95,6 +115,8 @@ pub(crate) enum RankMessage {
     Access { from: u32, window: u32, token: u32, access: Access },
     /// The end of an access.
     Answer(Answer),
+    /// A part of a long message of this rank of the world, encoded.
+    Piece { from: u32, is_last: bool, bytes: Bytes },
     /// From the rank to itself: go back to where its futures are.
     Return,
     /// From the rank to itself: go on.
@@ -121,6 +143,7 @@ impl RankMessage {
                 ..
             } => content.bytes.len(),
             Self::Answer(Answer { content: Some(content), .. }) => content.bytes.len(),
+            Self::Piece { bytes, .. } => bytes.len(),
             _ => 0,
         }
     }

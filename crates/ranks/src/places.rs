@@ -4,9 +4,9 @@ use crate::tree::CommTree;
 use gridspan_runtime::{Layout, Numbers, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Largest number of trees of the world that are kept: one for each root of an operation.
+/// Largest number of trees that a communicator keeps: one for each root of an operation.
 const TREES_MAX: usize = 64;
 
 /// The PE and site of each rank of the world. All ranks of a process share one table.
@@ -17,6 +17,8 @@ pub(crate) struct Places {
     site_names: Vec<String>,
     #[serde(skip)]
     trees: Trees,
+    #[serde(skip)]
+    members: SharedMembers,
 }
 
 impl Places {
@@ -25,7 +27,7 @@ impl Places {
         let pes: Vec<u32> = pes.iter().map(|pe| *pe as u32).collect();
         let sites: Vec<u32> = pes.iter().map(|pe| layout.site_of(PeId(*pe)).0).collect();
         let site_names = layout.sites().map(|site| layout.site_name(site).to_owned()).collect();
-        Self { pes: pes.into(), sites: sites.into(), site_names, trees: Trees::default() }
+        Self { pes: pes.into(), sites: sites.into(), site_names, ..Self::default() }
     }
 
     /// Number of ranks.
@@ -44,9 +46,48 @@ impl Places {
         self.site_names.get(site as usize).map_or("", String::as_str)
     }
 
+    /// The parts of the world that communicators of this process use.
+    pub(crate) fn members(&self) -> &SharedMembers {
+        &self.members
+    }
+
     /// Trees over the whole world.
     pub(crate) fn trees(&self) -> &Trees {
         &self.trees
+    }
+}
+
+/// The ranks of a communicator that is a part of the world.
+#[derive(Debug)]
+pub(crate) struct Members {
+    /// The ranks of the world, in the order of the communicator.
+    pub(crate) ranks: Vec<u32>,
+    /// The ranks of the communicator by those of the world.
+    pub(crate) positions: BTreeMap<u32, u32>,
+    pub(crate) trees: Trees,
+}
+
+/// The parts of the world that communicators use. The ranks of a process that belong to one
+/// communicator share its members, of which each rank would else hold a list.
+#[derive(Debug, Default)]
+pub(crate) struct SharedMembers(Mutex<BTreeMap<(u32, u32), Weak<Members>>>);
+
+impl SharedMembers {
+    /// Returns the members of the communicator of this number with these ranks of the world. They
+    /// are made if no rank of the process has them.
+    pub(crate) fn of(&self, number: u32, ranks: Vec<u32>) -> Arc<Members> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Communicators without common ranks may have one number.
+        let key = (number, ranks.first().copied().unwrap_or_default());
+        let known = shared.get(&key).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.ranks == ranks) {
+            return known;
+        }
+        shared.retain(|_, members| members.strong_count() > 0);
+        let positions = ranks.iter().enumerate().map(|(at, rank)| (*rank, at as u32)).collect();
+        let made = Arc::new(Members { ranks, positions, trees: Trees::default() });
+        shared.insert(key, Arc::downgrade(&made));
+        made
     }
 }
 

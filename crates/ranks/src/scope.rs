@@ -1,59 +1,49 @@
 //! The ranks of a communicator, and where they live.
 
-use crate::places::{Places, Trees};
+use crate::places::{Members, Places};
 use crate::tree::CommTree;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The members of a communicator, by their rank in it.
-#[derive(Debug)]
-enum Members {
-    /// All ranks of the world.
-    World,
-    /// These ranks of the world, and the ranks of the communicator by them.
-    Listed { ranks: Vec<u32>, positions: BTreeMap<u32, u32>, trees: Trees },
-}
 
 /// The ranks of a communicator.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    members: Members,
+    /// Its members; `None` for all ranks of the world.
+    members: Option<Arc<Members>>,
     places: Arc<Places>,
 }
 
 impl Scope {
     /// The whole world.
     pub(crate) fn world(places: Arc<Places>) -> Self {
-        Self { members: Members::World, places }
+        Self { members: None, places }
     }
 
-    /// These ranks of the world, in this order.
-    pub(crate) fn listed(ranks: Vec<u32>, places: Arc<Places>) -> Self {
-        let positions = ranks.iter().enumerate().map(|(at, rank)| (*rank, at as u32)).collect();
-        Self { members: Members::Listed { ranks, positions, trees: Trees::default() }, places }
+    /// The ranks of the communicator of this number: these of the world, in this order.
+    pub(crate) fn listed(number: u32, ranks: Vec<u32>, places: Arc<Places>) -> Self {
+        Self { members: Some(places.members().of(number, ranks)), places }
     }
 
     /// Number of ranks.
     pub(crate) fn size(&self) -> u32 {
         match &self.members {
-            Members::World => self.places.len(),
-            Members::Listed { ranks, .. } => ranks.len() as u32,
+            None => self.places.len(),
+            Some(members) => members.ranks.len() as u32,
         }
     }
 
     /// The rank in the world of a rank of the communicator.
     pub(crate) fn in_world(&self, rank: u32) -> Option<u32> {
         match &self.members {
-            Members::World => (rank < self.places.len()).then_some(rank),
-            Members::Listed { ranks, .. } => ranks.get(rank as usize).copied(),
+            None => (rank < self.places.len()).then_some(rank),
+            Some(members) => members.ranks.get(rank as usize).copied(),
         }
     }
 
     /// The rank in the communicator of a rank of the world.
     pub(crate) fn position(&self, in_world: u32) -> Option<u32> {
         match &self.members {
-            Members::World => (in_world < self.places.len()).then_some(in_world),
-            Members::Listed { positions, .. } => positions.get(&in_world).copied(),
+            None => (in_world < self.places.len()).then_some(in_world),
+            Some(members) => members.positions.get(&in_world).copied(),
         }
     }
 
@@ -71,8 +61,8 @@ impl Scope {
     pub(crate) fn tree(&self, root: u32) -> Arc<CommTree> {
         let places = || (0..self.size()).map(|rank| self.place(rank)).collect();
         match &self.members {
-            Members::World => self.places.trees().of(root, places),
-            Members::Listed { trees, .. } => trees.of(root, places),
+            None => self.places.trees().of(root, places),
+            Some(members) => members.trees.of(root, places),
         }
     }
 }

@@ -14,7 +14,7 @@
 pub enum Destination {
     /// This rank of the communicator.
     Rank(u32),
-    /// Nobody: the operation does nothing and completes at once.
+    /// No rank: the operation does nothing and completes at once.
     Null,
 }
 
@@ -33,7 +33,7 @@ pub enum SourceSelector {
     Any,
     /// This rank of the communicator.
     Rank(u32),
-    /// Nobody: the operation receives an empty message at once.
+    /// No rank: the operation receives an empty message at once.
     Null,
 }
 

@@ -85,8 +85,8 @@ impl CommTree {
         &self.children[self.first_child[rank] as usize..self.first_child[rank + 1] as usize]
     }
 
-    /// The child of `above`, at its site or a leader if it is the root, through which `rank` is
-    /// reached; `None` if `rank` is not below.
+    /// The rank to which `above` passes a message for `rank`: one of its children or, if `above` is
+    /// the root, another leader. `None` if `rank` is not below `above`.
     pub(crate) fn way(&self, above: u32, rank: u32) -> Option<u32> {
         let mut at = rank;
         while at != above {

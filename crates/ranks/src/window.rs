@@ -4,6 +4,7 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
+use crate::local::Local;
 use crate::local::memory::{Memory, Window};
 use crate::local::slots::Outcome;
 use crate::ops::Operator;
@@ -16,10 +17,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Elements that each rank of a communicator exposes to all others.
 ///
-/// [`put`](Self::put) and [`accumulate`](Self::accumulate) begin, and are complete after
-/// [`flush`](Self::flush), [`fence`](Self::fence) or [`unlock`](Self::unlock). Accesses of one rank
-/// to another happen in their order. A PE carries them out between two awaits of the rank that it
-/// runs. A window ends with the run of its rank, so ranks come to a [fence](Self::fence) before that.
+/// [`put`](Self::put) and [`accumulate`](Self::accumulate) only begin an access; it is complete
+/// after [`flush`](Self::flush), [`fence`](Self::fence) or [`unlock`](Self::unlock). Accesses of
+/// one rank to another happen in order, while the rank that runs on the target's PE awaits. A
+/// window ends when it is [freed](Self::free), or with the run of its rank, before which ranks
+/// should call [`fence`](Self::fence).
 ///
 /// ```
 /// use gridspan::ranks::{self, RankWindow, ops};
@@ -52,6 +54,25 @@ impl<T> fmt::Debug for RankWindow<T> {
     }
 }
 
+/// A lock that a rank waits for. If the rank stops waiting, the lock is given back.
+struct AskedLock<'a> {
+    local: &'a Local,
+    /// The rank of the world that has the window.
+    to: u32,
+    window: u32,
+    lock: u32,
+    is_granted: bool,
+}
+
+impl Drop for AskedLock<'_> {
+    fn drop(&mut self) {
+        if !self.is_granted {
+            let access = Access::Withdraw { lock: self.lock };
+            self.local.with(|state| state.tell(self.to, self.window, access));
+        }
+    }
+}
+
 impl Comm {
     /// Exposes elements to all ranks of this communicator, which may be more or fewer than those of
     /// others. A collective operation. `op` combines what is [accumulated](RankWindow::accumulate)
@@ -69,7 +90,7 @@ impl Comm {
         let length = values.len() as u64;
         let window = Window::new(Memory::new(values, Box::new(op)));
         self.local.with(|state| state.windows.insert(comm.number(), window));
-        // Nobody has all lengths before all have their windows.
+        // The gather also makes sure that all ranks have inserted their windows before any access.
         let all = comm.allgather(&[[length, T::KIND]]).await?;
         if let Some([_, other]) = all.iter().find(|[_, kind]| *kind != T::KIND) {
             let (at, sent) = (comm.at("window"), crate::error::kind_name(*other));
@@ -91,8 +112,8 @@ impl<T: Element> RankWindow<T> {
         self.len(rank) == 0
     }
 
-    /// Looks at or changes the own elements. Others may have changed them until the last fence, or
-    /// change them between two awaits; not meanwhile.
+    /// Reads or changes this rank's elements. Accesses of other ranks happen only while this rank
+    /// awaits, never during `look`.
     pub fn local<R>(&self, look: impl FnOnce(&mut [T]) -> R) -> R {
         // The rank's state is not locked while the program's code runs.
         let (local, number) = (&self.comm.local, self.comm.number());
@@ -119,7 +140,7 @@ impl<T: Element> RankWindow<T> {
     }
 
     /// Begins to combine elements of a rank, from its element `at` on, with these, by the operator
-    /// of the window. Each element changes as a whole, whoever else accumulates.
+    /// of the window. Concurrent accumulations are atomic.
     ///
     /// # Errors
     ///
@@ -178,16 +199,20 @@ impl<T: Element> RankWindow<T> {
         self.comm.barrier().await
     }
 
-    /// Waits for a lock on the window of a rank: the only one, or one of several that are shared.
-    /// Locks are granted in the order of asking, and bind those who ask.
+    /// Waits for an exclusive or a shared lock on the window of a rank, in the order of the
+    /// requests. The locks are advisory: they do not hold up ranks that take none.
     ///
     /// # Errors
     ///
     /// [`RankError::NoSuchRank`].
     pub async fn lock(&self, rank: u32, is_exclusive: bool) -> Result<(), RankError> {
-        let access = Access::Lock { is_exclusive };
-        let ticket = self.begin(self.at("lock", rank), rank, access)?;
-        outcome(&self.comm.local, ticket).await;
+        let (at, access) = (self.at("lock", rank), Access::Lock { is_exclusive });
+        let to = self.comm.check(rank, at)?;
+        let (local, window) = (&self.comm.local, self.comm.number());
+        let (ticket, lock) = local.with(|state| state.access(to, window, access, at));
+        let mut asked = AskedLock { local, to, window, lock, is_granted: false };
+        outcome(local, ticket).await;
+        asked.is_granted = true;
         Ok(())
     }
 
@@ -201,6 +226,21 @@ impl<T: Element> RankWindow<T> {
         let to = self.comm.check(rank, self.at("unlock", rank))?;
         self.comm.local.with(|state| state.tell(to, self.comm.number(), Access::Unlock));
         Ok(())
+    }
+
+    /// Frees the elements of all ranks after a [fence](Self::fence), and returns the own ones. A
+    /// collective operation.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the messages that it sends and receives.
+    pub async fn free(self) -> Result<Vec<T>, RankError> {
+        self.fence().await?;
+        let number = self.comm.number();
+        let freed = self.comm.local.with(|state| state.windows.remove(&number));
+        Ok(freed
+            .and_then(|mut window| window.values::<T>().map(std::mem::take))
+            .unwrap_or_default())
     }
 
     fn at(&self, call: &'static str, rank: u32) -> CallSite {
@@ -221,7 +261,8 @@ impl<T: Element> RankWindow<T> {
     fn begin(&self, at: CallSite, rank: u32, access: Access) -> Result<Ticket, RankError> {
         let to = self.comm.check(rank, at)?;
         let number = self.comm.number();
-        Ok(self.comm.local.with(|state| state.access(to, number, access, at)))
+        let (ticket, _) = self.comm.local.with(|state| state.access(to, number, access, at));
+        Ok(ticket)
     }
 
     fn open(

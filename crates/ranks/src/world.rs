@@ -29,8 +29,8 @@ struct AtPoint<P: RankProgram> {
     ranks: CollectionRef<RankActor<P>>,
 }
 
-/// Makes the job of ranks that are structs: `ranks` of them, each built from what `init` returns for
-/// its number. See [`Rank`] for an example.
+/// Makes a job of `ranks` ranks that are structs. Each is built from what `init` returns for its
+/// number. See [`Rank`] for an example.
 ///
 /// Ranks move at their migration points, if the job has a [strategy](Job::strategy). A job with
 /// [checkpoints](Job::checkpoints) makes them at migration points, each of which is one
@@ -57,7 +57,7 @@ pub fn job<R: Rank>(
 /// Makes a job of one function, which each of `ranks` ranks runs once. What it returns is dropped;
 /// see [`run_then`] and [`RankFunctions`].
 ///
-/// These ranks do not move.
+/// These ranks have no migration points, so that they do not move to another node.
 ///
 /// ```
 /// use gridspan::ranks::{self, Comm};
@@ -241,8 +241,8 @@ async fn run_once<P: RankProgram>(
     Ok(left > 0)
 }
 
-/// Notices that nothing happens any more: waits, and then for quiescence, twice, because a result
-/// may have been on its way to main the first time.
+/// Detects that the ranks make no progress: sleeps, and then waits for quiescence twice, because
+/// the first time a result may still be on its way to main.
 struct Quiet {
     waits: Pin<Box<dyn Future<Output = Result<(), GridError>>>>,
     is_asking: Rc<Cell<bool>>,
@@ -261,7 +261,7 @@ impl Quiet {
         Self { waits, is_asking }
     }
 
-    /// Ends a question that is under way, so that main waits for nothing else, and begins anew.
+    /// If a wait for quiescence is in progress, completes it and prepares another one.
     async fn settle(&mut self, grid: &Grid) -> Result<(), GridError> {
         if self.is_asking.get() {
             std::mem::replace(self, Self::new(grid)).waits.await?;

@@ -6,13 +6,14 @@ use crate::element::Element;
 use crate::error::{CallSite, RankError};
 use crate::ops::Operator;
 use crate::packet::Part;
+use gridspan_runtime::ExactSum;
 
 /// What an operation collects on the way up.
 pub(super) trait Bag {
     /// Adds a part of another rank.
     fn add(&mut self, part: Part) -> Result<(), RankError>;
     /// All that was collected.
-    fn parts(&self) -> Vec<Part>;
+    fn parts(&self) -> Result<Vec<Part>, RankError>;
 }
 
 /// Parts as they are.
@@ -22,8 +23,8 @@ impl Bag for Vec<Part> {
         Ok(())
     }
 
-    fn parts(&self) -> Vec<Part> {
-        self.clone()
+    fn parts(&self) -> Result<Vec<Part>, RankError> {
+        Ok(self.clone())
     }
 }
 
@@ -73,11 +74,49 @@ impl<T: Element, O: Operator<T>> Bag for Partial<'_, T, O> {
         self.put(key, content.to_vec(self.at)?)
     }
 
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Result<Vec<Part>, RankError> {
         let part = |(key, value): (&(u32, u32), &Vec<T>)| Part {
             key: u64::from(key.0) << 32 | u64::from(key.1),
             content: Content::copied(value),
         };
-        self.segments.iter().map(part).collect()
+        Ok(self.segments.iter().map(part).collect())
+    }
+}
+
+/// Sums of numbers that have not been rounded.
+pub(super) struct ExactSums {
+    sums: Vec<ExactSum>,
+    at: CallSite,
+}
+
+impl ExactSums {
+    pub(super) fn new(numbers: &[f64], at: CallSite) -> Self {
+        let sum = |number: &f64| {
+            let mut sum = ExactSum::default();
+            sum.add(*number);
+            sum
+        };
+        Self { sums: numbers.iter().map(sum).collect(), at }
+    }
+
+    /// The sums, each rounded once.
+    pub(super) fn totals(&self) -> Vec<f64> {
+        self.sums.iter().map(ExactSum::total).collect()
+    }
+}
+
+impl Bag for ExactSums {
+    fn add(&mut self, Part { content, .. }: Part) -> Result<(), RankError> {
+        let others: Vec<ExactSum> = content.decode(self.at)?;
+        let (found, expected) = (others.len(), self.sums.len());
+        if found != expected {
+            return Err(RankError::WrongLength { at: self.at, found, expected });
+        }
+        self.sums.iter_mut().zip(&others).for_each(|(sum, other)| sum.merge(other));
+        Ok(())
+    }
+
+    fn parts(&self) -> Result<Vec<Part>, RankError> {
+        Ok(vec![Part { key: 0, content: Content::encoded(&self.sums, self.at)? }])
     }
 }

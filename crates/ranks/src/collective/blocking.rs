@@ -17,10 +17,11 @@ use serde::de::DeserializeOwned;
 /// others have given something else, and with [`RankError::NoSuchRank`] for a root that does not
 /// exist.
 ///
-/// Data cross the wide area between one rank of each site, once, and in one crossing if all ranks
-/// get the result, except those of [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
-/// [`exscan`](Self::exscan). The order in which values are combined follows from the number of
-/// ranks alone: sums have the same bits wherever the ranks live.
+/// Only one rank of each site, its leader, communicates with other sites. An operation whose result
+/// all ranks get takes one crossing of the wide area. In [`alltoall`](Self::alltoall),
+/// [`scan`](Self::scan) and [`exscan`](Self::exscan), ranks send to each other directly. The order
+/// in which values are combined depends only on the number of ranks: sums have the same bits
+/// wherever the ranks live.
 impl Comm {
     /// Waits until all ranks have come here.
     ///
@@ -90,6 +91,48 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
         Operation::new(self, "allreduce").allreduce(numbers.to_vec(), op).await
+    }
+
+    /// Adds the numbers of all ranks, element by element, without rounding before the end. The root
+    /// gets the result, whose bits depend neither on the number of ranks nor on the order of the
+    /// numbers. See [`allreduce_exact`](Self::allreduce_exact) for its cost.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn reduce_exact(
+        &self,
+        numbers: &[f64],
+        root: u32,
+    ) -> Result<Option<Vec<f64>>, RankError> {
+        Operation::rooted(self, "reduce_exact", root)?.reduce_exact(numbers, root).await
+    }
+
+    /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
+    /// the result, whose bits depend neither on the number of ranks nor on the order of the numbers,
+    /// as long as each is the same number. A rank adds up its own numbers with
+    /// [`ExactSum`](gridspan_runtime::ExactSum) where these bits should not depend on their
+    /// division, either.
+    ///
+    /// A partial sum has one part of eight bytes for each 53 bits that its terms span, rarely more
+    /// than three, and adding two sums takes some ten operations for each pair of parts.
+    ///
+    /// ```
+    /// use gridspan::ranks;
+    ///
+    /// let job = ranks::run(3, async |world| {
+    ///     let mine = [1e100, 1.0, -1e100][world.rank() as usize];
+    ///     assert_eq!(world.allreduce_exact(&[mine]).await?, [1.0]);
+    ///     Ok(())
+    /// });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations).
+    pub async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
+        Operation::new(self, "allreduce_exact").allreduce_exact(numbers).await
     }
 
     /// Combines the numbers of all ranks, and leaves the first `counts[0]` elements of the result

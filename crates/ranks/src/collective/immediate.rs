@@ -162,7 +162,7 @@ impl Comm {
     }
 
     /// Lets the rank's actor run an operation.
-    fn spawn<T: Send + 'static, U>(
+    pub(crate) fn spawn<T: Send + 'static, U>(
         &self,
         operation: Operation,
         run: impl FnOnce(Operation) -> U,

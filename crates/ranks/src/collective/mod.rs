@@ -4,6 +4,6 @@ mod bag;
 mod blocking;
 mod exchange;
 mod immediate;
-mod operation;
+pub(crate) mod operation;
 mod reduce;
 mod segments;

@@ -16,15 +16,15 @@ use crate::selector::TagSelector;
 use crate::tree::CommTree;
 
 /// A collective operation.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     pub(super) comm: Comm,
     number: u32,
-    pub(super) at: CallSite,
+    pub(crate) at: CallSite,
 }
 
 impl Operation {
     /// Begins an operation. All ranks begin their operations in the same order.
-    pub(super) fn new(comm: &Comm, call: &'static str) -> Self {
+    pub(crate) fn new(comm: &Comm, call: &'static str) -> Self {
         Self { number: comm.operation(), at: comm.at(call), comm: comm.clone() }
     }
 
@@ -41,7 +41,7 @@ impl Operation {
     }
 
     /// Sends parts to a rank.
-    pub(super) fn post(&self, to: u32, parts: Vec<Part>) {
+    pub(crate) fn post(&self, to: u32, parts: Vec<Part>) {
         let label = self.comm.collective_label(self.number);
         if let Some(to) = self.comm.world_rank(to) {
             self.comm.local.with(|state| state.post(to, label, Load::Parts(parts)));
@@ -49,7 +49,7 @@ impl Operation {
     }
 
     /// Receives the parts of a rank.
-    pub(super) async fn take(&self, from: u32) -> Result<Vec<Part>, RankError> {
+    pub(crate) async fn take(&self, from: u32) -> Result<Vec<Part>, RankError> {
         let context = self.comm.collective_label(self.number).context;
         let tag = TagSelector::Tag(self.number);
         let pattern = Pattern { context, source: Some(from), tag };
@@ -76,7 +76,7 @@ impl Operation {
         }
         match tree.parent(self.me()) {
             Some(parent) => {
-                self.post(parent, bag.parts());
+                self.post(parent, bag.parts()?);
                 Ok(false)
             }
             None => Ok(true),
@@ -94,7 +94,7 @@ impl Operation {
         }
         let root = tree.leaders()[0];
         if root != self.me() {
-            self.post(root, bag.parts());
+            self.post(root, bag.parts()?);
             return Ok(false);
         }
         for leader in &tree.leaders()[1..] {
@@ -110,7 +110,7 @@ impl Operation {
         bag: &mut impl Bag,
     ) -> Result<(), RankError> {
         let others = || tree.leaders().iter().filter(|leader| **leader != self.me());
-        let parts = bag.parts();
+        let parts = bag.parts()?;
         for leader in others() {
             self.post(*leader, parts.clone());
         }
@@ -157,7 +157,7 @@ impl Operation {
     }
 
     /// The content of the only part.
-    pub(super) fn only(&self, parts: Vec<Part>) -> Result<Content, RankError> {
+    pub(crate) fn only(&self, parts: Vec<Part>) -> Result<Content, RankError> {
         let found = parts.len();
         let part = parts.into_iter().next();
         part.map(|part| part.content).ok_or(RankError::WrongLength {

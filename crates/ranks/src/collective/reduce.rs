@@ -1,6 +1,6 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
-use super::bag::{Partial, combine};
+use super::bag::{ExactSums, Partial, combine};
 use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;
@@ -60,13 +60,43 @@ impl Operation {
         }
     }
 
+    /// Adds up exactly, at the root.
+    pub(super) async fn reduce_exact(
+        &self,
+        numbers: &[f64],
+        root: u32,
+    ) -> Result<Option<Vec<f64>>, RankError> {
+        let tree = self.comm.scope.tree(root);
+        let mut sums = ExactSums::new(numbers, self.at);
+        let is_root = self.to_root(&tree, &mut sums).await?;
+        Ok(is_root.then(|| sums.totals()))
+    }
+
+    /// Adds up exactly, at all ranks, in one crossing of the wide area.
+    pub(super) async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
+        let tree = self.comm.scope.tree(0);
+        let mut sums = ExactSums::new(numbers, self.at);
+        let mut totals = None;
+        if self.ascend(&tree, &mut sums).await? {
+            self.exchange(&tree, &mut sums).await?;
+            totals = Some(vec![Part { key: 0, content: Content::owned(sums.totals()) }]);
+        }
+        let totals: Vec<f64> = self.only(self.descend(&tree, totals).await?)?.to_vec(self.at)?;
+        match totals.len() {
+            found if found != numbers.len() => {
+                Err(RankError::WrongLength { at: self.at, found, expected: numbers.len() })
+            }
+            _ => Ok(totals),
+        }
+    }
+
     /// Reduces nothing.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
         self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank
-    /// gets what ranks up to the one `2^j` before it have.
+    /// gets the partial result of the rank `2^j` before it.
     pub(super) async fn scan<T: Element>(
         &self,
         values: Vec<T>,

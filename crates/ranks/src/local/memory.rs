@@ -95,11 +95,12 @@ impl Window {
                 self.locks.ask(Asker { from, token, is_exclusive: *is_exclusive })
             }
             Access::Unlock => self.locks.release(from),
+            Access::Withdraw { lock } => self.locks.withdraw(from, *lock),
         }
     }
 }
 
-/// A rank that asks for a lock.
+/// A rank that asks for a lock, under the number of the access.
 struct Asker {
     from: u32,
     token: u32,
@@ -109,8 +110,8 @@ struct Asker {
 /// The locks on a window: one exclusive, or any number of shared ones, in the order of asking.
 #[derive(Default)]
 struct Locks {
-    /// The ranks that hold a lock; several only if it is shared.
-    holders: Vec<u32>,
+    /// The ranks that hold a lock, and their numbers; several only if it is shared.
+    holders: Vec<(u32, u32)>,
     is_exclusive: bool,
     waiting: VecDeque<Asker>,
 }
@@ -122,9 +123,16 @@ impl Locks {
     }
 
     fn release(&mut self, from: u32) -> Vec<(u32, Answer)> {
-        if let Some(at) = self.holders.iter().position(|holder| *holder == from) {
+        if let Some(at) = self.holders.iter().position(|(holder, _)| *holder == from) {
             self.holders.swap_remove(at);
         }
+        self.grant()
+    }
+
+    /// Gives back a lock that its asker no longer waits for.
+    fn withdraw(&mut self, from: u32, lock: u32) -> Vec<(u32, Answer)> {
+        self.holders.retain(|holder| *holder != (from, lock));
+        self.waiting.retain(|asker| (asker.from, asker.token) != (from, lock));
         self.grant()
     }
 
@@ -136,7 +144,7 @@ impl Locks {
                 break;
             }
             let Some(Asker { from, token, is_exclusive }) = self.waiting.pop_front() else { break };
-            self.holders.push(from);
+            self.holders.push((from, token));
             self.is_exclusive = is_exclusive;
             answers.push((from, Answer { token, content: None }));
         }
@@ -164,6 +172,17 @@ mod tests {
         assert_eq!(granted(&locks.release(2)), [3]);
         assert_eq!(granted(&locks.release(3)), [4, 5]);
         assert!(locks.release(9).is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_is_no_longer_wanted_holds_up_no_other() {
+        let mut locks = Locks::default();
+        let mut ask = |from, token| granted(&locks.ask(Asker { from, token, is_exclusive: true }));
+        assert_eq!((ask(1, 7), ask(2, 7), ask(3, 9)), (vec![1], vec![], vec![]));
+        assert!(locks.withdraw(2, 7).is_empty());
+        assert!(locks.withdraw(3, 8).is_empty());
+        assert_eq!(granted(&locks.withdraw(1, 7)), [3]);
+        assert!(granted(&locks.release(3)).is_empty());
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) struct Sent {
     label: Label,
     /// The data, for an offer; a synchronous send has sent it.
     content: Option<Content>,
-    /// Who waits for the end of the send.
+    /// The operation that waits for the end of the send.
     ticket: Option<Ticket>,
     /// Number of bytes in the attached buffer.
     buffered: usize,
@@ -158,14 +158,20 @@ impl LocalState {
         self.resumed.push(waker.clone());
     }
 
-    /// Begins an access to a window of a rank of the world.
-    pub(crate) fn access(&mut self, to: u32, window: u32, access: Access, at: CallSite) -> Ticket {
+    /// Begins an access to a window of a rank of the world. Returns its number, too.
+    pub(crate) fn access(
+        &mut self,
+        to: u32,
+        window: u32,
+        access: Access,
+        at: CallSite,
+    ) -> (Ticket, u32) {
         let ticket = self.slots.add(at, Wait::Access);
         self.next_token = self.next_token.wrapping_add(1);
         let (from, token) = (self.rank, self.next_token);
         self.accesses.insert(token, ticket);
         self.outbox.push((to, RankMessage::Access { from, window, token, access }));
-        ticket
+        (ticket, token)
     }
 
     /// Sends an access to a window that has no answer.
@@ -249,7 +255,7 @@ impl LocalState {
         self.outbox.push((to, RankMessage::Letter(label, letter)));
     }
 
-    /// Receives a message: one that has arrived whole, or under a ticket.
+    /// Receives a message. Returns it if it has arrived whole, and otherwise a ticket.
     pub(crate) fn receive(&mut self, pattern: Pattern, at: CallSite) -> Begun<Arrived<Letter>> {
         match self.matcher.take(&pattern) {
             Some(arrived) => self.accept(arrived, at),

@@ -101,7 +101,8 @@ impl Slots {
         }
     }
 
-    /// Ends an operation and wakes who waits for it. Returns the outcome if no task can take it.
+    /// Ends an operation and wakes the task that waits for it. Returns the outcome if the operation
+    /// no longer waits.
     pub(crate) fn end(&mut self, ticket: Ticket, outcome: Outcome) -> Option<Outcome> {
         match self.find(ticket) {
             Some(slot) if matches!(slot.state, State::Waiting { .. }) => {

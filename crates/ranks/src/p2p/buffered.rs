@@ -26,8 +26,7 @@ use crate::selector::Destination;
 /// ```
 impl Comm {
     /// Allows buffered sends of this number of bytes at a time, in all communicators of this rank.
-    /// Messages whose data are not on their way yet take their bytes of it; there is no overhead
-    /// for a message.
+    /// A message takes its bytes of the buffer, without overhead, until its data leave.
     ///
     /// # Errors
     ///

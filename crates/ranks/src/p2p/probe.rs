@@ -110,7 +110,8 @@ impl Drop for MatchedMessage {
 
 /// # Probing
 impl Comm {
-    /// Waits for a message, and tells of it. The next receive with the same source and tag gets it.
+    /// Waits for a message, and returns its status. The next receive with the same source and tag
+    /// gets the message.
     ///
     /// # Errors
     ///
@@ -127,7 +128,8 @@ impl Comm {
         })
     }
 
-    /// Tells of a message, if one has arrived. Otherwise lets the PE handle other messages once.
+    /// Returns the status of a message, if one has arrived. If none has, first lets the PE handle
+    /// other messages once.
     ///
     /// # Errors
     ///
@@ -146,7 +148,7 @@ impl Comm {
         Ok(self.look(&pattern))
     }
 
-    /// Waits for a message, and takes it for a receive of its own.
+    /// Waits for a message, and takes it, so that only the returned handle can receive it.
     ///
     /// # Errors
     ///

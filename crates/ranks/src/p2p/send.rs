@@ -205,8 +205,9 @@ impl Comm {
         self.local.with(|state| state.send(mode, to, self.label(tag), content, at))
     }
 
-    /// Waits for the end of a send. A message that needs no answer leaves when the rank lets its PE
-    /// go on, so that a rank that only computes and sends does not keep its messages.
+    /// Waits for the end of a send. If the send is complete already, lets the PE handle other
+    /// messages once: otherwise the messages of a rank that only computes and sends would not
+    /// leave.
     pub(super) async fn complete(&self, begun: Begun<()>) -> Result<(), RankError> {
         match begun {
             Begun::Now(()) => go_on(&self.local).await,

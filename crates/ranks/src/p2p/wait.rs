@@ -76,7 +76,7 @@ fn received(arrived: Arrived<Letter>) -> (Content, Status) {
     }
 }
 
-/// What a receive or a probe tells of a message.
+/// The status of a message, for a receive or a probe.
 pub(crate) fn status(arrived: &Arrived<Letter>) -> Status {
     let (source, tag) = (Some(arrived.label.source), Some(arrived.label.tag));
     Status { source, tag, bytes: arrived.message.load.bytes() }

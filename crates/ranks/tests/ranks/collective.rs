@@ -2,6 +2,7 @@
 
 use crate::common::{SITES, check, failure, simulate};
 use gridspan_ranks::{RankError, ops, run_then, wait_all};
+use gridspan_runtime::ExactSum;
 use gridspan_runtime::driver::embedded;
 use std::sync::{Arc, Mutex};
 
@@ -304,4 +305,48 @@ fn a_result_for_all_takes_one_crossing_of_the_wide_area() {
         Ok(())
     });
     simulate(job, "4x8x1,wan=20ms").unwrap();
+}
+
+#[test]
+fn exact_sums_have_the_same_bits_for_any_number_of_ranks() {
+    /// Terms that cancel, and whose plain sum depends on the order.
+    fn terms() -> impl Iterator<Item = f64> {
+        (0..240_i32).map(|at| f64::from(at % 7 - 3) * 10_f64.powi(at % 23 - 4) + 0.1)
+    }
+    let exact = {
+        let mut sum = ExactSum::default();
+        terms().for_each(|term| sum.add(term));
+        sum.total()
+    };
+    assert_ne!(terms().sum::<f64>().to_bits(), exact.to_bits());
+    for ranks in [1, 3, 8, 240] {
+        let job = run_then(
+            ranks,
+            async |world| {
+                let (me, size) = (world.rank() as usize, world.size() as usize);
+                // A column for each of the terms that a rank has; the last ones are zeros.
+                let mut mine: Vec<f64> = terms().skip(me).step_by(size).collect();
+                mine.resize(240_usize.div_ceil(size), 0.0);
+                let columns = world.allreduce_exact(&mine).await?;
+                let at_root = world.reduce_exact(&mine, 0).await?;
+                assert!(at_root.is_none_or(|at_root| at_root == columns));
+                assert_eq!(columns.len(), mine.len());
+                Ok(columns)
+            },
+            move |found| {
+                assert!(found.iter().all(|columns| *columns == found[0]));
+                if found.len() == 240 {
+                    assert_eq!(found[0][0].to_bits(), exact.to_bits());
+                }
+                for (column, total) in found[0].iter().enumerate() {
+                    let mut sum = ExactSum::default();
+                    let ranks = found.len();
+                    terms().skip(column * ranks).take(ranks).for_each(|term| sum.add(term));
+                    assert_eq!(total.to_bits(), sum.total().to_bits());
+                }
+                Ok(())
+            },
+        );
+        simulate(job, crate::common::SITES).unwrap();
+    }
 }

@@ -5,7 +5,8 @@ use gridspan_ranks::{ANY_SOURCE, ANY_TAG, Comm, RankError, run};
 use gridspan_runtime::driver::embedded;
 use std::time::Duration;
 
-/// Each rank receives first; the last waits for nobody in particular.
+/// Ranks 3 and 4 receive from the next rank in a circle, rank 2 waits in a barrier, and rank 1
+/// probes for a message from any rank. Rank 0 ends at once.
 async fn circle(world: Comm) -> Result<(), RankError> {
     let (me, size) = (world.rank(), world.size());
     match me {

@@ -6,6 +6,7 @@ mod common;
 mod comms;
 mod deadlock;
 mod migration;
+mod neighbours;
 mod p2p;
 mod recovery;
 mod traffic;

@@ -113,3 +113,34 @@ proptest! {
         simulate(job(&traffic), "2x2x1,wan=5ms").unwrap();
     }
 }
+
+#[test]
+fn messages_between_nodes_may_be_longer_than_the_runtime_carries() {
+    // 72 MiB to another node, and 4 blocks of 20 MiB between the sites.
+    const LONG: usize = 9 << 20;
+    const BLOCK: usize = 5 << 19;
+    let job = run_then(
+        4,
+        async |world| {
+            let me = world.rank();
+            let other = (me + 2) % 4;
+            let numbers = |rank: u32, count: usize| {
+                (0..count).map(|at| f64::from(rank) + at as f64).collect::<Vec<_>>()
+            };
+            let receiving = world.irecv::<f64>(other, 1)?;
+            world.send_vec(numbers(me, LONG), other, 1).await?;
+            world.send(&[me], other, 1).await?;
+            assert!(receiving.await?.0 == numbers(other, LONG));
+            // What was sent afterwards comes afterwards.
+            assert_eq!(world.recv::<u32>(other, 1).await?.0, [other]);
+            let all = world.allgather(&numbers(me, BLOCK)).await?;
+            assert!((0..4).all(|rank| {
+                let begin = rank as usize * BLOCK;
+                all[begin..begin + BLOCK] == numbers(rank, BLOCK)
+            }));
+            Ok(())
+        },
+        |_| Ok(()),
+    );
+    simulate(job, "2x2,wan=8ms").unwrap();
+}

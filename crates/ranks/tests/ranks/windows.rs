@@ -1,7 +1,10 @@
 //! Windows.
 
 use crate::common::{check, failure};
+use futures_util::future::{Either, select};
 use gridspan_ranks::ops;
+use std::pin::pin;
+use std::time::Duration;
 
 #[test]
 fn ranks_read_and_change_the_memory_of_others() {
@@ -89,4 +92,51 @@ fn an_access_beyond_the_elements_is_an_error() {
     });
     assert!(text.contains("put with rank 1"), "{text}");
     assert!(text.contains("elements 2..4 of 3"), "{text}");
+}
+
+#[test]
+fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
+    check(
+        3,
+        async |world| {
+            let window = world.window(vec![0_u32], ops::sum).await?;
+            let me = world.rank();
+            if me == 0 {
+                window.lock(0, true).await?;
+            }
+            world.barrier().await?;
+            if me == 1 {
+                let lock = pin!(window.lock(0, true));
+                let delay = pin!(world.sleep(Duration::from_millis(20)));
+                assert!(matches!(select(lock, delay).await, Either::Right(_)));
+            }
+            world.barrier().await?;
+            if me == 0 {
+                window.unlock(0).await?;
+            }
+            // Rank 1 has left the queue, and can come again.
+            window.lock(0, true).await?;
+            window.accumulate(&[1], 0, 0)?;
+            window.unlock(0).await?;
+            Ok(window.free().await?[0])
+        },
+        |rank| if rank == 0 { 3 } else { 0 },
+    );
+}
+
+#[test]
+fn a_freed_window_leaves_its_elements_and_no_memory() {
+    check(
+        4,
+        async |world| {
+            let mut sums = vec![];
+            for round in 0..3 {
+                let window = world.window(vec![u64::from(world.rank()); 2], ops::sum).await?;
+                window.accumulate(&[round], (world.rank() + 1) % 4, 1)?;
+                sums.push(window.free().await?);
+            }
+            Ok(sums)
+        },
+        |rank| (0..3).map(|round| vec![u64::from(rank), u64::from(rank) + round]).collect(),
+    );
 }

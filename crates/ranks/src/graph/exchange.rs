@@ -1,0 +1,120 @@
+//! Exchanges between the neighbours of a graph topology.
+
+use super::NeighbourGraph;
+use crate::collective::operation::Operation;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::packet::Part;
+use crate::request::CommRequest;
+
+/// What a rank sends to its neighbours.
+struct Sending {
+    /// The receivers, and what each gets, in the order of sending.
+    contents: Vec<(u32, Content)>,
+    sources: Vec<u32>,
+}
+
+impl Operation {
+    /// Sends to the neighbours, and receives from each source.
+    async fn neighbour_exchange<T: Element>(
+        &self,
+        sending: Sending,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        for (to, content) in sending.contents {
+            self.post(to, vec![Part { key: 0, content }]);
+        }
+        let mut blocks = Vec::with_capacity(sending.sources.len());
+        for from in sending.sources {
+            let content = self.only(self.take(from).await?)?;
+            blocks.push(content.to_vec(self.at)?);
+        }
+        Ok(blocks)
+    }
+}
+
+/// # Exchanges between neighbours
+///
+/// All ranks of the communicator call them, in the same order as other collective operations.
+impl NeighbourGraph {
+    /// Sends these numbers to all destinations. Returns those of each source, in the order of
+    /// [`sources`](Self::sources).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::TypeMismatch`].
+    pub async fn neighbour_allgatherv<T: Element>(
+        &self,
+        numbers: &[T],
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let content = Content::copied(numbers);
+        let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
+        Operation::new(self, "neighbour_allgatherv").neighbour_exchange(sending).await
+    }
+
+    /// Sends a block to each destination, in the order of [`destinations`](Self::destinations).
+    /// Returns the block of each source, in the order of [`sources`](Self::sources).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::WrongLength`] if there is not one block for each destination, and
+    /// [`RankError::TypeMismatch`].
+    pub async fn neighbour_alltoallv<T: Element>(
+        &self,
+        blocks: Vec<Vec<T>>,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let operation = Operation::new(self, "neighbour_alltoallv");
+        let sending = self.blocks(&operation, blocks)?;
+        operation.neighbour_exchange(sending).await
+    }
+
+    /// Begins a [`neighbour_allgatherv`](Self::neighbour_allgatherv).
+    pub fn ineighbour_allgatherv<T: Element>(
+        &self,
+        numbers: Vec<T>,
+    ) -> CommRequest<'static, Vec<Vec<T>>> {
+        let content = Content::owned(numbers);
+        let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
+        self.spawn(Operation::new(self, "ineighbour_allgatherv"), |operation| async move {
+            operation.neighbour_exchange(sending).await
+        })
+    }
+
+    /// Begins a [`neighbour_alltoallv`](Self::neighbour_alltoallv).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::WrongLength`]; the request gives the others.
+    pub fn ineighbour_alltoallv<T: Element>(
+        &self,
+        blocks: Vec<Vec<T>>,
+    ) -> Result<CommRequest<'static, Vec<Vec<T>>>, RankError> {
+        let operation = Operation::new(self, "ineighbour_alltoallv");
+        let sending = self.blocks(&operation, blocks)?;
+        Ok(self.spawn(
+            operation,
+            |operation| async move { operation.neighbour_exchange(sending).await },
+        ))
+    }
+
+    fn blocks<T: Element>(
+        &self,
+        operation: &Operation,
+        blocks: Vec<Vec<T>>,
+    ) -> Result<Sending, RankError> {
+        let (found, expected) = (blocks.len(), self.destinations().len());
+        if found != expected {
+            return Err(RankError::WrongLength { at: operation.at, found, expected });
+        }
+        Ok(self.sending(blocks.into_iter().map(Content::owned)))
+    }
+
+    /// Brings contents, one for each destination, into the order of sending: those to other sites
+    /// first, since the wide area takes longest.
+    fn sending(&self, contents: impl Iterator<Item = Content>) -> Sending {
+        let here = self.site(self.rank());
+        let mut contents: Vec<_> = self.destinations().iter().copied().zip(contents).collect();
+        contents.sort_by_key(|(to, _)| self.site(*to) == here);
+        Sending { contents, sources: self.sources().to_vec() }
+    }
+}

@@ -41,6 +41,7 @@ const JOBS: &[(&str, &str)] = &[
     ("pic", "--cells 96 --particles 4000 --steps 20 --blocks 6 --sync-every 5"),
     ("pingpong", "--seconds 0.01 --max-bytes 65536"),
     ("queens", "--n 9 --grain 4"),
+    ("ranks", "--bytes 8B,100kB --ranks 6 --seconds 0.01"),
     ("ring", "--members 16 --rounds 3"),
     ("stencil", "--n 128 --blocks 4 --iterations 20 --sync-every 5"),
     ("tsp", ""),

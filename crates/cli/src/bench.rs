@@ -1,6 +1,6 @@
 //! `gridctl bench`: measures the runtime, with the same processes and links as `gridctl run`.
 
-use crate::args::{BenchBcastArgs, BenchVerb, Command, PlaceArgs};
+use crate::args::{BenchBcastArgs, BenchRanksArgs, BenchVerb, Command, PlaceArgs};
 use crate::error::CliError;
 use crate::grid::Place;
 use crate::launch::{self, Launch};
@@ -10,38 +10,71 @@ use gridspan::Settings;
 use std::num::NonZeroU32;
 use std::process::ExitCode;
 
-/// Numbers of local processes that are measured if no place is given.
-const NODES: [u32; 3] = [2, 4, 8];
+/// Numbers of local processes that are measured if no place is given, for broadcasts and for ranks.
+const BCAST_NODES: &[u32] = &[2, 4, 8];
+const RANKS_NODES: &[u32] = &[1, 2];
+
+/// A job that measures, and where it runs.
+struct Bench<'a> {
+    /// The job and its arguments.
+    words: Vec<&'a str>,
+    place: &'a PlaceArgs,
+    /// Numbers of local processes, if no place is given.
+    nodes: &'static [u32],
+    json: bool,
+}
+
+impl<'a> Bench<'a> {
+    fn of_bcast(args: &'a BenchBcastArgs) -> Self {
+        let words = vec!["bcast", "--bytes", &args.bytes, "--rounds", &args.rounds];
+        Self { words, place: &args.place, nodes: BCAST_NODES, json: args.json }
+    }
+
+    fn of_ranks(args: &'a BenchRanksArgs) -> Self {
+        let mut words = vec!["ranks", "--bytes", &args.bytes, "--seconds", &args.seconds];
+        if let Some(ranks) = &args.ranks {
+            words.extend(["--ranks", ranks]);
+        }
+        if args.no_collectives {
+            words.push("--no-collectives");
+        }
+        Self { words, place: &args.place, nodes: RANKS_NODES, json: args.json }
+    }
+
+    /// Returns the places at which to measure, one after the other.
+    fn places(&self) -> Vec<PlaceArgs> {
+        if self.place.is_given() {
+            return vec![self.place.clone()];
+        }
+        let local =
+            |nodes: &u32| PlaceArgs { nodes: NonZeroU32::new(*nodes), ..self.place.clone() };
+        self.nodes.iter().map(local).collect()
+    }
+}
 
 /// Runs the benchmark.
 pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
-    let BenchVerb::Bcast(args) = verb;
-    let mut words = vec!["bcast", "--bytes", &args.bytes, "--rounds", &args.rounds];
-    if args.json {
-        words.push("--json");
+    let mut bench = match verb {
+        BenchVerb::Bcast(args) => Bench::of_bcast(args),
+        BenchVerb::Ranks(args) => Bench::of_ranks(args),
+    };
+    if bench.json {
+        bench.words.push("--json");
     }
-    let command = Command::Program(words.into_iter().map(Into::into).collect());
+    let command = Command::Program(bench.words.iter().map(Into::into).collect());
     let program = Program::resolve(Some(&command))?;
-    for place in places(args) {
+    for place in bench.places() {
+        let ssh = place.ssh.clone();
         let place = Place::of_run(&place, true)?;
         let settings = Settings::from_environment()?;
-        let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
+        let processes = processes(&place, ssh.as_deref(), settings, verbose)?;
         let spec = &place.grid.spec;
         let launch =
-            Launch { json: args.json, is_listed: true, ..Launch::new(&program, spec, processes) };
+            Launch { json: bench.json, is_listed: true, ..Launch::new(&program, spec, processes) };
         let ended = launch::run(&launch)?;
         if ended.code != 0 {
             return Ok(ExitCode::from(ended.code));
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the places at which to measure, one after the other.
-fn places(args: &BenchBcastArgs) -> Vec<PlaceArgs> {
-    if args.place.is_given() {
-        return vec![args.place.clone()];
-    }
-    let local = |nodes| PlaceArgs { nodes: NonZeroU32::new(nodes), ..args.place.clone() };
-    NODES.map(local).into()
 }

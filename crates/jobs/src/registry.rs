@@ -3,7 +3,7 @@
 use crate::entry::Entry;
 use crate::{
     bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, nas, pic, pingpong, queens,
-    ring, stencil, tsp, uts,
+    rank_bench, ring, stencil, tsp, uts,
 };
 
 /// All jobs, sorted by name.
@@ -19,6 +19,7 @@ pub const ENTRIES: &[Entry] = &[
     pic::job::ENTRY,
     pingpong::job::ENTRY,
     queens::ENTRY,
+    rank_bench::ENTRY,
     ring::ENTRY,
     stencil::job::ENTRY,
     tsp::ENTRY,

@@ -1,7 +1,6 @@
-//! The command line of `gridctl bcast` and `gridctl bench`.
+//! The command line of `gridctl bcast`.
 
-use super::place::PlaceArgs;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use gridspan_topology::{ByteCount, parse_duration};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,44 +88,6 @@ pub(crate) enum SharingName {
     /// A link for each site to all others.
     SiteUplinks,
 }
-
-/// Benchmarks.
-#[derive(Debug, Subcommand)]
-pub(crate) enum BenchVerb {
-    /// Measure broadcasts of the runtime, and beside them those over a binomial tree of actor
-    /// messages.
-    Bcast(BenchBcastArgs),
-}
-
-/// Arguments of `gridctl bench bcast`.
-#[derive(Debug, Args)]
-#[command(after_help = BENCH_BCAST_HELP)]
-pub(crate) struct BenchBcastArgs {
-    /// Where to run.
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
-    /// The sizes of messages, of 1B to 48MiB.
-    #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,1MB")]
-    pub(crate) bytes: String,
-    /// Measure N broadcasts of each size each way.
-    #[arg(long, value_name = "N", default_value = "30")]
-    pub(crate) rounds: String,
-    /// Print events as JSON, one per line; the text of each result is a JSON object, with times in
-    /// nanoseconds.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-const BENCH_BCAST_HELP: &str = "\
-Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
-Both ways take turns in the same run. The ratio is the median of the ratios of all rounds, with its
-interval of 95 %. A broadcast is timed from sending to the end of a reduction that confirms that all
-members have it; the reduction alone is measured too. Each member checks each message.
-
-Examples:
-  gridctl bench bcast                          over 2, 4 and 8 local processes
-  gridctl bench bcast -n 4 -b 1MB --rounds 100 over 4
-  gridctl bench bcast -e 2x2,wan=10ms          over emulated links";
 
 /// Largest value of `--bytes`, in bytes: more than any node holds.
 const MESSAGE_BYTES_MAX: u64 = 1_000_000_000_000;

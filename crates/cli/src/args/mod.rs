@@ -1,10 +1,12 @@
 //! The command line of `gridctl`.
 
 mod bcast;
+mod bench;
 mod place;
 mod rpc;
 
-pub(crate) use bcast::{BcastArgs, BenchBcastArgs, BenchVerb, SharingName};
+pub(crate) use bcast::{BcastArgs, SharingName};
+pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,

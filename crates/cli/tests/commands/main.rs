@@ -3,6 +3,7 @@
 
 mod balance;
 mod bcast;
+mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod doors;

@@ -1,0 +1,80 @@
+//! The command line of `gridctl bench`.
+
+use super::place::PlaceArgs;
+use clap::{Args, Subcommand};
+
+/// Benchmarks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// Measure broadcasts of the runtime, and beside them those over a binomial tree of actor
+    /// messages.
+    Bcast(BenchBcastArgs),
+    /// Measure messages between two ranks, and collective operations of all ranks.
+    Ranks(BenchRanksArgs),
+}
+
+/// Arguments of `gridctl bench bcast`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_BCAST_HELP)]
+pub(crate) struct BenchBcastArgs {
+    /// Where to run.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The sizes of messages, of 1B to 48MiB.
+    #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,1MB")]
+    pub(crate) bytes: String,
+    /// Measure N broadcasts of each size each way.
+    #[arg(long, value_name = "N", default_value = "30")]
+    pub(crate) rounds: String,
+    /// Print events as JSON, one per line; the text of each result is a JSON object, with times in
+    /// nanoseconds.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Arguments of `gridctl bench ranks`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_RANKS_HELP)]
+pub(crate) struct BenchRanksArgs {
+    /// Where to run.
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The sizes of messages, of 1B to 4MiB.
+    #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,64kB,1MB")]
+    pub(crate) bytes: String,
+    /// Number of ranks, at least 2. By default one for each PE.
+    #[arg(long, value_name = "N")]
+    pub(crate) ranks: Option<String>,
+    /// Minimum seconds of each measurement.
+    #[arg(long, value_name = "S", default_value = "0.05")]
+    pub(crate) seconds: String,
+    /// Only messages between two ranks, without collective operations.
+    #[arg(long)]
+    pub(crate) no_collectives: bool,
+    /// Print events as JSON, one per line; the text of each result is a JSON object, with times in
+    /// nanoseconds.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const BENCH_RANKS_HELP: &str = "\
+Without a place, ranks of one local process, and then of two, are measured.
+A message goes one way in half of a round trip between the first and the last rank. The rate is that
+of 64 messages at a time, before the receiver answers. A collective operation is timed from one to
+the next. Results are checked before they are measured.
+
+Examples:
+  gridctl bench ranks                            in one process, and over two
+  gridctl bench ranks -n 1 --pes 2 -b 8B,1MB     over two PEs of one process
+  gridctl bench ranks -e 4x2,wan=20ms --ranks 16 over emulated links";
+
+const BENCH_BCAST_HELP: &str = "\
+Without a place, broadcasts are measured over 2, 4 and 8 local processes, one after the other.
+Both ways take turns in the same run. The ratio is the median of the ratios of all rounds, with its
+interval of 95 %. A broadcast is timed from sending to the end of a reduction that confirms that all
+members have it; the reduction alone is measured too. Each member checks each message.
+
+Examples:
+  gridctl bench bcast                          over 2, 4 and 8 local processes
+  gridctl bench bcast -n 4 -b 1MB --rounds 100 over 4
+  gridctl bench bcast -e 2x2,wan=10ms          over emulated links";

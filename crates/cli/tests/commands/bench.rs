@@ -1,0 +1,57 @@
+//! `gridctl bench`.
+
+use crate::common::run;
+use serde_json::Value;
+
+/// The objects that the job printed, among the events.
+fn results(stdout: &str) -> Vec<Value> {
+    let events = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events
+        .filter(|event| event["event"] == "output")
+        .map(|event| serde_json::from_str(event["text"].as_str().unwrap()).unwrap())
+        .collect()
+}
+
+#[test]
+fn broadcasts_are_measured_over_processes_and_emulated_links() {
+    let measured = ["--bytes", "1B,70kB", "--rounds", "2"];
+    for place in [["-n", "3"], ["-e", "2x2,wan=2ms"]] {
+        let output = run(&[&["bench", "bcast"], &place[..], &measured].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        for text in ["2 rounds of each size over ", "     70000  ", "verified: yes (20 payloads"] {
+            assert!(output.stdout.contains(text), "{output:?}");
+        }
+    }
+    let flags = ["--nodes", "2", "--bytes", "8B,1kB", "--rounds", "2", "--json"];
+    let output = run(&[&["bench", "bcast"], &flags[..]].concat());
+    let results = results(&output.stdout);
+    assert_eq!((&results[0]["bytes"], &results[1]["bytes"]), (&8.into(), &1000.into()));
+    assert!(results[0]["runtime"]["median_ns"].as_f64().unwrap() > 0.0, "{results:?}");
+    assert_eq!(results[2]["verified"], true);
+    let output = run(&["bench", "bcast", "--bytes", "1GB"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("at most 48MiB"), "{output:?}");
+}
+
+#[test]
+fn messages_and_collective_operations_of_ranks_are_measured() {
+    let measured = ["--bytes", "1B,70kB", "--seconds", "0.001"];
+    for place in [["-n", "2"], ["-e", "2x2,wan=2ms"]] {
+        let output = run(&[&["bench", "ranks"], &place[..], &measured].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        for text in ["messages between rank 0 and rank ", "  allreduce", "verified: yes"] {
+            assert!(output.stdout.contains(text), "{output:?}");
+        }
+    }
+    let flags = ["--nodes", "1", "--bytes", "8B", "--ranks", "3", "--seconds", "0", "--json"];
+    let output = run(&[&["bench", "ranks", "--no-collectives"], &flags[..]].concat());
+    let results = results(&output.stdout);
+    let names: Vec<_> = results.iter().map(|result| &result["operation"]).collect();
+    assert_eq!(names, ["round trip", "window"], "{output:?}");
+    assert!(results[1]["bytes_per_s"].as_f64().unwrap() > 0.0, "{output:?}");
+    for (flags, text) in [(["--bytes", "5MB"], "at most 4MiB"), (["--ranks", "1"], "1 is not in")] {
+        let output = run(&[&["bench", "ranks"], &flags[..]].concat());
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains(text), "{output:?}");
+    }
+}

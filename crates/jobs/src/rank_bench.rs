@@ -1,0 +1,356 @@
+//! The job: times of messages between two ranks, and of collective operations of all ranks.
+//!
+//! Three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda and others,
+//! Ohio State University):
+//!
+//! - one way: half of a round trip between the first and the last rank, each of which sends its own
+//!   buffer and receives into it;
+//! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has posted
+//!   their receives and then sends one byte back;
+//! - collective operations: the mean time from one to the next, which all ranks call in turn.
+//!
+//! The number of repetitions is doubled until a measurement is long enough. Each operation's result
+//! is checked before it is measured.
+
+use crate::entry::{Entry, parse};
+use crate::nas::clock::clock;
+use crate::pingpong::ladder::next_repetitions;
+use clap::Parser;
+use gridspan_ranks::{Comm, RankError, RankFunctions, ops, wait_all};
+use gridspan_runtime::{Grid, Job, JobError};
+use gridspan_topology::ByteCount;
+use serde::{Deserialize, Serialize};
+
+const ABOUT: &str = "Messages between two ranks, and collective operations of all ranks";
+
+pub(crate) const ENTRY: Entry =
+    Entry { name: "ranks", about: ABOUT, build: |arguments| Ok(job(parse("ranks", arguments)?)) };
+
+/// Number of messages that are under way at the same time when the bandwidth is measured.
+pub const WINDOW: u32 = 64;
+/// Largest size of a message in bytes: the receiver may hold a window of them.
+pub const BYTES_MAX: u64 = 4 << 20;
+
+#[derive(Clone, Debug, Parser)]
+#[command(about = ABOUT)]
+struct Options {
+    /// Sizes of the messages, such as 8B,1kB,1MB; at most 4MiB. In allgather and alltoall, of the
+    /// block of one rank for all or for each other.
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
+          default_value = "8B,1kB,64kB,1MB")]
+    bytes: Vec<usize>,
+    /// Number of ranks, at least 2. By default one for each PE.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
+    ranks: Option<u32>,
+    /// Minimum seconds of each measurement.
+    #[arg(long, default_value_t = 0.05)]
+    seconds: f64,
+    /// Only messages between two ranks, without collective operations.
+    #[arg(long)]
+    no_collectives: bool,
+    /// Print one JSON object for each figure instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+fn size(text: &str) -> Result<usize, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    match usize::try_from(bytes) {
+        Ok(size) if (1..=BYTES_MAX).contains(&bytes) => Ok(size),
+        _ => Err("a message has at least one byte and at most 4MiB".to_owned()),
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Operation {
+    RoundTrip,
+    Window,
+    Barrier,
+    Bcast,
+    Reduce,
+    Allreduce,
+    Allgather,
+    Alltoall,
+}
+
+use Operation::{Allgather, Allreduce, Alltoall, Barrier, Bcast, Reduce, RoundTrip, Window};
+
+impl Operation {
+    /// Those that all ranks call, with data.
+    const COLLECTIVE: [Self; 5] = [Bcast, Reduce, Allreduce, Allgather, Alltoall];
+
+    fn name(self) -> &'static str {
+        match self {
+            RoundTrip => "round trip",
+            Window => "window",
+            Barrier => "barrier",
+            Bcast => "bcast",
+            Reduce => "reduce",
+            Allreduce => "allreduce",
+            Allgather => "allgather",
+            Alltoall => "alltoall",
+        }
+    }
+
+    /// Carries it out once.
+    async fn once(self, world: &Comm, data: &mut Data) -> Result<(), RankError> {
+        match self {
+            RoundTrip => round_trip(world, &mut data.bytes).await,
+            Window => window(world, &data.bytes).await,
+            Barrier => world.barrier().await,
+            Bcast => world.bcast(&mut data.bytes, 0).await,
+            Reduce => world.reduce(&data.numbers, ops::sum, 0).await.map(drop),
+            Allreduce => world.allreduce(&data.numbers, ops::sum).await.map(drop),
+            Allgather => world.allgather(&data.bytes).await.map(drop),
+            Alltoall => world.alltoall(&data.blocks).await.map(drop),
+        }
+    }
+}
+
+/// What ranks send.
+struct Data {
+    /// One message.
+    bytes: Vec<u8>,
+    /// As many bytes of numbers, at least one.
+    numbers: Vec<u64>,
+    /// A message for each rank, if there are collective operations.
+    blocks: Vec<u8>,
+}
+
+impl Data {
+    fn new(world: &Comm, bytes: usize, has_blocks: bool) -> Self {
+        let ranks = if has_blocks { world.size() as usize } else { 0 };
+        Self {
+            bytes: pattern(world.rank(), bytes),
+            numbers: vec![u64::from(world.rank()); (bytes / 8).max(1)],
+            blocks: pattern(world.rank(), bytes).repeat(ranks),
+        }
+    }
+}
+
+/// The bytes of a rank.
+fn pattern(rank: u32, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at as u32).wrapping_mul(7).wrapping_add(rank) as u8).collect()
+}
+
+/// The rank with which this one exchanges messages, if it is the first or the last.
+fn partner(world: &Comm) -> Option<u32> {
+    let last = world.size() - 1;
+    match world.rank() {
+        0 => Some(last),
+        rank if rank == last => Some(0),
+        _ => None,
+    }
+}
+
+async fn round_trip(world: &Comm, buffer: &mut [u8]) -> Result<(), RankError> {
+    let Some(partner) = partner(world) else { return Ok(()) };
+    if world.rank() == 0 {
+        world.send(buffer, partner, 0).await?;
+        world.recv_into(buffer, partner, 0).await?;
+    } else {
+        world.recv_into(buffer, partner, 0).await?;
+        world.send(buffer, partner, 0).await?;
+    }
+    Ok(())
+}
+
+async fn window(world: &Comm, bytes: &[u8]) -> Result<(), RankError> {
+    let Some(partner) = partner(world) else { return Ok(()) };
+    if world.rank() == 0 {
+        let sent = (0..WINDOW).map(|tag| world.isend(bytes, partner, tag));
+        wait_all(sent.collect::<Result<Vec<_>, _>>()?).await?;
+        world.recv::<u8>(partner, WINDOW).await?;
+    } else {
+        let received = (0..WINDOW).map(|tag| world.irecv::<u8>(partner, tag));
+        wait_all(received.collect::<Result<Vec<_>, _>>()?).await?;
+        world.send(&[0_u8], partner, WINDOW).await?;
+    }
+    Ok(())
+}
+
+/// Checks the results of the operations.
+async fn verify(world: &Comm, data: &Data, is_collective: bool) -> Result<(), RankError> {
+    let (bytes, ranks) = (data.bytes.len(), world.size());
+    let mut buffer = data.bytes.clone();
+    round_trip(world, &mut buffer).await?;
+    if partner(world).is_some() && buffer != pattern(0, bytes) {
+        return Err("verified: no (a round trip has changed the bytes)".into());
+    }
+    if !is_collective {
+        return Ok(());
+    }
+    let mut buffer = data.bytes.clone();
+    world.bcast(&mut buffer, 0).await?;
+    let total = u64::from(ranks) * u64::from(ranks - 1) / 2;
+    let at_root = world.reduce(&data.numbers, ops::sum, 0).await?;
+    let at_all = world.allreduce(&data.numbers, ops::sum).await?;
+    let each_of =
+        |found: &[u8]| (0..ranks).flat_map(|rank| pattern(rank, bytes)).eq(found.iter().copied());
+    let is_right = buffer == pattern(0, bytes)
+        && at_root.iter().chain([&at_all]).flatten().all(|number| *number == total)
+        && each_of(&world.allgather(&data.bytes).await?)
+        && each_of(&world.alltoall(&data.blocks).await?);
+    match is_right {
+        true => Ok(()),
+        false => Err("verified: no (a collective operation has a wrong result)".into()),
+    }
+}
+
+/// Measures an operation. Returns the mean time of one in ns.
+async fn mean_ns(
+    world: &Comm,
+    operation: Operation,
+    data: &mut Data,
+    enough_ns: u64,
+) -> Result<f64, RankError> {
+    let mut repetitions = 1;
+    loop {
+        let begin = clock(world).await?;
+        for _ in 0..repetitions {
+            operation.once(world, data).await?;
+        }
+        let mut elapsed_ns = [((clock(world).await? - begin) * 1e9) as u64];
+        // All ranks repeat as often as the first one decides.
+        world.bcast(&mut elapsed_ns, 0).await?;
+        match next_repetitions(repetitions, elapsed_ns[0], enough_ns) {
+            Some(more) => repetitions = more,
+            None => return Ok(elapsed_ns[0] as f64 / repetitions as f64),
+        }
+    }
+}
+
+/// What is measured, and for how long.
+#[derive(Clone)]
+struct Plan {
+    sizes: Vec<usize>,
+    enough_ns: u64,
+    is_collective: bool,
+}
+
+/// The mean time of an operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Figure {
+    operation: Operation,
+    bytes: usize,
+    ns: f64,
+}
+
+/// Measures everything; the first rank has the figures.
+async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
+    let mut figures = Vec::new();
+    if plan.is_collective {
+        let mut data = Data::new(&world, 1, false);
+        let ns = mean_ns(&world, Barrier, &mut data, plan.enough_ns).await?;
+        figures.push(Figure { operation: Barrier, bytes: 0, ns });
+    }
+    for &bytes in &plan.sizes {
+        let mut data = Data::new(&world, bytes, plan.is_collective);
+        verify(&world, &data, plan.is_collective).await?;
+        let collective = if plan.is_collective { &Operation::COLLECTIVE[..] } else { &[] };
+        for &operation in [RoundTrip, Window].iter().chain(collective) {
+            let ns = mean_ns(&world, operation, &mut data, plan.enough_ns).await?;
+            figures.push(Figure { operation, bytes, ns });
+        }
+    }
+    Ok(if world.rank() == 0 { figures } else { Vec::new() })
+}
+
+fn job(options: Options) -> Job {
+    let plan = Plan {
+        sizes: options.bytes.clone(),
+        enough_ns: (options.seconds.clamp(0.0, 60.0) * 1e9) as u64,
+        is_collective: !options.no_collectives,
+    };
+    let function = move |world: Comm| measure(world, plan.clone());
+    let (job, functions) = RankFunctions::add(Job::new("ranks"), function);
+    job.main(async move |grid: Grid| {
+        let (pes, nodes) = (grid.layout().pe_count(), grid.layout().node_count());
+        let ranks = options.ranks.unwrap_or(pes.max(2));
+        let results = functions.run(&grid, ranks).await?;
+        let figures = results.concat();
+        if options.json {
+            figures.iter().for_each(|figure| println!("{}", json(figure, ranks)));
+            return Ok::<(), JobError>(());
+        }
+        println!("{ranks} ranks on {pes} PEs of {nodes} nodes");
+        print_messages(&figures, ranks, &options.bytes);
+        if !options.no_collectives {
+            print_collectives(&figures, &options.bytes);
+        }
+        println!("verified: yes (each operation with each size)");
+        Ok(())
+    })
+}
+
+fn find(figures: &[Figure], operation: Operation, bytes: usize) -> f64 {
+    let is_it = |figure: &&Figure| figure.operation == operation && figure.bytes == bytes;
+    figures.iter().find(is_it).map_or(f64::NAN, |figure| figure.ns)
+}
+
+/// The rate of a window in bytes per ns, which is GB/s.
+fn rate(bytes: usize, window_ns: f64) -> f64 {
+    f64::from(WINDOW) * bytes as f64 / window_ns
+}
+
+fn print_messages(figures: &[Figure], ranks: u32, sizes: &[usize]) {
+    println!("messages between rank 0 and rank {}", ranks - 1);
+    println!("{:>10}  {:>12}  {:>12}", "bytes", "one way us", "MB/s");
+    for &bytes in sizes {
+        let one_way_us = find(figures, RoundTrip, bytes) / 2e3;
+        let rate = rate(bytes, find(figures, Window, bytes)) * 1e3;
+        println!("{bytes:>10}  {one_way_us:>12.3}  {rate:>12.1}");
+    }
+}
+
+fn print_collectives(figures: &[Figure], sizes: &[usize]) {
+    println!(
+        "collective operations, us each; a barrier takes {:.1}",
+        find(figures, Barrier, 0) / 1e3
+    );
+    let row = |first: &str, cells: &[String]| {
+        let cells: String = cells.iter().map(|cell| format!("  {cell:>10}")).collect();
+        println!("{first:>10}{cells}");
+    };
+    row("bytes", &Operation::COLLECTIVE.map(|operation| operation.name().to_owned()));
+    for &bytes in sizes {
+        let us = |operation| format!("{:.1}", find(figures, operation, bytes) / 1e3);
+        row(&bytes.to_string(), &Operation::COLLECTIVE.map(us));
+    }
+}
+
+fn json(figure: &Figure, ranks: u32) -> String {
+    let Figure { operation, bytes, ns } = figure;
+    let name = operation.name();
+    let rate = match operation {
+        Window => format!(",\"bytes_per_s\":{:.0}", rate(*bytes, *ns) * 1e9),
+        _ => String::new(),
+    };
+    format!("{{\"ranks\":{ranks},\"operation\":\"{name}\",\"bytes\":{bytes},\"ns\":{ns:.1}{rate}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::driver::embedded;
+
+    #[test]
+    fn ranks_of_two_pes_are_measured_and_verified() {
+        let options = ["ranks", "--bytes", "1B,1kB,100kB", "--ranks", "5", "--seconds", "0.0005"];
+        embedded::run(job(Options::parse_from(options)), 2).unwrap();
+    }
+
+    #[test]
+    fn sizes_are_checked_and_rates_count_the_window() {
+        assert_eq!((size("1B"), size("4MiB")), (Ok(1), Ok(4 << 20)));
+        assert!(size("0B").is_err() && size("5MB").is_err());
+        assert_eq!(rate(1000, 64_000.0), 1.0);
+        let figure = Figure { operation: Window, bytes: 1000, ns: 64_000.0 };
+        assert_eq!(
+            json(&figure, 2),
+            "{\"ranks\":2,\"operation\":\"window\",\"bytes\":1000,\"ns\":64000.0,\
+             \"bytes_per_s\":1000000000}"
+        );
+    }
+}

@@ -43,8 +43,7 @@ pub use error::{
     AskError, GridError, JobError, Misuse, NodeProcessError, StartError, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
-pub use job::collection::{Collection, Member};
-pub use job::grid::{Grid, MainPort, Per, Progress};
+pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};
 pub use job::program::{Program, end};
 pub use job::promise::Awaited;
 pub use job::{Job, MainFuture};

@@ -1,6 +1,5 @@
 //! A job's definition: its actor types, its maps and operations, and its main function.
 
-pub(crate) mod collection;
 pub(crate) mod grid;
 pub(crate) mod program;
 pub(crate) mod promise;
@@ -591,7 +590,7 @@ impl Job {
         self.restart.as_deref()
     }
 
-    /// A folder in which checkpoints are stored in addition to the memory of the nodes.
+    /// The folder in which checkpoints are stored, too.
     pub fn folder(&self) -> Option<&Path> {
         self.checkpoint_folder.as_deref()
     }

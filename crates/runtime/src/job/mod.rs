@@ -590,7 +590,7 @@ impl Job {
         self.restart.as_deref()
     }
 
-    /// The folder in which checkpoints are stored, too.
+    /// A folder in which checkpoints are stored in addition to the memory of the nodes.
     pub fn folder(&self) -> Option<&Path> {
         self.checkpoint_folder.as_deref()
     }

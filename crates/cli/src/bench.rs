@@ -64,10 +64,9 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
     let command = Command::Program(bench.words.iter().map(Into::into).collect());
     let program = Program::resolve(Some(&command))?;
     for place in bench.places() {
-        let ssh = place.ssh.clone();
         let place = Place::of_run(&place, true)?;
         let settings = Settings::from_environment()?;
-        let processes = processes(&place, ssh.as_deref(), settings, verbose)?;
+        let processes = processes(&place, bench.place.ssh.as_deref(), settings, verbose)?;
         let spec = &place.grid.spec;
         let launch =
             Launch { json: bench.json, is_listed: true, ..Launch::new(&program, spec, processes) };

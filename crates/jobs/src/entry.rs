@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use gridspan_runtime::Job;
+use gridspan_topology::ByteCount;
 
 /// A job that can be started by name.
 #[derive(Clone, Copy, Debug)]
@@ -18,4 +19,13 @@ pub struct Entry {
 /// Parses the arguments of the job called `name`.
 pub(crate) fn parse<T: Parser>(name: &'static str, arguments: &[String]) -> Result<T, clap::Error> {
     T::try_parse_from(std::iter::once(name).chain(arguments.iter().map(String::as_str)))
+}
+
+/// Parses the size of a message, of one byte to `max` bytes, which are whole MiB.
+pub(crate) fn message_size(text: &str, max: u64) -> Result<usize, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    match usize::try_from(bytes) {
+        Ok(size) if (1..=max).contains(&bytes) => Ok(size),
+        _ => Err(format!("a message has at least one byte and at most {}MiB", max >> 20)),
+    }
 }

@@ -37,7 +37,7 @@ pub mod pic;
 pub mod pingpong;
 pub mod queens;
 pub mod random;
-pub mod rank_bench;
+mod rank_bench;
 pub mod registry;
 pub mod ring;
 pub mod stencil;

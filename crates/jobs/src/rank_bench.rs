@@ -7,18 +7,22 @@
 //!   buffer and receives into it;
 //! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has posted
 //!   their receives and then sends one byte back;
-//! - collective operations: the mean time from one to the next, which all ranks call in turn.
+//! - collective operations: the mean time from one to the next, which all ranks call in turn. So a
+//!   rank that does not need the others, such as the root of a broadcast, does not wait for them.
+//!
+//! A measurement begins after a barrier. Messages are timed by the first rank, and a collective
+//! operation by the mean over the ranks, each by its own clock: ranks leave a barrier up to one
+//! crossing of the wide area apart, and one that begins earlier waits longer for the others.
 //!
 //! The number of repetitions is doubled until a measurement is long enough. Each operation's result
 //! is checked before it is measured.
 
-use crate::entry::{Entry, parse};
-use crate::nas::clock::clock;
+use crate::entry::{Entry, message_size, parse};
+use crate::nas::clock::{clock, now};
 use crate::pingpong::ladder::next_repetitions;
 use clap::Parser;
 use gridspan_ranks::{Comm, RankError, RankFunctions, ops, wait_all};
 use gridspan_runtime::{Grid, Job, JobError};
-use gridspan_topology::ByteCount;
 use serde::{Deserialize, Serialize};
 
 const ABOUT: &str = "Messages between two ranks, and collective operations of all ranks";
@@ -27,9 +31,9 @@ pub(crate) const ENTRY: Entry =
     Entry { name: "ranks", about: ABOUT, build: |arguments| Ok(job(parse("ranks", arguments)?)) };
 
 /// Number of messages that are under way at the same time when the bandwidth is measured.
-pub const WINDOW: u32 = 64;
+const WINDOW: u32 = 64;
 /// Largest size of a message in bytes: the receiver may hold a window of them.
-pub const BYTES_MAX: u64 = 4 << 20;
+const BYTES_MAX: u64 = 4 << 20;
 
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
@@ -54,11 +58,7 @@ struct Options {
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
-    match usize::try_from(bytes) {
-        Ok(size) if (1..=BYTES_MAX).contains(&bytes) => Ok(size),
-        _ => Err("a message has at least one byte and at most 4MiB".to_owned()),
-    }
+    message_size(text, BYTES_MAX)
 }
 
 /// What is measured.
@@ -211,12 +211,14 @@ async fn mean_ns(
         for _ in 0..repetitions {
             operation.once(world, data).await?;
         }
-        let mut elapsed_ns = [((clock(world).await? - begin) * 1e9) as u64];
-        // All ranks repeat as often as the first one decides.
-        world.bcast(&mut elapsed_ns, 0).await?;
-        match next_repetitions(repetitions, elapsed_ns[0], enough_ns) {
+        let mine = ((now(world).await - begin) * 1e9) as u64;
+        let elapsed_ns = match operation {
+            RoundTrip | Window => world.bcast_value(Some(mine), 0).await?,
+            _ => world.allreduce(&[mine], ops::sum).await?[0] / u64::from(world.size()),
+        };
+        match next_repetitions(repetitions, elapsed_ns, enough_ns) {
             Some(more) => repetitions = more,
-            None => return Ok(elapsed_ns[0] as f64 / repetitions as f64),
+            None => return Ok(elapsed_ns as f64 / repetitions as f64),
         }
     }
 }

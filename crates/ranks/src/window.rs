@@ -67,8 +67,7 @@ struct AskedLock<'a> {
 impl Drop for AskedLock<'_> {
     fn drop(&mut self) {
         if !self.is_granted {
-            let access = Access::Withdraw { lock: self.lock };
-            self.local.with(|state| state.tell(self.to, self.window, access));
+            self.local.with(|state| state.withdraw(self.to, self.window, self.lock));
         }
     }
 }

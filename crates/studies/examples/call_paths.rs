@@ -7,8 +7,8 @@
 //!
 //! It copies the source code at ROOT (default `.`) to FOLDER (default `target/call_paths`), adds a
 //! call to a recorder to all functions of the runtime and its policies, and runs the simulator's
-//! example `handler_calls` there. The simulator has one thread, so the functions that run between two
-//! points are those of one operation and of other work that the job does at that time.
+//! example `handler_calls` there. The simulator has one thread, so the functions that run between
+//! two points are those of one operation and of other work that the job does at that time.
 
 use gridspan_studies::structure::instrument;
 use std::error::Error;

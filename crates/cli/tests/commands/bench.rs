@@ -55,3 +55,20 @@ fn messages_and_collective_operations_of_ranks_are_measured() {
         assert!(output.stderr.contains(text), "{output:?}");
     }
 }
+
+#[test]
+fn times_of_ranks_count_the_crossings_of_the_wide_area_and_no_barrier() {
+    let flags = ["--bytes", "8B", "--seconds", "0.001", "--json"];
+    let output = run(&[&["sim", "-e", "2x1,wan=20ms", "ranks"], &flags[..]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let objects = output.stdout.lines().filter(|line| line.starts_with('{'));
+    let figures: Vec<Value> = objects.map(|object| serde_json::from_str(object).unwrap()).collect();
+    // There is one repetition of each, so that one crossing too many would show.
+    for (operation, crossings) in
+        [("round trip", 2.0), ("window", 2.0), ("barrier", 1.0), ("allreduce", 1.0)]
+    {
+        let figure = figures.iter().find(|figure| figure["operation"] == operation).unwrap();
+        let ms = figure["ns"].as_f64().unwrap() / 1e6;
+        assert!((20.0 * crossings..21.0 * crossings).contains(&ms), "{operation}: {ms} ms");
+    }
+}

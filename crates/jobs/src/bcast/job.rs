@@ -10,11 +10,10 @@
 
 use super::member::{BcastMember, Message, Question, Way};
 use super::payload::{Digest, payload};
-use crate::entry::{Entry, parse};
+use crate::entry::{Entry, message_size, parse};
 use crate::paired::MedianEstimate;
 use clap::Parser;
 use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per, Unordered};
-use gridspan_topology::ByteCount;
 use std::time::Duration;
 
 const ABOUT: &str = "Broadcasts to all nodes, by the runtime and by a binomial tree of messages";
@@ -55,11 +54,7 @@ struct Options {
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
-    match usize::try_from(bytes) {
-        Ok(size) if (1..=BYTES_MAX).contains(&bytes) => Ok(size),
-        _ => Err("a payload has at least one byte and at most 48MiB".to_owned()),
-    }
+    message_size(text, BYTES_MAX)
 }
 
 fn job(options: Options) -> Job {

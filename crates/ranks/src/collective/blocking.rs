@@ -114,8 +114,8 @@ impl Comm {
     /// [`ExactSum`](gridspan_runtime::ExactSum) where these bits should not depend on their
     /// division, either.
     ///
-    /// A partial sum has one part of eight bytes for each 53 bits that its terms span, rarely more
-    /// than three, and adding two sums takes some ten operations for each pair of parts.
+    /// A sum that is sent has nine bytes, and eight more for each 53 bits that its terms span, which
+    /// is rarely more than three times. Adding two sums takes six additions for each pair of parts.
     ///
     /// ```
     /// use gridspan::ranks;

@@ -180,6 +180,12 @@ impl LocalState {
         self.outbox.push((to, message));
     }
 
+    /// Gives back a lock that the rank no longer waits for.
+    pub(crate) fn withdraw(&mut self, to: u32, window: u32, lock: u32) {
+        self.accesses.remove(&lock);
+        self.tell(to, window, Access::Withdraw { lock });
+    }
+
     /// What the rank waits for, as text.
     pub(crate) fn waits(&self) -> String {
         let mut waits: Vec<String> = self.slots.waiting().map(|at| at.to_string()).collect();

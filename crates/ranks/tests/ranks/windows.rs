@@ -125,7 +125,7 @@ fn a_lock_that_a_rank_stops_waiting_for_holds_up_no_other() {
 }
 
 #[test]
-fn a_freed_window_leaves_its_elements_and_no_memory() {
+fn a_freed_window_returns_its_elements() {
     check(
         4,
         async |world| {

@@ -66,7 +66,7 @@ rate of broadcasts. Results are checked before they are measured.
 
 Examples:
   gridctl bench ranks                            in one process, and over two
-  gridctl bench ranks -n 1 --pes 2 -b 8B,1MB     over two PEs of one process
+  gridctl bench ranks -e 1x1x2 -b 8B,1MB         over two PEs of one process
   gridctl bench ranks -e 4x2,wan=20ms --ranks 16 over emulated links";
 
 const BENCH_BCAST_HELP: &str = "\

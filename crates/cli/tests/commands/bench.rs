@@ -36,7 +36,7 @@ fn broadcasts_are_measured_over_processes_and_emulated_links() {
 #[test]
 fn messages_and_collective_operations_of_ranks_are_measured() {
     let measured = ["--bytes", "1B,70kB", "--seconds", "0.001"];
-    for place in [["-n", "2"], ["-e", "2x2,wan=2ms"]] {
+    for place in [["-n", "2"], ["-e", "1x1x2"], ["-e", "2x2,wan=2ms"]] {
         let output = run(&[&["bench", "ranks"], &place[..], &measured].concat());
         assert_eq!(output.code, Some(0), "{output:?}");
         for text in ["messages between rank 0 and rank ", "  allreduce", "verified: yes"] {

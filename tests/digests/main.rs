@@ -33,6 +33,7 @@ const JOBS: &[(&str, &str)] = &[
     ("drill", "--lines 2 --migrations 200"),
     ("fib", "--n 22"),
     ("hydropad", "--n 16 --steps 4 --window 2"),
+    ("jacobi", "--dims 3 --size 12 --steps 20 --check 10"),
     ("knapsack", "--items 30"),
     ("leanmd", "--steps 12"),
     ("mandelbrot", "--size 64 --steps 200"),

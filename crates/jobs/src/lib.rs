@@ -9,6 +9,7 @@
 //! - [`pingpong`]: the Java Grande ladder of message sizes
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
+//! - [`jacobi`]: Jacobi iteration in two or three dimensions, as ranks of a Cartesian grid
 //! - [`nas`]: kernels of the NAS Parallel Benchmarks, as ranks that exchange messages
 //! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
@@ -27,6 +28,7 @@ mod entry;
 pub mod fault_drill;
 pub mod fib;
 pub mod hydropad;
+pub mod jacobi;
 pub mod knapsack;
 pub mod leanmd;
 pub mod mandelbrot;
@@ -38,6 +40,7 @@ pub mod pingpong;
 pub mod queens;
 pub mod random;
 mod rank_bench;
+mod rank_clock;
 pub mod registry;
 pub mod ring;
 pub mod stencil;

@@ -18,8 +18,8 @@
 //! is checked before it is measured.
 
 use crate::entry::{Entry, message_size, parse};
-use crate::nas::clock::{clock, now};
 use crate::pingpong::ladder::next_repetitions;
+use crate::rank_clock::{clock, now};
 use clap::Parser;
 use gridspan_ranks::{Comm, RankError, RankFunctions, ops, wait_all};
 use gridspan_runtime::{Grid, Job, JobError};

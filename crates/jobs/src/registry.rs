@@ -2,8 +2,8 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, fault_drill, fib, hydropad, knapsack, leanmd, mandelbrot, nas, pic, pingpong, queens,
-    rank_bench, ring, stencil, tsp, uts,
+    bcast, fault_drill, fib, hydropad, jacobi, knapsack, leanmd, mandelbrot, nas, pic, pingpong,
+    queens, rank_bench, ring, stencil, tsp, uts,
 };
 
 /// All jobs, sorted by name.
@@ -12,6 +12,7 @@ pub const ENTRIES: &[Entry] = &[
     fault_drill::ENTRY,
     fib::ENTRY,
     hydropad::job::ENTRY,
+    jacobi::job::ENTRY,
     knapsack::ENTRY,
     leanmd::job::ENTRY,
     mandelbrot::job::ENTRY,

@@ -5,9 +5,9 @@
 //! too, and exchanges less for many ranks.
 
 use super::class::{Check, KernelResult, ProblemClass};
-use super::clock::clock;
 use super::matrix::{Rows, rows};
 use crate::block_partition::BlockPartition;
+use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use std::time::Duration;
 

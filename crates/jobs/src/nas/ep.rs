@@ -1,8 +1,8 @@
 //! EP: counts pairs of normal deviates by their size (RNR-94-007, section 2.2.1).
 
 use super::class::{Check, KernelResult, ProblemClass};
-use super::clock::clock;
 use crate::random::NasRandom;
+use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use std::time::Duration;
 

@@ -4,9 +4,9 @@
 //! the transforms along `z` are local, too. A transpose is an all-to-all exchange.
 
 use super::class::{Check, KernelResult, ProblemClass};
-use super::clock::clock;
 use super::share::Shares;
 use crate::random::NasRandom;
+use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};

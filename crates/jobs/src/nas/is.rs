@@ -4,9 +4,9 @@
 //! which it counts. The ranges have about equal numbers of keys.
 
 use super::class::{Check, KernelResult, ProblemClass};
-use super::clock::clock;
 use crate::block_partition::BlockPartition;
 use crate::random::NasRandom;
+use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use std::ops::Range;
 use std::time::Duration;

@@ -4,10 +4,10 @@
 //! step fetches the planes that it needs from their ranks.
 
 use super::class::{Check, KernelResult, ProblemClass};
-use super::clock::clock;
 use super::planes::{Around, Planes};
 use super::share::Shares;
 use crate::random::NasRandom;
+use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use std::time::Duration;
 

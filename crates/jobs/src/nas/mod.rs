@@ -12,7 +12,6 @@
 
 mod cg;
 mod class;
-pub(crate) mod clock;
 mod ep;
 mod ft;
 mod is;

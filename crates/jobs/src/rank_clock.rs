@@ -1,4 +1,4 @@
-//! The time of a kernel.
+//! The time at which all ranks begin or have ended.
 
 use gridspan_ranks::{Comm, RankError};
 use std::time::Duration;

@@ -1,0 +1,220 @@
+//! Values against a serial run and against solutions, and the masking of latency.
+
+use super::job::{JacobiOptions, JacobiOutcome, job_with};
+use super::problem::{Equation, Problem};
+use super::solver::{Exchange, Plan, solve};
+use super::subdomain::{Face, Subdomain};
+use clap::Parser;
+use gridspan_ranks::{Comm, run_then};
+use gridspan_runtime::Job;
+use gridspan_runtime::driver::embedded;
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// The bits of the values of all inner points.
+type Values = BTreeMap<[u32; 3], u64>;
+
+/// Steps over the whole grid, point by point, in plain loops.
+fn serial(problem: Problem, steps: u64) -> Values {
+    let all = problem.size + 2;
+    let planes = if problem.axes == 2 { 1..2 } else { 0..all };
+    let places: Vec<[u32; 3]> =
+        planes.flat_map(|z| (0..all).flat_map(move |y| (0..all).map(move |x| [z, y, x]))).collect();
+    let mut values: BTreeMap<[u32; 3], f64> =
+        places.iter().map(|&place| (place, problem.start(place))).collect();
+    for _ in 0..steps {
+        let before = values.clone();
+        for (&[z, y, x], value) in &mut values {
+            if problem.is_boundary([z, y, x]) {
+                continue;
+            }
+            let mut sum = (before[&[z, y, x - 1]] + before[&[z, y, x + 1]])
+                + (before[&[z, y - 1, x]] + before[&[z, y + 1, x]]);
+            if problem.axes == 3 {
+                sum += before[&[z - 1, y, x]] + before[&[z + 1, y, x]];
+            }
+            *value = (sum + problem.source([z, y, x])) / (2.0 * problem.axes as f64);
+        }
+    }
+    values.retain(|&place, _| !problem.is_boundary(place));
+    values.into_iter().map(|(place, value)| (place, value.to_bits())).collect()
+}
+
+fn plan(problem: Problem, exchange: Exchange, per_tile: u32) -> Plan {
+    let point_cost = Duration::from_micros(3);
+    Plan { problem, steps: 9, check: 4, exchange, point_cost, waits: false, per_tile }
+}
+
+/// Ranks whose values must be those of the serial run.
+fn compared(plan: Plan, ranks: u32, expected: &Arc<Values>) -> Job {
+    let expected = expected.clone();
+    let function = move |world: Comm| async move {
+        let solved = solve(&world, plan).await?;
+        let steps: Vec<u64> = solved.changes.iter().map(|(step, _)| *step).collect();
+        assert_eq!(steps, [4, 8, 9]);
+        let points = solved.subdomain.points();
+        Ok(points.map(|(place, value)| (place, value.to_bits())).collect::<Vec<_>>())
+    };
+    run_then(ranks, function, move |parts| {
+        let found: Vec<_> = parts.into_iter().flatten().collect();
+        assert_eq!(found.len(), expected.len());
+        assert!(found.into_iter().collect::<Values>() == *expected, "{plan:?} on {ranks} ranks");
+        Ok(())
+    })
+}
+
+fn simulate(job: Job, emulate: &str) {
+    let spec = GridSpec::from_emulate(emulate).unwrap();
+    let simulation = Simulation::new(job, spec, SimOptions::with_seed(3)).unwrap();
+    simulation.run().outcome.unwrap();
+}
+
+/// One to twelve ranks, of which all or three form a tile.
+fn equals_the_serial_run(problem: Problem) {
+    let expected = Arc::new(serial(problem, 9));
+    for exchange in [Exchange::Blocking, Exchange::Overlap] {
+        for ranks in 1..=12 {
+            let per_tile = if ranks % 3 == 0 { 3 } else { 1 };
+            let plan = plan(problem, exchange, per_tile);
+            embedded::run(compared(plan, ranks, &expected), 2).unwrap();
+            simulate(compared(plan, ranks, &expected), "2x2,wan=3ms");
+        }
+    }
+}
+
+#[test]
+fn ranks_in_two_dimensions_have_the_bits_of_a_serial_run() {
+    equals_the_serial_run(Problem { equation: Equation::Laplace, axes: 2, size: 13 });
+    equals_the_serial_run(Problem { equation: Equation::Poisson, axes: 2, size: 12 });
+}
+
+#[test]
+fn ranks_in_three_dimensions_have_the_bits_of_a_serial_run() {
+    equals_the_serial_run(Problem { equation: Equation::Poisson, axes: 3, size: 11 });
+}
+
+/// The whole grid in one subdomain after a number of steps.
+fn alone(problem: Problem, steps: u64) -> Subdomain {
+    let inner = 1..problem.size + 1;
+    let unused = if problem.axes == 2 { 1..2 } else { inner.clone() };
+    let mut whole = Subdomain::new(problem, &[unused, inner.clone(), inner]);
+    for _ in 0..steps {
+        whole.sweep(whole.whole());
+        whole.advance();
+    }
+    whole
+}
+
+#[test]
+fn each_step_has_the_exact_values() {
+    for equation in [Equation::Laplace, Equation::Poisson] {
+        for (axes, size) in [(2, 1), (2, 20), (3, 9)] {
+            let problem = Problem { equation, axes, size };
+            for steps in [0, 1, 7, 60] {
+                let error = alone(problem, steps).error(steps);
+                assert!(error <= problem.rounding_max(steps), "{problem:?} {steps}: {error:e}");
+            }
+            let one_less = alone(problem, 6).error(7);
+            assert!(one_less > 1e-3 || size == 1, "{problem:?}: {one_less:e}");
+        }
+    }
+}
+
+#[test]
+fn a_harmonic_function_stays() {
+    // After many steps only the product of the coordinates is left.
+    for axes in [2, 3] {
+        let problem = Problem { equation: Equation::Laplace, axes, size: 9 };
+        let whole = alone(problem, 2000);
+        for (place, value) in whole.points() {
+            assert!((value - problem.solution(place)).abs() < 1e-14);
+        }
+        assert!(whole.change() < 1e-15);
+    }
+}
+
+#[test]
+fn the_error_falls_to_a_quarter_when_the_spacing_halves() {
+    for axes in [2, 3] {
+        let [coarse, fine] = [7, 15].map(|size| {
+            let problem = Problem { equation: Equation::Poisson, axes, size };
+            let whole = alone(problem, 2500);
+            let errors = whole.points().map(|(at, value)| (value - problem.solution(at)).abs());
+            errors.fold(0.0, f64::max)
+        });
+        let ratio = coarse / fine;
+        assert!((3.9..4.1).contains(&ratio), "{coarse:e} and {fine:e}");
+    }
+}
+
+#[test]
+fn interior_and_border_hold_each_point_once() {
+    let problem = Problem { equation: Equation::Laplace, axes: 3, size: 9 };
+    for extents in [[1, 1, 1], [2, 1, 4], [3, 3, 3], [5, 2, 6]] {
+        let whole = Subdomain::new(problem, &extents.map(|extent| 2..2 + extent));
+        let faces = (0..3).flat_map(|axis| [false, true].map(|is_upper| Face { axis, is_upper }));
+        let (interior, border) = whole.divided(faces);
+        let boxes = border.into_iter().chain([interior]);
+        let mut points: Vec<[usize; 3]> = boxes
+            .flat_map(|[planes, lines, row]| {
+                planes.flat_map(move |z| {
+                    let row = row.clone();
+                    lines.clone().flat_map(move |y| row.clone().map(move |x| [z, y, x]))
+                })
+            })
+            .collect();
+        let count = points.len();
+        points.sort_unstable();
+        points.dedup();
+        assert_eq!((points.len(), count), (count, extents.iter().product::<u32>() as usize));
+    }
+}
+
+#[test]
+fn ghosts_of_the_wrong_size_are_refused() {
+    let mut whole = alone(Problem { equation: Equation::Laplace, axes: 2, size: 4 }, 0);
+    let face = Face { axis: 1, is_upper: false };
+    assert!(whole.set_ghosts(face, &[0.0; 4]).is_ok());
+    let error = whole.set_ghosts(face, &[0.0; 5]).unwrap_err();
+    assert_eq!(error, "a face has 4 points, and 5 came");
+}
+
+/// Runs the job in virtual time at two sites of two PEs, 8 ms from each other.
+fn outcome(arguments: &str) -> JacobiOutcome {
+    let words = ["jacobi"].into_iter().chain(arguments.split_whitespace());
+    let options = JacobiOptions::try_parse_from(words).unwrap();
+    let (tell, told) = mpsc::channel();
+    let job = job_with(options, move |outcome| {
+        tell.send(outcome.clone()).map_err(|error| error.to_string().into())
+    });
+    simulate(job, "2x2,wan=8ms,rate=100gbit,lanrate=100gbit");
+    told.recv().unwrap()
+}
+
+#[test]
+fn sixteen_ranks_on_each_pe_mask_the_latency_between_sites() {
+    // A PE has 1024 points, so a step computes for 20.48 ms.
+    let base = "--size 64 --steps 30 --check 0 --compute 20us";
+    let step = |more: &str| outcome(&format!("{base} {more}")).step;
+    let (compute, latency) = (Duration::from_micros(20_480), Duration::from_millis(8));
+
+    let one = step("--ranks-per-pe 1 --exchange blocking");
+    let sixteen = step("--ranks-per-pe 16 --exchange blocking");
+    let overlapped = step("--ranks-per-pe 1 --exchange overlap");
+
+    assert!(one >= compute + latency, "{one:?}");
+    for masked in [sixteen, overlapped] {
+        assert!(masked >= compute && masked < compute + latency / 4, "{masked:?}");
+    }
+}
+
+#[test]
+fn too_many_ranks_for_the_points_are_refused() {
+    let words = ["jacobi", "--size", "4", "--ranks", "5"];
+    let options = JacobiOptions::try_parse_from(words).unwrap();
+    let error = embedded::run(job_with(options, |_| Ok(())), 2).unwrap_err();
+    assert!(error.to_string().contains("use more points"), "{error}");
+}

@@ -4,7 +4,7 @@
 //! Ohio State University):
 //!
 //! - one way: half of a round trip between the first and the last rank, each of which sends its own
-//!   buffer and receives into it;
+//!   buffer and receives into it, or what [`Handling`] says instead;
 //! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has posted
 //!   their receives and then sends one byte back;
 //! - collective operations: the mean time from one to the next, which all ranks call in turn. So a
@@ -20,7 +20,7 @@
 use crate::entry::{Entry, message_size, parse};
 use crate::pingpong::ladder::next_repetitions;
 use crate::rank_clock::{clock, now};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gridspan_ranks::{Comm, RankError, RankFunctions, ops, wait_all};
 use gridspan_runtime::{Grid, Job, JobError};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,9 @@ struct Options {
     /// Minimum seconds of each measurement.
     #[arg(long, default_value_t = 0.05)]
     seconds: f64,
+    /// What ranks do with the messages of a round trip.
+    #[arg(long, default_value = "keep")]
+    handling: Handling,
     /// Only messages between two ranks, without collective operations.
     #[arg(long)]
     no_collectives: bool,
@@ -59,6 +62,17 @@ struct Options {
 
 fn size(text: &str) -> Result<usize, String> {
     message_size(text, BYTES_MAX)
+}
+
+/// What ranks do with the messages of a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Handling {
+    /// Send a buffer and receive into it.
+    Keep,
+    /// Also overwrite the buffer before each send, and read all of it after each receive.
+    Touch,
+    /// Send vectors that the runtime takes and gives, without copies within a process.
+    Move,
 }
 
 /// What is measured.
@@ -96,7 +110,7 @@ impl Operation {
     /// Carries it out once.
     async fn once(self, world: &Comm, data: &mut Data) -> Result<(), RankError> {
         match self {
-            RoundTrip => round_trip(world, &mut data.bytes).await,
+            RoundTrip => round_trip(world, &mut data.bytes, data.handling).await,
             Window => window(world, &data.bytes).await,
             Barrier => world.barrier().await,
             Bcast => world.bcast(&mut data.bytes, 0).await,
@@ -112,6 +126,7 @@ impl Operation {
 struct Data {
     /// One message.
     bytes: Vec<u8>,
+    handling: Handling,
     /// As many bytes of numbers, at least one.
     numbers: Vec<u64>,
     /// A message for each rank, if there are collective operations.
@@ -119,10 +134,11 @@ struct Data {
 }
 
 impl Data {
-    fn new(world: &Comm, bytes: usize, has_blocks: bool) -> Self {
-        let ranks = if has_blocks { world.size() as usize } else { 0 };
+    fn new(world: &Comm, bytes: usize, plan: &Plan) -> Self {
+        let ranks = if plan.is_collective { world.size() as usize } else { 0 };
         Self {
             bytes: pattern(world.rank(), bytes),
+            handling: plan.handling,
             numbers: vec![u64::from(world.rank()); (bytes / 8).max(1)],
             blocks: pattern(world.rank(), bytes).repeat(ranks),
         }
@@ -144,16 +160,60 @@ fn partner(world: &Comm) -> Option<u32> {
     }
 }
 
-async fn round_trip(world: &Comm, buffer: &mut [u8]) -> Result<(), RankError> {
+async fn round_trip(
+    world: &Comm,
+    bytes: &mut Vec<u8>,
+    handling: Handling,
+) -> Result<(), RankError> {
     let Some(partner) = partner(world) else { return Ok(()) };
     if world.rank() == 0 {
-        world.send(buffer, partner, 0).await?;
-        world.recv_into(buffer, partner, 0).await?;
+        send(world, bytes, partner, handling).await?;
+        receive(world, bytes, partner, handling).await
     } else {
-        world.recv_into(buffer, partner, 0).await?;
-        world.send(buffer, partner, 0).await?;
+        receive(world, bytes, partner, handling).await?;
+        send(world, bytes, partner, handling).await
     }
-    Ok(())
+}
+
+async fn send(
+    world: &Comm,
+    bytes: &mut Vec<u8>,
+    to: u32,
+    handling: Handling,
+) -> Result<(), RankError> {
+    match handling {
+        Handling::Keep => world.send(bytes, to, 0).await,
+        Handling::Touch => {
+            let last = bytes.last().map_or(0, |byte| byte.wrapping_add(1));
+            bytes.fill(last);
+            world.send(bytes, to, 0).await
+        }
+        Handling::Move => world.send_vec(std::mem::take(bytes), to, 0).await,
+    }
+}
+
+async fn receive(
+    world: &Comm,
+    bytes: &mut Vec<u8>,
+    from: u32,
+    handling: Handling,
+) -> Result<(), RankError> {
+    match handling {
+        Handling::Keep => world.recv_into(bytes, from, 0).await.map(drop),
+        Handling::Touch => {
+            world.recv_into(bytes, from, 0).await?;
+            let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();
+            let last = bytes.last().map_or(0, |byte| u64::from(*byte));
+            match sum == last * bytes.len() as u64 {
+                true => Ok(()),
+                false => Err("verified: no (a message was mixed with an older one)".into()),
+            }
+        }
+        Handling::Move => {
+            *bytes = world.recv(from, 0).await?.0;
+            Ok(())
+        }
+    }
 }
 
 async fn window(world: &Comm, bytes: &[u8]) -> Result<(), RankError> {
@@ -174,7 +234,7 @@ async fn window(world: &Comm, bytes: &[u8]) -> Result<(), RankError> {
 async fn verify(world: &Comm, data: &Data, is_collective: bool) -> Result<(), RankError> {
     let (bytes, ranks) = (data.bytes.len(), world.size());
     let mut buffer = data.bytes.clone();
-    round_trip(world, &mut buffer).await?;
+    round_trip(world, &mut buffer, Handling::Keep).await?;
     if partner(world).is_some() && buffer != pattern(0, bytes) {
         return Err("verified: no (a round trip has changed the bytes)".into());
     }
@@ -228,6 +288,7 @@ async fn mean_ns(
 struct Plan {
     sizes: Vec<usize>,
     enough_ns: u64,
+    handling: Handling,
     is_collective: bool,
 }
 
@@ -243,12 +304,12 @@ struct Figure {
 async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
     let mut figures = Vec::new();
     if plan.is_collective {
-        let mut data = Data::new(&world, 1, false);
+        let mut data = Data::new(&world, 1, &plan);
         let ns = mean_ns(&world, Barrier, &mut data, plan.enough_ns).await?;
         figures.push(Figure { operation: Barrier, bytes: 0, ns });
     }
     for &bytes in &plan.sizes {
-        let mut data = Data::new(&world, bytes, plan.is_collective);
+        let mut data = Data::new(&world, bytes, &plan);
         verify(&world, &data, plan.is_collective).await?;
         let collective = if plan.is_collective { &Operation::COLLECTIVE[..] } else { &[] };
         for &operation in [RoundTrip, Window].iter().chain(collective) {
@@ -263,6 +324,7 @@ fn job(options: Options) -> Job {
     let plan = Plan {
         sizes: options.bytes.clone(),
         enough_ns: (options.seconds.clamp(0.0, 60.0) * 1e9) as u64,
+        handling: options.handling,
         is_collective: !options.no_collectives,
     };
     let function = move |world: Comm| measure(world, plan.clone());
@@ -339,8 +401,12 @@ mod tests {
 
     #[test]
     fn ranks_of_two_pes_are_measured_and_verified() {
-        let options = ["ranks", "--bytes", "1B,1kB,100kB", "--ranks", "5", "--seconds", "0.0005"];
-        embedded::run(job(Options::parse_from(options)), 2).unwrap();
+        for handling in ["keep", "touch", "move"] {
+            let options =
+                ["ranks", "--bytes", "1B,1kB,100kB", "--ranks", "5", "--seconds", "0.0005"];
+            let options = options.into_iter().chain(["--handling", handling]);
+            embedded::run(job(Options::parse_from(options)), 2).unwrap();
+        }
     }
 
     #[test]

@@ -1,0 +1,242 @@
+//! Messages between two ranks, beside Open MPI and MPICH on the same machine.
+//!
+//! ```text
+//! apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev
+//! cargo run --release -p gridspan-studies --example mpi_messages
+//! ```
+//!
+//! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two processes,
+//! and at two emulated sites, whose latency is taken off; the runtime's own message between two PEs;
+//! and two processes of each MPI. All programs send a buffer and receive into it. With `touch`, they
+//! overwrite it before each send and read all of it after each receive; with `move`, ours pass
+//! vectors on. Programs take turns, and each figure is the median of some rounds.
+//!
+//! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. The
+//! last table says how many processors each program uses. An MPI that is not installed is skipped.
+
+use clap::Parser;
+use gridspan_studies::gridctl;
+use std::collections::BTreeMap;
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// One-way latency between the emulated sites in ns.
+const LATENCY_NS: f64 = 2e6;
+
+#[derive(Parser)]
+#[command(about = "Messages between two ranks, beside Open MPI and MPICH")]
+struct Options {
+    /// Sizes in bytes.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64, 1024, 8192, 65_536, 262_144, 1_048_576, 4_194_304])]
+    bytes: Vec<usize>,
+    /// Number of rounds.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Minimum seconds of a measurement.
+    #[arg(long, default_value_t = 0.1)]
+    seconds: f64,
+}
+
+/// A program that measures round trips.
+struct Program {
+    name: &'static str,
+    command: Vec<String>,
+    /// What is taken off each way in ns.
+    latency_ns: f64,
+    /// What its lines are.
+    output: Output,
+}
+
+#[derive(Clone, Copy)]
+enum Output {
+    /// Of the job `ranks`: a JSON object for each figure.
+    Ranks,
+    /// Of the job `pingpong`: a table of one-way times.
+    PingPong,
+    /// Of `round_trips.c`.
+    Mpi,
+}
+
+/// One-way times in ns, by size.
+type Times = BTreeMap<usize, f64>;
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let gridctl = gridctl()?;
+    let folder = env::current_exe()?.parent().ok_or("this program has no folder")?.to_owned();
+    let mut mpis = Vec::new();
+    for (name, suffix) in [("Open MPI", "openmpi"), ("MPICH", "mpich")] {
+        match compile(&folder, suffix) {
+            Ok(program) => mpis.push((name, suffix, program)),
+            Err(reason) => println!("{name} is skipped: {reason}"),
+        }
+    }
+    for handling in ["keep", "touch", "move"] {
+        let mut programs = ours(&gridctl, handling, options);
+        if handling != "move" {
+            let of = |(name, suffix, program): &(_, &str, PathBuf)| {
+                theirs(name, suffix, program, handling, options)
+            };
+            programs.extend(mpis.iter().map(of));
+        }
+        table(handling, &programs, options)?;
+    }
+    Ok(())
+}
+
+/// Compiles the program for an MPI; the error says why it cannot be.
+fn compile(folder: &Path, suffix: &str) -> Result<PathBuf, String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mpi_messages/round_trips.c");
+    let program = folder.join(format!("round_trips.{suffix}"));
+    let compiler = format!("mpicc.{suffix}");
+    let mut command = Command::new(&compiler);
+    let status = command.arg("-O3").arg(source).arg("-o").arg(&program).status();
+    match status {
+        Ok(status) if status.success() => Ok(program),
+        Ok(status) => Err(format!("{compiler} ended with {status}")),
+        Err(error) => Err(format!("{compiler}: {error}")),
+    }
+}
+
+fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
+    let sites = format!("2x1,wan={}ms,rate=100gbit,lanrate=100gbit", LATENCY_NS / 1e6);
+    let places: [(&str, &[&str], f64); 4] = [
+        ("one PE", &["-e", "1x1"], 0.0),
+        ("two PEs", &["-e", "1x1x2"], 0.0),
+        ("two processes", &["-n", "2"], 0.0),
+        ("two sites", &["-e", &sites], LATENCY_NS),
+    ];
+    let sizes: Vec<String> = options.bytes.iter().map(|bytes| format!("{bytes}B")).collect();
+    let program = |(name, place, latency_ns): &(&'static str, &[&str], f64)| {
+        let mut command = vec![gridctl.display().to_string(), "run".to_owned()];
+        command.extend(place.iter().map(|&word| word.to_owned()));
+        let seconds = options.seconds.to_string();
+        let sizes = sizes.join(",");
+        let job = ["ranks", "--json", "--no-collectives", "--handling", handling];
+        command.extend(job.map(str::to_owned));
+        command.extend(["--ranks", "2", "--seconds", &seconds, "--bytes", &sizes].map(str::to_owned));
+        Program { name, command, latency_ns: *latency_ns, output: Output::Ranks }
+    };
+    let mut programs: Vec<Program> = places.iter().map(program).collect();
+    if handling == "move" {
+        let seconds = options.seconds.to_string();
+        let words = ["run", "-e", "1x1x2", "pingpong", "--seconds", &seconds].map(str::to_owned);
+        let command = [gridctl.display().to_string()].into_iter().chain(words).collect();
+        let output = Output::PingPong;
+        programs.push(Program { name: "actors", command, latency_ns: 0.0, output });
+    }
+    programs
+}
+
+fn theirs(
+    name: &'static str,
+    suffix: &str,
+    program: &Path,
+    handling: &str,
+    options: &Options,
+) -> Program {
+    let mut command = vec![format!("mpirun.{suffix}"), "-n".to_owned(), "2".to_owned()];
+    if suffix == "openmpi" {
+        // Containers run as root, and two ranks may be more than the machine has cores.
+        command.extend(["--allow-run-as-root", "--oversubscribe"].map(str::to_owned));
+    }
+    command.extend([program.display().to_string(), options.seconds.to_string()]);
+    command.push(handling.to_owned());
+    command.extend(options.bytes.iter().map(usize::to_string));
+    Program { name, command, latency_ns: 0.0, output: Output::Mpi }
+}
+
+/// Runs the programs in turn, and prints a column for each.
+fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), Box<dyn Error>> {
+    let mut rounds: Vec<Vec<Times>> = vec![Vec::new(); programs.len()];
+    let mut used = vec![Vec::new(); programs.len()];
+    for _ in 0..options.rounds {
+        for (at, program) in programs.iter().enumerate() {
+            let (before, begin) = (children_seconds()?, Instant::now());
+            rounds[at].push(program.run()?);
+            let seconds = children_seconds()? - before;
+            used[at].push(seconds / begin.elapsed().as_secs_f64());
+        }
+    }
+    println!("\none way in us, {handling}: medians of {} rounds", options.rounds);
+    let row = |first: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>15}")).collect();
+        println!("{first:>10}{cells}");
+    };
+    row("bytes", programs.iter().map(|program| program.name.to_owned()).collect());
+    for bytes in &options.bytes {
+        let cell = |times: &Vec<Times>| {
+            let found: Vec<f64> = times.iter().filter_map(|t| t.get(bytes).copied()).collect();
+            median(found).map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns / 1e3))
+        };
+        row(&bytes.to_string(), rounds.iter().map(cell).collect());
+    }
+    let cell = |used: Vec<f64>| median(used).map_or_else(String::new, |used| format!("{used:.2}"));
+    row("processors", used.into_iter().map(cell).collect());
+    Ok(())
+}
+
+impl Program {
+    fn run(&self) -> Result<Times, Box<dyn Error>> {
+        let (program, arguments) = self.command.split_first().ok_or("a command is empty")?;
+        let output = Command::new(program).args(arguments).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}: {}\n{text}{errors}", self.command.join(" "), output.status).into());
+        }
+        let times = text.lines().filter_map(|line| self.output.time(line));
+        Ok(times.map(|(bytes, ns)| (bytes, ns - self.latency_ns)).collect())
+    }
+}
+
+impl Output {
+    /// The size and the one-way time in ns of a line, if it has them.
+    fn time(self, line: &str) -> Option<(usize, f64)> {
+        match self {
+            Self::Ranks => {
+                let figure: serde_json::Value =
+                    serde_json::from_str(&line[line.find('{')?..]).ok()?;
+                let is_round_trip = figure["operation"] == "round trip";
+                let bytes = figure["bytes"].as_u64()? as usize;
+                is_round_trip.then_some((bytes, figure["ns"].as_f64()? / 2.0))
+            }
+            Self::PingPong => {
+                let row = line.split_once('│').map_or(line, |(_, row)| row);
+                let mut words = row.split_ascii_whitespace();
+                Some((words.next()?.parse().ok()?, words.next()?.parse::<f64>().ok()? * 1e3))
+            }
+            Self::Mpi => {
+                let mut words = line.split_ascii_whitespace();
+                Some((words.next()?.parse().ok()?, words.next()?.parse::<f64>().ok()? / 2.0))
+            }
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Processor seconds of the children of this process that have ended. Linux only.
+fn children_seconds() -> Result<f64, Box<dyn Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name of the program, in parentheses, may have spaces.
+    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
+    let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
+    let (user, system) = (ticks.next().ok_or("no time")??, ticks.next().ok_or("no time")??);
+    Ok((user + system) / 100.0)
+}

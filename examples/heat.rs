@@ -1,9 +1,9 @@
-//! Heat spreads over a plate: a first job whose actors send messages to each other.
+//! Heat spreads over a plate: actors that send messages to each other in a loop.
 //!
 //! A square plate is cut into cells, one actor each. In every step a cell sends its temperature to
 //! its four neighbours, and once it has received the temperatures of all four it takes a weighted
 //! mean. A cell waits for its neighbours only: cells far apart can be many steps apart, which hides
-//! the latency between sites.
+//! the latency between sites. Cells are sequential actors: the steps of each are a loop.
 //!
 //! ```text
 //! cargo run --release --example heat
@@ -13,6 +13,7 @@
 //! ```
 
 use gridspan::prelude::*;
+use gridspan::ranks::{Inbox, Next, Sequential, SequentialActor};
 
 /// The plate: the number of cells along each side, and the number of steps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -31,18 +32,6 @@ const NEIGHBOURS: u8 = 4;
 struct Cell {
     plate: Plate,
     temperature: f64,
-    /// Number of completed steps.
-    step: u32,
-    /// Whether this cell has sent its first temperature. Neighbours may start earlier.
-    is_started: bool,
-    /// The temperatures received for this step and the next: neighbours are never further ahead.
-    heard: [Heard; 2],
-}
-
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Heard {
-    neighbours: u8,
-    sum: f64,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -51,61 +40,52 @@ enum Message {
     Neighbour { step: u32, temperature: f64 },
 }
 
-impl Actor for Cell {
-    type Index = Ix2;
-    type Init = (Plate, f64);
-    type Message = Message;
-
-    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<'_, Self>) -> Self {
-        Self { plate, temperature, step: 0, is_started: false, heard: [Heard::default(); 2] }
-    }
-
-    fn handle(&mut self, message: Message, cx: &mut Context<'_, Self>) {
-        match message {
-            Message::Start => {
-                self.is_started = true;
-                self.tell_neighbours(cx);
-            }
-            Message::Neighbour { step, temperature } => {
-                let heard = &mut self.heard[step as usize % 2];
-                heard.neighbours += 1;
-                heard.sum += temperature;
-            }
-        }
-        // The last message of a step may complete it, and also the next step, whose messages came
-        // earlier.
-        while self.is_started
-            && self.step < self.plate.steps
-            && self.heard[self.step as usize % 2].neighbours == NEIGHBOURS
-        {
-            self.advance(cx);
+impl Message {
+    /// The temperature of a neighbour in a step, or another message.
+    fn temperature(self, in_step: u32) -> Result<f64, Self> {
+        match self {
+            Self::Neighbour { step, temperature } if step == in_step => Ok(temperature),
+            other => Err(other),
         }
     }
 }
 
-impl Cell {
-    fn advance(&mut self, cx: &mut Context<'_, Self>) {
-        let heard = std::mem::take(&mut self.heard[self.step as usize % 2]);
-        let given = SHARE * f64::from(NEIGHBOURS) * self.temperature;
-        self.temperature += SHARE * heard.sum - given;
-        self.step += 1;
-        if self.step < self.plate.steps {
-            self.tell_neighbours(cx);
-        } else {
-            // Every member contributes to the first reduction, then to the second.
-            cx.contribute(Sum, self.temperature, To::main());
-            cx.contribute(Max, self.temperature, To::main());
-        }
+impl SequentialActor for Cell {
+    type Index = Ix2;
+    type Init = (Plate, f64);
+    type Message = Message;
+
+    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<Sequential<Self>>) -> Self {
+        Self { plate, temperature }
     }
 
+    /// Neighbours may start earlier, and be a step ahead: their messages wait in the inbox.
+    async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+        inbox.next_where(|message| matches!(message, Message::Start)).await;
+        for step in 0..self.plate.steps {
+            self.tell_neighbours(step, &inbox);
+            let given = SHARE * f64::from(NEIGHBOURS) * self.temperature;
+            let mut sum = 0.0;
+            for _ in 0..NEIGHBOURS {
+                sum += inbox.next_as(|message| message.temperature(step)).await;
+            }
+            self.temperature += SHARE * sum - given;
+        }
+        // Every member contributes to the first reduction, then to the second.
+        inbox.contribute(Sum, self.temperature, To::main());
+        inbox.contribute(Max, self.temperature, To::main());
+        Next::OnMessage(self)
+    }
+}
+
+impl Cell {
     /// Sends the temperature to the neighbours. The plate wraps around at its edges.
-    fn tell_neighbours(&self, cx: &mut Context<'_, Self>) {
-        let side = self.plate.side as i32;
-        let (Ix2(row, column), cells) = (cx.index(), cx.collection());
+    fn tell_neighbours(&self, step: u32, inbox: &Inbox<Self>) {
+        let (Ix2(row, column), side) = (inbox.index(), self.plate.side as i32);
         for (down, right) in [(1, 0), (side - 1, 0), (0, 1), (0, side - 1)] {
             let neighbour = Ix2((row + down) % side, (column + right) % side);
-            let message = Message::Neighbour { step: self.step, temperature: self.temperature };
-            cx.send(&cells.at(neighbour), message);
+            let message = Message::Neighbour { step, temperature: self.temperature };
+            inbox.send(&inbox.collection().at(neighbour), message);
         }
     }
 }
@@ -114,7 +94,7 @@ impl Cell {
 async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
     let Plate { side, steps } = plate;
     let init = |Ix2(row, column)| (plate, if (row, column) == (0, 0) { 1000.0 } else { 20.0 });
-    let cells = grid.create::<Cell>(Ix2::grid(side, side), init).await?;
+    let cells = grid.create::<Sequential<Cell>>(Ix2::grid(side, side), init).await?;
 
     let begin = grid.now().await?;
     cells.broadcast(Message::Start);
@@ -133,7 +113,7 @@ async fn spread(grid: Grid, plate: Plate) -> Result<(), JobError> {
 }
 
 fn job(plate: Plate) -> Job {
-    Job::new("heat").actor::<Cell>().main(async move |grid| spread(grid, plate).await)
+    Job::new("heat").actor::<Sequential<Cell>>().main(async move |grid| spread(grid, plate).await)
 }
 
 fn main() -> ExitCode {

@@ -11,6 +11,7 @@
 
 use crate::comm::Comm;
 use crate::error::RankError;
+use crate::executor::Wakeup;
 use crate::local::saved::SavedState;
 use crate::local::{Local, Task};
 use crate::packet::RankMessage;
@@ -24,9 +25,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Wake, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Largest number of ranks that a deadlock names.
@@ -45,37 +45,6 @@ enum Life<I, S, V> {
     Ended(V),
     /// A run is under way.
     Running,
-}
-
-/// A flag that is set when a future is woken, and its waker.
-struct Wakeup {
-    flag: Arc<Flag>,
-    waker: Waker,
-}
-
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
-impl Wakeup {
-    fn new() -> Self {
-        let flag = Arc::new(Flag(AtomicBool::new(true)));
-        Self { waker: flag.clone().into(), flag }
-    }
-
-    /// Polls a future if it was woken; `None` if it was not.
-    fn poll<F: Future + ?Sized>(&self, future: Pin<&mut F>) -> Option<Poll<F::Output>> {
-        let is_woken = self.flag.0.swap(false, Ordering::Acquire);
-        is_woken.then(|| future.poll(&mut std::task::Context::from_waker(&self.waker)))
-    }
 }
 
 /// A run and the tasks that it has begun.
@@ -164,6 +133,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     /// Where the ranks live, as of the last run; empty after a move.
     places: Arc<Places>,
     joiner: Joiner,
+    /// An empty outbox, whose memory is used again.
+    spare_outbox: Vec<(u32, RankMessage)>,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
 }
@@ -204,8 +175,21 @@ impl<P: RankProgram> RankActor<P> {
         let (body, parked) = (Cell::default(), Cell::default());
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
         let (places, joiner) = (Arc::default(), Joiner::default());
-        let (place, is_returning, size) = (None, false, 0);
-        Self { life, local, body, place, parked, held, is_returning, size, places, joiner, stuck }
+        let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
+        Self {
+            life,
+            local,
+            body,
+            place,
+            parked,
+            held,
+            is_returning,
+            size,
+            places,
+            joiner,
+            spare_outbox,
+            stuck,
+        }
     }
 
     /// Whether the futures of a run that is under way are here. Takes them up or asks to go back
@@ -312,16 +296,19 @@ impl<P: RankProgram> RankActor<P> {
         self.local.with(|state| state.now = cx.now());
         loop {
             let (is_woken, end) = body.poll();
+            if !is_woken && end.is_none() {
+                // The messages that came may have left others to send.
+                if !self.flush(cx) {
+                    break;
+                }
+                continue;
+            }
             let tasks = self.local.with(|state| std::mem::take(&mut state.tasks));
-            let has_new = !tasks.is_empty();
             body.tasks.extend(tasks.into_iter().map(|task| (task, Wakeup::new())));
-            let has_delivered = self.flush(cx);
+            self.flush(cx);
             if let Some(end) = end {
                 self.end(end, cx);
                 return;
-            }
-            if !is_woken && !has_new && !has_delivered {
-                break;
             }
         }
         self.body.set(Some(body));
@@ -332,9 +319,10 @@ impl<P: RankProgram> RankActor<P> {
     fn flush(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (mut has_delivered, ranks) = (false, cx.collection());
         loop {
-            let (outbox, delays, charged) = self.local.with(|state| {
-                let delays = std::mem::take(&mut state.delays);
-                (std::mem::take(&mut state.outbox), delays, std::mem::take(&mut state.charged))
+            let spare = std::mem::take(&mut self.spare_outbox);
+            let (mut outbox, delays, charged) = self.local.with(|state| {
+                let outbox = std::mem::replace(&mut state.outbox, spare);
+                (outbox, std::mem::take(&mut state.delays), std::mem::take(&mut state.charged))
             });
             for (delay, number) in delays {
                 cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
@@ -343,9 +331,10 @@ impl<P: RankProgram> RankActor<P> {
                 cx.charge(charged);
             }
             if outbox.is_empty() {
+                self.spare_outbox = outbox;
                 return has_delivered;
             }
-            for (to, message) in outbox {
+            for (to, message) in outbox.drain(..) {
                 match message {
                     // It comes back once the PE has handled what waits now.
                     RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
@@ -356,6 +345,7 @@ impl<P: RankProgram> RankActor<P> {
                     message => self.send(&ranks.at(Ix1(to as i32)), to, message, cx),
                 }
             }
+            self.spare_outbox = outbox;
         }
     }
 

@@ -27,10 +27,12 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Next`]: actors that are an async method, too,
+//!   and await messages of their own types.
 //!
-//! Inside, from the bottom: `matching` brings messages and receives together; `local` is the state
+//! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives together; `local` is the state
 //! of a rank, between its code and its actor; `p2p` and `collective` are the operations; `actor`
-//! polls the futures of a rank; `world` is the main of a job of ranks.
+//! runs a rank; `world` is the main of a job of ranks.
 //!
 //! # Waiting
 //!
@@ -82,6 +84,7 @@ mod comm;
 mod content;
 mod element;
 mod error;
+mod executor;
 mod graph;
 mod group;
 mod local;
@@ -95,6 +98,7 @@ mod program;
 mod request;
 mod scope;
 mod selector;
+mod sequential;
 mod tree;
 mod window;
 mod world;
@@ -112,5 +116,6 @@ pub use request::{CommRequest, test_all, test_any, test_some, wait_all, wait_any
 pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
 };
+pub use sequential::{Inbox, Next, Sequential, SequentialActor};
 pub use window::RankWindow;
 pub use world::{RankFunctions, job, run, run_then};

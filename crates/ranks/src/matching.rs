@@ -63,6 +63,10 @@ struct Posted {
     receive: u32,
 }
 
+/// Number of empty queues that are kept, so that a rank with few partners does not make one for each
+/// message.
+const EMPTY_KEPT: usize = 8;
+
 /// Unmatched messages and receives. `M` is a message without its label; a receive is a number.
 pub(crate) struct Matcher<M> {
     next: u64,
@@ -131,11 +135,8 @@ impl<M> Matcher<M> {
         let keys = [(label.context, Some(label.source)), (label.context, None)];
         let found = keys.map(|key| first(self.posted.get(&key)).map(|(n, at)| (n, at, key)));
         let (_, at, key) = found.into_iter().flatten().min()?;
-        let queue = self.posted.get_mut(&key)?;
-        let receive = queue.remove(at)?.receive;
-        if queue.is_empty() {
-            self.posted.remove(&key);
-        }
+        let receive = self.posted.get_mut(&key)?.remove(at)?.receive;
+        drop_if_empty(&mut self.posted, &key);
         Some(receive)
     }
 
@@ -168,11 +169,8 @@ impl<M> Matcher<M> {
     /// Takes the message that a receive with this pattern gets, if it has arrived.
     pub(crate) fn take(&mut self, pattern: &Pattern) -> Option<Arrived<M>> {
         let (key, at) = self.find(pattern)?;
-        let queue = self.unexpected.get_mut(&key)?;
-        let arrived = queue.remove(at);
-        if queue.is_empty() {
-            self.unexpected.remove(&key);
-        }
+        let arrived = self.unexpected.get_mut(&key)?.remove(at);
+        drop_if_empty(&mut self.unexpected, &key);
         arrived
     }
 
@@ -191,9 +189,7 @@ impl<M> Matcher<M> {
             return false;
         };
         queue.remove(at);
-        if queue.is_empty() {
-            self.posted.remove(&key);
-        }
+        drop_if_empty(&mut self.posted, &key);
         true
     }
 
@@ -202,6 +198,13 @@ impl<M> Matcher<M> {
         let mut all: Vec<_> = self.unexpected.values().flatten().collect();
         all.sort_by_key(|arrived| arrived.at);
         all
+    }
+}
+
+/// Removes an empty queue, unless there are few.
+fn drop_if_empty<K: Ord, T>(queues: &mut BTreeMap<K, VecDeque<T>>, key: &K) {
+    if queues.len() > EMPTY_KEPT && queues.get(key).is_some_and(VecDeque::is_empty) {
+        queues.remove(key);
     }
 }
 

@@ -9,5 +9,6 @@ mod migration;
 mod neighbours;
 mod p2p;
 mod recovery;
+mod sequential;
 mod traffic;
 mod windows;

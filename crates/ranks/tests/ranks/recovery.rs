@@ -50,7 +50,7 @@ fn counters() -> Job {
 }
 
 /// The last complete checkpoint, with the parts of all nodes.
-fn last(stores: &[CheckpointStore]) -> Option<Image> {
+pub(crate) fn last(stores: &[CheckpointStore]) -> Option<Image> {
     let newest =
         stores.iter().filter_map(CheckpointStore::last).max_by_key(|image| image.number())?;
     let mut all = Image::new(newest.manifest().clone()).unwrap();

@@ -20,8 +20,8 @@
 //!
 //! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
 //!
-//! **Postponement.** Questions without an answer, requests for quiescence, replicas and tasks are
-//! not part of an image. While there are any, or messages stay in flight for
+//! **Postponement.** Questions without an answer, requests for quiescence, replicas, tasks and the
+//! futures of actors are not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
 //! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
 //! an operation and others have not: after a loss nobody could say which of the members that are
@@ -196,6 +196,8 @@ impl Coordinator {
             Some(format!("{} actors have replicas", sum.replicas))
         } else if sum.tasks > 0 {
             Some(format!("{} tasks are not done", sum.tasks))
+        } else if sum.unmovable > 0 {
+            Some(format!("{} actors wait within an async method", sum.unmovable))
         } else if let Some(actor) = contributing {
             Some(format!("an operation over the group of `{actor}` is under way"))
         } else if left > 0 && left == sum.stranded + sum.insertions {

@@ -79,6 +79,8 @@ pub(crate) struct DrainCounts {
     pub(crate) replicas: u64,
     /// Number of tasks from outside their pools that are not done.
     pub(crate) tasks: u64,
+    /// Number of actors whose encoded state is not all of them.
+    pub(crate) unmovable: u64,
 }
 
 impl AddAssign for DrainCounts {
@@ -91,6 +93,7 @@ impl AddAssign for DrainCounts {
         self.questions += other.questions;
         self.replicas += other.replicas;
         self.tasks += other.tasks;
+        self.unmovable += other.unmovable;
     }
 }
 

@@ -149,6 +149,10 @@ pub(crate) trait Store: Send {
     ) -> Result<(Payload, Vec<(Key, Payload)>), DecodeError>;
     /// Encodes the state of a member.
     fn encode(&self, slot: u32) -> Bytes;
+    /// Whether the encoded state of a member is all of it.
+    fn is_movable(&self, slot: u32) -> bool;
+    /// Number of members that are not movable.
+    fn unmovable(&self) -> u64;
     /// Puts a decoded state into an empty slot.
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>);
     /// Puts a decoded state of a replica into an empty slot, without calling the actor.

@@ -105,6 +105,14 @@ impl<A: Actor> Store for TypedStore<A> {
         }
     }
 
+    fn is_movable(&self, slot: u32) -> bool {
+        self.actors.get(slot as usize).and_then(Option::as_ref).is_none_or(A::is_movable)
+    }
+
+    fn unmovable(&self) -> u64 {
+        self.actors.iter().flatten().filter(|actor| !actor.is_movable()).count() as u64
+    }
+
     fn install(&mut self, core: &mut Core, slot: u32, state: Box<dyn Any + Send>) {
         self.put_aside(slot, state);
         self.arrived(core, slot);

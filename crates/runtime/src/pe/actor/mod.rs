@@ -83,6 +83,13 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// Called when the actor may continue from its sync point; see [`Context::at_sync`].
     fn resume(&mut self, _cx: &mut Context<'_, Self>) {}
 
+    /// Whether the encoded state is all of the actor now. While it is not, strategies leave the
+    /// actor where it is, its own requests to [move](Context::migrate_to) are dropped, and
+    /// checkpoints are postponed. The default is true.
+    fn is_movable(&self) -> bool {
+        true
+    }
+
     /// Called after the actor has arrived on another PE.
     fn arrived(&mut self, _cx: &mut Context<'_, Self>) {}
 

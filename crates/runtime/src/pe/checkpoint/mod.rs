@@ -66,7 +66,8 @@ impl Pe {
             (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
         }
         if before <= checkpoint && self.core.checkpointing.is_stopped {
-            self.core.drain(round);
+            let unmovable = self.stores.iter().map(|store| store.unmovable()).sum();
+            self.core.drain(round, unmovable);
         }
     }
 
@@ -177,7 +178,7 @@ impl Core {
     }
 
     /// Passes contributions up, and reports the counts of this PE.
-    fn drain(&mut self, round: u64) {
+    fn drain(&mut self, round: u64, unmovable: u64) {
         self.pass_all_up();
         let queues = self.queues.iter().map(|queue| queue.len());
         let counts = DrainCounts {
@@ -189,6 +190,7 @@ impl Core {
             questions: self.waits.len() as u64,
             replicas: self.replicas.len() as u64,
             tasks: self.checkpointing.tasks,
+            unmovable,
         };
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }

@@ -129,14 +129,17 @@ impl Core {
             let Some(local) = self.collections.get(id.collection) else { continue };
             let load_ns = std::mem::take(&mut member.load_ns);
             let ns = load_ns as f64 * share;
+            let is_movable = store.is_movable(slot as u32);
+            let encoded = || store.encode(slot as u32).len() as u64;
+            if is_movable {
+                member.state_bytes.get_or_insert_with(encoded);
+            }
             let load = ActorLoad {
                 id: key_of(id),
                 pe: self.me,
                 load: Duration::from_nanos(ns as u64),
-                bytes: *member
-                    .state_bytes
-                    .get_or_insert_with(|| store.encode(slot as u32).len() as u64),
-                migratable: local.info.migratable(),
+                bytes: member.state_bytes.unwrap_or_default(),
+                migratable: local.info.migratable() && is_movable,
                 pace: member.paced.take(self.me, load_ns, share),
             };
             sum = sum.saturating_add(load.load);

@@ -27,6 +27,7 @@ use crate::pe::core::{Core, Store};
 use crate::pe::delivery::{Accounted, Place};
 use crate::pe::members::member::Departing;
 use crate::pe::replicas::{ReplicaState, Then};
+use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -54,14 +55,22 @@ pub(crate) fn depart(
         PlantedFault::PartnersLeftBehind => vec![id],
         _ => core.partners(id),
     };
-    let leaving = |id| leave(core, stores, id, to, plan);
+    let mut slots = partners.iter().filter_map(|&id| core.resident(id));
+    let is_movable = slots.all(|(kind, slot)| stores[kind.index()].is_movable(slot));
+    if !is_movable && plan.is_none() {
+        return;
+    }
+    let leaving = |id| leave(core, stores, id, to, (plan, is_movable));
     let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
     let bytes = migrants.iter().map(codec::encoded_len).sum();
-    if bytes > PIECE_BYTES_MAX {
-        // No connection would carry them. They are refused here, with the same effect as a refusal
-        // by the target. The target learns their place, since a plan may have announced the move to
-        // all nodes.
-        let (reason, pe) = (too_large(bytes), core.me);
+    if bytes > PIECE_BYTES_MAX || !is_movable {
+        // They are refused here, with the same effect as a refusal by the target. The target learns
+        // their place, since a plan may have announced the move to all nodes.
+        let reason = match is_movable {
+            true => too_large(bytes),
+            false => "it cannot move now".to_owned(),
+        };
+        let pe = core.me;
         for &Migrant { id, epoch, .. } in &migrants {
             core.tell_place(to, id, Place::at(pe, epoch + 1));
         }
@@ -79,13 +88,14 @@ pub(crate) fn depart(
     }
 }
 
-/// Takes an actor out of its slot. Returns the copy to offer, if the actor lives here.
+/// Takes an actor out of its slot. Returns the copy to offer, if the actor lives here; without its
+/// state, if it is not movable.
 fn leave(
     core: &mut Core,
     stores: &mut [Box<dyn Store>],
     id: ActorId,
     to: PeId,
-    plan: Option<RebalanceId>,
+    (plan, is_movable): (Option<RebalanceId>, bool),
 ) -> Option<Migrant> {
     let (kind, slot) = core.resident(id)?;
     let (member, mailbox) = core.take_out(kind, slot)?;
@@ -93,7 +103,7 @@ fn leave(
         id,
         kind,
         epoch: member.epoch + 1,
-        state: stores[kind.index()].encode(slot),
+        state: if is_movable { stores[kind.index()].encode(slot) } else { Bytes::new() },
         mailbox: mailbox.clone(),
         record: record(&member),
         held: held(&member),

@@ -1,0 +1,275 @@
+//! Actors that are written as one async method, which awaits messages, in place of a handler.
+//!
+//! The method runs inside handlers: each message that arrives is put into the inbox, and the future
+//! of the method is polled if that has woken it. What the method sends is collected and carried out
+//! after the poll, since the context of a handler cannot be kept across an `await`.
+
+mod inbox;
+
+pub use inbox::Inbox;
+
+use crate::executor::Wakeup;
+use gridspan_runtime::{Actor, ActorIndex, Context, Reduction};
+use inbox::Shared;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+/// An actor that is one async method: it awaits messages in the order of its steps, whatever order
+/// they arrive in. [`Sequential<Self>`](Sequential) is the actor type that a job registers.
+///
+/// Charm++ has such actors, with structured dagger and threaded entry methods (Kalé and Bhandarkar,
+/// "Structured Dagger: A Coordination Language for Message-Driven Programming", 1996).
+///
+/// [`run`](Self::run) takes the state, and returns it where the actor may move. Nothing else of the
+/// method survives a move or a checkpoint; see [migration](crate#migration) for why it is so.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{Inbox, Next, Sequential, SequentialActor};
+///
+/// /// Adds the numbers of both neighbours on a ring, three times.
+/// #[derive(Serialize, Deserialize)]
+/// struct Cell(u64);
+///
+/// #[derive(Clone, Serialize, Deserialize)]
+/// enum Message { Start, Neighbour { step: u32, number: u64 } }
+///
+/// impl SequentialActor for Cell {
+///     type Index = Ix1;
+///     type Init = ();
+///     type Message = Message;
+///
+///     fn create((): (), _cx: &mut Context<Sequential<Self>>) -> Self { Cell(1) }
+///
+///     async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+///         inbox.next_where(|message| matches!(message, Message::Start)).await;
+///         for step in 0..3 {
+///             for neighbour in [1, 7] {
+///                 let neighbour = Ix1((inbox.index().0 + neighbour) % 8);
+///                 let message = Message::Neighbour { step, number: self.0 };
+///                 inbox.send(&inbox.collection().at(neighbour), message);
+///             }
+///             for _ in 0..2 {
+///                 // Those of the next step stay in the inbox.
+///                 self.0 += inbox.next_as(|message| match message {
+///                     Message::Neighbour { step: of, number } if of == step => Ok(number),
+///                     other => Err(other),
+///                 }).await;
+///             }
+///         }
+///         inbox.contribute(Sum, self.0, To::main());
+///         Next::OnMessage(self)
+///     }
+/// }
+///
+/// let job = Job::new("cells").actor::<Sequential<Cell>>().main(async |grid: Grid| {
+///     let cells = grid.create::<Sequential<Cell>>(Ix1::range(8), |_| ()).await?;
+///     cells.broadcast(Message::Start);
+///     // Each step takes three times as much.
+///     assert_eq!(cells.reduction::<u64>(Sum).await?, 8 * 27);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub trait SequentialActor: Serialize + DeserializeOwned + Send + 'static {
+    /// The index that names a member of a collection.
+    type Index: ActorIndex;
+    /// The value from which a member is built.
+    type Init: Serialize + DeserializeOwned + Send + 'static;
+    /// The message type.
+    type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
+
+    /// Builds a member on the PE where it first lives.
+    fn create(init: Self::Init, cx: &mut Context<'_, Sequential<Self>>) -> Self;
+
+    /// Runs from the first message to a point where the actor may move, and from there to the next.
+    ///
+    /// It may await messages of the inbox, and combinations of such futures, and nothing else.
+    fn run(self, inbox: Inbox<Self>) -> impl Future<Output = Next<Self>> + Send;
+
+    /// Turns the result of a reduction that targets this actor into a message; see
+    /// [`Actor::reduced`].
+    fn reduced(_reduction: Reduction) -> Option<Self::Message> {
+        None
+    }
+
+    /// Bytes that a message owns on the heap; see [`Actor::heap_bytes`].
+    fn heap_bytes(_message: &Self::Message) -> usize {
+        0
+    }
+}
+
+/// How a [`SequentialActor`] goes on.
+///
+/// ```
+/// use gridspan::ranks::Next;
+///
+/// /// Lets a strategy move actors after every tenth step.
+/// fn after<A>(step: u32, state: A) -> Next<A> {
+///     if step % 10 == 0 { Next::AtSync(state) } else { Next::OnMessage(state) }
+/// }
+/// assert_eq!((after(3, ()), after(20, ())), (Next::OnMessage(()), Next::AtSync(())));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<A> {
+    /// Run again with the next message: at once if some are left and this run has taken one,
+    /// otherwise when one arrives. Until then the actor may move, and checkpoints can be made.
+    OnMessage(A),
+    /// Run again after a [sync point](gridspan_runtime::Context::at_sync) of the collection, at
+    /// which the job's strategy may move members.
+    AtSync(A),
+    /// The actor ends, as by [`Context::destroy`](gridspan_runtime::Context::destroy).
+    End,
+}
+
+/// What a [`SequentialActor`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Pause {
+    Message,
+    Sync,
+}
+
+type Run<A> = Pin<Box<dyn Future<Output = Next<A>> + Send>>;
+
+/// The actor type that runs a [`SequentialActor`]; see there for an example. While its method waits,
+/// the actor does not move, and checkpoints are postponed. Messages that the method has not taken
+/// move with it.
+pub struct Sequential<A: SequentialActor> {
+    /// `None` while the method runs, which then has it.
+    state: Option<A>,
+    pause: Pause,
+    shared: Arc<Mutex<Shared<A>>>,
+    run: Option<(Run<A>, Wakeup)>,
+}
+
+impl<A: SequentialActor> fmt::Debug for Sequential<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.run.is_some() { "running" } else { "between two runs" };
+        write!(f, "Sequential({state})")
+    }
+}
+
+impl<A: SequentialActor> Actor for Sequential<A> {
+    type Index = A::Index;
+    type Init = A::Init;
+    type Message = A::Message;
+
+    fn create(init: A::Init, cx: &mut Context<'_, Self>) -> Self {
+        Self::new(Some(A::create(init, cx)), Pause::Message, VecDeque::new())
+    }
+
+    fn handle(&mut self, message: A::Message, cx: &mut Context<'_, Self>) {
+        self.shared().arrive(message);
+        if self.run.is_some() || self.pause == Pause::Message {
+            self.advance(cx);
+        }
+    }
+
+    fn reduced(reduction: Reduction) -> Option<A::Message> {
+        A::reduced(reduction)
+    }
+
+    fn resume(&mut self, cx: &mut Context<'_, Self>) {
+        self.pause = Pause::Message;
+        self.advance(cx);
+    }
+
+    fn is_movable(&self) -> bool {
+        self.run.is_none()
+    }
+
+    fn heap_bytes(message: &A::Message) -> usize {
+        A::heap_bytes(message)
+    }
+}
+
+impl<A: SequentialActor> Sequential<A> {
+    fn new(state: Option<A>, pause: Pause, messages: VecDeque<A::Message>) -> Self {
+        let shared = Arc::new(Mutex::new(Shared::new(messages)));
+        Self { state, pause, shared, run: None }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared<A>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the method until it waits for a message that is not there, and carries out its actions.
+    fn advance(&mut self, cx: &mut Context<'_, Self>) {
+        loop {
+            self.shared().now = cx.now();
+            let (run, wakeup) = match (&mut self.run, self.state.take()) {
+                (Some(run), _) => run,
+                (run @ None, Some(state)) => {
+                    let inbox = Inbox::new(self.shared.clone(), cx);
+                    self.shared.lock().unwrap_or_else(PoisonError::into_inner).begin();
+                    run.insert((Box::pin(state.run(inbox)), Wakeup::new()))
+                }
+                (None, None) => return cx.fail("an actor was moved while its method ran"),
+            };
+            let polled = wakeup.poll(run.as_mut());
+            for action in std::mem::take(&mut self.shared().actions) {
+                action(cx);
+            }
+            match polled {
+                // Not woken: it waits for messages.
+                None => return,
+                Some(Poll::Pending) => {}
+                Some(Poll::Ready(next)) => {
+                    self.run = None;
+                    let is_again = self.pause_until(next, cx);
+                    if !is_again {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a run. Returns whether the next can begin at once.
+    fn pause_until(&mut self, next: Next<A>, cx: &mut Context<'_, Self>) -> bool {
+        match next {
+            Next::OnMessage(state) => {
+                self.state = Some(state);
+                self.shared().has_more()
+            }
+            Next::AtSync(state) => {
+                (self.state, self.pause) = (Some(state), Pause::Sync);
+                cx.at_sync();
+                false
+            }
+            Next::End => {
+                cx.destroy();
+                false
+            }
+        }
+    }
+}
+
+/// The form in which an actor moves.
+#[derive(Serialize, Deserialize)]
+struct Image<S, M> {
+    state: S,
+    pause: Pause,
+    messages: M,
+}
+
+impl<A: SequentialActor> Serialize for Sequential<A> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shared = self.shared();
+        Image { state: &self.state, pause: self.pause, messages: shared.messages() }
+            .serialize(serializer)
+    }
+}
+
+impl<'de, A: SequentialActor> Deserialize<'de> for Sequential<A> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Image { state, pause, messages } =
+            Image::<Option<A>, VecDeque<A::Message>>::deserialize(deserializer)?;
+        Ok(Self::new(state, pause, messages))
+    }
+}

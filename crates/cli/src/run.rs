@@ -120,12 +120,11 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     let restart = absolute(&flags.restart).map_err(CliError::Output)?;
     settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());
     settings.restart = restart.or(settings.restart.take());
-    let recovers = matches!(flags.on_loss, Some(OnLossFlag::Shrink | OnLossFlag::Replace));
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
-    // Without them a program keeps its own settings, or makes checkpoints automatically.
+    // Without any of them a program keeps its own settings.
     let has_details = flags.protect_sites || flags.copies != 2 || flags.node_mtbf.is_some();
-    if let Some(every) = every.or((recovers && has_details).then_some(CheckpointEvery::Auto)) {
+    if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
         checkpoints = checkpoints.with_copies(flags.copies);
         if let Some(mtbf) = flags.node_mtbf {

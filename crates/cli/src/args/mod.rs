@@ -418,7 +418,8 @@ pub(crate) struct BalanceFlags {
 #[command(next_help_heading = "Checkpoints and losses")]
 pub(crate) struct CheckpointFlags {
     /// Make checkpoints this often, in memory: auto, a time such as 30s, or a number of main's
-    /// progress points such as 100steps.
+    /// progress points such as 100steps [default: what the program says; auto if --copies,
+    /// --protect-sites or --node-mtbf is given].
     #[arg(long, value_name = "WHEN", value_parser = every)]
     pub(crate) checkpoint_every: Option<CheckpointEvery>,
     /// Store checkpoints in DIR, too, which all nodes share; the last two are kept. DIR may be the

@@ -22,8 +22,8 @@ use std::task::Poll;
 /// An actor that is one async method: it awaits messages in the order of its steps, whatever order
 /// they arrive in. [`Sequential<Self>`](Sequential) is the actor type that a job registers.
 ///
-/// Charm++ has such actors, with structured dagger and threaded entry methods (Kalé and Bhandarkar,
-/// "Structured Dagger: A Coordination Language for Message-Driven Programming", 1996).
+/// Charm++ has such actors, with structured dagger and threaded entry methods (Kalé and
+/// Bhandarkar, "Structured Dagger: A Coordination Language for Message-Driven Programming", 1996).
 ///
 /// [`run`](Self::run) takes the state, and returns it where the actor may move. Nothing else of the
 /// method survives a move or a checkpoint; see [migration](crate#migration) for why it is so.
@@ -136,9 +136,9 @@ enum Pause {
 
 type Run<A> = Pin<Box<dyn Future<Output = Next<A>> + Send>>;
 
-/// The actor type that runs a [`SequentialActor`]; see there for an example. While its method waits,
-/// the actor does not move, and checkpoints are postponed. Messages that the method has not taken
-/// move with it.
+/// The actor type that runs a [`SequentialActor`]; see there for an example. While its method
+/// waits, the actor does not move, and checkpoints are postponed. Messages that the method has not
+/// taken move with it.
 pub struct Sequential<A: SequentialActor> {
     /// `None` while the method runs, which then has it.
     state: Option<A>,

@@ -5,11 +5,11 @@
 //! cargo run --release -p gridspan-studies --example mpi_messages
 //! ```
 //!
-//! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two processes,
-//! and at two emulated sites, whose latency is taken off; the runtime's own message between two PEs;
-//! and two processes of each MPI. All programs send a buffer and receive into it. With `touch`, they
-//! overwrite it before each send and read all of it after each receive; with `move`, ours pass
-//! vectors on. Programs take turns, and each figure is the median of some rounds.
+//! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two
+//! processes, and at two emulated sites, whose latency is taken off; the runtime's own message
+//! between two PEs; and two processes of each MPI. All programs send a buffer and receive into it.
+//! With `touch`, they overwrite it before each send and read all of it after each receive; with
+//! `move`, ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
 //!
 //! Processes of an MPI that wait for a message poll, and use their processor. Ours are parked. The
 //! last table says how many processors each program uses. An MPI that is not installed is skipped.
@@ -30,7 +30,7 @@ const LATENCY_NS: f64 = 2e6;
 #[command(about = "Messages between two ranks, beside Open MPI and MPICH")]
 struct Options {
     /// Sizes in bytes.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64, 1024, 8192, 65_536, 262_144, 1_048_576, 4_194_304])]
+    #[arg(long, value_delimiter = ',', default_value = "1,8,64,1024,8192,65536,262144,1048576,4194304")]
     bytes: Vec<usize>,
     /// Number of rounds.
     #[arg(long, default_value_t = 5)]
@@ -126,7 +126,8 @@ fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
         let sizes = sizes.join(",");
         let job = ["ranks", "--json", "--no-collectives", "--handling", handling];
         command.extend(job.map(str::to_owned));
-        command.extend(["--ranks", "2", "--seconds", &seconds, "--bytes", &sizes].map(str::to_owned));
+        let sizes = ["--ranks", "2", "--seconds", &seconds, "--bytes", &sizes];
+        command.extend(sizes.map(str::to_owned));
         Program { name, command, latency_ns: *latency_ns, output: Output::Ranks }
     };
     let mut programs: Vec<Program> = places.iter().map(program).collect();
@@ -195,7 +196,8 @@ impl Program {
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}: {}\n{text}{errors}", self.command.join(" "), output.status).into());
+            let command = self.command.join(" ");
+            return Err(format!("{command}: {}\n{text}{errors}", output.status).into());
         }
         let times = text.lines().filter_map(|line| self.output.time(line));
         Ok(times.map(|(bytes, ns)| (bytes, ns - self.latency_ns)).collect())
@@ -238,5 +240,6 @@ fn children_seconds() -> Result<f64, Box<dyn Error>> {
     let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
     let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
     let (user, system) = (ticks.next().ok_or("no time")??, ticks.next().ok_or("no time")??);
+    // Linux counts in hundredths of a second, whatever its own clock does.
     Ok((user + system) / 100.0)
 }

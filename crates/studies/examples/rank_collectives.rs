@@ -1,0 +1,234 @@
+//! Allreduce and alltoall of ranks over four sites, beside the flat algorithms that MPICH uses
+//! (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH",
+//! 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange.
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example rank_collectives
+//! cargo run --release -p gridspan-studies --example rank_collectives -- --real
+//! ```
+//!
+//! The first command runs 4 sites of 8 nodes in virtual time, the second 4 sites of 2 nodes in real
+//! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. All
+//! algorithms are programs of ranks over the same messages. Each operation is carried out several
+//! times in a row; a figure is the mean time of one, over all ranks.
+//!
+//! # The bound
+//!
+//! A result needs data of all sites, which takes one crossing, and each link must carry the data
+//! that only it can carry: for an allreduce the partial result of a site, and for an alltoall what
+//! the ranks of one site have for those of the other. The bound is the larger of both times.
+
+use clap::Parser;
+use gridspan::ranks::{Comm, RankError, ops, run_then};
+use gridspan_runtime::driver::embedded;
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const SITES: u32 = 4;
+const LATENCY_MS: f64 = 20.0;
+/// Bytes per ms over the link between two sites, each way.
+const BYTES_PER_MS: f64 = 125_000.0;
+
+#[derive(Parser)]
+#[command(about = "Allreduce and alltoall over four sites, beside flat algorithms")]
+struct Options {
+    /// Run 2 nodes for each site in real time, in place of 8 in virtual time.
+    #[arg(long)]
+    real: bool,
+    /// Number of operations of each kind and size.
+    #[arg(long, default_value_t = 5)]
+    repetitions: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Algorithm {
+    Allreduce,
+    RecursiveDoubling,
+    Ring,
+    Alltoall,
+    Pairwise,
+}
+
+use Algorithm::{Allreduce, Alltoall, Pairwise, RecursiveDoubling, Ring};
+
+const ALLREDUCE_BYTES: [usize; 5] = [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20];
+const ALLTOALL_BYTES: [usize; 4] = [8, 1 << 10, 8 << 10, 64 << 10];
+
+fn main() -> ExitCode {
+    match study(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn study(options: &Options) -> Result<(), String> {
+    let nodes = if options.real { 2 } else { 8 };
+    let time = if options.real { "real" } else { "virtual" };
+    println!("{SITES} sites of {nodes} nodes, {LATENCY_MS} ms apart, in {time} time: ms each");
+    let kinds = [
+        ("allreduce", &[Allreduce, RecursiveDoubling, Ring][..], &ALLREDUCE_BYTES[..]),
+        ("alltoall, for each pair", &[Alltoall, Pairwise][..], &ALLTOALL_BYTES[..]),
+    ];
+    for (kind, algorithms, sizes) in kinds {
+        println!("{kind}");
+        print!("{:>10}", "bytes");
+        algorithms.iter().for_each(|algorithm| print!("{:>20}", format!("{algorithm:?}")));
+        println!("{:>10}{:>14}", "bound", "over 1.15b+2");
+        for &bytes in sizes {
+            print!("{bytes:>10}");
+            let mut ours = None;
+            for &algorithm in algorithms {
+                let ms = measure(options, nodes, algorithm, bytes)?;
+                ours.get_or_insert(ms);
+                print!("{ms:>20.2}");
+            }
+            let bound = bound(algorithms[0], nodes, bytes);
+            let over = ours.unwrap_or_default() / (1.15 * bound + 2.0);
+            println!("{bound:>10.2}{over:>14.2}");
+        }
+    }
+    println!("over 1.15b+2: the first column over 1.15 times the bound and 2 ms");
+    Ok(())
+}
+
+/// Lower bound of the time in ms.
+fn bound(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
+    let blocks = if algorithm == Alltoall { f64::from(nodes * nodes) } else { 1.0 };
+    LATENCY_MS.max(blocks * bytes as f64 / BYTES_PER_MS)
+}
+
+/// The time of one operation in ms, as the mean over all ranks.
+fn measure(
+    options: &Options,
+    nodes: u32,
+    algorithm: Algorithm,
+    bytes: usize,
+) -> Result<f64, String> {
+    let (tell, told) = mpsc::channel();
+    let repetitions = options.repetitions;
+    let rank = move |world: Comm| time_of_one(world, algorithm, bytes, repetitions);
+    let job = run_then(SITES * nodes, rank, move |times: Vec<f64>| {
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        tell.send(mean).map_err(|error| error.to_string().into())
+    });
+    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit");
+    let spec = GridSpec::from_emulate(&spec).map_err(|error| error.to_string())?;
+    let outcome = match options.real {
+        true => embedded::run_emulated(job, &spec),
+        false => {
+            let simulation = Simulation::new(job, spec, SimOptions::default());
+            simulation.map_err(|error| error.to_string())?.run().outcome
+        }
+    };
+    outcome.map_err(|error| format!("{algorithm:?} of {bytes} bytes: {error}"))?;
+    told.recv().map_err(|error| error.to_string())
+}
+
+/// Carries the operation out several times. Returns the mean time in ms.
+async fn time_of_one(
+    world: Comm,
+    algorithm: Algorithm,
+    bytes: usize,
+    repetitions: u32,
+) -> Result<f64, RankError> {
+    world.barrier().await?;
+    let begin = now_ms(&world).await;
+    for _ in 0..repetitions {
+        once(&world, algorithm, bytes).await?;
+    }
+    Ok((now_ms(&world).await - begin) / f64::from(repetitions))
+}
+
+/// The time; `Comm::now` is that of the beginning of a turn of the PE.
+async fn now_ms(world: &Comm) -> f64 {
+    world.sleep(Duration::from_nanos(1)).await;
+    world.now().as_secs_f64() * 1e3
+}
+
+/// Carries the operation out once, and checks its result.
+async fn once(world: &Comm, algorithm: Algorithm, bytes: usize) -> Result<(), RankError> {
+    let (me, size) = (u64::from(world.rank()), u64::from(world.size()));
+    let is_right = match algorithm {
+        Allreduce | RecursiveDoubling | Ring => {
+            let mine = vec![me + 1; (bytes / 8).max(1)];
+            let total = match algorithm {
+                RecursiveDoubling => recursive_doubling(world, mine).await?,
+                Ring => ring(world, mine).await?,
+                _ => world.allreduce(&mine, ops::sum).await?,
+            };
+            total.iter().all(|number| *number == size * (size + 1) / 2)
+        }
+        Alltoall | Pairwise => {
+            let block = |to: u64| std::iter::repeat_n((me * size + to) as u8, bytes);
+            let mine: Vec<u8> = (0..size).flat_map(block).collect();
+            let got = match algorithm {
+                Pairwise => pairwise(world, &mine, bytes).await?,
+                _ => world.alltoall(&mine).await?,
+            };
+            let expected = |from: u64| std::iter::repeat_n((from * size + me) as u8, bytes);
+            got.into_iter().eq((0..size).flat_map(expected))
+        }
+    };
+    match is_right {
+        true => Ok(()),
+        false => Err("the result is wrong".into()),
+    }
+}
+
+fn add(mine: &mut [u64], theirs: &[u64]) {
+    mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+}
+
+/// In step `j` ranks exchange their partial results with the rank `2^j` away. The number of ranks
+/// is a power of two.
+async fn recursive_doubling(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
+    let mut theirs = vec![0; mine.len()];
+    let mut distance = 1;
+    while distance < world.size() {
+        let partner = world.rank() ^ distance;
+        world.sendrecv(&mine, partner, distance, &mut theirs, partner, distance).await?;
+        add(&mut mine, &theirs);
+        distance *= 2;
+    }
+    Ok(mine)
+}
+
+/// Blocks go around a ring and are added up on the way, and the sums go around again.
+async fn ring(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
+    let (me, size) = (world.rank(), world.size());
+    let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+    let length = mine.len();
+    let block = |number: u32| {
+        let at = |number: u32| length * number as usize / size as usize;
+        at(number % size)..at(number % size + 1)
+    };
+    for step in 0..2 * (size - 1) {
+        let (out, back) = (block(me + 2 * size - step), block(me + 2 * size - step - 1));
+        let mut theirs = vec![0; back.len()];
+        world.sendrecv(&mine[out], right, step, &mut theirs, left, step).await?;
+        match step < size - 1 {
+            true => add(&mut mine[back], &theirs),
+            false => mine[back].copy_from_slice(&theirs),
+        }
+    }
+    Ok(mine)
+}
+
+/// In step `j` a rank sends to the rank `j` after it, and receives from the one `j` before it.
+async fn pairwise(world: &Comm, mine: &[u8], bytes: usize) -> Result<Vec<u8>, RankError> {
+    let (me, size) = (world.rank(), world.size());
+    let block = |rank: u32| rank as usize * bytes..(rank as usize + 1) * bytes;
+    let mut got = vec![0; mine.len()];
+    got[block(me)].copy_from_slice(&mine[block(me)]);
+    for step in 1..size {
+        let (to, from) = ((me + step) % size, (me + size - step) % size);
+        world.sendrecv(&mine[block(to)], to, step, &mut got[block(from)], from, step).await?;
+    }
+    Ok(got)
+}

@@ -293,7 +293,7 @@ impl<P: RankProgram> RankActor<P> {
             self.flush(cx);
             return;
         };
-        self.local.with(|state| state.now = cx.now());
+        self.local.with(|state| state.begin_turn(cx.now()));
         loop {
             let (is_woken, end) = body.poll();
             if !is_woken && end.is_none() {

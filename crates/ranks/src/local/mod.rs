@@ -62,6 +62,15 @@ pub(crate) enum Begun<T> {
     Later(Ticket),
 }
 
+/// The messages that a rank has sent since its PE has turned to it. They leave when the rank waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Number of those to ranks of the same PE.
+    near: u32,
+    /// Number of the others.
+    far: u32,
+}
+
 /// The state of one rank, behind a lock.
 pub(crate) struct Local {
     /// The rank in the world.
@@ -88,6 +97,8 @@ pub(crate) struct LocalState {
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the world.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
+    /// The messages that sends and receives have left in this turn of the PE.
+    turn: Turn,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
     /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
@@ -128,6 +139,7 @@ impl LocalState {
             matcher: Matcher::default(),
             slots: Slots::default(),
             outbox: Vec::new(),
+            turn: Turn::default(),
             tasks: Vec::new(),
             watchers: Vec::new(),
             resumed: Vec::new(),
@@ -148,6 +160,30 @@ impl LocalState {
             now: Time::ZERO,
             charged: Duration::ZERO,
         }
+    }
+
+    /// Begins a turn of the PE.
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        (self.now, self.turn) = (now, Turn::default());
+    }
+
+    /// Notes that the rank has sent a message.
+    pub(crate) fn note_sent(&mut self, is_near: bool) {
+        let Turn { near, far } = &mut self.turn;
+        *(if is_near { near } else { far }) += 1;
+    }
+
+    /// Whether a send that is complete lets the PE go on. A message to another PE leaves then. One to
+    /// the same PE would let its receiver run before the sender, which often waits next anyway, so
+    /// only the second one does.
+    pub(crate) fn gives_way_after_send(&self) -> bool {
+        self.turn.far > 0 || self.turn.near > 1
+    }
+
+    /// Whether a receive of a message that is there lets the PE go on, so that what was sent before
+    /// leaves.
+    pub(crate) fn gives_way_after_recv(&self) -> bool {
+        self.turn.far > 0 || self.turn.near > 0
     }
 
     /// Wakes a task once the PE has handled the messages that wait for it now.

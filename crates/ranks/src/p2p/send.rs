@@ -202,15 +202,22 @@ impl Comm {
         };
         let at = self.at(call).with(peer, Some(tag));
         let Some(to) = self.destination(to, at)? else { return Ok(Begun::Now(())) };
-        self.local.with(|state| state.send(mode, to, self.label(tag), content, at))
+        let pe_of = |rank| self.scope.places().of(rank).1;
+        let is_near = pe_of(to) == pe_of(self.local.rank);
+        self.local.with(|state| {
+            state.note_sent(is_near);
+            state.send(mode, to, self.label(tag), content, at)
+        })
     }
 
-    /// Waits for the end of a send. If the send is complete already, lets the PE handle other
-    /// messages once: otherwise the messages of a rank that only computes and sends would not
-    /// leave.
+    /// Waits for the end of a send. If the send is complete already, lets the PE go on: otherwise
+    /// the messages of a rank that only computes and sends would not leave.
     pub(super) async fn complete(&self, begun: Begun<()>) -> Result<(), RankError> {
         match begun {
-            Begun::Now(()) => go_on(&self.local).await,
+            Begun::Now(()) if self.local.with(|state| state.gives_way_after_send()) => {
+                go_on(&self.local).await;
+            }
+            Begun::Now(()) => {}
             Begun::Later(ticket) => drop(outcome(&self.local, ticket).await),
         }
         Ok(())

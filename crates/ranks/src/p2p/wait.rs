@@ -6,6 +6,7 @@ use crate::local::slots::Outcome;
 use crate::local::{Begun, Local};
 use crate::matching::Arrived;
 use crate::packet::{Letter, Load, Part, Ticket};
+use crate::request::go_on;
 use crate::selector::Status;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -22,10 +23,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Waiting<'_> {
+    async fn outcome(&self) -> Outcome {
+        poll_fn(|cx| self.local.with(|state| state.slots.poll(self.ticket, cx))).await
+    }
+}
+
 /// Waits for the end of an operation.
 pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
-    let waiting = Waiting { local, ticket };
-    poll_fn(|cx| waiting.local.with(|state| state.slots.poll(ticket, cx))).await
+    Waiting { local, ticket }.outcome().await
 }
 
 /// Waits for the message of a receive.
@@ -35,6 +41,12 @@ pub(crate) async fn message(
     at: CallSite,
 ) -> Result<(Content, Status), RankError> {
     match begun {
+        Begun::Now(arrived) if local.with(|state| state.gives_way_after_recv()) => {
+            let ticket = local.with(|state| state.hold(arrived, at));
+            let waiting = Waiting { local, ticket };
+            go_on(local).await;
+            of_outcome(waiting.outcome().await, at)
+        }
         Begun::Now(arrived) => Ok(received(arrived)),
         Begun::Later(ticket) => of_outcome(outcome(local, ticket).await, at),
     }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{SITES, built_in, simulate};
+use gridspan_balance::StrategyName;
 use gridspan_runtime::driver::embedded;
 
 fn kernel(name: &str, ranks: u32) {
@@ -45,6 +46,16 @@ fn the_residual_has_the_published_norm() {
 fn the_spectral_solver_has_the_published_checksums() {
     for ranks in [1, 3, 16] {
         kernel("ft", ranks);
+    }
+}
+
+#[test]
+fn kernels_keep_their_values_when_their_ranks_move() {
+    for name in ["ep", "is", "cg", "mg", "ft"] {
+        let job = built_in("nas", &format!("{name} --class S --ranks 7 --migrate-every 1"));
+        let report = simulate(job.strategy("rotate".parse::<StrategyName>().unwrap()), SITES);
+        report.outcome.unwrap();
+        assert!(report.statistics.migrations >= 7, "{name}: {}", report.statistics.migrations);
     }
 }
 

@@ -4,11 +4,12 @@
 //! A rank has a block of rows. For each product all ranks gather the vector. NPB cuts the columns,
 //! too, and exchanges less for many ranks.
 
-use super::class::{Check, KernelResult, ProblemClass};
+use super::class::{Check, ProblemClass};
+use super::kernel::Kernel;
 use super::matrix::{Rows, rows};
 use crate::block_partition::BlockPartition;
-use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Steps of conjugate gradients in an iteration.
@@ -26,88 +27,109 @@ const PROBLEMS: [(u32, u32, u32, f64, f64); 4] = [
 ];
 
 /// The part of a rank: its rows, and its blocks of the vectors.
-struct Solver<'a> {
-    world: &'a Comm,
+#[derive(Serialize, Deserialize)]
+pub(super) struct Cg {
+    class: ProblemClass,
     rows: Rows,
-    /// The block of the solution.
-    z: Vec<f64>,
+    x: Vec<f64>,
+    zeta: f64,
 }
 
-impl Solver<'_> {
-    async fn dot(&self, one: &[f64], other: &[f64]) -> Result<f64, RankError> {
-        let mine: f64 = one.iter().zip(other).map(|(one, other)| one * other).sum();
-        Ok(self.world.allreduce(&[mine], ops::sum).await?[0])
-    }
+async fn dot(world: &Comm, one: &[f64], other: &[f64]) -> Result<f64, RankError> {
+    let mine: f64 = one.iter().zip(other).map(|(one, other)| one * other).sum();
+    Ok(world.allreduce(&[mine], ops::sum).await?[0])
+}
 
+impl Cg {
     /// Multiplies the matrix with a vector, of which each rank has its block.
-    async fn multiply(&self, block: &[f64], product: &mut [f64]) -> Result<(), RankError> {
-        let vector = self.world.allgatherv(block).await?.concat();
+    async fn multiply(
+        &self,
+        world: &Comm,
+        block: &[f64],
+        product: &mut [f64],
+    ) -> Result<(), RankError> {
+        let vector = world.allgatherv(block).await?.concat();
         self.rows.multiply(&vector, product);
-        self.world.charge(ELEMENT_COST * self.rows.len() as u32);
+        world.charge(ELEMENT_COST * self.rows.len() as u32);
         Ok(())
     }
 
     /// Solves `A z = x`, approximately.
-    async fn solve(&mut self, x: &[f64]) -> Result<(), RankError> {
-        self.z = vec![0.0; x.len()];
-        let (mut r, mut p, mut q) = (x.to_vec(), x.to_vec(), vec![0.0; x.len()]);
-        let mut rho = self.dot(&r, &r).await?;
+    async fn solve(&self, world: &Comm) -> Result<Vec<f64>, RankError> {
+        let mut z = vec![0.0; self.x.len()];
+        let (mut r, mut p, mut q) = (self.x.clone(), self.x.clone(), z.clone());
+        let mut rho = dot(world, &r, &r).await?;
         for _ in 0..STEPS {
-            self.multiply(&p, &mut q).await?;
-            let alpha = rho / self.dot(&p, &q).await?;
-            for (at, z) in self.z.iter_mut().enumerate() {
+            self.multiply(world, &p, &mut q).await?;
+            let alpha = rho / dot(world, &p, &q).await?;
+            for (at, z) in z.iter_mut().enumerate() {
                 *z += alpha * p[at];
                 r[at] -= alpha * q[at];
             }
             let old = rho;
-            rho = self.dot(&r, &r).await?;
+            rho = dot(world, &r, &r).await?;
             let beta = rho / old;
             for (p, r) in p.iter_mut().zip(&r) {
                 *p = r + beta * *p;
             }
         }
-        Ok(())
+        Ok(z)
     }
 
-    /// One iteration of the inverse power method. Returns `x · z`.
-    async fn iterate(&mut self, x: &mut Vec<f64>) -> Result<f64, RankError> {
-        self.solve(x).await?;
+    /// One iteration of the inverse power method.
+    async fn step(&mut self, world: &Comm) -> Result<(), RankError> {
+        let z = self.solve(world).await?;
         // NPB computes the residual in each iteration, too.
-        let mut product = vec![0.0; x.len()];
-        self.multiply(&self.z, &mut product).await?;
-        let rest: Vec<f64> = x.iter().zip(&product).map(|(x, product)| x - product).collect();
-        let residual = self.dot(&rest, &rest).await?.sqrt();
+        let mut product = vec![0.0; z.len()];
+        self.multiply(world, &z, &mut product).await?;
+        let rest: Vec<f64> = self.x.iter().zip(&product).map(|(x, product)| x - product).collect();
+        let residual = dot(world, &rest, &rest).await?.sqrt();
         if residual.is_nan() {
             return Err("the residual is not a number".into());
         }
-        let product = self.dot(x, &self.z).await?;
-        let length = self.dot(&self.z, &self.z).await?.sqrt();
-        *x = self.z.iter().map(|z| z / length).collect();
-        Ok(product)
+        let (_, _, _, shift, _) = self.class.of(PROBLEMS);
+        self.zeta = shift + 1.0 / dot(world, &self.x, &z).await?;
+        let length = dot(world, &z, &z).await?.sqrt();
+        self.x = z.iter().map(|z| z / length).collect();
+        Ok(())
     }
 }
 
-pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
-    let (order, nonzeros, iterations, shift, published) = class.of(PROBLEMS);
-    if world.size() > order {
-        return Err(format!("{} ranks for {order} rows", world.size()).into());
+impl Kernel for Cg {
+    const NAME: &'static str = "cg";
+
+    fn iterations(class: ProblemClass) -> u32 {
+        class.of(PROBLEMS).2
     }
-    let range = BlockPartition::new(order, world.size()).range(world.rank());
-    let ones = vec![1.0; range.len()];
-    let rows = rows(order, nonzeros as usize, shift, range);
-    let mut solver = Solver { world: &world, rows, z: Vec::new() };
-    solver.iterate(&mut ones.clone()).await?;
-    let begin = clock(&world).await?;
-    let (mut x, mut zeta) = (ones, 0.0);
-    for _ in 0..iterations {
-        zeta = shift + 1.0 / solver.iterate(&mut x).await?;
+
+    fn mega_operations(class: ProblemClass) -> f64 {
+        let (order, nonzeros, iterations, ..) = class.of(PROBLEMS);
+        let per_row = f64::from(nonzeros * (nonzeros + 1));
+        let per_step = 3.0 + per_row + f64::from(STEPS) * (5.0 + per_row) + 3.0;
+        2.0 * f64::from(iterations) * f64::from(order) * per_step / 1e6
     }
-    let seconds = clock(&world).await? - begin;
-    let per_row = f64::from(nonzeros * (nonzeros + 1));
-    let per_step = 3.0 + per_row + f64::from(STEPS) * (5.0 + per_row) + 3.0;
-    Ok(KernelResult {
-        seconds,
-        checks: vec![Check::new("zeta", zeta, published, TOLERANCE)],
-        mega_operations: 2.0 * f64::from(iterations) * f64::from(order) * per_step / 1e6,
-    })
+
+    async fn prepare(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        let (order, nonzeros, _, shift, _) = class.of(PROBLEMS);
+        if world.size() > order {
+            return Err(format!("{} ranks for {order} rows", world.size()).into());
+        }
+        let range = BlockPartition::new(order, world.size()).range(world.rank());
+        let ones = vec![1.0; range.len()];
+        let rows = rows(order, nonzeros as usize, shift, range);
+        let mut kernel = Self { class, rows, x: ones.clone(), zeta: 0.0 };
+        // One iteration that is not timed, as in NPB.
+        kernel.step(world).await?;
+        kernel.x = ones;
+        Ok(kernel)
+    }
+
+    async fn iterate(&mut self, world: &Comm, _iteration: u32) -> Result<(), RankError> {
+        self.step(world).await
+    }
+
+    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+        let (.., published) = self.class.of(PROBLEMS);
+        Ok(vec![Check::new("zeta", self.zeta, published, TOLERANCE)])
+    }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A size of the problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[value(rename_all = "UPPER")]
-pub enum ProblemClass {
+pub(super) enum ProblemClass {
     /// A sample, for tests.
     S,
     /// A workstation of the nineties.
@@ -30,16 +30,16 @@ impl ProblemClass {
 }
 
 /// A computed value beside the published one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Check {
     /// What it is.
-    pub name: String,
+    pub(super) name: String,
     /// The computed value.
-    pub found: f64,
+    pub(super) found: f64,
     /// The published value.
-    pub published: f64,
+    pub(super) published: f64,
     /// The largest relative difference.
-    pub tolerance: f64,
+    pub(super) tolerance: f64,
 }
 
 impl Check {
@@ -48,20 +48,9 @@ impl Check {
     }
 
     /// Whether the values agree.
-    pub fn is_right(&self) -> bool {
+    pub(super) fn is_right(&self) -> bool {
         ((self.found - self.published) / self.published).abs() <= self.tolerance
     }
-}
-
-/// The result of a kernel.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KernelResult {
-    /// Time of the timed part, in seconds.
-    pub seconds: f64,
-    /// The values that are verified.
-    pub checks: Vec<Check>,
-    /// Operations of the timed part, as NPB counts them, in millions.
-    pub mega_operations: f64,
 }
 
 #[cfg(test)]

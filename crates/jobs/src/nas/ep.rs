@@ -1,9 +1,10 @@
 //! EP: counts pairs of normal deviates by their size (RNR-94-007, section 2.2.1).
 
-use super::class::{Check, KernelResult, ProblemClass};
+use super::class::{Check, ProblemClass};
+use super::kernel::Kernel;
 use crate::random::NasRandom;
-use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const SEED: u64 = 271_828_183;
@@ -11,6 +12,8 @@ const SEED: u64 = 271_828_183;
 const BLOCK_BITS: u32 = 16;
 /// Virtual time of a block: about that of a core at 3 GHz.
 const BLOCK_COST: Duration = Duration::from_micros(1300);
+/// Number of parts into which a rank divides its blocks.
+const ITERATIONS: u32 = 16;
 /// Number of counters: by the integer part of the larger deviate of a pair.
 const ANNULI: usize = 10;
 
@@ -24,7 +27,7 @@ const SUMS: [[f64; 2]; 4] = [
 const TOLERANCE: f64 = 1e-8;
 
 /// Sums of deviates and numbers of pairs.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Tally {
     sums: [f64; 2],
     pairs: [u64; ANNULI],
@@ -50,30 +53,60 @@ impl Tally {
     }
 }
 
-pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
-    let bits = class.of(PAIR_BITS);
-    let blocks = 1_u64 << (bits - BLOCK_BITS);
-    let begin = clock(&world).await?;
-    let mut tally = Tally::default();
-    let (me, size) = (u64::from(world.rank()), u64::from(world.size()));
-    for block in blocks * me / size..blocks * (me + 1) / size {
-        tally.add_block(block);
-        world.charge(BLOCK_COST);
+/// The part of a rank.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ep {
+    class: ProblemClass,
+    tally: Tally,
+}
+
+impl Kernel for Ep {
+    const NAME: &'static str = "ep";
+
+    fn iterations(_class: ProblemClass) -> u32 {
+        ITERATIONS
     }
-    let sums = world.allreduce(&tally.sums, ops::sum).await?;
-    let pairs = world.allreduce(&tally.pairs, ops::sum).await?;
-    let seconds = clock(&world).await? - begin;
-    let published = class.of(SUMS);
-    let counted: u64 = pairs.iter().sum();
-    Ok(KernelResult {
-        seconds,
-        checks: vec![
+
+    fn mega_operations(class: ProblemClass) -> f64 {
+        2_f64.powi(class.of(PAIR_BITS) as i32 + 1) / 1e6
+    }
+
+    async fn prepare(_world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        Ok(Self { class, tally: Tally::default() })
+    }
+
+    async fn iterate(&mut self, world: &Comm, iteration: u32) -> Result<(), RankError> {
+        let blocks = 1_u64 << (self.class.of(PAIR_BITS) - BLOCK_BITS);
+        let parts = u64::from(world.size()) * u64::from(ITERATIONS);
+        let part = u64::from(world.rank()) * u64::from(ITERATIONS) + u64::from(iteration);
+        for block in blocks * part / parts..blocks * (part + 1) / parts {
+            self.tally.add_block(block);
+            world.charge(BLOCK_COST);
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, world: &Comm) -> Result<(), RankError> {
+        let Tally { sums, pairs } = &mut self.tally;
+        *sums = fixed(world.allreduce(sums, ops::sum).await?)?;
+        *pairs = fixed(world.allreduce(pairs, ops::sum).await?)?;
+        Ok(())
+    }
+
+    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+        let Tally { sums, pairs } = self.tally;
+        let published = self.class.of(SUMS);
+        let counted: u64 = pairs.iter().sum();
+        Ok(vec![
             Check::new("sum of x", sums[0], published[0], TOLERANCE),
             Check::new("sum of y", sums[1], published[1], TOLERANCE),
-            Check::new("pairs", counted as f64, class.of(PAIRS), 0.0),
-        ],
-        mega_operations: 2_f64.powi(bits as i32 + 1) / 1e6,
-    })
+            Check::new("pairs", counted as f64, self.class.of(PAIRS), 0.0),
+        ])
+    }
+}
+
+fn fixed<T, const N: usize>(numbers: Vec<T>) -> Result<[T; N], RankError> {
+    numbers.try_into().map_err(|_| "a sum has another length".into())
 }
 
 /// Pairs inside of the unit circle.

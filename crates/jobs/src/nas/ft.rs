@@ -3,13 +3,14 @@
 //! In space a rank has planes of equal `z`. In Fourier space it has planes of equal `x`, so that
 //! the transforms along `z` are local, too. A transpose is an all-to-all exchange.
 
-use super::class::{Check, KernelResult, ProblemClass};
+use super::class::{Check, ProblemClass};
+use super::kernel::Kernel;
 use super::share::Shares;
 use crate::random::NasRandom;
-use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
+use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +80,7 @@ const CHECKSUMS: [&[[f64; 2]]; 4] = [
 /// Transforms along the three axes in one direction.
 struct Transforms([Arc<dyn Fft<f64>>; 3]);
 
-/// The part of a rank.
+/// The transforms of a rank, and which planes ranks have.
 struct Solver<'a> {
     world: &'a Comm,
     extents: [usize; 3],
@@ -229,33 +230,72 @@ fn pack<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<[f64; 2]> {
     numbers.map(|number| [number.re, number.im]).collect()
 }
 
-pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
-    let (extents, published) = (class.of(EXTENTS), class.of(CHECKSUMS));
-    if world.size() > extents[0].min(extents[2]) {
-        return Err(format!("{} ranks for a grid of {extents:?}", world.size()).into());
+/// The part of a rank.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ft {
+    class: ProblemClass,
+    spectrum: Vec<[f64; 2]>,
+    /// The changes of the spectrum in one step. A rank that has moved computes them again.
+    #[serde(skip)]
+    factors: Vec<f64>,
+    checksums: Vec<[f64; 2]>,
+}
+
+impl Kernel for Ft {
+    const NAME: &'static str = "ft";
+
+    fn iterations(class: ProblemClass) -> u32 {
+        class.of(CHECKSUMS).len() as u32
     }
-    let solver = Solver::new(&world, extents);
-    let begin = clock(&world).await?;
-    let factors = solver.factors();
-    let mut spectrum = solver.to_spectrum(solver.initial()).await?;
-    let mut found = Vec::new();
-    for _ in published {
-        for (number, factor) in spectrum.iter_mut().zip(&factors) {
-            *number *= factor;
+
+    fn mega_operations(class: ProblemClass) -> f64 {
+        let points: f64 = class.of(EXTENTS).iter().map(|extent| f64::from(*extent)).product();
+        let steps = f64::from(Self::iterations(class));
+        let per_point =
+            14.8157 + 7.19641 * points.ln() + (5.23518 + 7.21113 * points.ln()) * steps;
+        points * per_point / 1e6
+    }
+
+    async fn prepare(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        let extents = class.of(EXTENTS);
+        if world.size() > extents[0].min(extents[2]) {
+            return Err(format!("{} ranks for a grid of {extents:?}", world.size()).into());
         }
-        let field = solver.to_space(spectrum.clone()).await?;
-        found.push(solver.checksum(&field).await?);
+        let (spectrum, factors, checksums) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { class, spectrum, factors, checksums })
     }
-    let seconds = clock(&world).await? - begin;
-    let mut checks = Vec::new();
-    for (step, (found, published)) in found.iter().zip(published).enumerate() {
-        for (part, (found, published)) in ["re", "im"].iter().zip(found.iter().zip(published)) {
-            let name = format!("checksum {} {part}", step + 1);
-            checks.push(Check::new(name, *found, *published, TOLERANCE));
+
+    async fn start(&mut self, world: &Comm) -> Result<(), RankError> {
+        let solver = Solver::new(world, self.class.of(EXTENTS));
+        self.factors = solver.factors();
+        let spectrum = solver.to_spectrum(solver.initial()).await?;
+        self.spectrum = pack(spectrum.iter());
+        Ok(())
+    }
+
+    async fn iterate(&mut self, world: &Comm, _iteration: u32) -> Result<(), RankError> {
+        let solver = Solver::new(world, self.class.of(EXTENTS));
+        if self.factors.is_empty() {
+            self.factors = solver.factors();
         }
+        for ([re, im], factor) in self.spectrum.iter_mut().zip(&self.factors) {
+            (*re, *im) = (*re * factor, *im * factor);
+        }
+        let spectrum = self.spectrum.iter().map(|[re, im]| Number::new(*re, *im)).collect();
+        let field = solver.to_space(spectrum).await?;
+        self.checksums.push(solver.checksum(&field).await?);
+        Ok(())
     }
-    let points: f64 = extents.iter().map(|extent| f64::from(*extent)).product();
-    let steps = published.len() as f64;
-    let per_point = 14.8157 + 7.19641 * points.ln() + (5.23518 + 7.21113 * points.ln()) * steps;
-    Ok(KernelResult { seconds, checks, mega_operations: points * per_point / 1e6 })
+
+    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+        let mut checks = Vec::new();
+        let steps = self.checksums.iter().zip(self.class.of(CHECKSUMS));
+        for (step, (found, published)) in steps.enumerate() {
+            for (part, (found, published)) in ["re", "im"].iter().zip(found.iter().zip(published)) {
+                let name = format!("checksum {} {part}", step + 1);
+                checks.push(Check::new(name, *found, *published, TOLERANCE));
+            }
+        }
+        Ok(checks)
+    }
 }

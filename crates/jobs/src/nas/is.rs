@@ -3,11 +3,12 @@
 //! Each rank holds a block of the keys and, after an exchange, all keys of a range of values, in
 //! which it counts. The ranges have about equal numbers of keys.
 
-use super::class::{Check, KernelResult, ProblemClass};
+use super::class::{Check, ProblemClass};
+use super::kernel::Kernel;
 use crate::block_partition::BlockPartition;
 use crate::random::NasRandom;
-use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ const TEST_KEYS: [[TestKey; 5]; 4] = [
 ];
 
 /// The keys of one rank, and how they are divided.
+#[derive(Serialize, Deserialize)]
 struct Keys {
     keys: Vec<u32>,
     /// The indices of these keys among all.
@@ -210,41 +212,73 @@ async fn verify(
     Ok(world.allreduce(&[right], ops::sum).await?[0])
 }
 
-pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
-    let tests = class.of(TEST_KEYS);
-    let mut keys = Keys::new(&world, class);
-    let cost = KEY_COST * keys.keys.len() as u32;
-    keys.rank(&world).await?;
-    let begin = clock(&world).await?;
-    let (mut right, mut last) = (0, None);
-    for iteration in 1..=ITERATIONS {
-        keys.change(iteration);
-        let values = test_keys(&world, &keys, &tests).await?;
-        let ranked = keys.rank(&world).await?;
-        world.charge(cost);
-        right += verify(&world, &ranked, &values, &tests, iteration).await?;
-        last = Some(ranked);
+/// The part of a rank.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Is {
+    class: ProblemClass,
+    keys: Keys,
+    /// Number of published ranks that were found.
+    right: u32,
+    /// The last iteration's result, which no later iteration needs.
+    #[serde(skip)]
+    ranked: Option<Ranked>,
+}
+
+impl Is {
+    /// Number of keys of all ranks that are in order: those of a rank ascend, and are no smaller
+    /// than those of lower ranks.
+    async fn sorted(self, world: &Comm) -> Result<u32, RankError> {
+        let mut ranked = self.ranked.ok_or("no iteration")?;
+        let counted = ranked.keys.len() as u32;
+        let before = world.exscan(&[counted], ops::sum).await?.map_or(0, |before| before[0]);
+        let keys = ranked.sort(before).unwrap_or_default();
+        let last = keys.last().copied().unwrap_or(0);
+        let below = world.exscan(&[last], ops::max).await?.map_or(0, |below| below[0]);
+        let ascends = keys.is_sorted() && keys.first().is_none_or(|first| *first >= below);
+        let in_order = if ascends { keys.len() as u32 } else { 0 };
+        Ok(world.allreduce(&[in_order], ops::sum).await?[0])
     }
-    let seconds = clock(&world).await? - begin;
-    let mut ranked = last.ok_or("no iteration")?;
-    // All keys are there, ascend on each rank, and are no smaller than those of lower ranks.
-    let counted = ranked.keys.len() as u32;
-    let before = world.exscan(&[counted], ops::sum).await?.map_or(0, |before| before[0]);
-    let keys = ranked.sort(before).unwrap_or_default();
-    let last = keys.last().copied().unwrap_or(0);
-    let below = world.exscan(&[last], ops::max).await?.map_or(0, |below| below[0]);
-    let ascends = keys.is_sorted() && keys.first().is_none_or(|first| *first >= below);
-    let in_order = if ascends { keys.len() as u32 } else { 0 };
-    let sorted = world.allreduce(&[in_order], ops::sum).await?[0];
-    let total = f64::from(1_u32 << class.of(KEY_BITS));
-    Ok(KernelResult {
-        seconds,
-        checks: vec![
+}
+
+impl Kernel for Is {
+    const NAME: &'static str = "is";
+
+    fn iterations(_class: ProblemClass) -> u32 {
+        ITERATIONS
+    }
+
+    fn mega_operations(class: ProblemClass) -> f64 {
+        f64::from(ITERATIONS) * f64::from(1_u32 << class.of(KEY_BITS)) / 1e6
+    }
+
+    async fn prepare(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        let keys = Keys::new(world, class);
+        // One iteration that is not timed, as in NPB.
+        keys.rank(world).await?;
+        Ok(Self { class, keys, right: 0, ranked: None })
+    }
+
+    async fn iterate(&mut self, world: &Comm, iteration: u32) -> Result<(), RankError> {
+        // The published ranks count iterations from 1.
+        let (tests, iteration) = (self.class.of(TEST_KEYS), iteration + 1);
+        self.keys.change(iteration);
+        let values = test_keys(world, &self.keys, &tests).await?;
+        let ranked = self.keys.rank(world).await?;
+        world.charge(KEY_COST * self.keys.keys.len() as u32);
+        self.right += verify(world, &ranked, &values, &tests, iteration).await?;
+        self.ranked = Some(ranked);
+        Ok(())
+    }
+
+    async fn checks(self, world: &Comm) -> Result<Vec<Check>, RankError> {
+        let (class, right) = (self.class, self.right);
+        let sorted = self.sorted(world).await?;
+        let total = f64::from(1_u32 << class.of(KEY_BITS));
+        Ok(vec![
             Check::new("published ranks", f64::from(right), f64::from(5 * ITERATIONS), 0.0),
             Check::new("sorted keys", f64::from(sorted), total, 0.0),
-        ],
-        mega_operations: f64::from(ITERATIONS) * total / 1e6,
-    })
+        ])
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The random sparse matrix of CG: a sum of outer products of sparse vectors.
 
 use crate::random::NasRandom;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 const SEED: u64 = 314_159_265;
@@ -8,6 +9,7 @@ const SEED: u64 = 314_159_265;
 const CONDITION: f64 = 0.1;
 
 /// Rows of a sparse matrix.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Rows {
     /// By row: the place of its first element. One more for the end.
     starts: Vec<usize>,

@@ -3,12 +3,13 @@
 //! A rank has planes of equal `z` on every level; on the coarsest ones some ranks have none. Each
 //! step fetches the planes that it needs from their ranks.
 
-use super::class::{Check, KernelResult, ProblemClass};
+use super::class::{Check, ProblemClass};
+use super::kernel::Kernel;
 use super::planes::{Around, Planes};
 use super::share::Shares;
 use crate::random::NasRandom;
-use crate::rank_clock::clock;
 use gridspan_ranks::{Comm, RankError, ops};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const SEED: u64 = 314_159_265;
@@ -38,17 +39,19 @@ fn weighted(weights: &[f64; 4], shells: [f64; 4]) -> f64 {
 }
 
 /// The part of a rank. Levels are numbered from 1, with `2^level` points along each axis.
-struct Solver<'a> {
-    world: &'a Comm,
+#[derive(Serialize, Deserialize)]
+pub(super) struct Mg {
+    class: ProblemClass,
     smoother: [f64; 4],
     top: usize,
     solution: Vec<Planes>,
     residual: Vec<Planes>,
     charges: Planes,
+    norm: f64,
 }
 
-impl<'a> Solver<'a> {
-    async fn new(world: &'a Comm, class: ProblemClass) -> Result<Self, RankError> {
+impl Mg {
+    async fn new(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
         let (top, _, _) = class.of(PROBLEMS);
         let planes = |level: u32| {
             let shares = Shares { count: 1 << level, ranks: world.size() };
@@ -59,17 +62,14 @@ impl<'a> Solver<'a> {
         let charges = planes(top);
         let (solution, residual) = (levels(), levels());
         let top = top as usize;
-        let mut solver = Self { world, smoother, top, solution, residual, charges };
-        solver.place_charges().await?;
-        Ok(solver)
-    }
-
-    fn charge(&self, points: usize) {
-        self.world.charge(POINT_COST * points as u32);
+        let norm = f64::NAN;
+        let mut kernel = Self { class, smoother, top, solution, residual, charges, norm };
+        kernel.place_charges(world).await?;
+        Ok(kernel)
     }
 
     /// Places the charges where a random field is largest, and smallest.
-    async fn place_charges(&mut self) -> Result<(), RankError> {
+    async fn place_charges(&mut self, world: &Comm) -> Result<(), RankError> {
         let plane = self.charges.extent * self.charges.extent;
         let first = self.charges.own.start as usize * plane;
         let mut random = NasRandom::new(SEED);
@@ -82,7 +82,7 @@ impl<'a> Solver<'a> {
             // The largest of each rank, and of them the largest of all.
             field.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
             let mine = &field[..CHARGES.min(field.len())];
-            let mut all = self.world.allgatherv(mine).await?.concat();
+            let mut all = world.allgatherv(mine).await?.concat();
             all.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
             for [_, place] in &all[..CHARGES.min(all.len())] {
                 let at = (*place as usize).checked_sub(first);
@@ -98,9 +98,9 @@ impl<'a> Solver<'a> {
 
     /// `residual = right - A solution`, where `right` is the charges on the finest level and the
     /// residual itself on others.
-    async fn take_residual(&mut self, level: usize) -> Result<(), RankError> {
+    async fn take_residual(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let solution = &mut self.solution[level];
-        solution.fetch_halo(self.world).await?;
+        solution.fetch_halo(world).await?;
         let residual = &mut self.residual[level];
         if level == self.top {
             residual.values.copy_from_slice(&self.charges.values);
@@ -114,14 +114,14 @@ impl<'a> Solver<'a> {
                 *value -= weighted(&OPERATOR, sums.shells(x));
             }
         }
-        self.charge(self.residual[level].values.len());
+        charge(world, self.residual[level].values.len());
         Ok(())
     }
 
     /// `solution += S residual`.
-    async fn smooth(&mut self, level: usize) -> Result<(), RankError> {
+    async fn smooth(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let residual = &mut self.residual[level];
-        residual.fetch_halo(self.world).await?;
+        residual.fetch_halo(world).await?;
         let solution = &mut self.solution[level];
         let (extent, mut sums) = (residual.extent, Around::new(residual.extent));
         for (at, row) in solution.values.chunks_exact_mut(extent).enumerate() {
@@ -131,17 +131,17 @@ impl<'a> Solver<'a> {
                 *value += weighted(&self.smoother, sums.shells(x));
             }
         }
-        self.charge(self.solution[level].values.len());
+        charge(world, self.solution[level].values.len());
         Ok(())
     }
 
     /// Projects the residual to the next coarser level: point `j` lies at point `2 j + 1`.
-    async fn project(&mut self, level: usize) -> Result<(), RankError> {
-        let coarse = Shares { count: 1 << (level - 1), ranks: self.world.size() };
+    async fn project(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
+        let coarse = Shares { count: 1 << (level - 1), ranks: world.size() };
         let (lower, upper) = self.residual.split_at_mut(level);
         let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
         upper
-            .fetch(self.world, |rank| {
+            .fetch(world, |rank| {
                 let own = coarse.of(rank);
                 match own.is_empty() {
                     true => 0..0,
@@ -157,17 +157,17 @@ impl<'a> Solver<'a> {
                 *value = weighted(&PROJECTION, sums.shells(2 * x + 1));
             }
         }
-        self.charge(8 * self.residual[level - 1].values.len());
+        charge(world, 8 * self.residual[level - 1].values.len());
         Ok(())
     }
 
     /// Adds the solution of the next coarser level, between its points by their means.
-    async fn interpolate(&mut self, level: usize) -> Result<(), RankError> {
-        let fine = Shares { count: 1 << level, ranks: self.world.size() };
+    async fn interpolate(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
+        let fine = Shares { count: 1 << level, ranks: world.size() };
         let (lower, upper) = self.solution.split_at_mut(level);
         let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
         lower
-            .fetch(self.world, |rank| {
+            .fetch(world, |rank| {
                 let own = fine.of(rank);
                 match own.is_empty() {
                     true => 0..0,
@@ -198,33 +198,33 @@ impl<'a> Solver<'a> {
                 *value += 0.125 * (sums[one] + sums[other]);
             }
         }
-        self.charge(self.solution[level].values.len());
+        charge(world, self.solution[level].values.len());
         Ok(())
     }
 
     /// One V-cycle, from the finest level to the coarsest and back.
-    async fn cycle(&mut self) -> Result<(), RankError> {
+    async fn cycle(&mut self, world: &Comm) -> Result<(), RankError> {
         for level in (2..=self.top).rev() {
-            self.project(level).await?;
+            self.project(world, level).await?;
         }
         self.solution[1].clear();
-        self.smooth(1).await?;
+        self.smooth(world, 1).await?;
         for level in 2..=self.top {
             if level < self.top {
                 self.solution[level].clear();
             }
-            self.interpolate(level).await?;
-            self.take_residual(level).await?;
-            self.smooth(level).await?;
+            self.interpolate(world, level).await?;
+            self.take_residual(world, level).await?;
+            self.smooth(world, level).await?;
         }
         Ok(())
     }
 
     /// The root of the mean square of the residual.
-    async fn norm(&self) -> Result<f64, RankError> {
+    async fn residual_norm(&self, world: &Comm) -> Result<f64, RankError> {
         let values = &self.residual[self.top].values;
         let mine: f64 = values.iter().map(|value| value * value).sum();
-        let sum = self.world.allreduce(&[mine], ops::sum).await?[0];
+        let sum = world.allreduce(&[mine], ops::sum).await?[0];
         Ok((sum / 2_f64.powi(3 * self.top as i32)).sqrt())
     }
 }
@@ -234,27 +234,48 @@ fn between(point: i64) -> [i64; 2] {
     [(point - 1).div_euclid(2), point.div_euclid(2)]
 }
 
-pub(super) async fn run(world: Comm, class: ProblemClass) -> Result<KernelResult, RankError> {
-    let (levels, iterations, published) = class.of(PROBLEMS);
-    if world.size() > 1 << levels {
-        return Err(format!("{} ranks for {} planes", world.size(), 1 << levels).into());
+fn charge(world: &Comm, points: usize) {
+    world.charge(POINT_COST * points as u32);
+}
+
+impl Kernel for Mg {
+    const NAME: &'static str = "mg";
+
+    fn iterations(class: ProblemClass) -> u32 {
+        class.of(PROBLEMS).1
     }
-    let mut solver = Solver::new(&world, class).await?;
-    let top = solver.top;
-    let begin = clock(&world).await?;
-    solver.take_residual(top).await?;
-    for _ in 0..iterations {
-        solver.cycle().await?;
-        solver.take_residual(top).await?;
+
+    fn mega_operations(class: ProblemClass) -> f64 {
+        let (levels, iterations, _) = class.of(PROBLEMS);
+        58.0 * f64::from(iterations) * 2_f64.powi(3 * levels as i32) / 1e6
     }
-    let norm = solver.norm().await?;
-    let seconds = clock(&world).await? - begin;
-    let points = 2_f64.powi(3 * top as i32);
-    Ok(KernelResult {
-        seconds,
-        checks: vec![Check::new("norm of the residual", norm, published, TOLERANCE)],
-        mega_operations: 58.0 * f64::from(iterations) * points / 1e6,
-    })
+
+    async fn prepare(world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
+        let (levels, ..) = class.of(PROBLEMS);
+        if world.size() > 1 << levels {
+            return Err(format!("{} ranks for {} planes", world.size(), 1 << levels).into());
+        }
+        Self::new(world, class).await
+    }
+
+    async fn start(&mut self, world: &Comm) -> Result<(), RankError> {
+        self.take_residual(world, self.top).await
+    }
+
+    async fn iterate(&mut self, world: &Comm, _iteration: u32) -> Result<(), RankError> {
+        self.cycle(world).await?;
+        self.take_residual(world, self.top).await
+    }
+
+    async fn end(&mut self, world: &Comm) -> Result<(), RankError> {
+        self.norm = self.residual_norm(world).await?;
+        Ok(())
+    }
+
+    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+        let (_, _, published) = self.class.of(PROBLEMS);
+        Ok(vec![Check::new("norm of the residual", self.norm, published, TOLERANCE)])
+    }
 }
 
 #[cfg(test)]

@@ -16,10 +16,10 @@ mod ep;
 mod ft;
 mod is;
 mod job;
+mod kernel;
 mod matrix;
 mod mg;
 mod planes;
 mod share;
 
-pub use class::{Check, KernelResult, ProblemClass};
 pub(crate) use job::ENTRY;

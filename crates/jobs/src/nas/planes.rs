@@ -2,18 +2,20 @@
 
 use super::share::Shares;
 use gridspan_ranks::{Comm, RankError};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The planes of a rank, and copies of others that it needs for a step.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Planes {
     /// Number of points along each axis.
     pub(super) extent: usize,
     pub(super) own: Range<u32>,
     /// The own planes, one after the other, each by `y` and `x`.
     pub(super) values: Vec<f64>,
-    /// Planes of other ranks, by their number.
+    /// Planes of other ranks, by their number. Each step fetches its own.
+    #[serde(skip)]
     copies: BTreeMap<u32, Vec<f64>>,
 }
 

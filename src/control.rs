@@ -16,7 +16,7 @@ use crate::advice;
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::{GuestEvent, Holding, Job, JobError, NodeId};
+use gridspan_runtime::{CheckpointReport, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -48,6 +48,8 @@ pub enum Control {
     Simulated(Summary),
     /// Actors have been moved, and the effect is known.
     Balanced(BalanceReport),
+    /// A checkpoint is complete.
+    Checkpoint(CheckpointReport),
     /// An event of a node that joined the running job.
     Guest(GuestEvent),
     /// A problem of the job, which continues.
@@ -185,10 +187,11 @@ impl Failure {
     }
 }
 
-/// Makes the job report its links, its guests, its migrations and its warnings to the launcher.
+/// Makes the job report its links, guests, migrations, checkpoints and warnings to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())
+        .on_checkpoint(|report| Control::Checkpoint(report.clone()).tell())
         .on_guests(|event| Control::Guest(event.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
 }

@@ -114,7 +114,7 @@ use crate::settings::Settings;
 use crate::variables::DRIVER;
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, embedded};
-use gridspan_runtime::{Grid, Job, JobError, StartError};
+use gridspan_runtime::{CheckpointReport, Grid, Job, JobError, StartError};
 #[cfg(feature = "sim")]
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::LinkChange;
@@ -324,6 +324,7 @@ fn reporting_printed(shared: &Arc<Shared>, reports_links: bool) -> OnPrinted {
             Printed::Line(line) => Event::Output { node, line },
             Printed::Warning(text) => Event::Warning(text),
             Printed::Balanced(report) => Event::Balanced(report),
+            Printed::Checkpoint(report) => Event::Checkpoint(report),
             Printed::LinksChanged(changes) if reports_links && !changes.is_empty() => {
                 Event::LinksChanged(changes)
             }
@@ -343,9 +344,12 @@ fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
         }
     };
     let (moved, warned, linked) = (to(shared), to(shared), to(shared));
+    let (kept, progressed) = (to(shared), to(shared));
     let job = job
         .on_balance(move |report| moved(Event::Balanced(report.clone())))
-        .on_warning(move |text| warned(Event::Warning(text.to_owned())));
+        .on_warning(move |text| warned(Event::Warning(text.to_owned())))
+        .on_checkpoint(move |report| kept(Event::Checkpoint(report.clone())))
+        .on_progress(move |done, total| progressed(Event::Progress { done, total }));
     match reports_links {
         false => job,
         true => job.on_links(move |_, changes| {
@@ -376,6 +380,15 @@ fn reporting(job: Job, shared: &Arc<Shared>, reports_links: bool) -> Job {
 pub enum Event {
     /// A rebalance was judged; see [`Job::on_balance`](gridspan_runtime::Job::on_balance).
     Balanced(BalanceReport),
+    /// Main has [reported](Grid::report_progress) that a part of its work is done.
+    Progress {
+        /// Work that is done, in units of the program's choice.
+        done: u64,
+        /// All work.
+        total: u64,
+    },
+    /// A checkpoint is complete; see [`Job::on_checkpoint`](gridspan_runtime::Job::on_checkpoint).
+    Checkpoint(CheckpointReport),
     /// The estimates of links have changed.
     LinksChanged(Vec<LinkChange>),
     /// A problem of the job, which continues. See

@@ -20,7 +20,7 @@ use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
-use gridspan_runtime::{Job, JobError, NodeProcessError, StartError};
+use gridspan_runtime::{CheckpointReport, Job, JobError, NodeProcessError, StartError};
 use gridspan_topology::{GridSpec, LinkChange, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,6 +65,8 @@ pub(crate) enum Printed {
     Warning(String),
     /// A rebalance, while the coordinator runs there.
     Balanced(BalanceReport),
+    /// A complete checkpoint, while the coordinator runs there.
+    Checkpoint(CheckpointReport),
     /// Changes of links, while the coordinator runs there.
     LinksChanged(Vec<LinkChange>),
 }
@@ -350,6 +352,7 @@ impl Outlet {
             Some(Control::Failed(failure)) => return self.tell(Told::Failed(failure.message)),
             Some(Control::Warning(text)) => Printed::Warning(text),
             Some(Control::Balanced(report)) => Printed::Balanced(report),
+            Some(Control::Checkpoint(report)) => Printed::Checkpoint(report),
             Some(Control::Links(report)) => Printed::LinksChanged(report.changes),
             Some(_) => return,
             None => Printed::Line(line.to_owned()),

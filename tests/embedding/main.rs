@@ -4,7 +4,7 @@
 use gridspan::embed::{Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
-use gridspan::{Misuse, StartError};
+use gridspan::{CheckpointEvery, Checkpoints, Misuse, StartError};
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Instant;
@@ -282,32 +282,104 @@ fn processor_ticks() -> u64 {
     fields.iter().sum()
 }
 
-/// Returns the number of threads of this process, and its resident memory in KiB.
+/// Returns the number of threads of this process, its resident memory in KiB, and the number of its
+/// open files and sockets.
 #[cfg(target_os = "linux")]
-fn threads_and_memory_kib() -> (u64, u64) {
+fn threads_memory_and_files() -> (u64, u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         number.expect("a number")
     };
-    (field("Threads:"), field("VmRSS:"))
+    let files = std::fs::read_dir("/proc/self/fd").expect("the files of this process").count();
+    (field("Threads:"), field("VmRSS:"), files as u64)
+}
+
+/// Runs jobs of which some end by themselves, and others are cancelled or panic.
+#[cfg(target_os = "linux")]
+fn run_in_turn(runner: impl Fn() -> Runner, jobs: u32) {
+    for number in 0..jobs {
+        match number % 4 {
+            0 | 1 => assert_eq!(runner().start(job("count"), count).wait(), Ok(4)),
+            2 => {
+                let running = runner().start(job("cancelled"), for_ever);
+                running.cancel_handle().cancel();
+                assert_eq!(running.wait(), Err(JobError::Cancelled));
+            }
+            _ => {
+                let panics = async |grid: Grid| {
+                    let workers = grid.create::<Worker>(Ix1::range(4), |_| ()).await?;
+                    workers.broadcast(Message::Panic);
+                    Ok(workers.reduction::<u64>(Sum).await?)
+                };
+                let ended = runner().start(job("panics"), panics).wait();
+                assert!(matches!(ended, Err(JobError::Panicked { .. })), "{ended:?}");
+            }
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_thousand_jobs_leave_no_thread_and_no_memory() {
+fn a_thousand_jobs_leave_no_thread_no_memory_and_no_socket() {
     let _alone = ALONE.lock();
-    let run = |jobs: u32| {
-        for _ in 0..jobs {
-            assert_eq!(Runner::on_threads(2).start(job("count"), count).wait(), Ok(4));
-        }
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let runners: [(&dyn Fn() -> Runner, u32); 2] =
+        [(&|| Runner::on_threads(2), 1000), (&|| Runner::emulated(grid()), 40)];
+    for (runner, jobs) in runners {
+        run_in_turn(runner, jobs / 10);
+        let (threads, memory_kib, files) = threads_memory_and_files();
+        run_in_turn(runner, jobs);
+        let (threads_after, memory_after_kib, files_after) = threads_memory_and_files();
+        assert!(threads_after <= threads + 1, "{threads} threads, then {threads_after}");
+        assert!(files_after <= files, "{files} open files, then {files_after}");
+        let growth_kib = memory_after_kib.saturating_sub(memory_kib);
+        assert!(growth_kib < 4 << 10, "{memory_kib} KiB, then {memory_after_kib} KiB");
+    }
+    std::panic::set_hook(hook);
+}
+
+/// A job of two threads starts, sends a message to each of four actors, and ends within a
+/// millisecond. The bound here is wide, since tests run on busy machines.
+#[test]
+fn a_small_job_starts_and_ends_within_milliseconds() {
+    let _alone = ALONE.lock();
+    let time = |_| {
+        let begin = Instant::now();
+        assert_eq!(Runner::on_threads(2).start(job("count"), count).wait(), Ok(4));
+        begin.elapsed()
     };
-    run(100);
-    let (threads, memory_kib) = threads_and_memory_kib();
-    run(1000);
-    let (threads_after, memory_after_kib) = threads_and_memory_kib();
-    assert!(threads_after <= threads + 1, "{threads} threads, then {threads_after}");
-    let growth_kib = memory_after_kib.saturating_sub(memory_kib);
-    assert!(growth_kib < 4 << 10, "{memory_kib} KiB, then {memory_after_kib} KiB");
+    let mut times: Vec<Duration> = (0..200).map(time).collect();
+    times.sort();
+    println!("a job on two PEs, from its start to its result: median {:?}", times[100]);
+    assert!(times[100] < Duration::from_millis(20), "{:?}", times[100]);
+}
+
+#[test]
+fn progress_and_checkpoints_are_events() {
+    let _alone = ALONE.lock();
+    for runner in everywhere() {
+        let job = job("progress").checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
+        let mut running = runner.start(job, async |grid: Grid| {
+            for step in 1..=3 {
+                grid.progress(&step).await?;
+                grid.report_progress(step, 3);
+                grid.sleep(Duration::from_millis(20)).await?;
+            }
+            Ok(())
+        });
+        let (mut done, mut checkpoints) = (Vec::new(), Vec::new());
+        for event in running.events() {
+            match event {
+                Event::Progress { done: now, total: 3 } => done.push(now),
+                Event::Checkpoint(report) => checkpoints.push(report.number),
+                _ => {}
+            }
+        }
+        assert_eq!(running.wait(), Ok(()));
+        assert_eq!(done, [1, 2, 3]);
+        assert!(checkpoints.is_sorted() && !checkpoints.is_empty(), "{checkpoints:?}");
+    }
 }

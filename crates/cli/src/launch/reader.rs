@@ -192,6 +192,8 @@ impl Reader {
                     self.outlets.reports.push_waiting(Report::Balanced(report), 0);
                     return true;
                 }
+                // Programs that embed a job are told of them.
+                Some(Control::Checkpoint(_)) => return true,
                 Some(Control::Guest(event)) => {
                     self.outlets.reports.push_waiting(Report::Guest(event), 0);
                     return true;

@@ -413,6 +413,31 @@ impl Grid {
         wait(over).await
     }
 
+    /// Tells the [listeners](crate::Job::on_progress) of the job that `done` parts of `total` are
+    /// done, in units of the program's choice.
+    ///
+    /// ```
+    /// use gridspan::embed::{Event, Runner};
+    /// use gridspan::prelude::*;
+    ///
+    /// let mut running = Runner::on_threads(2).start(Job::new("steps"), async |grid: Grid| {
+    ///     for step in 1..=3 {
+    ///         grid.report_progress(step, 3);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let done = running.events().filter_map(|event| match event {
+    ///     Event::Progress { done, .. } => Some(done),
+    ///     _ => None,
+    /// });
+    /// assert_eq!(done.collect::<Vec<u64>>(), [1, 2, 3]);
+    /// ```
+    pub fn report_progress(&self, done: u64, total: u64) {
+        self.run(move |core| {
+            core.common.watch.on_progress.iter().for_each(|tell| tell(done, total));
+        });
+    }
+
     /// Returns which nodes are near each other. Drivers with a network measure this when the job
     /// begins; the simulator measures it at the first request. Fails only if the job is ending.
     pub async fn places(&self) -> Result<Arc<Locality>, GridError> {

@@ -641,6 +641,13 @@ impl Job {
         self
     }
 
+    /// Adds a listener for [`Grid::report_progress`], called with its arguments on the node of main.
+    /// It must not block.
+    pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        self.watch.on_progress.push(Arc::new(tell));
+        self
+    }
+
     /// Plants a bug, to test the tests.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {

@@ -1,5 +1,6 @@
 //! Listeners to a job, and measures against one that does not end.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,9 @@ pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Called with a complete checkpoint.
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
+
+/// Called with the work that is done, and all of it.
+pub(crate) type OnProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A complete checkpoint; see [`Job::on_checkpoint`](crate::Job::on_checkpoint).
 ///
@@ -21,7 +25,7 @@ pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
 /// let job = Job::new("shown").on_checkpoint(show);
 /// # gridspan::embed::Runner::on_threads(1).run(job.main(async |_| Ok(()))).unwrap();
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckpointReport {
     /// Its number, counted over all runs of the job.
@@ -40,6 +44,7 @@ pub struct CheckpointReport {
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
     pub(crate) on_checkpoint: Vec<OnCheckpoint>,
+    pub(crate) on_progress: Vec<OnProgress>,
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,
     /// Time limit of the job.

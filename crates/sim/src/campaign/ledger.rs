@@ -12,7 +12,7 @@ use super::interleaving::Interleaving;
 use super::items::Items;
 use super::notes::Notes;
 use super::orders::load;
-use super::rounds::{Kind, Rounds};
+use super::rounds::{Contribution, Kind, Rounds, Total, contribution};
 use super::unordered::Unordered;
 use gridspan_runtime::{ActorId, CollectionId, Key, PeId};
 use gridspan_topology::dice::Dice;
@@ -422,17 +422,17 @@ impl Ledger {
     }
 
     /// Records and returns the contribution of a member to a reduction.
-    pub(super) fn contributed(&mut self, id: ActorId, round: u64) -> u64 {
+    pub(super) fn contributed(&mut self, id: ActorId, round: u64) -> Contribution {
         let value = (id.key.0 as u64 + 1).wrapping_mul(round.wrapping_mul(0x9e37_79b9) + 1);
         if let Err(problem) = self.rounds.contributed(round, value) {
             self.violated(problem);
         }
-        value
+        contribution(value)
     }
 
     /// Checks the result of a reduction at a receiver.
-    pub(super) fn result(&mut self, id: ActorId, round: u64, value: u64) {
-        match self.rounds.result(round, value) {
+    pub(super) fn result(&mut self, id: ActorId, round: u64, total: &Total) {
+        match self.rounds.result(round, total) {
             Ok(Some(broadcast)) => self.broadcasts.handled(id, broadcast),
             Ok(None) => {}
             Err(problem) => self.violated(problem),

@@ -8,7 +8,8 @@
 //!   order sent, multicasts included;
 //! - broadcasts of a collection are handled by each of its members once, in one order, and in order
 //!   with the messages from the same sender to the member; unordered ones once, in any order;
-//! - reductions give the sum of the contributions, and arrive after the last contribution;
+//! - reductions give the sum, the statistics, the set and the list of the contributions, and arrive
+//!   after the last contribution;
 //! - no member leaves the first sync point before all have reached it, or gets more than three sync
 //!   points ahead of others;
 //! - a member is never in two places and never lost;

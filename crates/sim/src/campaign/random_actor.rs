@@ -5,8 +5,9 @@ use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::forwarder::Forwarders;
 use super::ledger::{self, Ledger};
 use super::orders::{Call, FIRST_INSERTED, Freedom, Receiver, in_section, load};
+use super::rounds::{Total, ops};
 use gridspan_runtime::{
-    Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, Op, PeId, Priority, Reduction, Reply,
+    Actor, ActorId, ActorRef, CollectionRef, Context, Ix1, PeId, Priority, Reduction, Reply,
     SectionRef, To, Unordered,
 };
 use serde::{Deserialize, Serialize};
@@ -87,7 +88,7 @@ pub(super) enum Msg {
     },
     Result {
         round: u64,
-        value: u64,
+        total: Box<Total>,
     },
 }
 
@@ -154,8 +155,8 @@ impl Actor for RandomActor {
             Msg::Unordered { number, load } => {
                 ledger::with(|ledger| ledger.handled_unordered(id, number, &load));
             }
-            Msg::Result { round, value } => {
-                ledger::with(|ledger| ledger.result(id, round, value));
+            Msg::Result { round, total } => {
+                ledger::with(|ledger| ledger.result(id, round, &total));
             }
         }
         if let Some(problem) = ledger::with(|ledger| ledger.problem().map(str::to_owned)) {
@@ -165,7 +166,7 @@ impl Actor for RandomActor {
 
     fn reduced(reduction: Reduction) -> Option<Msg> {
         let round = u64::from(reduction.tag);
-        Some(Msg::Result { round, value: reduction.get()? })
+        Some(Msg::Result { round, total: Box::new(reduction.get()?) })
     }
 
     fn resume(&mut self, cx: &mut Context<'_, Self>) {
@@ -251,12 +252,12 @@ impl RandomActor {
                     Receiver::AllOld => To::all(world.old, tag),
                     Receiver::AllYoung => To::all(world.young, tag),
                 };
-                cx.contribute(Op::Sum, contribute(round), to);
+                cx.contribute(ops(), contribute(round), to);
             }
             Call::ContributeToSection { round } => {
                 let to = To::member(world.old.at(Ix1(0)), round as u32);
                 if world.in_section(cx.index()) {
-                    cx.contribute_to_section(&world.section, Op::Sum, contribute(round), to);
+                    cx.contribute_to_section(&world.section, ops(), contribute(round), to);
                 }
             }
             Call::Sync => {

@@ -1,7 +1,46 @@
 //! The model of reductions and sync points.
 
-use gridspan_runtime::{ActorId, CollectionId};
+use gridspan_runtime::{ActorId, CollectionId, Op, Statistics};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a member contributes: a term of a sum, a number for statistics, a set and a list.
+pub(super) type Contribution = (u64, f64, BTreeSet<u64>, Vec<u64>);
+
+/// The result of a reduction.
+pub(super) type Total = (u64, Statistics, BTreeSet<u64>, Vec<u64>);
+
+/// The operations by which contributions are combined.
+pub(super) fn ops() -> (Op, Op, Op, Op) {
+    (Op::Sum, Op::Statistics, Op::Union, Op::Concat)
+}
+
+/// Number of different elements of the sets.
+const ELEMENTS: u64 = 32;
+/// The numbers for statistics are less than this.
+const NUMBERS: u64 = 1009;
+
+/// What a member contributes for a value of its own.
+pub(super) fn contribution(value: u64) -> Contribution {
+    (value, (value % NUMBERS) as f64, BTreeSet::from([value % ELEMENTS]), vec![value])
+}
+
+/// Whether a result is that of these values, in any order.
+fn is_total_of(values: &[u64], (sum, statistics, set, list): &Total) -> bool {
+    let sorted = |values: &[u64]| {
+        let mut values = values.to_vec();
+        values.sort_unstable();
+        values
+    };
+    let numbers = || values.iter().map(|value| (value % NUMBERS) as f64);
+    let mean = numbers().sum::<f64>() / values.len() as f64;
+    *sum == values.iter().copied().fold(0, u64::wrapping_add)
+        && sorted(list) == sorted(values)
+        && *set == values.iter().map(|value| value % ELEMENTS).collect()
+        && statistics.count == values.len() as u64
+        && statistics.min == numbers().fold(f64::INFINITY, f64::min)
+        && statistics.max == numbers().fold(f64::NEG_INFINITY, f64::max)
+        && (statistics.mean - mean).abs() < 1e-6
+}
 
 /// Kind of a reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,8 +56,8 @@ pub(super) enum Kind {
 /// One reduction.
 #[derive(Default)]
 struct Round {
-    sum: u64,
-    contributions: u64,
+    /// The values that members have contributed.
+    values: Vec<u64>,
     /// Number of times that the result was received.
     results: u64,
     /// The broadcast that carries the result, if it goes to all members of a collection.
@@ -70,24 +109,21 @@ impl Rounds {
         if state.results > 0 {
             return Err(format!("reduction {round} had its result before its last contribution"));
         }
-        state.sum = state.sum.wrapping_add(value);
-        state.contributions += 1;
+        state.values.push(value);
         Ok(())
     }
 
     /// Checks the result at a receiver. Returns the broadcast that carried it, if any.
-    pub(super) fn result(&mut self, round: u64, value: u64) -> Result<Option<u64>, String> {
+    pub(super) fn result(&mut self, round: u64, total: &Total) -> Result<Option<u64>, String> {
         let last = self.last_of_section;
         let state = self.round(round)?;
         state.results += 1;
         if state.kind == Kind::OfSection && round < last {
             return Err(format!("reduction {round} over the section came after {last}"));
         }
-        if state.sum != value {
-            let Round { sum, contributions, .. } = *state;
-            return Err(format!(
-                "reduction {round} gave {value}, but the {contributions} contributions make {sum}"
-            ));
+        if !is_total_of(&state.values, total) {
+            let values = &state.values;
+            return Err(format!("reduction {round} of {values:?} gave {total:?}"));
         }
         let Round { broadcast, kind, .. } = *state;
         if kind == Kind::OfSection {
@@ -150,11 +186,12 @@ impl Rounds {
     /// Checks that every reduction had its result, and that no member waits at a sync point.
     pub(super) fn check(&self) -> Result<(), String> {
         for (number, round) in self.rounds.iter().enumerate() {
-            let Round { results, contributions, broadcast, kind, .. } = round;
+            let Round { results, values, broadcast, kind } = round;
             // The receivers of a broadcast are checked with the broadcasts.
             let missing = *results == 0 && *kind != Kind::ToMain;
             if missing || (broadcast.is_none() && *results > 1) {
-                return Err(format!("reduction {number} of {contributions} had {results} results"));
+                let count = values.len();
+                return Err(format!("reduction {number} of {count} had {results} results"));
             }
         }
         match self.syncs.values().find_map(|sync| sync.waiting.first()) {
@@ -176,10 +213,20 @@ mod tests {
         rounds.contributed(round, 2).unwrap();
         rounds.contributed(round, 3).unwrap();
         assert!(rounds.check().is_err(), "no result yet");
-        assert_eq!(rounds.result(round, 5), Ok(None));
+        let statistics = Statistics { count: 2, mean: 2.5, variance: 0.25, min: 2.0, max: 3.0 };
+        let right: Total = (5, statistics, BTreeSet::from([2, 3]), vec![3, 2]);
+        assert_eq!(rounds.result(round, &right), Ok(None));
         assert_eq!(rounds.check(), Ok(()));
         assert!(rounds.contributed(round, 1).is_err(), "too late");
-        assert!(rounds.result(round, 4).is_err(), "wrong");
+        let (sum, numbers, set, list) = &right;
+        for wrong in [
+            (4, *numbers, set.clone(), list.clone()),
+            (5, Statistics { count: 3, ..*numbers }, set.clone(), list.clone()),
+            (5, *numbers, BTreeSet::from([2]), list.clone()),
+            (*sum, *numbers, set.clone(), vec![2, 2]),
+        ] {
+            assert!(rounds.result(round, &wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

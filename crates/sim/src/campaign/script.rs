@@ -10,9 +10,9 @@ use super::partners::Partners;
 use super::pools;
 use super::random_actor::{Msg, RandomActor, World};
 use super::reader::Reader;
-use super::rounds::Kind;
+use super::rounds::{Kind, Total, ops};
 use gridspan_runtime::{
-    ActorId, Collection, Grid, GridError, Ix1, JobError, NodeId, Op, PeId, Placement, Priority,
+    ActorId, Collection, Grid, GridError, Ix1, JobError, NodeId, PeId, Placement, Priority,
 };
 use gridspan_topology::dice::Dice;
 use std::time::Duration;
@@ -353,8 +353,8 @@ impl Main {
             self.quiescence().await?;
         }
         for (of_old, round) in std::mem::take(&mut self.awaited) {
-            let value: u64 = self.collection(of_old).reduction(Op::Sum).await?;
-            ledger::with(|ledger| ledger.result(MAIN, round, value));
+            let total: Total = self.collection(of_old).reduction(ops()).await?;
+            ledger::with(|ledger| ledger.result(MAIN, round, &total));
             check()?;
         }
         self.quiescence().await?;

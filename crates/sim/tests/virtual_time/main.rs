@@ -17,6 +17,7 @@ mod idle_jobs;
 mod insertions;
 mod leaders;
 mod lost_guests;
+mod many_dimensions;
 mod on_demand;
 mod order;
 mod paused_steps;

@@ -24,8 +24,8 @@
 //! futures of actors are not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
 //! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
-//! an operation and others have not: after a loss nobody could say which of the members that are
-//! left have.
+//! an operation and others have not: after a loss it would be unknown which of the remaining members
+//! have contributed.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their

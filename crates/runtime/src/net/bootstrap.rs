@@ -393,7 +393,7 @@ pub fn watch_launcher(
                 on_request(request);
             }
             if is_for_join {
-                // Nobody reads lines that the launcher sends without a reason.
+                // Lines that the launcher sends without a reason have no reader.
                 let _ = send.send(line);
             }
         }

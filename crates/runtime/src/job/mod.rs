@@ -613,8 +613,8 @@ impl Job {
         self
     }
 
-    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies, are
-    /// kept. Runs in the coordinator; it must not block.
+    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies,
+    /// are kept. Runs in the coordinator; it must not block.
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -57,8 +57,8 @@ impl Pe {
         }
     }
 
-    /// Stops handling messages for a checkpoint, and reports what this PE has. The order to continue
-    /// after the checkpoint before may come later than this one; it is carried out first.
+    /// Stops handling messages for a checkpoint, and reports what this PE has. The order to
+    /// continue after the checkpoint before may come later than this one; it is carried out first.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
@@ -315,7 +315,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// The reason why the job cannot continue on other nodes: it has a group that must keep its size.
+    /// The reason why the job cannot continue on other nodes: it has a group that must keep its
+    /// size.
     pub fn pause(&mut self, leaving: Vec<NodeId>, is_end: bool) -> Result<(), String> {
         if let Some(actor) = self.fixed_group().filter(|_| !is_end) {
             return Err(format!(

@@ -51,8 +51,8 @@ impl Core {
     }
 }
 
-/// Deals `all` members to PEs in proportion to their shares, and adds them to what was dealt before:
-/// what cannot be divided goes to those that have got least so far.
+/// Deals `all` members to PEs in proportion to their shares, and adds them to what was dealt
+/// before: what cannot be divided goes to those that have got least so far.
 fn numbers<'a>(
     all: u64,
     shares: &'a [(PeId, u64)],

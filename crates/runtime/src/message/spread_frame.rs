@@ -81,8 +81,8 @@ pub(crate) enum SpreadFrame {
     Carried(CarriedHead),
 }
 
-/// Tag in a frame's ninth byte: this one and the five below. Tags of packets between two PEs have
-/// lower values.
+/// The tags of frames for a relay, in the ninth byte: this one and the five below. Tags of packets
+/// between two PEs have lower values.
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;

@@ -1,4 +1,4 @@
-//! How long data travels over idle links: inputs to a task, and outputs to the tasks that read them.
+//! How long data travels over idle links: inputs to a task, and outputs to their readers.
 
 use super::ExecutionState;
 use crate::execution::AttemptId;

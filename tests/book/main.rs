@@ -118,6 +118,15 @@ fn other_systems_are_compared_in_the_readme_as_in_the_book() {
 }
 
 #[test]
+fn the_chapter_on_embedding_shows_the_service_as_it_is() {
+    let service = read(&root().join("examples/http_service.rs"));
+    let chapter = read(&root().join("docs/src/embedding.md"));
+    let begin = service.find("use gridspan").expect("the program imports the facade");
+    let end = service.find("\n#[cfg(test)]").expect("the program has a test");
+    assert!(chapter.contains(&service[begin..end]), "the chapter has another program");
+}
+
+#[test]
 fn tables_of_figures_are_as_the_command_writes_them() {
     let figures = read(&root().join("docs/src/figures.md"));
     assert_eq!(update_page(&figures, &[]).as_deref(), Ok(figures.as_str()));

@@ -1,4 +1,4 @@
-//! An HTTP service that runs a job for each request, on threads of its own process.
+//! An HTTP service that runs a job for each request, on threads of its process.
 //!
 //! ```text
 //! cargo run --release --example http_service

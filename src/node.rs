@@ -3,12 +3,12 @@
 //!
 //! # Failure
 //!
-//! SIGTERM makes the node of a job that can continue from checkpoints leave it: the launcher lets the
-//! job go on without it, and then lets it end. A second SIGTERM ends it at once.
+//! SIGTERM makes the node of a job that can continue from checkpoints leave it: the launcher lets
+//! the job go on without it, and then lets it end. A second SIGTERM ends it at once.
 //!
-//! The end of the input from the launcher ends the process. If the process hangs, the kernel kills it
-//! on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of a
-//! detached job outlives its launcher: it reads from a named pipe, which does not end, so that
+//! The end of the input from the launcher ends the process. If the process hangs, the kernel kills
+//! it on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of
+//! a detached job outlives its launcher: it reads from a named pipe, which does not end, so that
 //! another launcher can attend to it. If it needs one to go on after a loss, it waits for
 //! [`LAUNCHER_PATIENCE`].
 

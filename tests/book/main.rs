@@ -1,4 +1,4 @@
-//! The book and the README: links lead somewhere, and figures are the same in both.
+//! The book and the README: links lead somewhere, and both have the same figures and comparisons.
 #![allow(missing_docs)]
 
 use gridspan_studies::figures::{update_page, update_readme};
@@ -101,6 +101,29 @@ fn figures_of_the_readme_are_those_of_the_book() {
         assert!(figures.lines().any(|line| line == row), "the book has another row than {row}");
     }
     assert_eq!(update_readme(&readme, &figures), readme);
+}
+
+#[test]
+fn other_systems_are_compared_in_the_readme_as_in_the_book() {
+    let table = |path: &str| -> Vec<String> {
+        let text = read(&root().join(path));
+        let rows = text.lines().skip_while(|line| !line.starts_with("| | Gridspan |"));
+        rows.take_while(|line| line.starts_with('|')).map(str::to_owned).collect()
+    };
+
+    let rows = table("README.md");
+
+    assert!(rows.len() > 4, "the README compares systems");
+    assert_eq!(table("docs/src/introduction.md"), rows);
+}
+
+#[test]
+fn the_chapter_on_embedding_shows_the_service_as_it_is() {
+    let service = read(&root().join("examples/http_service.rs"));
+    let chapter = read(&root().join("docs/src/embedding.md"));
+    let begin = service.find("use gridspan").expect("the program imports the facade");
+    let end = service.find("\n#[cfg(test)]").expect("the program has a test");
+    assert!(chapter.contains(&service[begin..end]), "the chapter has another program");
 }
 
 #[test]

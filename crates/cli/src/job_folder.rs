@@ -297,7 +297,8 @@ impl StreamFile {
     }
 }
 
-/// Returns the folder with the status files of detached jobs, which outlive the session of the user.
+/// Returns the folder with the status files of detached jobs, which outlive the session of the
+/// user.
 pub(crate) fn status_folder() -> io::Result<PathBuf> {
     let path = folder()?.join("status");
     private::make_folder(&path)?;

@@ -43,7 +43,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    output::end_where_nobody_reads();
+    output::end_without_reader();
     let cli = Cli::parse();
     logging::init(cli.verbose);
     let outcome = match cli.verb {

@@ -34,7 +34,7 @@ impl Names {
         Self { nodes, groups }
     }
 
-    /// Creates the names of groups where only the nodes have names.
+    /// Creates the names of groups from those of nodes, without a grid.
     pub(crate) fn of_nodes(hierarchy: &Hierarchy, nodes: Vec<String>) -> Self {
         let groups = groups(hierarchy, |_| None, &nodes);
         Self { nodes, groups }

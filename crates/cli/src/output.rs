@@ -14,7 +14,7 @@ const CANNOT_PRINT: &str = "failed printing to stdout: ";
 /// Makes this process end silently when a job inside it prints and the reader has closed the
 /// output, and with an error when printing fails for another reason. Jobs print with `println!`,
 /// which panics.
-pub(crate) fn end_where_nobody_reads() {
+pub(crate) fn end_without_reader() {
     let others = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         match panic

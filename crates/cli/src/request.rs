@@ -1,8 +1,8 @@
 //! Requests to a running job, over a socket of its launcher.
 //!
 //! The socket is `ID.sock` among the status files (see `status`), which only the user can reach.
-//! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which may
-//! take until main's next progress point. Lines of other versions are refused.
+//! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which
+//! may take until main's next progress point. Lines of other versions are refused.
 
 use crate::status::Status;
 use gridspan_topology::NodeId;

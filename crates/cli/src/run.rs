@@ -88,7 +88,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Returns the nodes that are not started.
+/// Returns the nodes that are not started with the job.
 fn spares(names: &[String], place: &Place) -> Result<Vec<NodeId>, CliError> {
     let spec = &place.grid.spec;
     let spares = nodes::named(spec, names)?;
@@ -109,7 +109,7 @@ fn is_address(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://"))
 }
 
-/// Sets the checkpoints of the flags, and returns what happens when nodes are lost.
+/// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
     let absolute = |path: &Option<PathBuf>| match path {
@@ -122,7 +122,7 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     settings.restart = restart.or(settings.restart.take());
     let of_environment = settings.checkpoints.and_then(|it| it.every);
     let every = flags.checkpoint_every.or(of_environment);
-    // Without any of them a program keeps its own settings.
+    // Without these flags the settings of the program hold.
     let has_details = flags.protect_sites || flags.copies != 2 || flags.node_mtbf.is_some();
     if let Some(every) = every.or(has_details.then_some(CheckpointEvery::Auto)) {
         let mut checkpoints = Checkpoints::every(every).protecting_sites(flags.protect_sites);
@@ -162,7 +162,7 @@ pub(crate) fn processes(
     Ok(match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            // If links are emulated, hosts of all names are this machine.
+            // With emulated links, this machine stands for all hosts.
             let hosts = match is_emulated {
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,
@@ -176,7 +176,7 @@ pub(crate) fn processes(
     })
 }
 
-/// Returns the settings of the flags, and where these are absent those of the environment.
+/// Returns the settings: from the flags, and from the environment where a flag is absent.
 pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Settings, CliError> {
     // Nodes may run in another folder than gridctl.
     let dump = balance.balance_dump.as_ref().map(std::path::absolute);
@@ -193,7 +193,7 @@ pub(crate) fn settings(seed: Option<u64>, balance: &BalanceFlags) -> Result<Sett
     Ok(settings)
 }
 
-/// Returns the variables that configure a program of the user like a [`Start`].
+/// Returns the variables that give a user's program the same configuration as a [`Start`].
 pub(crate) fn variables(
     grid: &Described,
     settings: &Settings,

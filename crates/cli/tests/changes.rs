@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
 const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
-/// A job on four nodes at two sites, in a folder of its own.
+/// A job on four nodes at two sites, in a separate folder.
 struct Changing {
     job: Running,
     folder: tempfile::TempDir,

@@ -1,12 +1,12 @@
 //! The job: times of messages between two ranks, and of collective operations of all ranks.
 //!
-//! Three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda and others,
-//! Ohio State University):
+//! Three kinds of figures, as MPI's users know them from the OSU micro-benchmarks (Panda and
+//! others, Ohio State University):
 //!
 //! - one way: half of a round trip between the first and the last rank, each of which sends its own
 //!   buffer and receives into it, or what [`Handling`] says instead;
-//! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has posted
-//!   their receives and then sends one byte back;
+//! - bandwidth: the first rank sends [`WINDOW`] messages at a time to the last one, which has
+//!   posted their receives and then sends one byte back;
 //! - collective operations: the mean time from one to the next, which all ranks call in turn. So a
 //!   rank that does not need the others, such as the root of a broadcast, does not wait for them.
 //!

@@ -27,12 +27,12 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
-//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Next`]: actors that are an async method, too,
-//!   and await messages of their own types.
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Next`]: actors that are an async method,
+//!   too, and await their messages.
 //!
-//! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives together; `local` is the state
-//! of a rank, between its code and its actor; `p2p` and `collective` are the operations; `actor`
-//! runs a rank; `world` is the main of a job of ranks.
+//! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
+//! together; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
+//! are the operations; `actor` runs a rank; `world` is the main of a job of ranks.
 //!
 //! # Waiting
 //!

@@ -63,8 +63,8 @@ struct Posted {
     receive: u32,
 }
 
-/// Number of empty queues that are kept, so that a rank with few partners does not make one for each
-/// message.
+/// Number of empty queues that are kept, so that a rank with few partners does not make one for
+/// each message.
 const EMPTY_KEPT: usize = 8;
 
 /// Unmatched messages and receives. `M` is a message without its label; a receive is a number.

@@ -208,6 +208,10 @@ pub async fn wait_all<T>(
 /// });
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
+///
+/// # Errors
+///
+/// The inner result is that of the operation. The other requests remain.
 pub async fn wait_any<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Option<(usize, Result<T, RankError>)> {
@@ -228,6 +232,10 @@ pub async fn wait_any<T>(
 
 /// Waits until at least one request has ended, removes all that have, and returns their former
 /// positions and results. Empty if there are none.
+///
+/// # Errors
+///
+/// Each inner result is that of its operation. The other requests remain.
 pub async fn wait_some<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Vec<(usize, Result<T, RankError>)> {
@@ -258,6 +266,10 @@ fn take_ended<T>(requests: &mut Vec<CommRequest<'_, T>>) -> Vec<(usize, Result<T
 }
 
 /// Like [`wait_any`] without waiting: `None` if none has ended.
+///
+/// # Errors
+///
+/// The inner result is that of the operation.
 pub async fn test_any<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Option<(usize, Result<T, RankError>)> {
@@ -270,6 +282,10 @@ pub async fn test_any<T>(
 }
 
 /// Like [`wait_some`] without waiting: empty if none has ended.
+///
+/// # Errors
+///
+/// Each inner result is that of its operation.
 pub async fn test_some<T>(
     requests: &mut Vec<CommRequest<'_, T>>,
 ) -> Vec<(usize, Result<T, RankError>)> {

@@ -12,7 +12,8 @@
 //! use gridspan_rpc::calls::Function;
 //! use gridspan_workflow::heuristics::HeftC;
 //!
-//! const SUM: Function<(Vec<u64>,), (u64,)> = Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
+//! const SUM: Function<(Vec<u64>,), (u64,)> =
+//!     Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
 //!
 //! # async fn sum() -> Result<(), Box<dyn std::error::Error>> {
 //! let servers = Remote::new(Token::read("grid.token".as_ref())?)?;

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     match run(&root, &folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("call_paths: {error}; run it at the root of the workspace, or name that");
+            eprintln!("call_paths: {error}; run it at the root of the workspace, or give its path");
             ExitCode::FAILURE
         }
     }

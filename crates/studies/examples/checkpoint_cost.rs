@@ -7,8 +7,8 @@
 //! Each process has one PE with actors of 1 MB. Their state is a block of numbers, which is encoded
 //! at once, or a list of records, which are encoded one by one. All values are medians over the
 //! rounds. A round makes two checkpoints: one while nothing else runs, which gives `stopped` and
-//! `CPU`, and one while each PE is busy with an actor that sends itself messages, and notes how long
-//! each waits.
+//! `CPU`, and one while each PE is busy with an actor that sends itself messages, and notes how
+//! long each waits.
 //!
 //! - `encoding` is the time to encode the actors of the larger PE, measured without the runtime.
 //! - `stopped` is the time for which PEs handle no messages.

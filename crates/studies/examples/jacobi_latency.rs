@@ -16,11 +16,12 @@
 //!
 //! A step of a subdomain needs the faces of its neighbours after the step before. So a value that
 //! crosses between the sites in each step takes at least one latency for a step, and a PE takes at
-//! least the compute time of its points: on average, no exchange of one layer of ghosts steps faster
-//! than the larger of both. Computing is not all masked: the points that wait for the crossing are
-//! computed after it, which are all points of a rank with the blocking exchange, and those of the
-//! border with the overlapped one. Only ranks that exchange several layers at once, and compute
-//! these points twice, could step faster, since one crossing would do for several steps.
+//! least the compute time of its points: on average, no exchange of one layer of ghosts steps
+//! faster than the larger of both. Computing is not all masked: the points that wait for the
+//! crossing are computed after it, which are all points of a rank with the blocking exchange, and
+//! those of the border with the overlapped one. Only ranks that exchange several layers at once,
+//! and compute these points twice, could step faster, since one crossing would do for several
+//! steps.
 
 use clap::Parser;
 use gridspan_jobs::jacobi::job::{JacobiOptions, job_with};

@@ -12,8 +12,8 @@
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
 //! - Of the simulator: `speed`.
 //! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
-//!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in virtual
-//!   time.
+//!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in
+//!   virtual time.
 //! - Of balancing: `grid_latency` (Koenig and Kalé, 2007), `dynamite` (Iskra et al., 2000),
 //!   `hydropad` (Brady et al., 2010), `pic_strategies`.
 //! - Of ranks: `jacobi_latency` (Koenig and Kalé, 2005); `mpi_messages`, beside Open MPI and MPICH;

@@ -10,8 +10,8 @@ use std::time::Duration;
 pub(super) enum Undo {
     /// By carrying out its inverse.
     Plan(UndoPlan),
-    /// By the leaders, which keep the moves. Holds the traffic between sites per step before the
-    /// plan.
+    /// By the leaders, which remember the moves. The value is the traffic between sites in a step
+    /// before the plan.
     Led(Traffic),
 }
 
@@ -30,13 +30,13 @@ const SAME_WORK: f64 = 1.25;
 const EXPLAINED: f64 = 0.75;
 
 impl UndoPlan {
-    /// Returns the inverse plan, and whether the plan is excused. The inverse plan covers the
-    /// actors that are still on the PE to which the plan moved them; it is `None` if the plan is
-    /// excused.
+    /// Returns the inverse plan, or `None` if the plan is excused, and whether it is excused. The
+    /// inverse plan moves back the actors that are still where the plan moved them.
     ///
-    /// A plan is excused if steps are longer because work has shifted among actors, and not because
-    /// of their placement: a message takes as much work as before, the model explains the length of
-    /// steps by the placement, and the inverse plan would not shorten them.
+    /// A plan is excused if steps are longer because work has shifted among actors. Three signs of
+    /// that are required: a message takes no more work than before, the model predicts about the
+    /// measured time of a step from the present loads, and it predicts that the inverse plan would
+    /// not shorten a step.
     pub(super) fn unless_excused(
         self,
         window: &Window<'_>,

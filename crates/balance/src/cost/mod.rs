@@ -119,7 +119,7 @@ pub(crate) fn least_step(snapshot: &Snapshot) -> Duration {
     let takes = |work: f64, speed: f64| if speed > 0.0 { work / speed } else { 0.0 };
     let spread = takes(all, speeds().sum());
     let alone = takes(largest, speeds().fold(0.0, f64::max));
-    let least = match snapshot.nobody_waits() {
+    let least = match snapshot.has_pe_lag() {
         true => spread,
         false => fixed
             .into_iter()
@@ -214,7 +214,7 @@ impl<'a> Predictor<'a> {
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
         let (round_trip, transfer) = (self.round_trip(hierarchy, compute), self.transfer());
-        let (step, bound) = if self.snapshot.nobody_waits() {
+        let (step, bound) = if self.snapshot.has_pe_lag() {
             (self.undelayed(), Bound::Compute)
         } else if round_trip > compute.max(transfer) {
             (round_trip, Bound::RoundTrip)

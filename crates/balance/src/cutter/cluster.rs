@@ -165,7 +165,7 @@ impl Clusters<'_> {
         let vertices = self.problem.len();
         let mut size = vec![0_u32; vertices];
         self.label.iter().for_each(|&label| size[label as usize] += 1);
-        let nobody = vertices;
+        let no_hub = vertices;
         // The open cluster of single vertices around each hub; the last entry is for vertices
         // without neighbours.
         let mut open = vec![u32::MAX; vertices + 1];
@@ -175,7 +175,7 @@ impl Clusters<'_> {
                 continue;
             }
             let strongest = self.problem.graph.neighbours(vertex).max_by_key(|edge| edge.1);
-            let hub = strongest.map_or(nobody, |(end, _)| self.label[end as usize] as usize);
+            let hub = strongest.map_or(no_hub, |(end, _)| self.label[end as usize] as usize);
             let load = self.problem.graph.load(vertex);
             let host = open[hub];
             let fits = host != u32::MAX

@@ -20,7 +20,7 @@ impl Snapshot {
     }
 
     /// Returns whether PEs have fallen behind while the others go on.
-    pub(crate) fn nobody_waits(&self) -> bool {
+    pub(crate) fn has_pe_lag(&self) -> bool {
         self.pe_lag().iter().any(|&pe_lag| pe_lag > 1.0)
     }
 }
@@ -33,9 +33,9 @@ pub(crate) fn pe_lag(pes: &[PeLoad], loads: &[Duration]) -> Vec<f64> {
     };
     let busy: Vec<bool> = pes.iter().zip(loads).map(is_never_idle).collect();
     let is_slowed = |pe: &PeLoad| pe.available < SLOWED;
-    let nobody_waits = pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
+    let others_go_on = pes.iter().zip(&busy).any(|(pe, &busy)| busy && !is_slowed(pe));
     let pe_lag = |(pe, &busy): (&PeLoad, &bool)| {
-        if nobody_waits && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
+        if others_go_on && busy && is_slowed(pe) { 1.0 / pe.available } else { 1.0 }
     };
     pes.iter().zip(&busy).map(pe_lag).collect()
 }

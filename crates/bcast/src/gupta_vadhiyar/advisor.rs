@@ -1,10 +1,10 @@
 //! The paper's broadcast advisor: anneals trees for predicted sizes ahead of the broadcasts (Gupta
 //! and Vadhiyar, 2006, section 2.5).
 //!
-//! While no application is running it cycles through the sizes from 1 KB to 2 MB, without a time
-//! limit. While an application broadcasts, it predicts the next size and the gap before it by
-//! linear regression over all broadcasts so far, and anneals for the predicted size, twice and half
-//! of it, within the gap.
+//! While no application runs, the advisor anneals for the sizes from 1 KB to 2 MB in turn, without
+//! a time limit. While an application broadcasts, a linear regression over all broadcasts so far
+//! predicts the size of the next one and the time until it begins. Within that time, the advisor
+//! anneals for the predicted size, for twice that size, and for half of it.
 
 use super::anneal::{CostUnit, PaperTree};
 use super::clustered::clustered_sa;
@@ -33,7 +33,7 @@ pub struct PaperAdvisor {
     root: u32,
     unit: CostUnit,
     seed: u64,
-    /// Beginning in seconds and size of each broadcast.
+    /// Start time in seconds, and size in bytes, of each broadcast.
     history: Vec<(f64, u64)>,
     trees: BTreeMap<u64, PaperTree>,
     idle_size: u64,
@@ -77,8 +77,9 @@ impl PaperAdvisor {
         Some((bytes, regress(&gaps).or(gaps.first().copied()).map(|gap| gap.max(0.0))))
     }
 
-    /// Anneals a tree for the next size in turn. While an application broadcasts, three calls share
-    /// `budget`, which the caller sets from the predicted gap; when idle, its limit is ignored.
+    /// Anneals a tree for the next size in turn. While an application broadcasts, three calls, one
+    /// for each size, share `budget`: the caller derives it from the predicted gap. While idle, a
+    /// call ignores the limit of `budget`.
     pub fn step(&mut self, links: &LinkMatrix, budget: &SearchBudget<'_>) -> Tried {
         let (bytes, budget) = match self.predict() {
             None => {

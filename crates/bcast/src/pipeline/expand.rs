@@ -19,9 +19,9 @@ pub(super) enum Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) inner: Inner,
-    /// The position, counted from the entry of the cluster, of the node that sends to the first
-    /// other cluster; the following nodes serve the next ones. With [`Inner::Binomial`] the entry
-    /// serves all.
+    /// Position of the node that sends to the first other cluster, counted from the entry of its
+    /// cluster. The nodes after it send to the next clusters. With [`Inner::Binomial`] the entry
+    /// sends to all.
     pub(super) offset: usize,
     /// The number of this tree, and the count of all trees: different trees enter a cluster at
     /// different nodes.
@@ -64,7 +64,7 @@ pub(super) fn expand(
     edges
 }
 
-/// The nodes of a cluster in the order of receiving.
+/// The nodes of a cluster, in the order in which they receive.
 fn entered(members: &[u32], root: u32, (turn, turns): (usize, usize)) -> Vec<u32> {
     let mut nodes = members.to_vec();
     let step = turn * nodes.len() / turns.max(1);

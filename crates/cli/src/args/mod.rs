@@ -39,7 +39,7 @@ const EXAMPLES: &str = "Examples:
   gridctl jobs                             lists the built-in jobs
   gridctl run ring                         on all cores of this machine
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
-  gridctl run -n 4 ./my-program --steps 9  four processes of a program of your own
+  gridctl run -n 4 ./my-program --steps 9  four processes of your program
   gridctl run -n 2 --guests 4 uts          on two nodes; four more nodes may join
   gridctl join                             as a node of your latest running job
   gridctl sim --pes 512 ring               on 512 PEs, in virtual time
@@ -166,7 +166,7 @@ const RUN_HELP: &str =
 Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
-a program of your own runs as one node process per core.
+your program runs as one node process per core.
 
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.

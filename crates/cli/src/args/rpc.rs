@@ -47,11 +47,11 @@ pub(crate) struct RpcServeArgs {
     /// Listen here; with port 0 the system chooses one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Advertise this address to others, if they cannot reach the one listened at.
+    /// Tell other processes this address, if they cannot reach the address of --listen.
     #[arg(long, value_name = "IP", conflicts_with = "join")]
     pub(crate) advertise: Option<IpAddr>,
-    /// Write the token here, and beside it a key by which a later daemon takes the place of this
-    /// one. Default: in the user's own folder, while the daemon runs.
+    /// Write the token here, and a key beside it, with which a later daemon can replace this one.
+    /// Default: in the user's folder, while the daemon runs.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Serve no functions: be the registry of servers that join.

@@ -15,8 +15,9 @@
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
-//! for the processes that it has started, so that a signal can never reach an unrelated process with
-//! the id of one that has ended. A detached job has a folder, from which another launcher goes on.
+//! for the processes that it has started, so that a signal can never reach an unrelated process
+//! with the id of one that has ended. A detached job has a folder, from which another launcher goes
+//! on.
 
 mod change;
 mod child;

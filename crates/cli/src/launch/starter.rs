@@ -63,7 +63,7 @@ impl<'a> Starter<'a> {
                 let bundles = vec![None; nodes.len()];
                 let mut starter = Self { launch, outlets, variables, bundles, sharing };
                 match launch.saved() {
-                    // The members have theirs.
+                    // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
                     None => {
                         starter.issue(&authority, &launch.members().collect::<Vec<_>>(), None)?;
@@ -126,7 +126,7 @@ impl<'a> Starter<'a> {
         self.bundles.len()
     }
 
-    /// Begins the run of these members, as other processes see it.
+    /// Records that a run of these members begins, in what other processes can read.
     fn begin_run(&self, members: &[NodeId]) {
         if let Some(spec) = grid_of(self.launch.spec, members) {
             self.outlets.known.begin_run(spec);
@@ -139,7 +139,7 @@ impl<'a> Starter<'a> {
         Some(folder.node(&nodes::name(self.launch.spec, node)))
     }
 
-    /// Adopts the process of a node that the launcher before has started.
+    /// Adopts the process of a node that the previous launcher has started.
     pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
         let address = match &self.launch.processes {
             Processes::Single { .. } => None,
@@ -173,7 +173,7 @@ impl<'a> Starter<'a> {
             .map_err(|error| CliError::Start { path, error })
     }
 
-    /// Writes its bundle, if there is one, to the process of a node.
+    /// Writes the bundle of a node, if there is one, to its process.
     pub(super) fn pass_bundle(&self, node: NodeId, child: &Child) {
         if let Some(Some(bundle)) = self.bundles.get(node.index()) {
             child.tell(bundle.clone());

@@ -9,7 +9,7 @@
 //! - Laplace: the boundary is that of the product of the coordinates, which is also the discrete
 //!   solution. The start is that product plus the eigenvector.
 //! - Poisson: the boundary is zero, the start is zero, and the right side is that of the product of
-//!   sines. The discrete solution is this product times a factor, which is near `1 + (pi h)^2 / 12`.
+//!   sines. The discrete solution is this product times a factor near `1 + (pi h)^2 / 12`.
 
 use crate::stencil::eigenmode;
 use clap::ValueEnum;
@@ -24,8 +24,8 @@ pub(super) enum Equation {
     Poisson,
 }
 
-/// An equation on a grid. A place has three indices from 0 to `size + 1`, of which the outermost are
-/// the boundary; in two dimensions the first is not used.
+/// An equation on a grid. A place has three indices from 0 to `size + 1`, of which the outermost
+/// are the boundary; in two dimensions the first is not used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     pub(super) equation: Equation,

@@ -1,9 +1,9 @@
 //! The steps of a rank.
 //!
 //! Step `s + 1` of a subdomain needs the faces of its neighbours after step `s`, and nothing else.
-//! With the blocking exchange a rank waits for each neighbour in turn, and then computes all points.
-//! With the overlapped one it begins all sends and receives, computes the points that need no
-//! ghosts, waits for the ghosts, and computes the others. In both, a PE with several ranks runs
+//! With the blocking exchange a rank waits for each neighbour in turn, and then computes all
+//! points. With the overlapped one it begins all sends and receives, computes the points that need
+//! no ghosts, waits for the ghosts, and computes the others. In both, a PE with several ranks runs
 //! those whose messages are there while others wait.
 
 use super::problem::Problem;

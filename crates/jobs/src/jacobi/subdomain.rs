@@ -33,7 +33,7 @@ impl Face {
 #[derive(Clone, Debug)]
 pub(super) struct Subdomain {
     problem: Problem,
-    /// Own places on the whole grid, where index 1 is the first inner point.
+    /// Place of the first own point on the whole grid, whose first inner point has index 1.
     first: [u32; 3],
     extents: [usize; 3],
     /// Layers of ghosts on each side: none along the axis that two dimensions do not use.
@@ -175,8 +175,8 @@ impl Subdomain {
         })
     }
 
-    /// The points of a face or, with one layer `beyond` it, the ghosts there: in indices of the
-    /// arrays.
+    /// The points of a face or, if `beyond` is 1, the ghosts next to it, as a region in indices of
+    /// the arrays.
     fn slab(&self, Face { axis, is_upper }: Face, beyond: usize) -> Region {
         let mut slab = self.padded(self.whole());
         let Range { start, end } = slab[axis].clone();

@@ -1,7 +1,7 @@
 //! The periodic box, cut into cells, and the pairs of cells whose atoms can interact.
 //!
 //! A cell's edges are at least as long as the cutoff, so an atom interacts only with atoms of its
-//! own and the touching cells. With three or more cells per axis, two cells touch at most once.
+//! cell and the touching cells. With three or more cells per axis, two cells touch at most once.
 //! With two they touch on both sides, and with one a cell touches itself: such a pair has several
 //! periodic *images*, each an explicit shift. Every pair of atoms and images occurs exactly once.
 

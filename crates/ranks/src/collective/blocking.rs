@@ -109,13 +109,14 @@ impl Comm {
     }
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
-    /// the result, whose bits depend neither on the number of ranks nor on the order of the numbers,
-    /// as long as each is the same number. A rank adds up its own numbers with
+    /// the result, whose bits depend neither on the number of ranks nor on the order of the
+    /// numbers, as long as each is the same number. A rank adds up its own numbers with
     /// [`ExactSum`](gridspan_runtime::ExactSum) where these bits should not depend on their
     /// division, either.
     ///
-    /// A sum that is sent has nine bytes, and eight more for each 53 bits that its terms span, which
-    /// is rarely more than three times. Adding two sums takes six additions for each pair of parts.
+    /// A sum that is sent has nine bytes, and eight more for each 53 bits that its terms span,
+    /// which is rarely more than three times. Adding two sums takes six additions for each pair of
+    /// parts.
     ///
     /// ```
     /// use gridspan::ranks;

@@ -173,9 +173,9 @@ impl LocalState {
         *(if is_near { near } else { far }) += 1;
     }
 
-    /// Whether a send that is complete lets the PE go on. A message to another PE leaves then. One to
-    /// the same PE would let its receiver run before the sender, which often waits next anyway, so
-    /// only the second one does.
+    /// Whether a send that is complete lets the PE go on. A message to another PE leaves then. One
+    /// to the same PE would let its receiver run before the sender, which often waits next anyway,
+    /// so only the second one does.
     pub(crate) fn gives_way_after_send(&self) -> bool {
         self.turn.far > 0 || self.turn.near > 1
     }

@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
     Answer(Option<Content>),
     /// A receive was cancelled.
     Cancelled,
-    /// A collective operation has ended with a result of its own type.
+    /// A collective operation has ended with this result, whose type is known to it alone.
     Value(Box<dyn Any + Send>),
 }
 

@@ -165,7 +165,7 @@ impl Comm {
         })
     }
 
-    /// Takes a message for a receive of its own, if one has arrived. Otherwise lets the PE handle
+    /// Takes a message for a separate receive, if one has arrived. Otherwise lets the PE handle
     /// other messages once.
     ///
     /// # Errors

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 /// # Sending
 ///
-/// The data are copied, or moved, before a send returns, so that the program may change its own at
-/// once. A send of up to 64 KiB, or what [`EagerLimit`](crate::EagerLimit) says, completes at once;
-/// a longer one completes when a receive has asked for its data. Like a standard send of MPI, a
-/// program must not count on either.
+/// A send copies or moves its data, so the program may reuse its buffer at once. A message of up to
+/// 64 KiB, or the size that [`EagerLimit`](crate::EagerLimit) sets, completes at once; a longer one
+/// completes when a receive has asked for its data. A program must not depend on either behaviour,
+/// as with standard sends of MPI.
 ///
 /// Each of these functions fails with [`RankError::NoSuchRank`] for a rank that does not exist, and
 /// does nothing for [`PROC_NULL`](crate::PROC_NULL).

@@ -192,7 +192,7 @@ fn no_rank_leaves_a_barrier_before_all_have_come() {
         async |world| {
             let me = world.rank();
             if me == 7 {
-                // Nobody can have left the barrier before this rank has come.
+                // No rank can have left the barrier before this one has come.
                 for _ in 0..50 {
                     assert_eq!(world.iprobe(0, 1).await?, None);
                 }

@@ -28,7 +28,7 @@ pub(crate) fn everywhere(make: impl Fn() -> Job) {
     simulate(make(), SITES).unwrap_or_else(|error| panic!("in virtual time: {error}"));
 }
 
-/// Runs a function on so many ranks everywhere, and checks its results, by rank.
+/// Runs a function on this number of ranks under all drivers, and checks its results, by rank.
 pub(crate) fn check<F, U, T>(ranks: u32, function: F, expected: impl Fn(u32) -> T)
 where
     F: Fn(Comm) -> U + Copy + Send + Sync + 'static,

@@ -192,7 +192,7 @@ fn requests_after_one_that_fails_have_ended_too() {
 }
 
 #[test]
-fn nobody_sends_and_receives_nothing() {
+fn the_null_rank_sends_and_receives_nothing() {
     check(
         2,
         async |world| {

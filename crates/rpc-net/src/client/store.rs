@@ -114,8 +114,8 @@ impl ClientStore {
         }
     }
 
-    /// Records that server `to` does not reach server `from`, which has data; both by their
-    /// numbers.
+    /// Records that the server with number `to` cannot fetch data from the server with number
+    /// `from`.
     pub(crate) fn part(&self, from: u32, to: u32) {
         self.state().apart.insert((from, to), Instant::now());
     }

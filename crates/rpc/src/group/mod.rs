@@ -43,8 +43,10 @@
 //! use gridspan_workflow::heuristics::HeftC;
 //! use gridspan_runtime::{Grid, Job, JobError, driver};
 //!
-//! const FILL: Function<(u64,), (Vec<u64>,)> = Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
-//! const SUM: Function<(Vec<u64>,), (u64,)> = Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
+//! const FILL: Function<(u64,), (Vec<u64>,)> =
+//!     Function::new("fill", |(n,), _| Ok(((0..n).collect(),)));
+//! const SUM: Function<(Vec<u64>,), (u64,)> =
+//!     Function::new("sum", |(v,), _| Ok((v.iter().sum(),)));
 //!
 //! struct Numbers;
 //!

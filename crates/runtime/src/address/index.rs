@@ -63,7 +63,7 @@ impl fmt::Debug for Key {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an index of actors",
     label = "a member cannot be named by this type",
-    note = "use `Ix1` to `Ix6`, or implement `ActorIndex` for a type of your own that packs into 128 bits"
+    note = "use `Ix1` to `Ix6`, or implement `ActorIndex` for your type, which must pack into 128 bits"
 )]
 pub trait ActorIndex: Copy + Eq + fmt::Debug + Send + 'static {
     /// Packs the index. Different indices give different keys.

@@ -14,9 +14,9 @@
 //! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
 //! nodes get the manifest, and the checkpoint is complete.
 //!
-//! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint: its
-//! launcher begins another run on other nodes from there. The parts of nodes that leave are copied
-//! to nodes that stay.
+//! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
+//! its launcher begins another run on other nodes from there. The parts of nodes that leave are
+//! copied to nodes that stay.
 //!
 //! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
 //!
@@ -24,8 +24,8 @@
 //! futures of actors are not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
 //! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
-//! an operation and others have not: after a loss nobody could say which of the members that are
-//! left have.
+//! an operation and others have not: after a loss it would be unknown which of the remaining
+//! members have contributed.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their

@@ -244,7 +244,7 @@ impl Coordinator {
 fn is_same(previous: &Round, sum: &Round) -> bool {
     let counts = |round: &Round| {
         let pending = round.pending.clone();
-        let pending = PendingWork { main_waits: Vec::new(), nobody: Vec::new(), ..pending };
+        let pending = PendingWork { main_waits: Vec::new(), absent_members: Vec::new(), ..pending };
         (round.activity, round.is_quiet, pending)
     };
     previous.is_quiet && counts(previous) == counts(sum)

@@ -34,8 +34,8 @@ pub struct CheckpointKeeper {
     on_pause: Option<OnPause>,
 }
 
-/// Called with the number of the checkpoint after which the job stays stopped, and with the error if
-/// it could not be stored.
+/// Called with the number of the checkpoint after which the job stays stopped, and with the error
+/// if it could not be stored.
 type OnPause = Arc<dyn Fn(u64, Option<String>) + Send + Sync>;
 
 /// The thread that writes files.
@@ -80,8 +80,8 @@ impl CheckpointKeeper {
         Ok(Self { archive: Some(archive), writer: Some(writer), ..Self::default() })
     }
 
-    /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the last
-    /// checkpoint in the folder.
+    /// Begins a run of the job, in which `node` keeps its parts here. Returns the number of the
+    /// last checkpoint in the folder.
     pub(super) fn begin(&self, node: NodeId, run: u64) -> Result<u64, StartError> {
         if let Some(writer) = &self.writer {
             let mut present = writer.run.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,8 +120,8 @@ impl CheckpointKeeper {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a segment. When its part is complete and stored, or cannot be because memory is scarce,
-    /// makes the PE run an action.
+    /// Keeps a segment. When its part is complete and stored, or cannot be because memory is
+    /// scarce, makes the PE run an action.
     pub(super) fn keep(
         &self,
         segment: &CheckpointSegment,
@@ -154,9 +154,9 @@ impl CheckpointKeeper {
         writer.order(Order::Part { run, checkpoint, part, segments, done });
     }
 
-    /// Calls `tell` when the job has [stopped](super::NodeHandle::pause) after a checkpoint and this
-    /// node has kept its manifest: with the number of the checkpoint, and with the error if it could
-    /// not be written to the folder of the job.
+    /// Calls `tell` when the job has [stopped](super::NodeHandle::pause) after a checkpoint and
+    /// this node has kept its manifest: with the number of the checkpoint, and with the error if it
+    /// could not be written to the folder of the job.
     #[must_use]
     pub fn on_pause(mut self, tell: impl Fn(u64, Option<String>) + Send + Sync + 'static) -> Self {
         self.on_pause = Some(Arc::new(tell));
@@ -225,8 +225,8 @@ impl Writer {
 }
 
 /// Makes the program of a job on a layout, which continues from a checkpoint in a folder if the job
-/// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`; the keeper has
-/// them, too.
+/// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`; the keeper
+/// has them, too.
 pub(super) fn program(
     job: Job,
     layout: Layout,

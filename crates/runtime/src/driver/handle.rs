@@ -48,11 +48,11 @@ impl NodeHandle {
         }
     }
 
-    /// Stops the job after a checkpoint at main's next progress point, and keeps it stopped, so that
-    /// it can continue in another run on other nodes, or end. The
-    /// [keeper](super::CheckpointKeeper::on_pause) of each node tells when it has stopped. If the job
-    /// cannot continue on other nodes, calls `refuse` with the reason. Does nothing on nodes other
-    /// than that of main.
+    /// Stops the job after a checkpoint at main's next progress point, and keeps it stopped, so
+    /// that it can continue in another run on other nodes, or end. The
+    /// [keeper](super::CheckpointKeeper::on_pause) of each node tells when it has stopped. If the
+    /// job cannot continue on other nodes, calls `refuse` with the reason. Does nothing on nodes
+    /// other than that of main.
     #[cfg(feature = "net")]
     pub fn pause(&self, order: PauseOrder, refuse: impl FnOnce(String) + Send + 'static) {
         let switch = self.0.upgrade();

@@ -56,8 +56,8 @@ fn machine(text: &str) -> Option<Memory> {
     Some(Memory { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
 }
 
-/// Reads what the kernel says about a control group (version 2). `None` if it has no limit. Its file
-/// cache that is not in use counts as available.
+/// Reads what the kernel says about a control group (version 2). `None` if it has no limit. Its
+/// file cache that is not in use counts as available.
 fn control_group(max: &str, current: &str, statistics: &str) -> Option<Memory> {
     let total: u64 = max.trim().parse().ok()?;
     let current: u64 = current.trim().parse().ok()?;

@@ -762,8 +762,8 @@ impl<A: Actor> Collection<A> {
         Err(GridError::Reduction { collection: collection.0, found, wanted })
     }
 
-    /// Adds a member on a PE of choice or, in a [bound](Grid::create_bound) collection, on the PE of
-    /// its partner. The member takes part in reductions and broadcasts that begin later.
+    /// Adds a member on a PE of choice or, in a [bound](Grid::create_bound) collection, on the PE
+    /// of its partner. The member takes part in reductions and broadcasts that begin later.
     ///
     /// The job ends with an error if there is no such PE, if the collection has a member of this
     /// index, or if messages [create](crate::Job::on_demand) its members.

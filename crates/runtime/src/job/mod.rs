@@ -401,8 +401,8 @@ impl Job {
     }
 
     /// Sets the balancing strategy: one of [`gridspan_balance`], such as
-    /// [`GridCut::default()`](gridspan_balance::GridCut), one of your own that implements
-    /// [`Strategy`](gridspan_balance::Strategy) and can be cloned, or a
+    /// [`GridCut::default()`](gridspan_balance::GridCut), a cloneable type of the program that
+    /// implements [`Strategy`](gridspan_balance::Strategy), or a
     /// [`StrategyName`](gridspan_balance::StrategyName) that a user has given. Default
     /// [`NoMoves`](gridspan_balance::NoMoves). It runs at sync points, on
     /// [request](Grid::rebalance), [periodically](Self::balance_every), and, if its
@@ -613,8 +613,8 @@ impl Job {
         self
     }
 
-    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies, are
-    /// kept. Runs in the coordinator; it must not block.
+    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies,
+    /// are kept. Runs in the coordinator; it must not block.
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -36,7 +36,8 @@ pub(crate) enum CheckpointMessage {
     Kept { checkpoint: u64, part: PeId, is_copy: bool },
     /// To the coordinator: a part cannot be kept.
     NotKept { checkpoint: u64, reason: String },
-    /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays stopped.
+    /// To the first PE of each node: the checkpoint is complete. `is_paused`: the job stays
+    /// stopped.
     Complete { manifest: Bytes, is_paused: bool },
     /// From the PE that reads a part to a PE where members of it continue.
     Restore(RestoredPart),
@@ -44,8 +45,8 @@ pub(crate) enum CheckpointMessage {
     Publish { id: u32, value: Bytes },
     /// To the home of these members: they live on the sender.
     Places(Vec<ActorId>),
-    /// To the coordinator: number of members that can be reached from now on or are known to be gone,
-    /// and of delayed messages and published values that are restored here.
+    /// To the coordinator: number of members that can be reached from now on or are known to be
+    /// gone, and of delayed messages and published values that are restored here.
     Restored { items: u64 },
 }
 

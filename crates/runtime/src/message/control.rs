@@ -400,7 +400,7 @@ pub(crate) enum Control {
     UpTree { plan: PlanId, tree: Tree },
     /// To the coordinator: the sender's node knows this plan for tree broadcasts.
     PlanKnown { plan: PlanId },
-    /// From the coordinator to the PEs of a node: news about the plans of their own broadcasts.
+    /// From the coordinator to the PEs of a node: news about the plans of their broadcasts.
     OwnPlan(PlanNews),
     /// To the coordinator: the sender has begun an unordered broadcast, with this plan and size.
     CastBegun(Travel),

@@ -76,8 +76,8 @@ pub(crate) struct HeaderDelta(Header);
 impl HeaderDelta {
     /// Creates the state before the first header of a batch.
     pub(crate) fn begin() -> Self {
-        let nobody = ActorId { collection: CollectionId(0), key: Key(0) };
-        Self(Header::new(nobody, nobody, 0, PeId(0)))
+        let no_actor = ActorId { collection: CollectionId(0), key: Key(0) };
+        Self(Header::new(no_actor, no_actor, 0, PeId(0)))
     }
 
     /// Appends the next header.

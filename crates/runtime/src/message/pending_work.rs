@@ -46,7 +46,7 @@ pub struct PendingWork {
     /// Number of messages dropped because their member does not exist.
     pub dead_letters: u64,
     /// Some of the members that do not exist.
-    pub nobody: Vec<String>,
+    pub absent_members: Vec<String>,
     /// Requests of main that wait for an answer. Only the coordinator knows them.
     pub main_waits: Vec<String>,
 }
@@ -75,8 +75,8 @@ impl std::ops::AddAssign for PendingWork {
         self.rebalances += other.rebalances;
         self.synced += other.synced;
         self.dead_letters += other.dead_letters;
-        self.nobody.append(&mut other.nobody);
-        self.nobody.truncate(NAMED_MAX);
+        self.absent_members.append(&mut other.absent_members);
+        self.absent_members.truncate(NAMED_MAX);
         self.main_waits.append(&mut other.main_waits);
     }
 }
@@ -132,8 +132,8 @@ impl fmt::Display for PendingWork {
         for (count, one, several) in counts.into_iter().filter(|(count, ..)| *count > 0) {
             write!(f, "; {}", counted(count, one, several))?;
         }
-        if !self.nobody.is_empty() {
-            write!(f, ", such as {}", self.nobody.join(", "))?;
+        if !self.absent_members.is_empty() {
+            write!(f, ", such as {}", self.absent_members.join(", "))?;
         }
         if self.created != self.processed {
             let made = counted(self.created, "message", "messages");

@@ -81,8 +81,8 @@ pub(crate) enum SpreadFrame {
     Carried(CarriedHead),
 }
 
-/// Tag in a frame's ninth byte: this one and the five below. Tags of packets between two PEs have
-/// lower values.
+/// The tags of frames for a relay, in the ninth byte: this one and the five below. Tags of packets
+/// between two PEs have lower values.
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;
@@ -90,7 +90,7 @@ const CAST: u8 = 5;
 const AGENT_MESSAGE: u8 = 6;
 const CARRIED: u8 = 7;
 /// Stands in place of the receiver in frames for a relay.
-const NOBODY: PeId = PeId(u32::MAX);
+const NO_RECEIVER: PeId = PeId(u32::MAX);
 
 /// Whether a frame is for the relay of the node, and not for one of its PEs.
 pub fn is_for_relay(frame: &[u8]) -> bool {
@@ -194,7 +194,7 @@ fn frame<T: Serialize>(tag: u8, origin: PeId, head: &T, payload: (&[u8], Bytes))
     let (front, body) = payload;
     let mut frame = Vec::with_capacity(HEAD_BYTES + front.len());
     frame.resize(8, 0);
-    write_ends(origin, NOBODY, &mut frame);
+    write_ends(origin, NO_RECEIVER, &mut frame);
     frame.push(tag);
     codec::append(head, &mut frame);
     frame.extend_from_slice(front);

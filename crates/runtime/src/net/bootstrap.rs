@@ -14,11 +14,11 @@
 //! # Steady state
 //!
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
-//! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the node
-//! of main stops the job after a checkpoint at the line of a [`PauseOrder`]. The launcher of a guest is `gridctl join`, which knows the
-//! addresses already and sends the lines of steps 1 and 3 at once. The launcher passes on the
-//! output of the program unchanged; only the line of step 2 begins with a character that programs
-//! do not print.
+//! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
+//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`]. The launcher of a
+//! guest is `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3
+//! at once. The launcher passes on the output of the program unchanged; only the line of step 2
+//! begins with a character that programs do not print.
 //!
 //! # Failure
 //!
@@ -393,7 +393,7 @@ pub fn watch_launcher(
                 on_request(request);
             }
             if is_for_join {
-                // Nobody reads lines that the launcher sends without a reason.
+                // Lines that the launcher sends without a reason have no reader.
                 let _ = send.send(line);
             }
         }

@@ -24,8 +24,8 @@ use quinn_proto::ConnectionHandle;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Beats for which a dial by the lower node makes it refuse a connection from the other node. Longer
-/// than a handshake.
+/// Beats for which a dial by the lower node makes it refuse a connection from the other node.
+/// Longer than a handshake.
 const COLLISION_BEATS: u32 = 5;
 /// First pause before a broken connection is dialled again.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -35,8 +35,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Additional time that the higher node waits: that of a handshake within a continent.
 const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// Beats, by default 1.2 s, after which a dial is replaced by another. A lost first packet is sent
-/// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds soon
-/// after a network recovers.
+/// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds
+/// soon after a network recovers.
 const DIAL_BEATS: u32 = 6;
 /// Number of dials of which each doubles the time for the next if the node was never reached: dials
 /// to a node that has no time for a handshake would otherwise leave it even less.

@@ -14,8 +14,9 @@
 //!   live and move together. `insertion`: new members. `steps`: the order of messages of steps.
 //! - `collective`: collections, broadcasts, reductions, quiescence, sync points.
 //! - `checkpoint`: the image of this PE, and its restoration. `ask`: questions and answers.
-//!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job. `own_plans`: plans of this node's broadcasts. `coordinator_place`: the
-//!   place of the coordinator. `stall`, `current_handler`: reports of a PE about itself.
+//!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
+//!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
+//!   coordinator. `stall`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 

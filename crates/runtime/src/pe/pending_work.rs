@@ -38,7 +38,7 @@ impl Core {
             rebalances: u64::from(core.rebalance.is_some()),
             synced: members().filter(|member| member.synced).count() as u64,
             dead_letters: core.statistics.dead_letters,
-            nobody: core.looks.nobody.iter().map(|id| core.name_of(*id)).collect(),
+            absent_members: core.looks.absent_members.iter().map(|id| core.name_of(*id)).collect(),
             main_waits: Vec::new(),
         }
     }

@@ -23,8 +23,9 @@ pub(super) struct Plans {
 struct Complete {
     /// All below this number are complete.
     below: u64,
-    /// Other complete ones, as runs: the first number of each run, and the first number behind it.
-    /// There are no more runs than incomplete tree broadcasts that were overtaken.
+    /// Complete broadcasts after a gap, as runs of consecutive numbers: the first number of each
+    /// run, and the first number behind it. An incomplete broadcast is before each run, so there
+    /// are no more runs than incomplete broadcasts.
     beyond: BTreeMap<u64, u64>,
 }
 

@@ -67,7 +67,7 @@ impl Sender {
     }
 
     /// Returns the next frame of `class` to write to the connection, with its number. Also returns
-    /// `None` while so many bulk frames are under way that the receiver would refuse another.
+    /// `None` while the receiver would refuse another bulk frame, because too many are under way.
     pub fn next(&mut self, class: Class) -> Option<(u64, Frame)> {
         if self.has_next(class) { self.lane(class).next() } else { None }
     }

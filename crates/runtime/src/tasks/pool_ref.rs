@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 /// # impl Task for Square {
 /// #     type Output = u64;
 /// #     type Join = ();
-/// #     fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(self.0 * self.0) }
+/// #     fn run(self, _cx: &mut TaskContext<Self>) -> Step<Self> { Step::Done(self.0 * self.0) }
 /// #     fn collect((): &mut (), _child: u32, _output: u64) {}
 /// #     fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> { Step::Done(0) }
 /// # }

@@ -79,7 +79,7 @@ pub trait Merge: Default {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a search",
     label = "this type does not implement `Search`",
-    note = "write `impl Search for {Self}`; for tasks with results of their own, `impl Task for {Self}` and `Job::tasks`"
+    note = "write `impl Search for {Self}`; for tasks that each have a result, `impl Task for {Self}` and `Job::tasks`"
 )]
 pub trait Search: Serialize + DeserializeOwned + Send + 'static {
     /// The total that all nodes add to.

@@ -88,8 +88,8 @@ pub(super) async fn run(grid: Grid, plan: Plan) -> Result<(), JobError> {
         forwarders: Forwarders { all: forwarders.reference(), section: every },
         pes: grid.layout().pe_count(),
     };
-    // Create them before the first broadcast: the model takes the order of broadcasts from members
-    // that existed then.
+    // Latecomers begin before the first broadcast, because the model takes the order of broadcasts
+    // from members that existed then.
     let late = match plan.late {
         Some(dice) => Some(Latecomers::begin(&grid, dice).await?),
         None => None,
@@ -316,7 +316,7 @@ impl Main {
         Ok(())
     }
 
-    /// Makes the members of one collection, of both or of none go to their sync point.
+    /// Sends the members of each collection to their sync point, or not, at random.
     fn synchronise(&self) {
         for of_old in [true, false] {
             if ledger::with(|ledger| ledger.dice.chance(0.7)) {

@@ -33,7 +33,7 @@ enum Message {
     Later,
     /// Contribute to a reduction over the group.
     Contribute,
-    /// Contribute to one over the members with even indices, of so many members.
+    /// Contribute to one over the members with even indices; with the number of all members.
     InSection(u32),
     /// Contribute if the index is this.
     Alone(i32),

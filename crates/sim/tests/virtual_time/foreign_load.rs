@@ -45,8 +45,8 @@ impl Actor for Worker {
     }
 }
 
-/// Runs workers of 10 ms times `pieces` each, one for each PE of a grid with this number of
-/// processors per node.
+/// Runs one worker on each PE of a grid whose nodes have this number of processors. A worker
+/// computes `pieces` times for 10 ms.
 fn run(spec: &str, processors: Option<u32>, pieces: u32) -> SimReport {
     let job = Job::new("work").actor::<Worker>().main(async move |grid| {
         let count = grid.layout().pe_count();

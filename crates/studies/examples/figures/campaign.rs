@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Number of seeds, which take two minutes on two cores.
 const SEEDS: u64 = 100;
 
-/// Runs the campaign, and returns a record for each count. Fails if a seed fails, or if the campaign
-/// takes longer than the limit; it then continues until this process ends.
+/// Runs the campaign, and returns a record for each count. Fails if a seed fails, or if the
+/// campaign takes longer than the limit; it then continues until this process ends.
 pub(crate) fn measure(limit: Duration) -> Result<Vec<FigureRecord>, Box<dyn Error>> {
     let run = FigureRun::of_this_process();
     let mut campaign = Campaign::new(0..SEEDS);

@@ -59,7 +59,8 @@ pub(crate) struct Life {
     pub(crate) all: f64,
     /// Losses that ended a run; further nodes may be lost before the others know.
     pub(crate) losses: u32,
-    /// Number of losses for which no copy of a part was left, so that the job went on from a folder.
+    /// Number of losses for which no copy of a part was left, so that the job went on from a
+    /// folder.
     pub(crate) unprotected: u32,
     pub(crate) recoveries: Vec<Stop>,
     /// Stops for nodes to join.

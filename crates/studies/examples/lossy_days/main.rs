@@ -12,11 +12,11 @@
 //! - `intervals`: the automatic interval and fixed ones.
 //!
 //! **Useful time.** A step that is not repeated counts with the time that it takes undisturbed on
-//! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a step
-//! beside that, which is measured in a run without checkpoints. So the useful share compares with a
-//! job that has the same nodes at the same times and loses no work. That fewer nodes are slower is
-//! not counted. The column `fullest` has the mean number of actors on the fullest PE, which is 8 if
-//! no node is lost.
+//! the PEs that the job has at that time: the compute time of the fullest PE, and the time of a
+//! step beside that, which is measured in a run without checkpoints. So the useful share compares
+//! with a job that has the same nodes at the same times and loses no work. That fewer nodes are
+//! slower is not counted. The column `fullest` has the mean number of actors on the fullest PE,
+//! which is 8 if no node is lost.
 //!
 //! **The model.** Daly's useful share at his optimum interval, from three measured times: the mean
 //! time that main waits for a checkpoint, the mean time from a loss until the job computes again,

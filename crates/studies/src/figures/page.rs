@@ -22,7 +22,7 @@ const FIGURES_HEAD: &str = "\
 | --- | --- | --- | --- | --- |";
 const CAMPAIGN_HEAD: &str = "| what happened | count |\n| --- | --- |";
 
-/// The suite of the fault campaign, whose values have a table of their own.
+/// The suite of the fault campaign, whose values are in a separate table.
 const CAMPAIGN: &str = "campaign";
 
 /// A part of the figures, from one run of its suite or command.

@@ -56,7 +56,8 @@ pub fn infer(matrix: &RttMatrix) -> Hierarchy {
 ///
 /// let labelled = infer_labelled(&matrix, &names);
 ///
-/// assert_eq!(labelled.hierarchy.group_of(NodeId(3), 1), labelled.hierarchy.group_of(NodeId(0), 1));
+/// let hierarchy = &labelled.hierarchy;
+/// assert_eq!(hierarchy.group_of(NodeId(3), 1), hierarchy.group_of(NodeId(0), 1));
 /// assert_eq!(
 ///     labelled.contradictions[0].to_string(),
 ///     "node3 is said to be in site `delft`, but is 80.0ms from node0 there; \

@@ -1,9 +1,9 @@
 //! The user's site names, merged with the measurements.
 //!
-//! The names take precedence: they determine the group of the site level that contains a node. The
-//! site level is measured: it is the level whose groups match the names best. Nodes without a name
-//! follow the named nodes closest to them. Contradictions with the measurements are reported and
-//! not corrected.
+//! One level of the hierarchy is the site level: the one whose measured groups match the names
+//! best. At this level the names take precedence over the measurements: all nodes of one name form
+//! a group. Nodes without a name follow the named nodes closest to them. Contradictions with the
+//! measurements are reported and not corrected.
 
 use crate::hierarchy::{Draft, Hierarchy, Partition, Sample, show_rtt};
 use crate::id::NodeId;
@@ -108,7 +108,7 @@ pub(super) fn merge<I: Iterator<Item = Sample>>(
     }
     let level = site_level(measured, &named);
     let mut contradictions = apart(measured, &named, level);
-    // A misnamed node is close to nodes of another site; one report is enough.
+    // A misnamed node is also close to nodes of another site; the first report is enough.
     let mut sound = named.clone();
     for contradiction in &contradictions {
         if let Contradiction::Apart { nodes, .. } = contradiction {
@@ -121,8 +121,8 @@ pub(super) fn merge<I: Iterator<Item = Sample>>(
     Labelled { hierarchy: merged.build(samples()), contradictions }
 }
 
-/// Returns the level whose groups match the names best, the coarsest on a tie. The whole is not
-/// eligible unless it is the only level.
+/// Returns the level whose groups match the names best, the coarsest on a tie. The level of the
+/// whole is taken only if there is no other.
 fn site_level(measured: &Hierarchy, named: &SiteNames) -> usize {
     let mut numbers = BTreeMap::new();
     let labels: Vec<u32> = named

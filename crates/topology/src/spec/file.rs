@@ -76,9 +76,9 @@ impl GridSpec {
     /// | | `from`, `to` | two sites: the link in this direction | |
     ///
     /// A link has the keys `latency` (one way), `bandwidth`, `jitter`, `loss`, `queue`, `reorder`
-    /// and `lost_after`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]` or
-    /// `[lan]`; an entry for one direction takes them from the entry for both directions, if there
-    /// is one. Sites are numbered in the order of the file.
+    /// and `lost_after`, as in [`Link`]. Keys that an entry leaves out have the values of `[wan]`
+    /// or `[lan]`; an entry for one direction takes them from the entry for both directions, if
+    /// there is one. Sites are numbered in the order of the file.
     ///
     /// ```
     /// use gridspan_topology::{GridSpec, Latency, NodeId};

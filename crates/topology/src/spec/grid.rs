@@ -200,6 +200,12 @@ impl GridSpec {
     /// The text `at 60s node d01 load=1` adds a foreign load: from then on, one process of other
     /// users computes on each node of that host. Only the simulator creates such load; on a real
     /// machine it is measured.
+    ///
+    /// # Errors
+    ///
+    /// [`TimelineError`] if the text is not a change, has a setting or value that cannot be read,
+    /// or names a site or host that the grid does not have, and if the grid has too many changes.
+    /// The grid is consumed.
     pub fn with_change(mut self, text: &str) -> Result<Self, TimelineError> {
         let names: Vec<_> = self.layout.sites().map(|site| self.layout.site_name(site)).collect();
         match timeline::parse(text, &names, &self.hosts)? {
@@ -369,8 +375,8 @@ impl GridSpec {
             .collect()
     }
 
-    /// Returns the numbers of processes of other users that compute on a node, and the times from
-    /// which they do. There is no load before the first time.
+    /// Returns the foreign load of a node over time: times, and the number of processes of other
+    /// users that compute on the node from then on. The load before the first time is 0.
     pub fn foreign_loads(&self, node: NodeId) -> impl Iterator<Item = (Time, u32)> {
         let loads = self.foreign_loads.iter().filter(move |load| load.node == node);
         loads.map(|load| (load.at, load.processes))

@@ -1,5 +1,4 @@
-//! The reasons that tasks were not executed, by server, for error messages with servers and
-//! reasons.
+//! The reasons why tasks were not executed, by server, for error messages.
 
 use super::task_states::Stuck;
 use crate::id::{ServerId, TaskId};
@@ -11,13 +10,13 @@ const NAMED_MAX: usize = 8;
 /// The reason that a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskFailure {
-    /// The function failed, as it would on another server. The message names it and its server.
+    /// The function failed, as it would on another server. The message names both.
     Failed(String),
     /// No server has executed it.
     NotExecuted {
         /// The reason, with the servers.
         reason: String,
-        /// Whether servers are left that offer the task, and the last that was tried refused it.
+        /// Whether servers that offer the task are left, and the last one tried refused it.
         is_refused: bool,
     },
 }
@@ -39,8 +38,8 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    /// A server that is not lost has not executed a task: it refused the task, or lacked an
-    /// argument.
+    /// Notes that a server has not executed a task, though it is not lost: it refused the task, or
+    /// lacked an argument.
     pub(super) fn tried(
         &mut self,
         task: TaskId,
@@ -53,7 +52,7 @@ impl Reasons {
         trials.push(Trial { server, reason, is_refused });
     }
 
-    /// A server was lost.
+    /// Notes that a server was lost.
     pub(super) fn lost(&mut self, server: ServerId, reason: String) {
         self.lost.insert(server, reason);
     }

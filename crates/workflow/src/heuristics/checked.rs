@@ -10,8 +10,8 @@ use crate::platform::Platform;
 ///
 /// # Errors
 ///
-/// Those of the heuristic, and [`MapError::Invalid`] if its mapping does not have as many places and
-/// servers as there are tasks, or a server is not of the platform or cannot execute its task.
+/// Those of the heuristic, and [`MapError::Invalid`] if its mapping does not have as many places
+/// and servers as there are tasks, or a server is not of the platform or cannot execute its task.
 pub fn map(
     heuristic: &dyn Heuristic,
     graph: &TaskGraph,

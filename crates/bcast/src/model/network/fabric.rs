@@ -18,8 +18,8 @@ pub struct NodeLink {
     pub initiation_s: f64,
 }
 
-/// A network. Nodes and clusters are numbered from 0. Capacities are numbered with the nodes'
-/// first, all outgoing then all incoming, followed by the shared ones.
+/// A network. Nodes and clusters are numbered from 0. So are capacities: first those to send of all
+/// nodes, then those to receive, then the shared ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     nodes: Vec<NodeLink>,

@@ -233,7 +233,8 @@ fn many_nodes_per_core_extend_the_time_to_start() {
     assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
 }
 
-/// A manifest of a job on two nodes with one PE each, as a node has it, with the parts of `parts`.
+/// What a node holds of a checkpoint of a job on two nodes of one PE each: the manifest and
+/// `parts`.
 fn holdings(number: u64, parts: &[u32]) -> Holdings {
     let parts = parts.iter().map(|&pe| gridspan_runtime::PeId(pe)).collect();
     let manifest =
@@ -571,7 +572,7 @@ fn sigterm_for_all_nodes_stops_the_job_with_a_checkpoint_in_its_folder() {
     supervisor.handle(pause(1, 3), seconds(3));
     let told = [Command::TellStopping, Command::Ask(A), Command::Ask(B)];
     assert_eq!(actions(&mut supervisor), told);
-    // It takes the signal for another request to leave.
+    // A node takes the signal for another request to leave.
     supervisor.handle(Event::Leaving { node: A }, seconds(3));
     assert_eq!(actions(&mut supervisor), [Command::Ask(A)]);
     for node in [A, B] {
@@ -652,7 +653,7 @@ fn a_process_that_has_left_and_does_not_end_is_killed() {
     assert_eq!(actions(&mut supervisor), [Command::Kill(B)]);
 }
 
-/// Another supervisor, which attends to the job of one whose launcher has ended.
+/// The supervisor of another launcher, which takes over after the launcher of `before` has ended.
 fn taking_over(before: &Supervisor, on_loss: OnLoss) -> Supervisor {
     let saved = before.saved();
     let mut next = starting();
@@ -685,7 +686,7 @@ fn another_launcher_goes_on_with_a_recovery_and_with_a_job_that_has_stopped() {
     changing.handle_timeout(seconds(6));
     for (before, members) in [(lost, vec![A]), (changing, vec![A, B])] {
         let mut next = taking_over(&before, OnLoss::Shrink);
-        // The job stops for a change that the launcher before has ordered.
+        // The job stops for a change that the previous launcher has ordered.
         next.handle(pause(1, 3), seconds(9));
         let asked: Vec<Command> = members.iter().copied().map(Command::Recover).collect();
         assert_eq!(actions(&mut next), asked);

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
 /// A connection, once it is open, or `None` if it failed. Concurrent users share one attempt and
-/// its result: if each tried again, one after the other, they would wait for a server that is gone
-/// as often as there are tasks.
+/// its result. If each made an attempt in turn, the waits for a server that is gone would add up
+/// over all tasks.
 type Line = Arc<OnceCell<Option<Connection>>>;
 
 /// Connections to other servers, by address.
@@ -24,7 +24,7 @@ pub(super) struct Peers {
 fn is_of_use(line: &Line) -> bool {
     match line.get() {
         Some(connection) => connection.as_ref().is_some_and(|peer| peer.close_reason().is_none()),
-        // Lines are cloned under the lock of all lines, which is held here too.
+        // A line that is being opened has another owner: it was cloned under the lock held here.
         None => Arc::strong_count(line) > 1,
     }
 }

@@ -315,8 +315,8 @@ impl Coordinator {
         occasion
     }
 
-    /// Reports to the balancer that the job had handled `handled` messages since its start, by time
-    /// `at` of its own clock.
+    /// Reports to the balancer that the job had handled `handled` messages since its start, at time
+    /// `at` of the job's clock.
     fn note_pace(&mut self, at: Time, handled: u64) {
         let now = self.now;
         let progress = &mut self.balances.progress;

@@ -202,10 +202,10 @@ impl<A: Actor> Context<'_, A> {
         self.core.count_in_phase(self.slot, phase, counts);
     }
 
-    /// Sends a message to all members of a section. Each link between sites and each link to a node
-    /// carries the message once, or once for each collection of a section
-    /// [across](SectionRef::across) several. The message keeps its order with other messages of its
-    /// priority from this actor to the same members.
+    /// Sends a message to all members of a section. The message crosses each link between sites,
+    /// and each link to a node, once; for a section [across](SectionRef::across) several
+    /// collections, once for each of them. It keeps its order with other messages of its priority
+    /// from this actor to the same members.
     pub fn multicast<B: Actor>(&mut self, section: &SectionRef<B>, message: B::Message) {
         self.multicast_with(SendOptions::default(), section, message);
     }
@@ -225,8 +225,8 @@ impl<A: Actor> Context<'_, A> {
     /// Sends a message to all members of a collection. All members handle the broadcasts of a
     /// collection in the same order. A broadcast also keeps its order with other messages of its
     /// priority from this actor to the same member. An inserted member does not receive broadcasts
-    /// older than itself; messages sent to it before such a broadcast are in no order with later
-    /// broadcasts.
+    /// older than itself. A message that was sent to it before such a broadcast has no order with
+    /// the broadcasts that it does receive.
     pub fn broadcast<B: Actor>(&mut self, collection: &CollectionRef<B>, message: B::Message) {
         self.broadcast_with(BroadcastOptions::default(), collection, message);
     }
@@ -306,8 +306,8 @@ impl<A: Actor> Context<'_, A> {
 
     /// Moves this actor to another PE once the handler has returned, together with the members that
     /// are [bound](crate::Grid::create_bound) to it or to the same member. If a rebalance is under
-    /// way, the move waits for its end. The job ends with an error if there is no such PE, or if the
-    /// actor is a member of a group.
+    /// way, the move waits for its end. The job ends with an error if there is no such PE, or if
+    /// the actor is a member of a group.
     pub fn migrate_to(&mut self, pe: PeId) {
         let id = self.id();
         self.core.request(Request { id, wish: Wish::Migrate(pe) });
@@ -371,8 +371,8 @@ impl<A: Actor> Context<'_, A> {
         }
     }
 
-    /// Returns the value of this type that the job has as a [resource](crate::Job::resource), on
-    /// the node where this actor lives.
+    /// Returns the [resource](crate::Job::resource) of this type on the node where this actor
+    /// lives, if the job has one.
     pub fn resource<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.core.common.resources.get()
     }

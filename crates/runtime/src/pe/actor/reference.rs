@@ -255,7 +255,8 @@ impl<A> SectionRef<A> {
     /// let job = Job::new("borders").actor::<Cell>().main(async |grid| {
     ///     let left = grid.create::<Cell>(Ix1::range(4), |index| index.0 as u64).await?;
     ///     let right = grid.create::<Cell>(Ix1::range(4), |index| 10 + index.0 as u64).await?;
-    ///     let border = SectionRef::across(0, [right.at(Ix1(0)), left.at(Ix1(2)), left.at(Ix1(3))]);
+    ///     let members = [right.at(Ix1(0)), left.at(Ix1(2)), left.at(Ix1(3))];
+    ///     let border = SectionRef::across(0, members);
     ///     left.multicast(&border, Report(border.clone()));
     ///     let values: Vec<u64> = left.section_reduction(&border, Op::Concat).await?;
     ///     assert_eq!(values, [2, 3, 10]);

@@ -57,8 +57,8 @@ impl Pe {
         }
     }
 
-    /// Stops handling messages for a checkpoint, and reports what this PE has. The order to continue
-    /// after the checkpoint before may come later than this one; it is carried out first.
+    /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
+    /// continue after the previous checkpoint has not come yet, this PE continues first.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
@@ -131,7 +131,7 @@ impl Pe {
         segments.push(codec::encode(&image).into());
         summary.load_us = load_ns.div_ceil(1_000);
         summary.segments = segments.iter().map(|segment| segment.len() as u64).collect();
-        // The report goes first, so that the job need not wait for the copies before it.
+        // The report goes before the copies, so that it does not wait behind them.
         let part = summary;
         self.core.report_checkpoint(CheckpointMessage::Encoded { checkpoint, part });
         let partner = self.core.partner(leaving);
@@ -283,7 +283,7 @@ impl Core {
             self.warn_of_postponement(&reason);
             return done(Err(reason));
         }
-        // What main does meanwhile comes after the checkpoint.
+        // Actions of main wait until the checkpoint is made.
         state.is_requested = true;
         let begun = self.now;
         let pause = state.pause.clone();
@@ -315,7 +315,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// The reason why the job cannot continue on other nodes: it has a group that must keep its size.
+    /// The reason why the job cannot continue on other nodes: it has a group that must keep its
+    /// size.
     pub fn pause(&mut self, leaving: Vec<NodeId>, is_end: bool) -> Result<(), String> {
         if let Some(actor) = self.fixed_group().filter(|_| !is_end) {
             return Err(format!(
@@ -339,7 +340,7 @@ impl Core {
         Some(self.common.kind(info.kind).map_or("an actor", |kind| kind.name()))
     }
 
-    /// Warns once if the job should have stopped, and the checkpoint is postponed.
+    /// Warns once if the job is to stop, and the checkpoint for that is postponed.
     fn report_no_pause(&mut self, reason: &str) {
         let state = &mut self.checkpointing;
         if state.pause.is_some() && !std::mem::replace(&mut state.is_late_told, true) {
@@ -348,7 +349,7 @@ impl Core {
         }
     }
 
-    /// Warns once if checkpoints are to be made, and main has reached no progress point for long.
+    /// Warns once if the job makes checkpoints, and main has reached no progress point for long.
     pub(crate) fn warn_without_progress(&mut self) {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;
@@ -366,7 +367,7 @@ impl Core {
         }
     }
 
-    /// Warns once if checkpoints are to be made, and have been postponed for long.
+    /// Warns once if the job makes checkpoints, and they have been postponed for long.
     fn warn_of_postponement(&mut self, reason: &str) {
         let state = &mut self.checkpointing;
         let settings = &self.common.run.checkpoints;
@@ -375,8 +376,8 @@ impl Core {
         let is_late = patience.is_some_and(|patience| since >= patience);
         if is_late && !std::mem::replace(&mut state.is_postponed_told, true) {
             let text = format!(
-                "checkpoints of {} have been postponed for {} s, and a loss repeats what was done since: \
-                 {reason}",
+                "checkpoints of {} have been postponed for {} s; a loss repeats all work since \
+                 then: {reason}",
                 self.common.run.job,
                 since.as_secs()
             );

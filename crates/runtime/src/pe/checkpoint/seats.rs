@@ -1,7 +1,7 @@
 //! The PEs on which the members of an image continue.
 //!
-//! Members of a part that several PEs take over are dealt in runs, so that members that follow each
-//! other, which are often neighbours, stay together.
+//! If several PEs take over a part, each gets runs of consecutive members, because these are often
+//! neighbours and should stay together.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::{MemberImage, Seat};
@@ -17,7 +17,7 @@ impl Core {
         let mut bases: BTreeMap<CollectionId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
             let base = self.base_of(member.id);
-            // Its place among the others follows from the first member that is bound to it.
+            // A base has the position of the first member that is bound to it.
             if self.is_seated(member.id) && !self.checkpointing.seats.contains_key(&base) {
                 self.checkpointing.seats.insert(base, self.me);
                 bases.entry(base.collection).or_default().push(base);
@@ -45,14 +45,14 @@ impl Core {
         Some(chosen.or_else(|| self.home(id)).unwrap_or(self.me))
     }
 
-    /// Whether members continue where the plan says, and not at their homes.
+    /// Whether a member continues on the PE that the plan gives, and not at its home.
     pub(super) fn is_seated(&self, id: ActorId) -> bool {
         self.collections.get(id.collection).is_some_and(|it| it.info.migratable())
     }
 }
 
-/// Deals `all` members to PEs in proportion to their shares, and adds them to what was dealt before:
-/// what cannot be divided goes to those that have got least so far.
+/// Returns how many of `all` members each PE gets, in proportion to the shares, and adds these
+/// numbers to `dealt`. The rest of the division goes to the PEs that have least for their shares.
 fn numbers<'a>(
     all: u64,
     shares: &'a [(PeId, u64)],

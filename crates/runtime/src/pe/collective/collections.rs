@@ -19,7 +19,7 @@ const TABLE_SHARE: u64 = 16;
 /// round trip, so that two would do; a third leaves time to combine contributions.
 const SYNCS_AHEAD: u64 = 3;
 /// The empty entry of a table.
-const NOBODY: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
 /// A collection as this PE knows it.
 pub(crate) struct LocalCollection {
@@ -159,7 +159,7 @@ impl Slots {
     fn new(shape: Option<Shape>, members: usize) -> Self {
         match shape {
             Some(shape) if shape.len() <= TABLE_SHARE * members as u64 => {
-                Self::Table { shape, table: vec![NOBODY; shape.len() as usize], len: 0 }
+                Self::Table { shape, table: vec![NO_SLOT; shape.len() as usize], len: 0 }
             }
             _ => Self::Map(FxHashMap::default()),
         }
@@ -170,7 +170,7 @@ impl Slots {
         match self {
             Self::Table { shape, table, .. } => {
                 let slot = *table.get(shape.rank(key)? as usize)?;
-                (slot != NOBODY).then_some(slot)
+                (slot != NO_SLOT).then_some(slot)
             }
             Self::Map(map) => look_up(map, key.0),
         }
@@ -184,7 +184,7 @@ impl Slots {
             Self::Table { shape, table, len } => match shape.rank(key) {
                 Some(rank) => {
                     let entry = &mut table[rank as usize];
-                    *len += usize::from(*entry == NOBODY);
+                    *len += usize::from(*entry == NO_SLOT);
                     *entry = slot;
                 }
                 // A member outside the box with which the collection was made.
@@ -204,8 +204,8 @@ impl Slots {
             Self::Table { shape, table, len } => {
                 if let Some(rank) = shape.rank(key) {
                     let entry = &mut table[rank as usize];
-                    *len -= usize::from(*entry != NOBODY);
-                    *entry = NOBODY;
+                    *len -= usize::from(*entry != NO_SLOT);
+                    *entry = NO_SLOT;
                 }
             }
         }
@@ -220,7 +220,7 @@ impl Slots {
 
     fn become_map(&mut self) {
         if let Self::Table { shape, table, .. } = self {
-            let present = table.iter().enumerate().filter(|&(_, &slot)| slot != NOBODY);
+            let present = table.iter().enumerate().filter(|&(_, &slot)| slot != NO_SLOT);
             *self =
                 Self::Map(present.map(|(rank, &slot)| (shape.key(rank as u64), slot)).collect());
         }

@@ -1,6 +1,6 @@
 //! Ready messages, by rank and in the order in which they became ready.
 //!
-//! Messages stay in queues of their own type, so that a send on the same PE moves the value once
+//! Each type of messages has its queues, so that a send on the same PE moves the value once
 //! and allocates nothing. [`Lanes`] stores from which queues the next messages come, as runs.
 
 use crate::address::id::KindId;

@@ -165,7 +165,7 @@ impl Core {
         self.processed += messages;
         self.statistics.dead_letters += messages;
         for _ in 0..messages {
-            self.looks.note_nobody(to);
+            self.looks.note_absent(to);
             tracing::warn!(collection = to.collection.0, index = ?to.key, reason, "message dropped");
         }
     }

@@ -81,8 +81,8 @@ impl Core {
         }
     }
 
-    /// Sends the result of a reduction, a numbered message from the coordinator, to its target,
-    /// whose home this is.
+    /// Sends the result of a reduction, which the coordinator has numbered, from the home of its
+    /// target to the target.
     pub(crate) fn send_result(
         &mut self,
         kind: KindId,

@@ -15,14 +15,14 @@ pub(crate) struct Looks {
     /// whether packets are in flight.
     pub(crate) asked: Option<u64>,
     /// Receivers of messages that did not exist, at most [`NAMED_MAX`] of them.
-    pub(crate) nobody: BTreeSet<ActorId>,
+    pub(crate) absent_members: BTreeSet<ActorId>,
 }
 
 impl Looks {
     /// Notes that a message was sent to a member that does not exist.
-    pub(crate) fn note_nobody(&mut self, id: ActorId) {
-        if self.nobody.len() < NAMED_MAX {
-            self.nobody.insert(id);
+    pub(crate) fn note_absent(&mut self, id: ActorId) {
+        if self.absent_members.len() < NAMED_MAX {
+            self.absent_members.insert(id);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The times that data takes to the tasks that read it, over idle links.
+//! How long data travels over idle links: inputs to a task, and outputs to their readers.
 
 use super::ExecutionState;
 use crate::execution::AttemptId;
@@ -11,7 +11,7 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 const JUST_FREE: f64 = 0.01;
 
 impl ExecutionState<'_> {
-    /// Returns the time that the inputs of a task take to a server over idle links, in seconds.
+    /// Returns the seconds until all inputs of a task can be at a server, over idle links.
     pub(super) fn inputs_s(&self, task: TaskId, to: ServerId, transfer_s: TransferTime<'_>) -> f64 {
         let nearest_s = |&data: &DataId| {
             let way_s = |from| self.way_s(data, from, to, transfer_s);
@@ -20,9 +20,8 @@ impl ExecutionState<'_> {
         self.graph.task(task).inputs.iter().map(nearest_s).fold(0.0, f64::max)
     }
 
-    /// Returns the time over idle links, in seconds, that the outputs of a task take from a server
-    /// to the servers that will execute the tasks that read them, and to the client if it wants
-    /// them.
+    /// Returns the seconds until the outputs of a task can be wherever they are needed, over idle
+    /// links: at the servers of the tasks that read them, and at the client if it wants them.
     pub(super) fn outputs_s(
         &self,
         task: TaskId,
@@ -59,8 +58,8 @@ impl ExecutionState<'_> {
         }
     }
 
-    /// Notes the time that the inputs of attempts take over idle links, for attempts whose inputs
-    /// have come to exist.
+    /// Estimates the transfer time of inputs, over idle links, for each attempt whose inputs now
+    /// all exist.
     pub(super) fn note_possible(&mut self, transfer_s: TransferTime<'_>) {
         for (attempt, since_s) in std::mem::take(&mut self.attempts.complete) {
             let Attempt { task, server, .. } = *self.attempts.at(attempt);

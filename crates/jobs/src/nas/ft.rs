@@ -251,8 +251,7 @@ impl Kernel for Ft {
     fn mega_operations(class: ProblemClass) -> f64 {
         let points: f64 = class.of(EXTENTS).iter().map(|extent| f64::from(*extent)).product();
         let steps = f64::from(Self::iterations(class));
-        let per_point =
-            14.8157 + 7.19641 * points.ln() + (5.23518 + 7.21113 * points.ln()) * steps;
+        let per_point = 14.8157 + 7.19641 * points.ln() + (5.23518 + 7.21113 * points.ln()) * steps;
         points * per_point / 1e6
     }
 

@@ -41,10 +41,7 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
     }
 
     /// Compares the values with the published ones.
-    fn checks(
-        self,
-        world: &Comm,
-    ) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
+    fn checks(self, world: &Comm) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
 }
 
 /// What all ranks do.

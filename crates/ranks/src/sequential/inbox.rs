@@ -160,10 +160,7 @@ impl<A: SequentialActor> Inbox<A> {
 
     /// Takes the first message from which `take` makes a value. `take` gives the others back, and
     /// they stay, in their order.
-    pub async fn next_as<T>(
-        &self,
-        mut take: impl FnMut(A::Message) -> Result<T, A::Message>,
-    ) -> T {
+    pub async fn next_as<T>(&self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> T {
         poll_fn(|cx| {
             self.with(|shared| match shared.take(&mut take) {
                 Some(value) => Poll::Ready(value),

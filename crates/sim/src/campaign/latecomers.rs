@@ -5,9 +5,9 @@
 use super::ballast::Ballast;
 use super::broadcasts::LARGE_AMID_ONE_IN;
 use super::ledger::{self, MAIN};
-use super::rounds::Kind;
+use super::rounds::{Kind, Total, ops};
 use gridspan_runtime::{
-    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, Op, PeId, Placement, Priority,
+    Actor, ActorRef, Collection, Context, Grid, Ix1, JobError, PeId, Placement, Priority,
     Reduction, Reply, SectionRef, To, Unordered,
 };
 use gridspan_topology::dice::Dice;
@@ -86,10 +86,10 @@ pub(super) enum Late {
         section: SectionRef<Latecomer>,
         to: ActorRef<Latecomer>,
     },
-    /// The result of a reduction over the section: the number of contributions, and their sum.
+    /// The result of a reduction over the section.
     Result {
         round: u64,
-        found: [u64; 2],
+        total: Box<Total>,
     },
 }
 
@@ -129,27 +129,24 @@ impl Actor for Latecomer {
                 ledger::with(|ledger| ledger.handled_unordered(id, number, &load));
             }
             Late::Count { number, round } => {
-                let value = ledger::with(|ledger| {
+                let contribution = ledger::with(|ledger| {
                     ledger.handled_broadcast(id, number, &[]);
                     ledger.contributed(id, round)
                 });
-                cx.contribute(Op::Sum, vec![1, value], To::main());
+                cx.contribute(ops(), contribution, To::main());
             }
             Late::Sum { number, round, section, to } => {
-                let value = ledger::with(|ledger| {
+                let contribution = ledger::with(|ledger| {
                     ledger.handled(id, number);
                     ledger.contributed(id, round)
                 });
-                cx.contribute_to_section(
-                    &section,
-                    Op::Sum,
-                    vec![1, value],
-                    To::member(to, round as u32),
-                );
+                let to = To::member(to, round as u32);
+                cx.contribute_to_section(&section, ops(), contribution, to);
             }
-            Late::Result { round, found: [count, sum] } => ledger::with(|ledger| {
-                ledger.result(id, round, sum);
+            Late::Result { round, total } => ledger::with(|ledger| {
+                ledger.result(id, round, &total);
                 ledger.doings.across += 1;
+                let count = total.1.count;
                 if count != SECTION {
                     ledger.violated(format!("{count} members contributed to round {round}"));
                 }
@@ -162,8 +159,7 @@ impl Actor for Latecomer {
 
     fn reduced(reduction: Reduction) -> Option<Late> {
         let round = u64::from(reduction.tag);
-        let found: Vec<u64> = reduction.get()?;
-        Some(Late::Result { round, found: found.try_into().ok()? })
+        Some(Late::Result { round, total: Box::new(reduction.get()?) })
     }
 
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
@@ -314,11 +310,12 @@ impl Latecomers {
             (number, round, ledger.living(all.id()).len() as u64)
         });
         all.broadcast(Late::Count { number, round });
-        let found: Vec<u64> = all.reduction(Op::Sum).await?;
+        let total: Total = all.reduction(ops()).await?;
         ledger::with(|ledger| {
-            ledger.result(MAIN, round, found[1]);
-            if found[0] != living {
-                ledger.violated(format!("{} latecomers contributed, but {living} live", found[0]));
+            ledger.result(MAIN, round, &total);
+            let count = total.1.count;
+            if count != living {
+                ledger.violated(format!("{count} latecomers contributed, but {living} live"));
             }
         });
         Ok(())

@@ -82,9 +82,7 @@ point!(Point6, Ix6, EXTENTS6, [i, j, k, l, m, n]);
 fn expected(extents: &[i16]) -> u64 {
     let mut all = vec![vec![]];
     for extent in extents {
-        let longer = |place: Vec<i16>| {
-            (0..*extent).map(move |axis| [&place[..], &[axis]].concat())
-        };
+        let longer = |place: Vec<i16>| (0..*extent).map(move |axis| [&place[..], &[axis]].concat());
         all = all.into_iter().flat_map(longer).collect();
     }
     let sum: u64 = all.iter().map(|place| number(place)).sum();

@@ -30,7 +30,11 @@ const LATENCY_NS: f64 = 2e6;
 #[command(about = "Messages between two ranks, beside Open MPI and MPICH")]
 struct Options {
     /// Sizes in bytes.
-    #[arg(long, value_delimiter = ',', default_value = "1,8,64,1024,8192,65536,262144,1048576,4194304")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1,8,64,1024,8192,65536,262144,1048576,4194304"
+    )]
     bytes: Vec<usize>,
     /// Number of rounds.
     #[arg(long, default_value_t = 5)]

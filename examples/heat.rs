@@ -55,7 +55,7 @@ impl SequentialActor for Cell {
     type Init = (Plate, f64);
     type Message = Message;
 
-    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<Sequential<Self>>) -> Self {
+    fn create((plate, temperature): (Plate, f64), _cx: &mut Context<'_, Sequential<Self>>) -> Self {
         Self { plate, temperature }
     }
 

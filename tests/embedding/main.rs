@@ -362,7 +362,7 @@ fn progress_and_checkpoints_are_events() {
     let _alone = ALONE.lock();
     for runner in everywhere() {
         let job = job("progress").checkpoints(Checkpoints::every(CheckpointEvery::Points(1)));
-        let mut running = runner.start(job, async |grid: Grid| {
+        let running = runner.start(job, async |grid: Grid| {
             for step in 1..=3 {
                 grid.progress(&step).await?;
                 grid.report_progress(step, 3);

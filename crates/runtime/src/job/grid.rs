@@ -420,7 +420,7 @@ impl Grid {
     /// use gridspan::embed::{Event, Runner};
     /// use gridspan::prelude::*;
     ///
-    /// let mut running = Runner::on_threads(2).start(Job::new("steps"), async |grid: Grid| {
+    /// let running = Runner::on_threads(2).start(Job::new("steps"), async |grid: Grid| {
     ///     for step in 1..=3 {
     ///         grid.report_progress(step, 3);
     ///     }

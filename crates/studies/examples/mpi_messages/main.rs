@@ -90,10 +90,11 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     for handling in ["keep", "touch", "move"] {
         let mut programs = ours(&gridctl, handling, options);
         if handling != "move" {
-            let of = |(name, suffix, program): &(_, &str, PathBuf)| {
-                theirs(name, suffix, program, handling, options)
-            };
-            programs.extend(mpis.iter().map(of));
+            programs.extend(
+                mpis.iter().map(|(name, suffix, program)| {
+                    theirs(name, suffix, program, handling, options)
+                }),
+            );
         }
         table(handling, &programs, options)?;
     }

@@ -95,11 +95,13 @@
 //!
 //! # Features
 //!
-//! All are on by default. A program that embeds jobs on threads needs none of them.
+//! All but `object-store` are on by default. A program that embeds jobs on threads needs none of
+//! them.
 //!
 //! | feature | what it adds |
 //! | --- | --- |
 //! | `net` | nodes connected by QUIC, emulated links, nodes under `gridctl run` |
+//! | `object-store` | checkpoints in S3, Google Cloud Storage and Azure |
 //! | `sim` | virtual time; needs `net` |
 //! | `ranks` | message passing between ranks |
 //! | `rpc` | remote calls, and groups of calls that are mapped together; needs `workflow` |

@@ -24,6 +24,7 @@ use thiserror::Error;
 /// # Ok::<(), gridspan_workflow::TaskGraphError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskSpec {
     /// Name of the task.
     pub name: String,

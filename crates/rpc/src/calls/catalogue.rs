@@ -49,6 +49,7 @@ struct Entry {
 
 /// Encoding of the arguments and results of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum CallForm {
     /// The binary encoding that programs use.
     #[default]

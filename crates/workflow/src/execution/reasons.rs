@@ -10,6 +10,7 @@ const NAMED_MAX: usize = 8;
 
 /// The reason that a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskFailure {
     /// The function failed, as it would on another server. The message names it and its server.
     Failed(String),
@@ -20,6 +21,15 @@ pub enum TaskFailure {
         /// Whether servers are left that offer the task, and the last that was tried refused it.
         is_refused: bool,
     },
+}
+
+impl TaskFailure {
+    /// The reason, with the servers.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Failed(reason) | Self::NotExecuted { reason, .. } => reason,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

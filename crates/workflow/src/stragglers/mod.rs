@@ -46,6 +46,7 @@ const CONSIDERED_MAX: usize = 32;
 /// assert!(makespan_s(StragglerPolicy::Steal) < makespan_s(StragglerPolicy::None) / 2.0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StragglerPolicy {
     /// None: tasks run where they were mapped.
     #[default]
@@ -59,6 +60,7 @@ pub enum StragglerPolicy {
 
 /// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AttemptState {
     /// The last of its inputs are being made.
     Imminent,

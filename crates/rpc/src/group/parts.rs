@@ -24,6 +24,11 @@ use std::sync::Arc;
 /// assert_eq!(<(u64, u64)>::COUNT, 2);
 /// assert!(Functions::new().with_parts(&DIVIDE).names().eq(["divide"]));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of one to six parts",
+    label = "functions of groups take and return tuples",
+    note = "write `Function<(A, B), (C,)>` for a function of two arguments and one result; call a function of other types by `GridRpc::call`, and add it by `Functions::with`"
+)]
 pub trait Parts: Serialize + DeserializeOwned + 'static {
     /// The tuple of the [`Lazy`]s of its parts.
     type Lazies;
@@ -76,6 +81,11 @@ pub trait Parts: Serialize + DeserializeOwned + 'static {
 /// # });
 /// # driver::embedded::run(job, 2).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a function of `{I}`",
+    label = "expected a tuple of `Lazy`s or references to them",
+    note = "write a tuple with one `Lazy` for each argument, such as `(numbers,)`; `group.value(&value)?` makes one of a value"
+)]
 pub trait Arguments<I> {
     /// The named data, each as its group and its number.
     fn into_tokens(self) -> Vec<(u32, u32)>;
@@ -97,6 +107,7 @@ macro_rules! parts {
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl<$($part, $given: Borrow<Lazy<$part>>),*> Arguments<($($part,)*)> for ($($given,)*) {
             fn into_tokens(self) -> Vec<(u32, u32)> {
                 vec![$(*self.$place.borrow().token),*]

@@ -95,11 +95,13 @@
 //!
 //! # Features
 //!
-//! All are on by default. A program that embeds jobs on threads needs none of them.
+//! All but `object-store` are on by default. A program that embeds jobs on threads needs none of
+//! them.
 //!
 //! | feature | what it adds |
 //! | --- | --- |
 //! | `net` | nodes connected by QUIC, emulated links, nodes under `gridctl run` |
+//! | `object-store` | checkpoints in S3, Google Cloud Storage and Azure |
 //! | `sim` | virtual time; needs `net` |
 //! | `ranks` | message passing between ranks |
 //! | `rpc` | remote calls, and groups of calls that are mapped together; needs `workflow` |
@@ -131,8 +133,6 @@ pub mod variables;
 
 #[cfg(feature = "ranks")]
 pub use gridspan_ranks as ranks;
-#[cfg(feature = "rpc")]
-pub use gridspan_rpc as rpc;
 pub use gridspan_runtime::{
     Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, CheckpointEvery,
     CheckpointReport, Checkpoints, Collection, CollectionId, CollectionRef, Context, CreateAt,
@@ -144,8 +144,6 @@ pub use gridspan_runtime::{
     StealStatistics, Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
     Unordered, UpgradeError, Value,
 };
-#[cfg(feature = "workflow")]
-pub use gridspan_workflow as workflow;
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};
 pub use start::{main, run};
@@ -183,6 +181,24 @@ pub mod bcast {
     pub use gridspan_bcast::{MODES, Mode, UnknownMode};
 }
 
+/// Remote calls, one by one and in groups.
+#[cfg(feature = "rpc")]
+pub mod rpc {
+    /// GridRPC: calls of typed functions on servers.
+    pub mod calls {
+        pub use gridspan_rpc::calls::{
+            CallSession, Catalogue, Config, CostError, Function, Functions, GridRpc, Handle,
+            RpcError, ServerCard, ServerPlan, Services, SessionId, Signature, UNKNOWN_CODE_TEXT,
+            Work, error_string, with_rpc,
+        };
+    }
+
+    /// Groups of calls, which are mapped and executed as a whole.
+    pub mod group {
+        pub use gridspan_rpc::group::{Arguments, CallGroup, Lazy, Mapper, Parts, Room};
+    }
+}
+
 /// Runs in virtual time, with costs and faults.
 #[cfg(feature = "sim")]
 pub mod sim {
@@ -190,6 +206,48 @@ pub mod sim {
         Departure, Ending, FaultCounts, FaultPlan, GuestPlan, LogEntry, PauseFaults, QuicCounts,
         QuicFaults, SessionFaults, SimError, SimOptions, SimReport, Simulation,
     };
+}
+
+/// Task graphs, platforms, and mappings of the first to the second.
+#[cfg(feature = "workflow")]
+pub mod workflow {
+    pub use gridspan_workflow::{
+        ClientSpec, Data, DataId, Endpoint, GraphBuilder, MapError, Mapping, Platform, ServerId,
+        ServerSpec, Site, TaskGraph, TaskGraphError, TaskId, TaskSpec, check, described,
+    };
+
+    /// The record of an execution.
+    pub mod execution {
+        pub use gridspan_workflow::execution::{Execution, TaskRun, Transfer};
+    }
+
+    /// Heuristics that map a task graph to a platform.
+    pub mod heuristics {
+        pub use gridspan_workflow::heuristics::{
+            Exhaustive, Heft, HeftC, Heuristic, MinCompletionTime, NAMES, Portfolio, RandomMapping,
+            ReadyList, Rule, UnknownHeuristic, by_name, map,
+        };
+    }
+
+    /// The computing time of a call, by a formula or learned.
+    pub mod performance {
+        pub use gridspan_workflow::performance::{Formula, FormulaError, History};
+    }
+
+    /// Executions in simulated time, which show what a mapping is worth.
+    pub mod simulate {
+        pub use gridspan_workflow::simulate::{Perturbations, execute, execute_calls};
+    }
+
+    /// The treatment of slow servers.
+    pub mod stragglers {
+        pub use gridspan_workflow::stragglers::StragglerPolicy;
+    }
+
+    /// Recorded workflows in WfFormat, and generated ones.
+    pub mod wfcommons {
+        pub use gridspan_workflow::wfcommons::{Workflow, WorkflowError, layered, load};
+    }
 }
 
 /// The README's example compiles and runs.

@@ -46,6 +46,37 @@ const ADVICE: &[(&str, &[&str])] = &[
             "write a value such as `Lifeline::default()`",
         ],
     ),
+    (
+        "messages_of_ranks",
+        &[
+            "`String` is not an element of a message",
+            "receive it by `recv_value`",
+            "`&str` is not an operator over slices of `f64`",
+            "write one of `ranks::ops`, such as `ops::sum`",
+        ],
+    ),
+    (
+        "rank_that_is_none",
+        &[
+            "`Adder` is not a rank",
+            "write `impl Rank for Adder`",
+            "`Adder` is not a sequential actor",
+            "write `impl SequentialActor for Adder`",
+        ],
+    ),
+    (
+        "calls_of_a_group",
+        &[
+            "`Vec<u64>` is not a catalogue of functions",
+            "write `impl Catalogue for Vec<u64>`",
+            "`u64` is not a tuple of one to six parts",
+            "write `Function<(A, B), (C,)>`",
+            "`(u64,)` cannot be the arguments of a function of `(u64,)`",
+            "`group.value(&value)?` makes one of a value",
+            "`str` is not a heuristic",
+            "write a reference to one, such as `&HeftC::default()`",
+        ],
+    ),
 ];
 
 #[test]

@@ -21,6 +21,11 @@ use bytemuck::Pod;
 /// });
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element of a message",
+    label = "this type does not implement `Element`",
+    note = "send slices of numbers or of arrays of numbers; implement `Element` for a type that is `bytemuck::Pod`; or send a value that `serde` encodes by `send_value`, and receive it by `recv_value`"
+)]
 pub trait Element: Pod + Send + Sync + 'static {
     /// The name of the type, for errors.
     const NAME: &'static str;

@@ -39,8 +39,14 @@ use std::ops::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, MulAssign};
 /// }
 /// assert_eq!((reduced(ops::sum), reduced(ops::min)), (3.5, 1.5));
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an operator over slices of `{T}`",
+    label = "expected a function of `&mut [{T}]` and `&[{T}]`",
+    note = "write one of `ranks::ops`, such as `ops::sum`, or a function that puts the combination of two slices into the first"
+)]
 pub trait Operator<T>: Fn(&mut [T], &[T]) + Send + Sync {}
 
+#[diagnostic::do_not_recommend]
 impl<T, F: Fn(&mut [T], &[T]) + Send + Sync> Operator<T> for F {}
 
 fn each<T: Copy>(left: &mut [T], right: &[T], combine: impl Fn(&mut T, T)) {

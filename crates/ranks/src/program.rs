@@ -44,6 +44,11 @@ use std::sync::Arc;
 /// let job = ranks::job::<Adder>("adder", 4, |_rank| ());
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a rank",
+    label = "this type does not implement `Rank`",
+    note = "write `impl Rank for {Self}` with the type `Init` and the functions `create` and `run`; ranks that need not move may be one function, see `ranks::run`"
+)]
 pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
     /// The value from which a rank is built.
     type Init: Serialize + DeserializeOwned + Send + 'static;

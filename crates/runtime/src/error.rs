@@ -13,6 +13,19 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// Why a job ended without success. All nodes of the job report the same.
+///
+/// ```
+/// use gridspan::prelude::*;
+///
+/// let job = Job::new("fit").main(async |_grid: Grid| Err("the data has no points".into()));
+/// let advice = match gridspan::embed::Runner::on_threads(2).run(job) {
+///     Ok(()) => "done".to_owned(),
+///     Err(JobError::Failed(reason)) => format!("correct the input: {reason}"),
+///     Err(JobError::NodeLost { site, .. }) => format!("look at the link to {site}"),
+///     Err(error) => error.to_string(),
+/// };
+/// assert_eq!(advice, "correct the input: the data has no points");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum JobError {
@@ -195,6 +208,31 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Error of an ask without a valid answer. The request may or may not have been handled.
+///
+/// ```
+/// # use gridspan::prelude::*;
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Silent;
+/// # impl Actor for Silent {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = Reply<u64>;
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Silent }
+/// #     fn handle(&mut self, _never_answered: Reply<u64>, _cx: &mut Context<Self>) {}
+/// # }
+/// # let job = Job::new("silence").actor::<Silent>().main(async |grid: Grid| {
+/// # let members = grid.create::<Silent>(Ix1::range(1), |_| ()).await?;
+/// let asked = members.member(Ix1(0)).ask(Duration::from_millis(20), |reply| reply).await;
+/// let answer = match asked {
+///     Ok(answer) => Some(answer),
+///     Err(GridError::Ask(AskError::Timeout)) => None, // go on without it
+///     Err(error) => return Err(error.into()),
+/// };
+/// assert_eq!(answer, None);
+/// # Ok(())
+/// # });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum AskError {
@@ -212,6 +250,20 @@ pub enum AskError {
 }
 
 /// Error of an operation of `main`.
+///
+/// ```
+/// use gridspan::prelude::*;
+///
+/// let job = Job::new("watch").main(async |grid: Grid| {
+///     match grid.link_change().await {
+///         Ok(change) => println!("a link has changed: {change:?}"),
+///         Err(GridError::NoLinks) => println!("one node, nothing to watch"),
+///         Err(error) => return Err(error.into()),
+///     }
+///     Ok(())
+/// });
+/// assert_eq!(gridspan::embed::Runner::on_threads(2).run(job), Ok(()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum GridError {

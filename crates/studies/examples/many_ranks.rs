@@ -42,10 +42,14 @@ fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let Options { ranks, pes, barriers } = options;
     let before_kib = resident_kib();
     let (tell, told) = mpsc::channel();
-    let job = run_then(ranks, move |world| measure(world, barriers), move |measured| {
-        let first = measured.into_iter().flatten().next().ok_or("no rank has measured")?;
-        tell.send(first).map_err(|error| error.to_string().into())
-    });
+    let job = run_then(
+        ranks,
+        move |world| measure(world, barriers),
+        move |measured| {
+            let first = measured.into_iter().flatten().next().ok_or("no rank has measured")?;
+            tell.send(first).map_err(|error| error.to_string().into())
+        },
+    );
     Runner::on_threads(pes).run(job)?;
     let (resident_kib, seconds) = told.recv()?;
     let bytes = resident_kib.saturating_sub(before_kib) as f64 * 1024.0 / f64::from(ranks);

@@ -18,6 +18,7 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
+#[non_exhaustive]
 pub struct Link {
     /// Latency of the first byte, one way. At most [`Link::MAX_DELAY`], including jitter.
     pub latency: Latency,

@@ -10,7 +10,21 @@ use std::collections::BinaryHeap;
 use thiserror::Error;
 
 /// One remote call.
+///
+/// ```
+/// use gridspan_workflow::{GraphBuilder, ServerId, TaskSpec};
+///
+/// let mut calls = GraphBuilder::default();
+/// let factor = calls.task("factor", 12.0);
+/// calls.restrict(factor, vec![ServerId(2)]);
+/// let graph = calls.build()?;
+/// let spec: &TaskSpec = graph.task(factor);
+/// assert_eq!((spec.name.as_str(), spec.work_s), ("factor", 12.0));
+/// assert!(spec.can_run_on(ServerId(2)) && !spec.can_run_on(ServerId(0)));
+/// # Ok::<(), gridspan_workflow::TaskGraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskSpec {
     /// Name of the task.
     pub name: String,
@@ -32,6 +46,21 @@ impl TaskSpec {
 }
 
 /// One version of an argument or a result.
+///
+/// ```
+/// use gridspan_workflow::{Data, Endpoint, GraphBuilder, ServerId};
+///
+/// let mut calls = GraphBuilder::default();
+/// let holders = [Endpoint::Client, Endpoint::Server(ServerId(1))];
+/// let matrix = calls.external("matrix", 8_000_000, holders);
+/// let factor = calls.task("factor", 12.0);
+/// calls.read(factor, matrix);
+/// let graph = calls.build()?;
+/// let matrix: &Data = graph.datum(matrix);
+/// assert_eq!((matrix.producer, &matrix.consumers), (None, &vec![factor]));
+/// assert!(matrix.servers().eq([ServerId(1)]));
+/// # Ok::<(), gridspan_workflow::TaskGraphError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
     /// Name of the argument or the result.

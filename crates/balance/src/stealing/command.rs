@@ -34,6 +34,7 @@ pub enum Command {
 
 /// Number of tasks to give, of those that could be taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Amount {
     /// The oldest task.
     One,
@@ -56,6 +57,7 @@ impl Amount {
 
 /// The reason for a grant, shipped with its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Grant {
     /// The tasks answer a request of the receiver.
     Answer,

@@ -19,6 +19,7 @@ const NANOS_MAX: u64 = 1 << 50;
 
 /// One message between the machines of two nodes: a few bytes each, except for lists of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum StealMessage {
     /// An idle node asks for tasks. The answer is a grant or [`StealMessage::NoTasks`].
     Request,

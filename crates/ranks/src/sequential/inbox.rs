@@ -99,9 +99,9 @@ impl<A: SequentialActor> Shared<A> {
 ///
 /// let job = Job::new("oracle").actor::<Sequential<Oracle>>().main(async |grid: Grid| {
 ///     let oracle = grid.create::<Sequential<Oracle>>(Ix1::range(1), |_| ()).await?;
-///     let answer = oracle.at(Ix1(0)).ask(Message::Question);
 ///     oracle.broadcast(Message::Secret(42));
-///     assert_eq!(answer.await?, 42);
+///     let wait = Duration::from_secs(10);
+///     assert_eq!(oracle.member(Ix1(0)).ask(wait, Message::Question).await?, 42);
 ///     Ok(())
 /// });
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();

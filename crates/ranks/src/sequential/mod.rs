@@ -76,6 +76,11 @@ use std::task::Poll;
 /// });
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a sequential actor",
+    label = "this type does not implement `SequentialActor`",
+    note = "write `impl SequentialActor for {Self}` with the types `Index`, `Init` and `Message` and the functions `create` and `run`; an actor of handlers needs no `Sequential`"
+)]
 pub trait SequentialActor: Serialize + DeserializeOwned + Send + 'static {
     /// The index that names a member of a collection.
     type Index: ActorIndex;

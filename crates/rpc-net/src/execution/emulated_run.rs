@@ -125,12 +125,9 @@ impl EmulatedRun {
         }
         match outcome {
             (execution, None) => Ok(execution),
-            (
-                _,
-                Some((task, TaskFailure::Failed(reason) | TaskFailure::NotExecuted { reason, .. })),
-            ) => {
+            (_, Some((task, failure))) => {
                 let task = graph.task(task).name.clone();
-                Err(EmulatedRunError::GivenUp { task, reason })
+                Err(EmulatedRunError::GivenUp { task, reason: failure.reason().to_owned() })
             }
         }
     }

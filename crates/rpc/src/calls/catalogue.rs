@@ -24,6 +24,11 @@ use std::collections::BTreeMap;
 /// }
 /// # assert_eq!(Numbers::functions().names().count(), 1);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a catalogue of functions",
+    label = "this type does not implement `Catalogue`",
+    note = "write `impl Catalogue for {Self}` with the function `functions`, which returns `Functions::new().with(&FUNCTION)`"
+)]
 pub trait Catalogue: Send + Sync + 'static {
     /// The functions that servers can execute.
     fn functions() -> Functions;
@@ -49,6 +54,7 @@ struct Entry {
 
 /// Encoding of the arguments and results of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum CallForm {
     /// The binary encoding that programs use.
     #[default]

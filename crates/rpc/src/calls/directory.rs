@@ -7,6 +7,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A server's description of itself.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&SQUARE) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// use gridspan_runtime::PeId;
+///
+/// let services: Services<Numbers> = Services::new(grid).await?;
+/// services.join(ServerPlan { speed: 2.0, ..ServerPlan::new("fast", PeId(1)) }).await?;
+/// let cards: Vec<ServerCard> = services.list().await?;
+/// assert_eq!((cards[0].name.as_str(), cards[0].speed), ("fast", 2.0));
+/// assert_eq!(cards[0].functions["square"], SQUARE.signature());
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerCard {
     /// The server's number: the index of its actor.

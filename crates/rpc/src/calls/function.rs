@@ -34,6 +34,35 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// Services for a function while it is executed.
+///
+/// ```
+/// # use gridspan_rpc::calls::*;
+/// # use gridspan_runtime::{Grid, Job, driver};
+/// # use std::time::Duration;
+/// /// Computes for a second per item on a server of speed 1, but in virtual time only.
+/// fn count(items: u64, work: &mut Work) -> Result<u64, String> {
+///     work.emulate(Duration::from_secs(items));
+///     Ok(items)
+/// }
+///
+/// const COUNT: Function<u64, u64> = Function::new("count", count);
+/// # struct Numbers;
+/// # impl Catalogue for Numbers {
+/// #     fn functions() -> Functions { Functions::new().with(&COUNT) }
+/// # }
+/// # async fn example(grid: &Grid) -> Result<(), RpcError> {
+/// # let services: Services<Numbers> = Services::on_all_pes(grid).await?;
+/// # let mut client = GridRpc::new(&services);
+/// # client.initialize(&Config::default())?;
+/// let handle = client.handle(&COUNT).await?;
+/// assert_eq!(client.call(&handle, &1000).await?, 1000); // at once on real servers
+/// # Ok(())
+/// # }
+/// # let job = with_rpc::<Numbers>(Job::new("numbers")).main(async |grid: Grid| {
+/// #     example(&grid).await.map_err(|error| error.to_string().into())
+/// # });
+/// # driver::embedded::run(job, 2).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Work {
     speed: f64,

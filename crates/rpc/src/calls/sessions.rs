@@ -11,6 +11,7 @@ pub struct SessionId(pub u64);
 
 /// Which of its sessions must end before a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Until {
     /// All of them.
     All,

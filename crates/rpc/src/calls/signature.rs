@@ -17,6 +17,15 @@ pub const SIGNATURE_BYTES_MAX: usize = 8 * SIDE_BYTES_MAX;
 
 /// The structure of the arguments and results of a function on the wire. Two signatures are equal
 /// if their fingerprints are.
+///
+/// ```
+/// use gridspan_rpc::calls::{Function, Signature};
+///
+/// const SQUARE: Function<u64, u64> = Function::new("square", |n, _| Ok(n * n));
+/// let signature: Signature = SQUARE.signature();
+/// assert_eq!(&*signature.text, "u64 -> u64");
+/// assert_ne!(signature, Signature::of::<f64, f64>());
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Signature {
     /// Fingerprint of the arguments and the results together.

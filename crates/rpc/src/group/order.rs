@@ -148,6 +148,7 @@ pub struct Done {
 
 /// Why an order failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Fault {
     /// The function failed, or one of its arguments will never exist.
     Failed(String),

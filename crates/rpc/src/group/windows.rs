@@ -396,7 +396,6 @@ impl<S: ServerPool> CallWindow<'_, '_, S> {
 /// The error of a call of a function that has failed, and of those that depend on it.
 pub fn error_of(function: &str, failure: &TaskFailure) -> RpcError {
     match failure {
-        TaskFailure::Failed(reason) => failed(reason.clone()),
         TaskFailure::NotExecuted { reason, is_refused } => {
             let reason = format!("`{function}` was not executed: {reason}");
             match is_refused {
@@ -404,5 +403,6 @@ pub fn error_of(function: &str, failure: &TaskFailure) -> RpcError {
                 false => failed(reason),
             }
         }
+        failure => failed(failure.reason().to_owned()),
     }
 }

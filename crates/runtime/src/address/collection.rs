@@ -79,6 +79,7 @@ pub enum Placement {
 /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CreateAt {
     /// The member's home, which follows from the [`Placement`] of its collection.
     Home,

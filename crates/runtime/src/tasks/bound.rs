@@ -48,6 +48,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Goal {
     /// The larger one.
     Maximise,

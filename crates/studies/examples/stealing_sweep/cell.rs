@@ -71,8 +71,8 @@ fn random_grid(dice: &mut Dice) -> Result<Grid, String> {
     let wan_ms = dice.logarithmic(1.0, 100.0).round();
     let loss = [0.0, 0.0, 0.001, 0.01][dice.below(4) as usize];
     let jitter = if dice.below(4) == 0 { wan_ms * 0.1 } else { 0.0 };
-    let link =
-        Link { latency: latency(wan_ms), jitter: latency(jitter).duration(), loss, ..Link::wan() };
+    let link = Link::wan().with_latency(latency(wan_ms)).with_loss(loss);
+    let link = link.with_jitter(latency(jitter).duration());
     let shape: Vec<String> = sites.iter().map(u32::to_string).collect();
     let name =
         format!("{},wan={wan_ms}ms,jitter={jitter:.1}ms,loss={}%", shape.join("+"), loss * 100.0);

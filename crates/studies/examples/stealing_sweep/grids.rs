@@ -30,7 +30,7 @@ impl Grid {
 /// Returns a grid of `shape` with a latency of `wan_ms` one way between sites.
 pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
     let sites = parse(shape).ok_or(format!("`{shape}` is no grid; write 2x8 or 60+4+4+4"))?;
-    let wan = Link { latency: latency(wan_ms), ..Link::wan() };
+    let wan = Link::wan().with_latency(latency(wan_ms));
     of_sites(format!("{shape},wan={wan_ms}ms"), &sites, wan)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
 pub(crate) fn of_sites(name: String, sites: &[u32], wan: Link) -> Result<Grid, String> {
     let first = sites.first().copied().unwrap_or(1);
     let spec = |sites: &[u32]| {
-        let lan = Link { latency: Latency(LAN), ..Link::lan() };
+        let lan = Link::lan().with_latency(Latency(LAN));
         let site = |(number, &nodes): (usize, &u32)| {
             let host = |host| HostSpec::new(format!("s{number}h{host}"), 1);
             SiteSpec::new(format!("s{number}"), (0..nodes).map(host).collect(), lan)

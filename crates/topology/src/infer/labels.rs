@@ -28,6 +28,7 @@ pub struct Labelled {
 /// A difference between the user's site names and the measurements. The hierarchy follows the
 /// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Contradiction {
     /// Nodes of a site are far from the rest of it.
     Apart {

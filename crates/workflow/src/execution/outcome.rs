@@ -5,6 +5,24 @@ use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
 /// A run of a task on a server.
+///
+/// ```
+/// # use gridspan_topology::GridSpec;
+/// # use gridspan_workflow::heuristics::{Heft, Heuristic};
+/// # use gridspan_workflow::{described, stragglers::StragglerPolicy, wfcommons::layered};
+/// # use gridspan_workflow::simulate::{Perturbations, execute};
+/// use gridspan_workflow::execution::TaskRun;
+///
+/// # let platform = described(&GridSpec::from_emulate("2x2,wan=20ms").unwrap(), None);
+/// # let graph = layered(20, 1).unwrap();
+/// # let mapping = Heft.map(&graph, &platform).unwrap();
+/// # let expected = Perturbations::default();
+/// let execution = execute(&graph, &platform, &mapping, &expected, StragglerPolicy::None);
+/// let run: TaskRun = execution.runs[0]; // the one that ended first
+/// let work_s = graph.task(run.task).work_s;
+/// assert_eq!(run.server, mapping.servers[run.task.index()]);
+/// assert!((run.end_s - run.start_s - platform.time_s(work_s, run.server)).abs() < 1e-6);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskRun {
     /// The task.
@@ -18,6 +36,24 @@ pub struct TaskRun {
 }
 
 /// A transfer of data.
+///
+/// ```
+/// # use gridspan_topology::GridSpec;
+/// # use gridspan_workflow::heuristics::{Heft, Heuristic};
+/// # use gridspan_workflow::{described, stragglers::StragglerPolicy, wfcommons::layered};
+/// # use gridspan_workflow::simulate::{Perturbations, execute};
+/// use gridspan_workflow::execution::Transfer;
+///
+/// # let platform = described(&GridSpec::from_emulate("2x2,wan=20ms").unwrap(), None);
+/// # let graph = layered(20, 1).unwrap();
+/// # let mapping = Heft.map(&graph, &platform).unwrap();
+/// # let expected = Perturbations::default();
+/// let execution = execute(&graph, &platform, &mapping, &expected, StragglerPolicy::None);
+/// let is_far = |transfer: &&Transfer| !platform.is_near(transfer.from, transfer.to);
+/// let far = execution.transfers.iter().filter(is_far);
+/// let bytes: u64 = far.map(|transfer| graph.datum(transfer.data).bytes).sum();
+/// assert_eq!(bytes, execution.bytes_between_sites(&graph, &platform));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
     /// The data.
@@ -33,6 +69,21 @@ pub struct Transfer {
 }
 
 /// The record of the execution of a group.
+///
+/// ```
+/// # use gridspan_topology::GridSpec;
+/// # use gridspan_workflow::heuristics::{Heft, Heuristic};
+/// # use gridspan_workflow::{described, stragglers::StragglerPolicy, wfcommons::layered};
+/// # use gridspan_workflow::simulate::{Perturbations, execute};
+/// let platform = described(&GridSpec::from_emulate("2x2,wan=20ms").unwrap(), None);
+/// let graph = layered(20, 1).unwrap();
+/// let mapping = Heft.map(&graph, &platform).unwrap();
+/// let expected = Perturbations::default();
+/// let execution = execute(&graph, &platform, &mapping, &expected, StragglerPolicy::None);
+/// let busy_s: f64 = platform.server_ids().map(|server| execution.busy_s(server)).sum();
+/// assert!((busy_s - graph.work_s()).abs() < 1e-6); // all servers have speed 1
+/// assert!(execution.makespan_s >= busy_s / f64::from(platform.cores()));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Execution {
     /// Time at which all tasks had ended and the client had all wanted data, in seconds.

@@ -9,6 +9,7 @@ const NAMED_MAX: usize = 8;
 
 /// The reason that a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskFailure {
     /// The function failed, as it would on another server. The message names both.
     Failed(String),
@@ -19,6 +20,15 @@ pub enum TaskFailure {
         /// Whether servers that offer the task are left, and the last one tried refused it.
         is_refused: bool,
     },
+}
+
+impl TaskFailure {
+    /// The reason, with the servers.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Failed(reason) | Self::NotExecuted { reason, .. } => reason,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -77,6 +77,11 @@ use crate::platform::Platform;
 /// assert_eq!(FirstServer.map(&graph, &platform)?.servers, [ServerId(0); 2]);
 /// # Ok::<(), gridspan_workflow::MapError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a heuristic",
+    label = "a heuristic is a value, not a name",
+    note = "write a reference to one, such as `&HeftC::default()`; `heuristics::by_name` makes one of a name that a user gives"
+)]
 pub trait Heuristic: Send + Sync {
     /// The name by which users select it.
     fn name(&self) -> &'static str;

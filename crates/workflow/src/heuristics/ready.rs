@@ -19,6 +19,7 @@ use crate::platform::Platform;
 /// assert_eq!(names, ["min-min", "max-min", "sufferage"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule {
     /// The task that would end first.
     MinMin,

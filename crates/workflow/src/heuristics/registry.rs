@@ -24,6 +24,13 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// No heuristic has this name. The message lists the names.
+///
+/// ```
+/// use gridspan_workflow::heuristics::{UnknownHeuristic, by_name};
+///
+/// let error: UnknownHeuristic = by_name("best", 1).err().unwrap();
+/// assert!(error.to_string().starts_with("there is no heuristic `best`; write one of greedy,"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("there is no heuristic `{}`; write one of {}", .name.escape_debug(), NAMES.join(", "))]
 pub struct UnknownHeuristic {

@@ -7,6 +7,17 @@
 use thiserror::Error;
 
 /// A parsed formula.
+///
+/// ```
+/// use gridspan_workflow::performance::Formula;
+///
+/// let operations = Formula::parse("2/3 * n^3 + 2 * n^2", &["n"])?;
+/// assert_eq!(operations.value(&[30.0]), 18_000.0 + 1_800.0);
+///
+/// let error = Formula::parse("2 * m", &["n"]).unwrap_err();
+/// assert!(error.to_string().starts_with("column 5: "));
+/// # Ok::<(), gridspan_workflow::performance::FormulaError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     root: Term,

@@ -14,6 +14,17 @@ const SPREAD_MIN: f64 = 0.05;
 const EXPONENT_MAX: f64 = 4.0;
 
 /// Weighted sums of logarithms over calls.
+///
+/// ```
+/// use gridspan_workflow::performance::History;
+///
+/// let mut history = History::default();
+/// assert_eq!(history.predict_s(4_000_000), None);
+/// history.observe(1_000_000, 0.5);
+/// history.observe(2_000_000, 1.0);
+/// let predicted_s = history.predict_s(4_000_000).unwrap();
+/// assert!((predicted_s - 2.0).abs() < 1e-3);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     weight: f64,

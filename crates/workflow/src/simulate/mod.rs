@@ -39,6 +39,20 @@ use calls::CallRun;
 use mapped::MappedRun;
 
 /// The deviations of actual times from those known to the heuristic.
+///
+/// ```
+/// use gridspan_workflow::simulate::{Perturbations, execute_calls};
+/// # use gridspan_topology::GridSpec;
+/// # use gridspan_workflow::{GraphBuilder, described};
+///
+/// # let platform = described(&GridSpec::from_emulate("1x1").unwrap(), None);
+/// # let mut calls = GraphBuilder::default();
+/// # calls.task("factor", 12.0);
+/// # let graph = calls.build().unwrap();
+/// // The only server takes twice as long as its speed says.
+/// let slow = Perturbations { servers: vec![2.0], ..Perturbations::default() };
+/// assert_eq!(execute_calls(&graph, &platform, &slow).makespan_s, 2.0 * graph.work_s());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Perturbations {
     /// Factor of the time of each task; the default is 1.

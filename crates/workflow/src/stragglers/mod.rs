@@ -29,7 +29,24 @@ const BELIEF_TASKS: f64 = 1.0;
 const CONSIDERED_MAX: usize = 32;
 
 /// The measures against slow servers during an execution.
+///
+/// ```
+/// # use gridspan_topology::GridSpec;
+/// # use gridspan_workflow::heuristics::{Heft, Heuristic};
+/// # use gridspan_workflow::simulate::{Perturbations, execute};
+/// # use gridspan_workflow::{described, wfcommons::layered};
+/// use gridspan_workflow::stragglers::StragglerPolicy;
+///
+/// # let graph = layered(40, 1).unwrap();
+/// # let platform = described(&GridSpec::from_emulate("1x2").unwrap(), None);
+/// # let mapping = Heft.map(&graph, &platform).unwrap();
+/// // The first server turns out to be ten times slower than its speed says.
+/// let slow = Perturbations { servers: vec![10.0], ..Perturbations::default() };
+/// let makespan_s = |policy| execute(&graph, &platform, &mapping, &slow, policy).makespan_s;
+/// assert!(makespan_s(StragglerPolicy::Steal) < makespan_s(StragglerPolicy::None) / 2.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StragglerPolicy {
     /// None: tasks run where they were mapped.
     #[default]
@@ -43,6 +60,7 @@ pub enum StragglerPolicy {
 
 /// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum AttemptState {
     /// The last of its inputs are being made.
     Imminent,

@@ -11,6 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A workflow, ready to be mapped.
+///
+/// ```
+/// use gridspan_workflow::wfcommons::{Workflow, load};
+///
+/// let text = r#"{"name": "two", "workflow": {
+///     "specification": {"tasks": [{"id": "split", "children": ["join"]}, {"id": "join"}]},
+///     "execution": {"tasks": [{"id": "split", "runtimeInSeconds": 2.5}]}}}"#;
+/// let Workflow { name, graph, guesses, .. } = load(text)?;
+/// assert_eq!((name.as_str(), graph.tasks().len(), graph.work_s()), ("two", 2, 2.5));
+/// assert!(!guesses.is_empty()); // the time of `join` is missing
+/// # Ok::<(), gridspan_workflow::wfcommons::WorkflowError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Workflow {
     /// Name of the workflow.

@@ -13,7 +13,7 @@
 //! ```
 
 use gridspan::prelude::*;
-use gridspan::ranks::{Inbox, Next, Sequential, SequentialActor};
+use gridspan::ranks::{Inbox, Resume, Sequential, SequentialActor};
 
 /// The plate: the number of cells along each side, and the number of steps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl SequentialActor for Cell {
     }
 
     /// Neighbours may start earlier, and be a step ahead: their messages wait in the inbox.
-    async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+    async fn run(mut self, inbox: Inbox<Self>) -> Resume<Self> {
         inbox.next_where(|message| matches!(message, Message::Start)).await;
         for step in 0..self.plate.steps {
             self.tell_neighbours(step, &inbox);
@@ -74,7 +74,7 @@ impl SequentialActor for Cell {
         // Every member contributes to the first reduction, then to the second.
         inbox.contribute(Sum, self.temperature, To::main());
         inbox.contribute(Max, self.temperature, To::main());
-        Next::OnMessage(self)
+        Resume::OnMessage(self)
     }
 }
 

@@ -27,7 +27,7 @@
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
-//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Next`]: actors that are an async method,
+//! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
@@ -116,6 +116,6 @@ pub use request::{CommRequest, test_all, test_any, test_some, wait_all, wait_any
 pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
 };
-pub use sequential::{Inbox, Next, Sequential, SequentialActor};
+pub use sequential::{Inbox, Resume, Sequential, SequentialActor};
 pub use window::RankWindow;
 pub use world::{RankFunctions, job, run, run_then};

@@ -3,7 +3,7 @@
 use crate::common::{SITES, everywhere, simulate};
 use crate::recovery::last;
 use gridspan_balance::StrategyName;
-use gridspan_ranks::{Inbox, Next, Sequential, SequentialActor};
+use gridspan_ranks::{Inbox, Resume, Sequential, SequentialActor};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     CheckpointEvery, Checkpoints, CollectionRef, Context, Grid, Ix1, Job, JobError, Op, Progress,
@@ -45,7 +45,7 @@ impl SequentialActor for Cell {
         Self { step: 0, number: cx.index().0 as u64, is_started: false }
     }
 
-    async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+    async fn run(mut self, inbox: Inbox<Self>) -> Resume<Self> {
         if !self.is_started {
             // Neighbours may have sent already.
             inbox.next_where(|message| matches!(message, Message::Start)).await;
@@ -67,11 +67,11 @@ impl SequentialActor for Cell {
             inbox.charge(Duration::from_millis(1 + inbox.index().0 as u64 % 3));
             self.step += 1;
             if self.step.is_multiple_of(EVERY) && self.step < STEPS {
-                return Next::AtSync(self);
+                return Resume::AtSync(self);
             }
         }
         inbox.contribute(Op::Sum, self.number, To::main());
-        Next::OnMessage(self)
+        Resume::OnMessage(self)
     }
 }
 
@@ -149,7 +149,7 @@ impl SequentialActor for Asker {
         Self { total: 0 }
     }
 
-    async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+    async fn run(mut self, inbox: Inbox<Self>) -> Resume<Self> {
         let me = inbox.index().0;
         inbox.next_where(|message| matches!(message, Round::Begin)).await;
         let all = inbox.collection();
@@ -170,7 +170,7 @@ impl SequentialActor for Asker {
             }
         }
         inbox.contribute(Op::Sum, self.total, To::main());
-        Next::OnMessage(self)
+        Resume::OnMessage(self)
     }
 }
 
@@ -232,12 +232,12 @@ impl SequentialActor for Waiter {
         Self
     }
 
-    async fn run(self, inbox: Inbox<Self>) -> Next<Self> {
+    async fn run(self, inbox: Inbox<Self>) -> Resume<Self> {
         for _ in 0..2 {
             inbox.next().await;
             inbox.contribute(Op::Sum, 1_u64, To::main());
         }
-        Next::End
+        Resume::Never
     }
 }
 

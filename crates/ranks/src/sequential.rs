@@ -4,20 +4,19 @@
 //! of the method is polled if that has woken it. What the method sends is collected and carried out
 //! after the poll, since the context of a handler cannot be kept across an `await`.
 
-mod inbox;
-
-pub use inbox::Inbox;
-
 use crate::executor::Wakeup;
-use gridspan_runtime::{Actor, ActorIndex, Context, Reduction};
-use inbox::Shared;
+use gridspan_runtime::{
+    Actor, ActorIndex, ActorRef, CollectionRef, Context, Op, Reducible, Reduction, Time, To,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// An actor that is one async method: it awaits messages in the order of its steps, whatever order
 /// they arrive in. [`Sequential<Self>`](Sequential) is the actor type that a job registers.
@@ -30,7 +29,7 @@ use std::task::Poll;
 ///
 /// ```
 /// use gridspan::prelude::*;
-/// use gridspan::ranks::{Inbox, Next, Sequential, SequentialActor};
+/// use gridspan::ranks::{Inbox, Resume, Sequential, SequentialActor};
 ///
 /// /// Adds the numbers of both neighbours on a ring, three times.
 /// #[derive(Serialize, Deserialize)]
@@ -46,7 +45,7 @@ use std::task::Poll;
 ///
 ///     fn create((): (), _cx: &mut Context<Sequential<Self>>) -> Self { Cell(1) }
 ///
-///     async fn run(mut self, inbox: Inbox<Self>) -> Next<Self> {
+///     async fn run(mut self, inbox: Inbox<Self>) -> Resume<Self> {
 ///         inbox.next_where(|message| matches!(message, Message::Start)).await;
 ///         for step in 0..3 {
 ///             for neighbour in [1, 7] {
@@ -63,7 +62,7 @@ use std::task::Poll;
 ///             }
 ///         }
 ///         inbox.contribute(Sum, self.0, To::main());
-///         Next::OnMessage(self)
+///         Resume::OnMessage(self)
 ///     }
 /// }
 ///
@@ -95,7 +94,7 @@ pub trait SequentialActor: Serialize + DeserializeOwned + Send + 'static {
     /// Runs from the first message to a point where the actor may move, and from there to the next.
     ///
     /// It may await messages of the inbox, and combinations of such futures, and nothing else.
-    fn run(self, inbox: Inbox<Self>) -> impl Future<Output = Next<Self>> + Send;
+    fn run(self, inbox: Inbox<Self>) -> impl Future<Output = Resume<Self>> + Send;
 
     /// Turns the result of a reduction that targets this actor into a message; see
     /// [`Actor::reduced`].
@@ -112,16 +111,16 @@ pub trait SequentialActor: Serialize + DeserializeOwned + Send + 'static {
 /// How a [`SequentialActor`] goes on.
 ///
 /// ```
-/// use gridspan::ranks::Next;
+/// use gridspan::ranks::Resume;
 ///
 /// /// Lets a strategy move actors after every tenth step.
-/// fn after<A>(step: u32, state: A) -> Next<A> {
-///     if step % 10 == 0 { Next::AtSync(state) } else { Next::OnMessage(state) }
+/// fn after<A>(step: u32, state: A) -> Resume<A> {
+///     if step % 10 == 0 { Resume::AtSync(state) } else { Resume::OnMessage(state) }
 /// }
-/// assert_eq!((after(3, ()), after(20, ())), (Next::OnMessage(()), Next::AtSync(())));
+/// assert_eq!((after(3, ()), after(20, ())), (Resume::OnMessage(()), Resume::AtSync(())));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<A> {
+pub enum Resume<A> {
     /// Run again with the next message: at once if some are left and this run has taken one,
     /// otherwise when one arrives. Until then the actor may move, and checkpoints can be made.
     OnMessage(A),
@@ -129,17 +128,17 @@ pub enum Next<A> {
     /// which the job's strategy may move members.
     AtSync(A),
     /// The actor ends, as by [`Context::destroy`](gridspan_runtime::Context::destroy).
-    End,
+    Never,
 }
 
-/// What a [`SequentialActor`] waits for.
+/// What an actor waits for between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Pause {
     Message,
     Sync,
 }
 
-type Run<A> = Pin<Box<dyn Future<Output = Next<A>> + Send>>;
+type Run<A> = Pin<Box<dyn Future<Output = Resume<A>> + Send>>;
 
 /// The actor type that runs a [`SequentialActor`]; see there for an example. While its method
 /// waits, the actor does not move, and checkpoints are postponed. Messages that the method has not
@@ -236,18 +235,18 @@ impl<A: SequentialActor> Sequential<A> {
     }
 
     /// Ends a run. Returns whether the next can begin at once.
-    fn pause_until(&mut self, next: Next<A>, cx: &mut Context<'_, Self>) -> bool {
+    fn pause_until(&mut self, next: Resume<A>, cx: &mut Context<'_, Self>) -> bool {
         match next {
-            Next::OnMessage(state) => {
+            Resume::OnMessage(state) => {
                 self.state = Some(state);
                 self.shared().has_more()
             }
-            Next::AtSync(state) => {
+            Resume::AtSync(state) => {
                 (self.state, self.pause) = (Some(state), Pause::Sync);
                 cx.at_sync();
                 false
             }
-            Next::End => {
+            Resume::Never => {
                 cx.destroy();
                 false
             }
@@ -276,5 +275,193 @@ impl<'de, A: SequentialActor> Deserialize<'de> for Sequential<A> {
         let Image { state, pause, messages } =
             Image::<Option<A>, VecDeque<A::Message>>::deserialize(deserializer)?;
         Ok(Self::new(state, pause, messages))
+    }
+}
+
+/// Something that the handler does once it has polled the method.
+type Action<A> = Box<dyn FnOnce(&mut Context<'_, Sequential<A>>) + Send>;
+
+/// What the actor and its method share.
+struct Shared<A: SequentialActor> {
+    messages: VecDeque<A::Message>,
+    /// Whether this run has taken a message.
+    has_taken: bool,
+    wakers: Vec<Waker>,
+    actions: Vec<Action<A>>,
+    now: Time,
+}
+
+impl<A: SequentialActor> Shared<A> {
+    fn new(messages: VecDeque<A::Message>) -> Self {
+        let (wakers, actions) = (Vec::new(), Vec::new());
+        Self { messages, has_taken: false, wakers, actions, now: Time::ZERO }
+    }
+
+    fn messages(&self) -> &VecDeque<A::Message> {
+        &self.messages
+    }
+
+    /// Adds a message.
+    fn arrive(&mut self, message: A::Message) {
+        self.messages.push_back(message);
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Begins a run.
+    fn begin(&mut self) {
+        self.has_taken = false;
+    }
+
+    /// Whether messages are left, of which the last run has taken some.
+    fn has_more(&self) -> bool {
+        self.has_taken && !self.messages.is_empty()
+    }
+
+    /// Takes the first message from which `take` makes a value.
+    fn take<T>(&mut self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> Option<T> {
+        for at in 0..self.messages.len() {
+            let message = self.messages.remove(at)?;
+            match take(message) {
+                Ok(value) => {
+                    self.has_taken = true;
+                    return Some(value);
+                }
+                Err(message) => self.messages.insert(at, message),
+            }
+        }
+        None
+    }
+}
+
+/// The messages of a [`SequentialActor`], and its means to act. Dropping a future of it leaves the
+/// messages where they are.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{Inbox, Resume, Sequential, SequentialActor};
+///
+/// /// Answers questions once it has got a secret, which may arrive later than they do.
+/// #[derive(Serialize, Deserialize)]
+/// struct Oracle;
+///
+/// #[derive(Clone, Serialize, Deserialize)]
+/// enum Message { Secret(u64), Question(Reply<u64>) }
+///
+/// impl SequentialActor for Oracle {
+///     type Index = Ix1;
+///     type Init = ();
+///     type Message = Message;
+///
+///     fn create((): (), _cx: &mut Context<Sequential<Self>>) -> Self { Oracle }
+///
+///     async fn run(self, inbox: Inbox<Self>) -> Resume<Self> {
+///         let secret = inbox.next_as(|message| match message {
+///             Message::Secret(secret) => Ok(secret),
+///             other => Err(other),
+///         }).await;
+///         while let Message::Question(reply) = inbox.next().await {
+///             inbox.act(move |cx| cx.reply(reply, secret));
+///         }
+///         Resume::Never
+///     }
+/// }
+///
+/// let job = Job::new("oracle").actor::<Sequential<Oracle>>().main(async |grid: Grid| {
+///     let oracle = grid.create::<Sequential<Oracle>>(Ix1::range(1), |_| ()).await?;
+///     oracle.broadcast(Message::Secret(42));
+///     let wait = Duration::from_secs(10);
+///     assert_eq!(oracle.member(Ix1(0)).ask(wait, Message::Question).await?, 42);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub struct Inbox<A: SequentialActor> {
+    shared: Arc<Mutex<Shared<A>>>,
+    index: A::Index,
+    collection: CollectionRef<Sequential<A>>,
+}
+
+impl<A: SequentialActor> fmt::Debug for Inbox<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let messages = self.with(|shared| shared.messages.len());
+        write!(f, "Inbox {{ messages: {messages} }}")
+    }
+}
+
+impl<A: SequentialActor> Inbox<A> {
+    fn new(shared: Arc<Mutex<Shared<A>>>, cx: &Context<'_, Sequential<A>>) -> Self {
+        Self { shared, index: cx.index(), collection: cx.collection() }
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Shared<A>) -> T) -> T {
+        look(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The index of this actor.
+    pub fn index(&self) -> A::Index {
+        self.index
+    }
+
+    /// The collection of this actor.
+    pub fn collection(&self) -> CollectionRef<Sequential<A>> {
+        self.collection
+    }
+
+    /// A reference to this actor.
+    pub fn me(&self) -> ActorRef<Sequential<A>> {
+        self.collection.at(self.index)
+    }
+
+    /// The time since the job began, as of the beginning of the PE's current turn.
+    pub fn now(&self) -> Time {
+        self.with(|shared| shared.now)
+    }
+
+    /// Takes the first message.
+    pub async fn next(&self) -> A::Message {
+        self.next_as(Ok).await
+    }
+
+    /// Takes the first message that satisfies a predicate; the others stay, in their order.
+    pub async fn next_where(&self, mut accepts: impl FnMut(&A::Message) -> bool) -> A::Message {
+        self.next_as(|message| if accepts(&message) { Ok(message) } else { Err(message) }).await
+    }
+
+    /// Takes the first message from which `take` makes a value. `take` gives the others back, and
+    /// they stay, in their order.
+    pub async fn next_as<T>(&self, mut take: impl FnMut(A::Message) -> Result<T, A::Message>) -> T {
+        poll_fn(|cx| {
+            self.with(|shared| match shared.take(&mut take) {
+                Some(value) => Poll::Ready(value),
+                None => {
+                    shared.wakers.push(cx.waker().clone());
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    /// Sends a message; see [`Context::send`]. It leaves when the method awaits next.
+    pub fn send<B: Actor>(&self, to: &ActorRef<B>, message: B::Message) {
+        let to = *to;
+        self.act(move |cx| cx.send(&to, message));
+    }
+
+    /// Contributes to a reduction; see [`Context::contribute`].
+    pub fn contribute(&self, op: impl Into<Op>, value: impl Reducible + Send + 'static, to: To) {
+        let op = op.into();
+        self.act(move |cx| cx.contribute(op, value, to));
+    }
+
+    /// Charges compute time, for virtual time; see [`Context::charge`].
+    pub fn charge(&self, time: Duration) {
+        self.act(move |cx| cx.charge(time));
+    }
+
+    /// Lets the actor do what only a handler can, when the method awaits next or ends. Actions are
+    /// carried out in their order.
+    pub fn act(&self, action: impl FnOnce(&mut Context<'_, Sequential<A>>) + Send + 'static) {
+        self.with(|shared| shared.actions.push(Box::new(action)));
     }
 }

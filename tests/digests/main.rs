@@ -31,6 +31,8 @@ const JOBS: &[(&str, &str)] = &[
     ("bcast", "--bytes 8B,20kB,300kB --rounds 12 --root 3"),
     ("bcast", "--bytes 8B,20kB --rounds 12 --root 3 --unordered"),
     ("drill", "--lines 2 --migrations 200"),
+    ("fem", "--size 12 --form redundant"),
+    ("fem", "--problem elasticity --size 10 --ranks 5 --exchange gather"),
     ("fib", "--n 22"),
     ("hydropad", "--n 16 --steps 4 --window 2"),
     ("jacobi", "--dims 3 --size 12 --steps 20 --check 10"),

@@ -10,6 +10,7 @@
 //! - [`uts`], [`queens`], [`mandelbrot`], [`fib`]: tasks that idle PEs steal
 //! - [`knapsack`], [`tsp`]: branch and bound by tasks that share a bound
 //! - [`jacobi`]: Jacobi iteration in two or three dimensions, as ranks of a Cartesian grid
+//! - [`fem`]: finite elements on an unstructured mesh, as ranks of a graph
 //! - [`nas`]: kernels of the NAS Parallel Benchmarks, as ranks that exchange messages
 //! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
@@ -26,6 +27,7 @@ pub mod block_partition;
 mod emulated_work;
 mod entry;
 pub mod fault_drill;
+pub mod fem;
 pub mod fib;
 pub mod hydropad;
 pub mod jacobi;

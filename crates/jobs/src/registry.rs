@@ -2,14 +2,15 @@
 
 use crate::entry::Entry;
 use crate::{
-    bcast, fault_drill, fib, hydropad, jacobi, knapsack, leanmd, mandelbrot, nas, pic, pingpong,
-    queens, rank_bench, ring, stencil, tsp, uts,
+    bcast, fault_drill, fem, fib, hydropad, jacobi, knapsack, leanmd, mandelbrot, nas, pic,
+    pingpong, queens, rank_bench, ring, stencil, tsp, uts,
 };
 
 /// All jobs, sorted by name.
 pub const ENTRIES: &[Entry] = &[
     bcast::job::ENTRY,
     fault_drill::ENTRY,
+    fem::job::ENTRY,
     fib::ENTRY,
     hydropad::job::ENTRY,
     jacobi::job::ENTRY,

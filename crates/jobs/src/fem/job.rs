@@ -1,0 +1,245 @@
+//! The job: its options, and main, which checks the residual and the error.
+
+use super::distribution::{MeshFacts, distribute};
+use super::problem::{Equation, Problem, Solution};
+use super::product::{Exchange, Matrix};
+use super::solver::solve;
+use crate::entry::{Entry, parse};
+use clap::{Parser, ValueEnum};
+use gridspan_ranks::{Comm, RankError, RankFunctions, ops};
+use gridspan_runtime::{Grid, Job, JobError};
+use gridspan_topology::Latency;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ABOUT: &str = "Finite elements on an unstructured mesh, by conjugate gradients on ranks";
+
+/// Maximum number of ranks: the first one cuts the mesh for all, and sends each its part.
+const RANKS_MAX: i64 = 4096;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "fem",
+    about: ABOUT,
+    build: |arguments| Ok(job_with(parse("fem", arguments)?, report)),
+};
+
+/// The two decompositions of table 2 of Iskra and others (2000).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// One rank on each PE but the last, which is idle: three on four PEs in the paper.
+    Sparse,
+    /// Three ranks on each PE: nine on three PEs in the paper.
+    Redundant,
+}
+
+/// The options of the job.
+///
+/// ```
+/// use clap::Parser;
+/// use gridspan_jobs::fem::job::{FemOptions, job_with};
+///
+/// let words = ["fem", "--problem", "elasticity", "--size", "16", "--form", "redundant"];
+/// let job = job_with(FemOptions::try_parse_from(words).unwrap(), |outcome| {
+///     assert_eq!((outcome.ranks, outcome.unknowns), (6, 2 * 14 * 14));
+///     Ok(())
+/// });
+/// # gridspan_runtime::driver::embedded::run(job, 2).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(about = ABOUT, long_about = None)]
+pub struct FemOptions {
+    /// The equation.
+    #[arg(long, default_value = "poisson")]
+    problem: Equation,
+    /// Square root of the number of nodes.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]
+    size: u32,
+    /// Seed of the mesh and of its cut.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Number of ranks, in place of `--ranks-per-pe`.
+    #[arg(
+        long,
+        conflicts_with_all = ["ranks_per_pe", "form"],
+        value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX)
+    )]
+    ranks: Option<u32>,
+    /// Number of ranks for each PE.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks_per_pe: u32,
+    /// Number of ranks for the PEs, as in table 2 of Iskra and others (2000).
+    #[arg(long, conflicts_with = "ranks_per_pe")]
+    form: Option<Form>,
+    /// How ranks get values of nodes that others own.
+    #[arg(long, default_value = "neighbours")]
+    exchange: Exchange,
+    /// Norm of the residual at which steps end, divided by that of the right side: 1e-12 to 0.01.
+    #[arg(long, default_value = "1e-9", value_parser = parse_tolerance)]
+    tolerance: f64,
+    /// Largest number of steps.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    steps_max: u32,
+    /// Compute time of an entry of the matrix in one step, which is charged in virtual time.
+    #[arg(long, value_name = "TIME", default_value = "2ns")]
+    compute: Latency,
+}
+
+fn parse_tolerance(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(tolerance) if (1e-12..=0.01).contains(&tolerance) => Ok(tolerance),
+        _ => Err("write a number from 1e-12 to 0.01".to_owned()),
+    }
+}
+
+impl FemOptions {
+    fn ranks(&self, pes: u32) -> u32 {
+        match (self.ranks, self.form) {
+            (Some(ranks), _) => ranks,
+            (None, Some(Form::Sparse)) => pes.saturating_sub(1).max(1),
+            (None, Some(Form::Redundant)) => pes.saturating_mul(3),
+            (None, None) => pes.saturating_mul(self.ranks_per_pe),
+        }
+    }
+}
+
+/// What a run has measured.
+///
+/// ```
+/// use gridspan_jobs::fem::job::FemOutcome;
+///
+/// fn is_right(outcome: &FemOutcome) -> bool {
+///     outcome.residual <= outcome.residual_max && outcome.error <= outcome.error_max
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FemOutcome {
+    /// Nodes of the mesh.
+    pub nodes: u64,
+    /// Triangles of the mesh.
+    pub triangles: u64,
+    /// Number of unknowns.
+    pub unknowns: u64,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Number of PEs.
+    pub pes: u32,
+    /// Edges of the mesh between nodes of different ranks.
+    pub cut_edges: u64,
+    /// The largest number of matrix entries of a rank, divided by the mean.
+    pub imbalance: f64,
+    /// Values of unknowns that all ranks together get from others in a step.
+    pub received: u64,
+    /// Number of steps.
+    pub steps: u32,
+    /// Time of all steps.
+    pub time: Duration,
+    /// Norm of the residual, divided by that of the right side.
+    pub residual: f64,
+    /// Upper bound of the residual: twice the tolerance, since the residual that ends the steps has
+    /// lost digits.
+    pub residual_max: f64,
+    /// Difference from the analytic solution, in the discrete L2 norm.
+    pub error: f64,
+    /// Upper bound of the error, which is of second order in the longest edge.
+    pub error_max: f64,
+}
+
+impl FemOutcome {
+    /// Why the result is wrong, if it is.
+    fn problem(&self) -> Option<String> {
+        let Self { steps, residual, residual_max, error, error_max, .. } = self;
+        let (is_solved, is_near) = (residual <= residual_max, error <= error_max);
+        match (is_solved, is_near) {
+            (true, true) => None,
+            (true, false) => Some(format!("error {error:.1e}, more than {error_max:.1e}")),
+            (false, _) => Some(format!(
+                "residual {residual:.1e} after {steps} steps, more than {residual_max:.1e}; allow \
+                 more steps by --steps-max"
+            )),
+        }
+    }
+}
+
+/// Makes the job; main gives the outcome to `then`, and fails if the result is wrong.
+pub fn job_with(
+    options: FemOptions,
+    then: impl Fn(&FemOutcome) -> Result<(), JobError> + Send + Sync + 'static,
+) -> Job {
+    let function = move |world: Comm| run(world, options);
+    let (job, functions) = RankFunctions::add(Job::new("fem"), function);
+    let then = Arc::new(then);
+    job.restartable_main(async move |grid: Grid| {
+        let pes = grid.layout().pe_count();
+        let ranks = options.ranks(pes);
+        if i64::from(ranks) > RANKS_MAX {
+            let reason = format!("{ranks} ranks are more than {RANKS_MAX}; use fewer for each PE");
+            return Err(reason.into());
+        }
+        let first = functions.run(&grid, ranks).await?.into_iter().flatten().next();
+        let outcome = FemOutcome { pes, ..first.ok_or("no rank has a result")? };
+        then(&outcome)?;
+        match outcome.problem() {
+            None => Ok(()),
+            Some(problem) => Err(format!("verified: no ({problem})").into()),
+        }
+    })
+}
+
+/// Solves the problem; the first rank has the outcome.
+async fn run(world: Comm, options: FemOptions) -> Result<Option<FemOutcome>, RankError> {
+    let FemOptions { size, seed, exchange, tolerance, steps_max, .. } = options;
+    let problem = Problem { equation: options.problem, solution: Solution::Smooth };
+    let (part, facts) = distribute(&world, size, seed).await?;
+    let matrix = Matrix::new(&world, &part, problem, exchange, options.compute.duration()).await?;
+    let solved = solve(&matrix, tolerance, steps_max).await?;
+    let squares = problem.squared_error(&part.positions, &matrix.rows.masses, &solved.values);
+    let error = world.allreduce(&[squares], ops::sum).await?[0].sqrt();
+    let Some(facts) = facts else { return Ok(None) };
+    let MeshFacts { nodes, triangles, inner_nodes, cut_edges, ghosts, imbalance, .. } = facts;
+    let unknowns = problem.unknowns() as u64;
+    let received = match exchange {
+        Exchange::Neighbours => ghosts,
+        Exchange::Gather => inner_nodes * u64::from(world.size() - 1),
+    };
+    Ok(Some(FemOutcome {
+        nodes,
+        triangles,
+        unknowns: inner_nodes * unknowns,
+        ranks: world.size(),
+        pes: 0,
+        cut_edges,
+        imbalance,
+        received: received * unknowns,
+        steps: solved.steps,
+        time: solved.time,
+        residual: solved.residual,
+        residual_max: 2.0 * tolerance,
+        error,
+        error_max: problem.error_max(facts.longest_edge),
+    }))
+}
+
+/// Prints the outcome.
+fn report(outcome: &FemOutcome) -> Result<(), JobError> {
+    let FemOutcome { nodes, triangles, unknowns, ranks, pes, cut_edges, imbalance, .. } = outcome;
+    println!(
+        "{unknowns} unknowns on {nodes} nodes and {triangles} triangles; {ranks} ranks on {pes} \
+         PEs, {cut_edges} edges cut, imbalance {imbalance:.3}"
+    );
+    let FemOutcome { received, steps, time, residual, residual_max, error, error_max, .. } =
+        outcome;
+    let step = time.as_secs_f64() / f64::from((*steps).max(1));
+    println!(
+        "{steps} steps, {:.3} s, {:.3} ms and {received} values received a step",
+        time.as_secs_f64(),
+        step * 1e3
+    );
+    if outcome.problem().is_none() {
+        println!(
+            "verified: yes (residual {residual:.1e} of at most {residual_max:.1e}, error \
+             {error:.1e} of at most {error_max:.1e})"
+        );
+    }
+    Ok(())
+}

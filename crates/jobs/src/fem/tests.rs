@@ -1,0 +1,312 @@
+//! Patch tests, the order of the error, and the same solution on any number of ranks.
+
+use super::distribution::distribute;
+use super::job::{FemOptions, FemOutcome, job_with};
+use super::mesh::{Mesh, is_on_boundary};
+use super::part::{Part, cut};
+use super::problem::{Equation, Problem, Solution};
+use super::product::{Exchange, Matrix};
+use super::solver::solve;
+use clap::Parser;
+use gridspan_ranks::{Comm, run_then};
+use gridspan_runtime::driver::embedded;
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const EQUATIONS: [Equation; 2] = [Equation::Poisson, Equation::Elasticity];
+const SEED: u64 = 7;
+
+/// The unknowns of each node, by the bits of its position.
+type Values = BTreeMap<[u64; 2], Vec<f64>>;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    problem: Problem,
+    size: u32,
+    ranks: u32,
+    exchange: Exchange,
+}
+
+impl Case {
+    fn new(equation: Equation, size: u32, ranks: u32) -> Self {
+        let problem = Problem { equation, solution: Solution::Smooth };
+        Self { problem, size, ranks, exchange: Exchange::Neighbours }
+    }
+
+    /// Solves the problem almost to rounding.
+    fn solve(self) -> Values {
+        let Self { problem, size, ranks, exchange } = self;
+        let (tell, told) = mpsc::channel();
+        let function = move |world: Comm| async move {
+            let (part, _) = distribute(&world, size, SEED).await?;
+            let matrix = Matrix::new(&world, &part, problem, exchange, Duration::ZERO).await?;
+            let solved = solve(&matrix, 1e-13, 10_000).await?;
+            let positions = part.positions.iter().map(|position| position.map(f64::to_bits));
+            let values = solved.values.chunks_exact(problem.unknowns()).map(<[f64]>::to_vec);
+            Ok(positions.zip(values).collect::<Vec<_>>())
+        };
+        let job = run_then(ranks, function, move |parts| {
+            let values: Vec<_> = parts.into_iter().flatten().collect();
+            assert_eq!(values.len(), ((size - 2) * (size - 2)) as usize);
+            tell.send(values.into_iter().collect()).map_err(|error| error.to_string().into())
+        });
+        embedded::run(job, 2).unwrap();
+        told.recv().unwrap()
+    }
+}
+
+/// The largest difference of two solutions.
+fn difference(one: &Values, other: &Values) -> f64 {
+    assert!(one.keys().eq(other.keys()));
+    let pairs = one.values().flatten().zip(other.values().flatten());
+    pairs.map(|(one, other)| (one - other).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_mesh_fills_the_square_with_triangles_of_any_degree() {
+    let mesh = Mesh::new(20, SEED).unwrap();
+
+    let area = |&[a, b, c]: &[u32; 3]| {
+        let [a, b, c] = [a, b, c].map(|node| mesh.nodes[node as usize]);
+        0.5 * ((b[0] - a[0]) * (c[1] - a[1]) - (c[0] - a[0]) * (b[1] - a[1]))
+    };
+    let areas: Vec<f64> = mesh.triangles.iter().map(area).collect();
+    let mut neighbours = vec![BTreeSet::new(); 400];
+    for [a, b, c] in &mesh.triangles {
+        for (from, to) in [(a, b), (b, c), (c, a)] {
+            neighbours[*from as usize].insert(*to);
+            neighbours[*to as usize].insert(*from);
+        }
+    }
+    let edges = neighbours.iter().map(BTreeSet::len).sum::<usize>() / 2;
+    let is_inner = |node: &usize| !is_on_boundary(mesh.nodes[*node]);
+    let degrees: BTreeSet<usize> =
+        (0..400).filter(is_inner).map(|node| neighbours[node].len()).collect();
+
+    assert!(areas.iter().all(|&area| area > 0.01 / 400.0));
+    assert!((areas.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    // Euler's formula.
+    assert_eq!(400 + mesh.triangles.len(), edges + 1);
+    assert_eq!((0..400).filter(is_inner).count(), 18 * 18);
+    assert!(degrees.len() >= 5, "{degrees:?}");
+    assert_eq!(mesh, Mesh::new(20, SEED).unwrap());
+    assert_ne!(mesh, Mesh::new(20, SEED + 1).unwrap());
+}
+
+#[test]
+fn the_element_matrix_of_poisson_is_that_of_textbooks() {
+    let problem = Case::new(Equation::Poisson, 3, 1).problem;
+    // The triangle (0, 0), (1, 0), (0, 1), whose area is a half.
+    let gradients = [[-1.0, -1.0], [1.0, 0.0], [0.0, 1.0]];
+    let matrix =
+        gradients.map(|test| gradients.map(|trial| 0.5 * problem.coupling(test, trial)[0][0]));
+    assert_eq!(matrix, [[1.0, -0.5, -0.5], [-0.5, 0.5, 0.0], [-0.5, 0.0, 0.5]]);
+}
+
+/// Checks the parts of a mesh against each other.
+fn check_parts(mesh: &Mesh, parts: &[Part]) {
+    let mut owned = Vec::new();
+    for part in parts {
+        assert_eq!(part.first as usize, owned.len());
+        owned.extend_from_slice(&part.positions[..part.own as usize]);
+    }
+    let bits = |position: &[f64; 2]| position.map(f64::to_bits);
+    let found: BTreeSet<_> = owned.iter().map(bits).collect();
+    let inner = mesh.nodes.iter().filter(|&&node| !is_on_boundary(node));
+    assert_eq!(found.len(), owned.len());
+    assert_eq!(found, inner.map(bits).collect());
+    for (part, rank) in parts.iter().zip(0..) {
+        let ghosts = part.own as usize..part.inner();
+        let expected: Vec<_> = part.ghosts.iter().map(|&ghost| owned[ghost as usize]).collect();
+        assert_eq!(part.positions[ghosts], expected);
+        assert!(part.positions[part.inner()..].iter().all(|&node| is_on_boundary(node)));
+        // What the neighbours send are the ghosts, in order.
+        let sent = part.neighbours.keys().flat_map(|&from| {
+            let from = &parts[from as usize];
+            from.neighbours[&rank].iter().map(|&own| from.first + own)
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), part.ghosts);
+        for triangle in &part.triangles {
+            let has_ghost =
+                triangle.iter().any(|&node| (part.own..part.inner() as u32).contains(&node));
+            assert!(triangle.iter().any(|&node| node < part.own));
+            assert!(!has_ghost || triangle.iter().all(|&node| node >= part.interior));
+        }
+    }
+}
+
+#[test]
+fn every_inner_node_is_in_one_part_and_neighbours_send_what_others_miss() {
+    let mesh = Mesh::new(17, SEED).unwrap();
+    for ranks in [1, 2, 3, 7, 40, 225] {
+        let (parts, cut) = cut(&mesh, ranks, SEED).unwrap();
+        assert_eq!(parts.len(), ranks as usize);
+        check_parts(&mesh, &parts);
+        if ranks <= 7 {
+            assert!(cut.imbalance < 1.05, "{ranks} ranks: {}", cut.imbalance);
+            assert!(parts.iter().all(|part| part.interior > part.own / 3), "{ranks} ranks");
+        }
+    }
+    let error = cut(&mesh, 226, SEED).unwrap_err();
+    assert_eq!(error, "226 ranks for 225 inner nodes; use more nodes or fewer ranks");
+}
+
+#[test]
+fn a_linear_solution_is_exact() {
+    for equation in EQUATIONS {
+        for ranks in [1, 4] {
+            let problem = Problem { equation, solution: Solution::Linear };
+            let found = Case { problem, ..Case::new(equation, 14, ranks) }.solve();
+            let exact = |(position, _): (&[u64; 2], _)| {
+                let values = problem.value(position.map(f64::from_bits));
+                (*position, values[..problem.unknowns()].to_vec())
+            };
+            let error = difference(&found, &found.iter().map(exact).collect());
+            assert!(error < 1e-12, "{equation:?} on {ranks} ranks: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn one_to_seven_ranks_have_the_same_solution() {
+    for equation in EQUATIONS {
+        let alone = Case::new(equation, 15, 1).solve();
+        for ranks in 2..=7 {
+            let difference = difference(&alone, &Case::new(equation, 15, ranks).solve());
+            assert!(difference < 1e-12, "{equation:?} on {ranks} ranks: {difference:e}");
+        }
+    }
+}
+
+#[test]
+fn ranks_that_gather_the_whole_vector_have_the_same_bits() {
+    for equation in EQUATIONS {
+        let case = Case::new(equation, 15, 5);
+        let gathered = Case { exchange: Exchange::Gather, ..case }.solve();
+        assert_eq!(difference(&case.solve(), &gathered), 0.0);
+    }
+}
+
+/// Runs the job in virtual time.
+fn outcome(arguments: &str, emulate: &str) -> FemOutcome {
+    let words = ["fem"].into_iter().chain(arguments.split_whitespace());
+    let options = FemOptions::try_parse_from(words).unwrap();
+    let (tell, told) = mpsc::channel();
+    let job = job_with(options, move |outcome| {
+        tell.send(outcome.clone()).map_err(|error| error.to_string().into())
+    });
+    let spec = GridSpec::from_emulate(emulate).unwrap();
+    Simulation::new(job, spec, SimOptions::with_seed(3)).unwrap().run().outcome.unwrap();
+    told.recv().unwrap()
+}
+
+#[test]
+fn the_error_is_of_second_order() {
+    for problem in ["poisson", "elasticity"] {
+        let outcomes = [17, 33, 65, 129].map(|size| {
+            outcome(
+                &format!("--problem {problem} --size {size} --ranks 2 --tolerance 1e-10"),
+                "1x2",
+            )
+        });
+        for pair in outcomes.windows(2) {
+            // The mean edge is half as long.
+            let order = (pair[0].error / pair[1].error).log2();
+            assert!((1.8..2.2).contains(&order), "{problem}: {order}");
+        }
+    }
+}
+
+#[test]
+fn the_bound_of_the_error_holds_for_any_mesh_and_is_not_much_too_large() {
+    for problem in ["poisson", "elasticity"] {
+        for (size, seed) in (0..8).flat_map(|seed| [8, 16, 48].map(|size| (size, seed))) {
+            let words = format!("--problem {problem} --size {size} --seed {seed} --ranks 2");
+            let FemOutcome { error, error_max, .. } = outcome(&words, "1x2");
+            let ratio = error / error_max;
+            assert!((0.2..0.6).contains(&ratio), "{words}: {ratio}");
+        }
+    }
+}
+
+#[test]
+fn the_forms_have_as_many_ranks_as_those_of_the_paper() {
+    for problem in ["poisson", "elasticity"] {
+        let words = format!("--problem {problem} --size 24 --tolerance 1e-10");
+        let sparse = outcome(&format!("{words} --form sparse"), "1x4");
+        let redundant = outcome(&format!("{words} --form redundant"), "1x3");
+
+        assert_eq!([sparse.ranks, redundant.ranks], [3, 9]);
+        assert!((sparse.error / redundant.error - 1.0).abs() < 1e-6);
+        // "The sparse decomposition wins, since it has lower communication overhead."
+        assert!(sparse.received < redundant.received);
+        assert!(sparse.time < redundant.time, "{:?}, {:?}", sparse.time, redundant.time);
+    }
+    assert_eq!(outcome("--size 8 --form sparse", "1x1").ranks, 1);
+}
+
+#[test]
+fn neighbours_hide_the_latency_that_a_gathered_vector_waits_for() {
+    let words = "--size 32 --ranks-per-pe 1 --compute 2us";
+    let neighbours = outcome(words, "2x2,wan=4ms");
+    let gathered = outcome(&format!("{words} --exchange gather"), "2x2,wan=4ms");
+
+    assert_eq!(neighbours.steps, gathered.steps);
+    assert!(4 * neighbours.received < gathered.received);
+    // Two reductions, and as long for the vector in one of the two.
+    let saved = (gathered.time - neighbours.time) / neighbours.steps;
+    assert!(saved > Duration::from_millis(2), "{saved:?}");
+}
+
+#[test]
+fn a_step_charges_each_entry_of_the_matrix_once() {
+    let entries = |problem: &str| {
+        let [short, long] = ["10us", "20us"].map(|cost| {
+            outcome(&format!("--problem {problem} --size 32 --ranks 1 --compute {cost}"), "1x1")
+        });
+        let more = long.time - short.time;
+        more.as_secs_f64() / f64::from(long.steps) / 10e-6
+    };
+
+    let (poisson, elasticity) = (entries("poisson"), entries("elasticity"));
+
+    // A node has six neighbours on average, a few of which are on the boundary.
+    assert!(poisson > 6.5 * 900.0 && poisson < 7.0 * 900.0, "{poisson}");
+    assert!((elasticity / poisson - 4.0).abs() < 1e-3, "{elasticity}");
+}
+
+fn fails(arguments: &str) -> String {
+    let words = ["fem"].into_iter().chain(arguments.split_whitespace());
+    let options = FemOptions::try_parse_from(words).unwrap();
+    embedded::run(job_with(options, |_| Ok(())), 2).unwrap_err().to_string()
+}
+
+#[test]
+fn a_solution_that_is_not_good_enough_is_not_verified() {
+    let error = fails("--size 12 --steps-max 3");
+    assert!(error.contains("verified: no (residual") && error.contains("--steps-max"), "{error}");
+    let error = fails("--size 48 --tolerance 0.01");
+    assert!(error.contains("verified: no (error"), "{error}");
+}
+
+#[test]
+fn too_many_ranks_are_refused() {
+    assert!(fails("--size 4 --ranks 5").contains("use more nodes or fewer ranks"));
+    assert!(fails("--ranks-per-pe 4096").contains("use fewer for each PE"));
+}
+
+#[test]
+fn arguments_out_of_range_are_refused_with_the_range() {
+    for (arguments, advice) in [
+        ("--size 2", "3..=1024"),
+        ("--tolerance 0", "write a number from 1e-12 to 0.01"),
+        ("--ranks 3 --form sparse", "cannot be used with"),
+    ] {
+        let words = ["fem"].into_iter().chain(arguments.split_whitespace());
+        let error = FemOptions::try_parse_from(words).unwrap_err().to_string();
+        assert!(error.contains(advice), "{error}");
+    }
+}

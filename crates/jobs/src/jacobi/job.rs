@@ -38,7 +38,7 @@ pub(crate) const ENTRY: Entry = Entry {
 /// # gridspan_runtime::driver::embedded::run(job, 2).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Parser)]
-#[command(about = ABOUT)]
+#[command(about = ABOUT, long_about = None)]
 pub struct JacobiOptions {
     /// Number of dimensions.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=3))]

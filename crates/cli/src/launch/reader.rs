@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
 /// Largest number of control lines of a process that are not [`FREQUENT`]: how it failed, and what
-/// it simulated. After more of them, every control line is treated as
-/// output. Frequent lines need no limit, because their reports wait for room in the queue, as
-/// output does.
+/// it simulated. After more of them, every control line is treated as output. Frequent lines need no
+/// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about links, moves, guests, warnings,
-/// the recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 9] = [
+/// checkpoints, the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 10] = [
+    b"{\"checkpoint\"",
     b"{\"links\"",
     b"{\"balanced\"",
     b"{\"guest\"",

@@ -309,10 +309,11 @@ async fn measure(world: Comm, plan: Plan) -> Result<Vec<Figure>, RankError> {
         figures.push(Figure { operation: Barrier, bytes: 0, ns });
     }
     for &bytes in &plan.sizes {
-        let mut data = Data::new(&world, bytes, &plan);
-        verify(&world, &data, plan.is_collective).await?;
+        verify(&world, &Data::new(&world, bytes, &plan), plan.is_collective).await?;
         let collective = if plan.is_collective { &Operation::COLLECTIVE[..] } else { &[] };
         for &operation in [RoundTrip, Window].iter().chain(collective) {
+            // A round trip may leave other bytes, or none.
+            let mut data = Data::new(&world, bytes, &plan);
             let ns = mean_ns(&world, operation, &mut data, plan.enough_ns).await?;
             figures.push(Figure { operation, bytes, ns });
         }

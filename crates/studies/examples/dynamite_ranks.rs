@@ -8,17 +8,24 @@
 //! Four ranks on eight nodes, in virtual time. One process of another user computes on each of the
 //! four nodes where ranks start, in turn, for a sixth of the time that the kernel takes alone: the
 //! paper's kernels take half an hour, and the load stays for five minutes. Ranks may move after each
-//! iteration, with all of their data. A link carries as many bytes in a second of computing as the
-//! paper's Fast Ethernet did: its processors had 200 MHz, and the kernels charge for about 3 GHz.
+//! iteration, with all of their data. Processors have a hundredth of the speed of the core for which
+//! kernels charge, so that a kernel takes minutes, and links are as much slower than the paper's
+//! Fast Ethernet as processors are slower than the paper's, which had 200 MHz: 15 Mbit/s.
+//!
+//! A migration point is collective. So ranks of `ep`, which do not communicate in the paper, wait
+//! for each other here, and it loses more without balancing.
 
 use clap::Parser;
 use gridspan_studies::gridctl;
 use std::error::Error;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{self, Command, ExitCode};
+use std::{env, fs};
 
 const RANKS: usize = 4;
 const NODES: usize = 8;
+/// Speed of processors, of that for which kernels charge.
+const SPEED: &str = "1/100";
 /// Share of the time alone for which the load stays on a node.
 const STAY: f64 = 1.0 / 6.0;
 /// The load goes on for this many times the time alone.
@@ -43,7 +50,7 @@ const ROWS: [Row; 5] = [
 #[command(about = "The NAS kernels on ranks under the load of other programs")]
 struct Options {
     /// Bandwidth of the links.
-    #[arg(long, default_value = "1500mbit")]
+    #[arg(long, default_value = "15mbit")]
     lan: String,
     /// The strategies, compared with `none`.
     #[arg(long, value_delimiter = ',', default_value = "vacate,auto")]
@@ -101,22 +108,15 @@ fn seconds(
     lan: &str,
     stay: Option<f64>,
 ) -> Result<f64, Box<dyn Error>> {
-    let mut grid = format!("1x{NODES},lanrate={lan}");
-    if let Some(stay) = stay {
-        let turns = (CYCLES / STAY) as usize;
-        for turn in 0..turns {
-            // Ranks start on every second node.
-            let node = format!("a{}", 1 + (turn % RANKS) * NODES / RANKS);
-            for (at, load) in [(turn, 1), (turn + 1, 0)] {
-                let ms = at as f64 * stay * 1e3;
-                grid.push_str(&format!("; at {ms:.0}ms node {node} load={load}"));
-            }
-        }
-    }
+    let file = env::temp_dir().join(format!("dynamite_ranks-{}.toml", process::id()));
+    fs::write(&file, grid(lan, stay))?;
     let ranks = RANKS.to_string();
     let mut command = Command::new(gridctl);
-    command.args(["sim", "-e", &grid, "--balance", strategy, "nas", kernel, "--class", class]);
-    let output = command.args(["--ranks", &ranks, "--migrate-every", "1"]).output()?;
+    command.args(["sim", "--balance", strategy, "--grid"]).arg(&file);
+    command.args(["nas", kernel, "--class", class]);
+    let output = command.args(["--ranks", &ranks, "--migrate-every", "1"]).output();
+    fs::remove_file(&file)?;
+    let output = output?;
     let text = String::from_utf8_lossy(&output.stdout);
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let unit = words.iter().position(|word| *word == "s,").and_then(|at| at.checked_sub(1));
@@ -127,4 +127,23 @@ fn seconds(
             Err(format!("{kernel} ended with {}:\n{text}{errors}", output.status).into())
         }
     }
+}
+
+/// The grid file: one site, and the load that goes around.
+fn grid(lan: &str, stay: Option<f64>) -> String {
+    let mut changes = Vec::new();
+    let turns = stay.map_or(0, |_| (CYCLES / STAY) as usize);
+    for turn in 0..turns {
+        // Ranks start on every second node.
+        let node = (turn % RANKS) * NODES / RANKS;
+        for (at, load) in [(turn, 1), (turn + 1, 0)] {
+            let ms = at as f64 * stay.unwrap_or_default() * 1e3;
+            changes.push(format!("  \"at {ms:.0}ms node n{node} load={load}\",\n"));
+        }
+    }
+    let (changes, last) = (changes.concat(), NODES - 1);
+    let lan = format!("[lan]\nlatency = \"50us\"\nbandwidth = \"{lan}\"\n");
+    format!(
+        "timeline = [\n{changes}]\n{lan}[site.a]\nhosts = [\"n[0-{last}]\"]\nspeed = \"{SPEED}\"\n"
+    )
 }

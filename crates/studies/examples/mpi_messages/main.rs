@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A figure is half of a round trip: two ranks on one PE, on two PEs of a process, in two
-//! processes, and at two emulated sites, whose latency is taken off; the runtime's own message
-//! between two PEs; and two processes of each MPI. All programs send a buffer and receive into it.
+//! processes, and at two emulated sites, whose latency is taken off; messages of actors between
+//! two PEs; and two processes of each MPI. All programs send a buffer and receive into it.
 //! With `touch`, they overwrite it before each send and read all of it after each receive; with
 //! `move`, ours pass vectors on. Programs take turns, and each figure is the median of some rounds.
 //!
@@ -184,7 +184,9 @@ fn table(handling: &str, programs: &[Program], options: &Options) -> Result<(), 
     row("bytes", programs.iter().map(|program| program.name.to_owned()).collect());
     for bytes in &options.bytes {
         let cell = |times: &Vec<Times>| {
-            let found: Vec<f64> = times.iter().filter_map(|t| t.get(bytes).copied()).collect();
+            // Actors are measured with other sizes, of which the next larger one is shown.
+            let found = times.iter().filter_map(|times| times.range(bytes..).next());
+            let found: Vec<f64> = found.map(|(_, ns)| *ns).collect();
             median(found).map_or_else(|| "-".to_owned(), |ns| format!("{:.3}", ns / 1e3))
         };
         row(&bytes.to_string(), rounds.iter().map(cell).collect());

@@ -6,7 +6,7 @@
 //! the triangles that touch its nodes, and copies of their other nodes: inner nodes of other parts,
 //! which are its ghosts, and nodes of the boundary.
 //!
-//! Inner nodes are numbered anew, part by part, so that the nodes of a part have consecutive
+//! Inner nodes get new numbers, part by part, so that the nodes of a part have consecutive
 //! numbers. Those without a neighbour in another part come first: a rank computes their rows while
 //! the ghosts are on their way.
 

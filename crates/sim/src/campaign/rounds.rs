@@ -19,7 +19,7 @@ const ELEMENTS: u64 = 32;
 /// The numbers for statistics are less than this.
 const NUMBERS: u64 = 1009;
 
-/// What a member contributes for a value of its own.
+/// What a member contributes for its value.
 pub(super) fn contribution(value: u64) -> Contribution {
     (value, (value % NUMBERS) as f64, BTreeSet::from([value % ELEMENTS]), vec![value])
 }

@@ -341,8 +341,8 @@ fn a_thousand_jobs_leave_no_thread_no_memory_and_no_socket() {
     std::panic::set_hook(hook);
 }
 
-/// A job of two threads starts, sends a message to each of four actors, and ends within a
-/// millisecond. The bound here is wide, since tests run on busy machines.
+/// A job of two threads starts, sends a message to each of four actors, and ends. The goal is a
+/// millisecond; the bound here is wide, since tests run on busy machines.
 #[test]
 fn a_small_job_starts_and_ends_within_milliseconds() {
     let _alone = ALONE.lock();

@@ -40,7 +40,7 @@ pub use address::index::{
     ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,
 };
 pub use error::{
-    AskError, GridError, JobError, Misuse, NodeProcessError, StartError, main_panicked,
+    AskError, GridError, JobError, LossCause, Misuse, NodeProcessError, StartError, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};

@@ -8,7 +8,7 @@ use crate::address::id::CollectionId;
 use crate::address::id::RebalanceId;
 use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
-use crate::error::JobError;
+use crate::error::{JobError, LossCause};
 use crate::job::program::Program;
 use crate::message::codec;
 use crate::message::payload::Payload;
@@ -448,7 +448,8 @@ fn a_host_ends_the_job_if_the_coordinators_present_or_next_node_is_lost() {
             hosts.told.clear();
         }
         let (site, reason) = ("a".to_owned(), "it was silent".to_owned());
-        let lost = JobError::NodeLost { node: NodeId(1), site, reason, others: Vec::new() };
+        let (node, cause, others) = (NodeId(1), LossCause::Silent, Vec::new());
+        let lost = JobError::NodeLost { node, site, cause, reason, others };
         let event = |node| CoordinatorEvent::NodeLost(NodeId(node), lost.clone());
 
         let commands = hosts.hosts[0].handle(Time::ZERO, event(2));

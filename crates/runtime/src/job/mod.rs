@@ -50,7 +50,7 @@ enum Main {
 pub struct Job {
     name: String,
     registry: Registry,
-    maps: Vec<(String, PlacementMap)>,
+    maps: Vec<PlacementMap>,
     reducers: Vec<(String, CustomOp)>,
     main: Option<Main>,
     limits: Limits,
@@ -278,8 +278,8 @@ impl Job {
     }
 
     /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
-    pub fn placement(mut self, name: impl Into<String>, map: PlacementMap) -> Self {
-        self.maps.push((name.into(), map));
+    pub fn placement(mut self, map: PlacementMap) -> Self {
+        self.maps.push(map);
         self
     }
 
@@ -677,7 +677,7 @@ impl Job {
     /// equal order, if messages, initial values and states have the same structure on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
-        let maps = self.maps.iter().map(|(name, _)| name.as_str());
+        let maps = self.maps.iter().map(PlacementMap::name);
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
@@ -703,11 +703,11 @@ impl Job {
             let (node, nodes) = (self.coordinator, layout.node_count());
             return Err(StartError::NoSuchCoordinator { node, nodes });
         }
-        let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
-        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
+        let maps = self.maps.iter().map(|map| ("placement map", map.name()));
+        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name.as_str()));
         let mut names = BTreeSet::new();
         if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
-            let (what, name) = (what.to_owned(), name.clone());
+            let (what, name) = (what.to_owned(), name.to_owned());
             return Err(StartError::DefinedTwice { what, name });
         }
         Ok(())
@@ -723,7 +723,7 @@ impl Job {
             deterministic: Arc::new(self.registry.deterministic().clone()),
             on_demand: Arc::new(self.registry.on_demand().clone()),
             resizing: Arc::new(self.registry.resizing().clone()),
-            maps: self.maps.iter().map(|(_, map)| *map).collect(),
+            maps: self.maps.iter().copied().collect(),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             balancing: self.balancing.clone(),
@@ -746,7 +746,7 @@ impl Job {
                     }
                     _ => self.checkpoints,
                 },
-                maps: self.maps.iter().map(|(name, _)| name.clone()).collect(),
+                maps: self.maps.iter().map(|map| map.name().to_owned()).collect(),
                 reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
             }),
             node_local: Arc::default(),
@@ -755,10 +755,9 @@ impl Job {
     }
 
     /// Returns the parts of the definition that main needs, and main itself.
-    pub(crate) fn into_main(mut self) -> (Registry, Vec<String>, MainFunction) {
+    pub(crate) fn into_main(mut self) -> (Registry, Vec<PlacementMap>, MainFunction) {
         let main = self.main.take();
-        let maps = self.maps.into_iter().map(|(name, _)| name).collect();
-        (self.registry, maps, MainFunction(main))
+        (self.registry, self.maps, MainFunction(main))
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::two_sites;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorIndex, Context, Grid, Ix1, Job, Limits, Numbers, PeId, Placement, Reply,
+    Actor, ActorIndex, Context, Grid, Ix1, Job, Limits, Numbers, PeId, Placement, PlacementMap,
+    Reply,
 };
 use serde::{Deserialize, Serialize, Serializer};
 use std::sync::Arc;
@@ -65,12 +66,8 @@ fn job(
     + 'static,
 ) -> Job {
     let job = Job::new("crossing").actor::<Receiver>();
-    let job = job.placement("ends", |key, layout| match Ix1::from_key(key) {
-        Ix1(0) => PeId(0),
-        _ => PeId(layout.pe_count() - 1),
-    });
-    job.main(async move |grid| {
-        let ends = Placement::Custom("ends".to_owned());
+    job.placement(ENDS).main(async move |grid| {
+        let ends = Placement::Custom(ENDS);
         let both = grid.create_placed::<Receiver>(ends, Ix1::range(2), |_| ()).await?;
         main(grid, both).await
     })

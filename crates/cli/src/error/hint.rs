@@ -10,7 +10,7 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoProgram => {
-                "name a built-in job (`gridctl jobs` lists them) or the path of a program".into()
+                "name a built-in job (`gridctl programs` lists them) or the path of a program".into()
             }
             Self::UnknownJob { name, is_file: true, .. } => {
                 format!("write `./{name}` to run the program in this directory")
@@ -19,7 +19,7 @@ impl CliError {
                 format!("did you mean {}?", quoted(near))
             }
             Self::UnknownJob { .. } => {
-                "`gridctl jobs` lists the jobs; the path of a program contains a `/`".into()
+                "`gridctl programs` lists the jobs; the path of a program contains a `/`".into()
             }
             Self::Misplaced { option, verb, job } => {
                 format!("write `gridctl {verb} {option} … {job} …`")
@@ -39,7 +39,7 @@ impl CliError {
                  /etc/hosts knows, since nodes do not ask ssh for addresses"
                     .into()
             }
-            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
+            Self::NobodyServes => "start some with `gridctl rpc serve --join FILE`".into(),
             Self::Stuck { .. } => "start more servers, or find out why the others ended".into(),
             Self::Individual => "use one of the other heuristics".into(),
             Self::NoRegistry => {

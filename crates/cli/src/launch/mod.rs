@@ -39,7 +39,9 @@ mod starter;
 mod supervisor;
 
 use crate::error::CliError;
-use crate::job_folder::{JobFolder, ProcessId, Saved, Stage};
+use crate::job_folder::{JobFolder, Saved, Stage};
+use crate::log_file::LogLimit;
+use crate::process_id::ProcessId;
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;

@@ -47,15 +47,24 @@ impl ProcessId {
         if self.is_running() { pids.filter_map(child).collect() } else { vec![] }
     }
 
-    /// Kills the process, with its group if it leads one.
+    /// Kills the process.
     pub(crate) fn kill(self) {
-        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        if let Some(pid) = pid.filter(|_| self.is_running())
-            && kill_process_group(pid, Signal::KILL).is_err()
-        {
-            // It fails only if the process has just ended, or belongs to another user by now.
+        if let Some(pid) = self.running_pid() {
+            // It fails only if the process has just ended.
             let _ = kill_process(pid, Signal::KILL);
         }
+    }
+
+    /// Kills the process and the others of its group, which it leads.
+    pub(crate) fn kill_group(self) {
+        if let Some(pid) = self.running_pid() {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
+    fn running_pid(self) -> Option<Pid> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        pid.filter(|_| self.is_running())
     }
 }
 
@@ -103,9 +112,10 @@ mod tests {
         let other = ProcessId { began: child.began + 1, ..child };
         assert!(!other.is_running(), "the number of another process");
         other.kill();
+        other.kill_group();
         assert!(child.is_running() && other.children().is_empty());
 
-        child.kill();
+        child.kill_group();
 
         assert!(!sleep.wait().unwrap().success());
         assert!(!child.is_running());

@@ -91,8 +91,8 @@ impl CliError {
             }
             Self::NoJob { .. } => {
                 "start a job; for `topo`, name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl attach` \
-                 finds detached ones"
+                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl ps` \
+                 lists them, and detached ones that have ended"
                     .into()
             }
             Self::NoDetachedJob { known, .. } if !known.is_empty() => {
@@ -102,9 +102,28 @@ impl CliError {
             Self::ElsewhereDetached { job, machine } => {
                 format!("on {machine}, `gridctl attach {job}` starts another one")
             }
-            Self::Unattended { path, .. } => {
-                format!("`{}` may say why", path.join("output").display())
+            Self::Unattended { path, job } => {
+                let output = path.join("output");
+                format!(
+                    "`{}` may say why; `gridctl attach {job}` starts another launcher",
+                    output.display()
+                )
             }
+            Self::OtherMachine { job, machine } => {
+                format!("call `gridctl kill {job}` on {machine}")
+            }
+            Self::NotKilled { .. } => {
+                "one of its processes is stuck in the kernel, most often while it uses a file; \
+                 `ps -eo pid,stat,args` shows it with the state `D`"
+                    .into()
+            }
+            Self::StillRuns { .. } => "wait longer with a later `--timeout`".into(),
+            Self::UnknownExit { .. } => {
+                "only launchers of node processes tell it, while they live: `gridctl run -n`, \
+                 `--grid`, `--driver cluster` or `--detach`"
+                    .into()
+            }
+            Self::Remove { .. } => "check who owns the files in it".into(),
             Self::SparesWithGuests => {
                 "leave out one of them; nodes that `gridctl add` starts are full members".into()
             }

@@ -140,7 +140,7 @@ impl Child {
 
     fn follow(&self, origin: Origin, files: &NodeFiles, outlets: &Outlets) -> io::Result<()> {
         let [out, err] = &files.streams;
-        let open = |stream| Followed::open(stream, self.is_over.clone());
+        let open = |stream| Followed::open(stream, files.log_limit, self.is_over.clone());
         self.read(origin, open(out)?, open(err)?, outlets)
     }
 

@@ -42,6 +42,7 @@ use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved, Stage};
 use crate::log_file::LogLimit;
 use crate::process_id::ProcessId;
+use crate::request::Answer;
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -53,9 +54,10 @@ use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
+pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
 pub(crate) use plan::{Launch, Membership, Processes, job_name};
-use printer::{Prefixes, Style, node_names};
+use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
 use recovery::Runs;
@@ -119,11 +121,15 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         }
     };
     let queue = reports.clone();
+    let log = launch.detached.as_ref();
+    let log = log.map(|(folder, _)| LogLimit::new(&folder.output(), launch.log_limit));
+    let log = log.transpose().map_err(CliError::system("limit the output of the job"))?;
+    let printer = Printer { style, log, progress: launch.progress.clone() };
     thread::Builder::new()
         .name("printer".to_owned())
         .spawn({
             let events = events.clone();
-            move || printer::run(&style, &queue, &events)
+            move || printer.run(&queue, &events)
         })
         .map_err(CliError::system("start a thread"))?;
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
@@ -287,9 +293,10 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
-    let created = launch
-        .status_folder()
-        .and_then(|folder| StatusFile::create_in(&folder, launch.id.clone(), launch.spec.clone()));
+    let created = launch.status_folder().and_then(|folder| {
+        let (id, program) = (launch.id.clone(), launch.program.name());
+        StatusFile::create_in(&folder, id, program, launch.spec.clone())
+    });
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
@@ -533,7 +540,11 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
-        // Processes that wait for an answer learn that the job has ended.
+        // Processes that wait for the end learn the exit code, and others that the job has ended.
+        if let Some(requests) = &self.requests {
+            let waiting = self.supervisor.waiting_for_end().iter();
+            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        }
         self.requests = None;
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();

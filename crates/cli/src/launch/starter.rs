@@ -137,7 +137,7 @@ impl<'a> Starter<'a> {
     /// The files of a node of a detached job.
     fn files(&self, node: NodeId) -> Option<NodeFiles> {
         let (folder, _) = self.launch.detached.as_ref()?;
-        Some(folder.node(&nodes::name(self.launch.spec, node)))
+        Some(folder.node(&nodes::name(self.launch.spec, node), self.launch.log_limit))
     }
 
     /// Adopts the process of a node that the previous launcher has started.

@@ -234,6 +234,14 @@ pub(crate) enum CliError {
         /// The nodes of the grid.
         nodes: Vec<String>,
     },
+    /// No node of the grid has that name.
+    #[error("the grid of the job has no node `{name}`")]
+    NoNode {
+        /// The name.
+        name: String,
+        /// The nodes of the grid.
+        nodes: Vec<String>,
+    },
     /// A file cannot be used as an invitation.
     #[error("cannot use the invitation {}: {error}", .path.display())]
     Invitation {

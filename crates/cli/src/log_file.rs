@@ -3,11 +3,12 @@
 //! # Moving out
 //!
 //! A process has its file open as long as it lives, so another one cannot take its place. Therefore
-//! a launcher counts what it has read of the file. Once that is as much as the limit, it copies it
-//! to `NAME.old`, in place of what was there, and frees its space in `NAME`, where the positions of
-//! later bytes stay the same: they are behind a hole. The first line of `NAME.old` says how many
-//! bytes were dropped, which came before. What no launcher has read is never moved out, so control
-//! lines are not lost, and a file grows while no launcher attends to its job.
+//! a launcher counts what it has read of the file. Once that is as much as the limit, it copies the
+//! last lines of that, up to the limit, to `NAME.old`, in place of what was there. Then it frees the
+//! space in `NAME`, where the positions of later bytes stay the same: they are behind a hole. The
+//! first line of `NAME.old` says how many bytes were dropped, which came before. What no launcher
+//! has read is never moved out, so control lines are not lost, and a file grows while no launcher
+//! attends to its job.
 //!
 //! # Failure
 //!
@@ -18,7 +19,7 @@
 
 use crate::private;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -106,14 +107,22 @@ impl LogLimit {
     }
 
     fn move_out(&mut self, end: u64) -> io::Result<()> {
-        let mut from = File::open(&self.path)?;
-        from.seek(SeekFrom::Start(self.begin))?;
+        let mut from = BufReader::new(File::open(&self.path)?);
+        let begin = match end - self.begin > self.bytes {
+            // Much was read at once.
+            true => {
+                let before = end - self.bytes - 1;
+                from.seek(SeekFrom::Start(before))?;
+                end.min(before + from.skip_until(b'\n')? as u64)
+            }
+            false => from.seek(SeekFrom::Start(self.begin))?,
+        };
         let older = older_path(&self.path);
         let new = with_ending(&older, ".new");
         let mut to = private::file().create(true).truncate(true).open(&new)?;
         let [before, after] = HEAD;
-        write!(to, "{before}{}{after}", self.begin)?;
-        io::copy(&mut from.take(end - self.begin), &mut to)?;
+        write!(to, "{before}{begin}{after}")?;
+        io::copy(&mut from.take(end - begin), &mut to)?;
         fs::rename(new, older)?;
         self.begin = end;
         free(&self.path, end)
@@ -262,7 +271,7 @@ mod tests {
         assert_eq!(found(&mut early).0, "one\ntwo\nthree\nfour\n");
         limit.note(14);
         limit.note_all();
-        assert_eq!(found(&mut new_reader(&path)), ("three\nfour\n".to_owned(), vec![8]));
+        assert_eq!(found(&mut new_reader(&path)), ("four\n".to_owned(), vec![14]));
         appended(&path, b"five\n");
         assert_eq!(found(&mut early), ("five\n".to_owned(), vec![]), "nothing twice");
     }
@@ -283,6 +292,19 @@ mod tests {
         appended(&path, b"end\n");
 
         assert_eq!(found(&mut late), ("abcdefg\nend\n".to_owned(), vec![16]));
+    }
+
+    #[test]
+    fn of_much_that_was_read_at_once_the_last_lines_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("output");
+        let mut limit = LogLimit::new(&path, 8).unwrap();
+        appended(&path, b"one\ntwo\nthree\n");
+        limit.note_all();
+        assert_eq!(found(&mut new_reader(&path)), ("three\n".to_owned(), vec![8]));
+        appended(&path, b"a long line\n");
+        limit.note_all();
+        assert_eq!(found(&mut new_reader(&path)), (String::new(), vec![26]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
-use crate::nodes::{name, named};
+use crate::nodes::name;
 use crate::output::tell_dropped;
 use gridspan::control::MARK;
 use std::io::{self, Write};
@@ -62,14 +62,12 @@ impl Logs {
 
     fn of_node(folder: &JobFolder, wanted: &str) -> Result<Self, CliError> {
         let grid = folder.start().map_err(CliError::system("look for the job"))?.grid;
-        let nodes = named(&grid, &[wanted.to_owned()])?;
-        let mut nodes = nodes.into_iter().map(|node| name(&grid, node));
-        let (Some(node), None) = (nodes.next(), nodes.next()) else {
-            let nodes = grid.layout().nodes().map(|node| name(&grid, node)).collect();
-            return Err(CliError::UnknownNode { name: wanted.to_owned(), nodes });
-        };
+        let nodes: Vec<String> = grid.layout().nodes().map(|node| name(&grid, node)).collect();
+        if !nodes.iter().any(|node| node == wanted) {
+            return Err(CliError::NoNode { name: wanted.to_owned(), nodes });
+        }
         let [out, err] =
-            folder.streams(&node).map(|stream| LogReader::new(stream.path().to_owned()));
+            folder.streams(wanted).map(|stream| LogReader::new(stream.path().to_owned()));
         let lines = PlainLines::new(io::stdout());
         Ok(Self::Node { out, lines, err })
     }

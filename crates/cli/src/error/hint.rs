@@ -132,7 +132,7 @@ impl CliError {
             }
             Self::AllSpare => "name fewer nodes".into(),
             Self::Refused { .. } => return None,
-            Self::UnknownNode { nodes, .. } => {
+            Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {

@@ -100,7 +100,7 @@ mod tests {
         let mut written = stream.open_to_append().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
         written.write_all(b"one\ntwo\nthr").unwrap();
-        let mut first = Followed::open(&stream, 4, is_over.clone()).unwrap();
+        let mut first = Followed::open(&stream, 8, is_over.clone()).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(first.read(&mut buffer).unwrap(), 11);
         first.note(3);
@@ -110,7 +110,7 @@ mod tests {
         is_over.store(true, Ordering::Release);
 
         let mut rest = String::new();
-        Followed::open(&stream, 4, is_over).unwrap().read_to_string(&mut rest).unwrap();
+        Followed::open(&stream, 8, is_over).unwrap().read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "three\n");
         let older = std::fs::read_to_string(folder.path().join("a-0.out.old")).unwrap();
         assert!(older.ends_with("\none\ntwo\n"), "only what was read was moved out: {older}");

@@ -39,6 +39,8 @@ impl Supervisor {
     /// Kills all nodes at the user's request.
     pub(super) fn kill(&mut self, now: Time) {
         self.interrupted = Some(SIGKILL);
+        let text = "`gridctl kill` kills all nodes";
+        self.commands.push_back(Command::TellRecovery(text.to_owned()));
         self.kill_all(now);
     }
 

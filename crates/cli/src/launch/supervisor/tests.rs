@@ -739,7 +739,8 @@ fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
 
     let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
-    assert_eq!(commands(&mut supervisor), [answer, Command::Kill(A), Command::Kill(B)]);
+    let told = Command::TellRecovery("`gridctl kill` kills all nodes".to_owned());
+    assert_eq!(commands(&mut supervisor), [answer, told, Command::Kill(A), Command::Kill(B)]);
     [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
     let outcome = supervisor.outcome().unwrap();
     assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));

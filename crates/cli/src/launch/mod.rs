@@ -100,6 +100,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
+    let log = log_limit(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
@@ -121,9 +122,6 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         }
     };
     let queue = reports.clone();
-    let log = launch.detached.as_ref();
-    let log = log.map(|(folder, _)| LogLimit::new(&folder.output(), launch.log_limit));
-    let log = log.transpose().map_err(CliError::system("limit the output of the job"))?;
     let printer = Printer { style, log, progress: launch.progress.clone() };
     thread::Builder::new()
         .name("printer".to_owned())
@@ -286,6 +284,13 @@ fn open_connections(
         let sharing = opening.join().unwrap_or_default();
         Ok(interrupted.map_or(Ok(sharing), Err))
     })
+}
+
+/// Limits the file to which the launcher of a detached job prints.
+fn log_limit(launch: &Launch<'_>) -> Result<Option<LogLimit>, CliError> {
+    let Some((folder, _)) = &launch.detached else { return Ok(None) };
+    let limit = LogLimit::new(&folder.output(), launch.log_limit);
+    limit.map(Some).map_err(CliError::system("limit the output of the job"))
 }
 
 /// Creates the file that describes the job to other commands. A job can run without it.

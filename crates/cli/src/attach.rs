@@ -5,10 +5,11 @@ use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, machine};
+use crate::log_file::LogReader;
 use crate::nodes::{self, change};
+use crate::output::tell_dropped;
 use crate::request::Request;
 use crate::status::Status;
-use std::fs::File;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
@@ -21,31 +22,54 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of launchers that are started before the job is given up.
 const LAUNCHERS_MAX: u32 = 3;
 
+/// Sees that a launcher attends to a job.
+pub(crate) struct Attention {
+    /// Number of launchers that it has started.
+    launchers: u32,
+    /// When a launcher was last known to attend to the job.
+    attended: Instant,
+}
+
 /// Prints the output of a detached job from its beginning until it ends. Returns its exit code.
 pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
     let folder = find(args.job.as_deref())?;
-    let failed = CliError::system("follow the job");
-    let mut output = File::open(folder.output()).map_err(&failed)?;
-    let (mut launchers, mut attended) = (0, Instant::now());
+    let mut output = LogReader::new(folder.output());
+    let mut attention = Attention::new();
     loop {
         // All output precedes the exit code.
         let code = folder.exit_code();
-        io::copy(&mut output, &mut io::stdout().lock())
+        output
+            .copy_new(&mut io::stdout().lock(), tell_dropped)
             .map_err(CliError::system("print the output of the job"))?;
         if let Some(code) = code {
             return Ok(ExitCode::from(code));
         }
+        attention.ensure(&folder)?;
+        thread::sleep(LOOK);
+    }
+}
+
+impl Attention {
+    /// For a job to which a launcher may attend.
+    pub(crate) fn new() -> Self {
+        Self { launchers: 0, attended: Instant::now() }
+    }
+
+    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times.
+    pub(crate) fn ensure(&mut self, folder: &JobFolder) -> Result<(), CliError> {
+        let failed = CliError::system("follow the job");
         let has_begun = folder.saved().map_err(&failed)?.is_some();
         if folder.is_attended().map_err(&failed)? {
-            attended = Instant::now();
-        } else if has_begun && launchers < LAUNCHERS_MAX {
-            launchers += 1;
-            replace_launcher(&folder)?;
-            attended = Instant::now();
-        } else if has_begun || attended.elapsed() > PATIENCE {
-            return Err(CliError::Unattended { path: folder.path().to_owned(), job: folder.id });
+            self.attended = Instant::now();
+        } else if has_begun && self.launchers < LAUNCHERS_MAX {
+            self.launchers += 1;
+            replace_launcher(folder)?;
+            self.attended = Instant::now();
+        } else if has_begun || self.attended.elapsed() > PATIENCE {
+            let (job, path) = (folder.id.clone(), folder.path().to_owned());
+            return Err(CliError::Unattended { job, path });
         }
-        thread::sleep(LOOK);
+        Ok(())
     }
 }
 
@@ -105,7 +129,7 @@ fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
 }
 
 /// Finds the detached job of that name, or the latest one.
-fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
+pub(crate) fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
     let all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
     let found = nodes::of_id_or_last(all, id, |folder| &folder.id);
     found.map_err(|known| CliError::NoDetachedJob { id: id.map(str::to_owned), known })

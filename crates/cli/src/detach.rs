@@ -6,8 +6,9 @@
 
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::job_folder::{JobFolder, Saved, Stage, Start, machine};
-use crate::launch::{self, Launch};
+use crate::job_folder::{JobFolder, Saved, Stage, Start, boot, machine};
+use crate::launch::{self, Launch, job_name};
+use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
 use serde_json::json;
@@ -24,7 +25,7 @@ const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
 
 /// Starts the launcher of a job in the background, and waits until the job has begun.
 pub(crate) fn start(
-    name: &str,
+    program: &Program,
     place: Place,
     surroundings: &Surroundings,
     json: bool,
@@ -39,8 +40,10 @@ pub(crate) fn start(
         grid: place.grid.spec,
         is_emulated: place.is_emulated,
         machine: machine(),
+        program: program.name(),
+        boot: boot(),
     };
-    let folder = JobFolder::create(name, &start)
+    let folder = JobFolder::create(&job_name(program), &start)
         .map_err(CliError::system("create the folder of the detached job"))?;
     let mut launcher = spawn(&folder, &start)?;
     let failed = CliError::system("wait for the start of the job");

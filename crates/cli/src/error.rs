@@ -12,6 +12,8 @@ use thiserror::Error;
 
 /// Exit code of a process that SIGPIPE ends.
 pub(crate) const EXIT_PIPE: u8 = 128 + 13;
+/// Exit code if something was not done in the time that the user has set, as of timeout(1).
+pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// A failed command. Nothing of the job was started, or all of it has ended.
 #[derive(Debug, Error)]
@@ -165,6 +167,40 @@ pub(crate) enum CliError {
         /// The machine.
         machine: String,
     },
+    /// A job runs on another machine, where it can be killed.
+    #[error("the job {job} runs on {machine}")]
+    OtherMachine {
+        /// The job.
+        job: String,
+        /// The machine.
+        machine: String,
+    },
+    /// A job was killed, and has not ended.
+    #[error("the job {job} has not ended")]
+    NotKilled {
+        /// The job.
+        job: String,
+    },
+    /// A job has not ended in time.
+    #[error("the job {job} still runs")]
+    StillRuns {
+        /// The job.
+        job: String,
+    },
+    /// A job has ended, and its launcher has not told how.
+    #[error("the job {job} has ended, with an exit code that is not known")]
+    UnknownExit {
+        /// The job.
+        job: String,
+    },
+    /// The folder of a job cannot be removed.
+    #[error("cannot remove {}: {error}", .path.display())]
+    Remove {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]
     SparesWithGuests,
@@ -193,6 +229,14 @@ pub(crate) enum CliError {
     /// No node of the grid has that name.
     #[error("the grid of the job has no node or site `{name}`")]
     UnknownNode {
+        /// The name.
+        name: String,
+        /// The nodes of the grid.
+        nodes: Vec<String>,
+    },
+    /// No node of the grid has that name.
+    #[error("the grid of the job has no node `{name}`")]
+    NoNode {
         /// The name.
         name: String,
         /// The nodes of the grid.
@@ -363,13 +407,15 @@ impl CliError {
         };
     }
 
-    /// Returns 0 for requested help, 2 for usage errors, [`EXIT_PIPE`] for a broken pipe, the
-    /// measurement's own code, at least 1, for [`Self::NotMeasured`], and 1 for other failures.
+    /// Returns 0 for requested help, 2 for usage errors, [`EXIT_PIPE`] for a broken pipe,
+    /// [`EXIT_TIMEOUT`] for [`Self::StillRuns`], the measurement's own code, at least 1, for
+    /// [`Self::NotMeasured`], and 1 for other failures.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_broken_pipe() => ExitCode::from(EXIT_PIPE),
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
+            Self::StillRuns { .. } => ExitCode::from(EXIT_TIMEOUT),
             Self::Identity(_)
             | Self::Registry(_)
             | Self::NoRegistry
@@ -383,6 +429,10 @@ impl CliError {
             | Self::Unreachable { .. }
             | Self::Unattended { .. }
             | Self::ElsewhereDetached { .. }
+            | Self::OtherMachine { .. }
+            | Self::NotKilled { .. }
+            | Self::UnknownExit { .. }
+            | Self::Remove { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }
             | Self::OtherProgram { .. }

@@ -7,6 +7,7 @@ mod bcast;
 mod bench;
 mod channel;
 mod checkpoint;
+mod completions;
 mod detach;
 mod dry_run;
 mod error;
@@ -14,16 +15,25 @@ mod grid;
 mod hosts;
 mod invitation;
 mod job_folder;
-mod jobs;
+mod job_state;
 mod join;
+mod kill;
 mod launch;
+mod log_file;
 mod logging;
+mod logs;
+mod manual;
 mod names;
 mod nodes;
 mod output;
 mod private;
 mod probe;
+mod process_id;
 mod program;
+mod programs;
+mod progress;
+mod prune;
+mod ps;
 mod quantity;
 mod request;
 mod rpc;
@@ -37,6 +47,7 @@ mod surroundings;
 mod svg;
 mod table;
 mod topo;
+mod wait;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -61,7 +72,14 @@ fn main() -> ExitCode {
         Verb::Rpc(verb) => rpc::run(&verb),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
-        Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
+        Verb::Ps(args) => ps::run(&args),
+        Verb::Kill(args) => kill::run(&args),
+        Verb::Wait(args) => wait::run(&args),
+        Verb::Logs(args) => logs::run(&args),
+        Verb::Prune(args) => prune::run(&args),
+        Verb::Programs(args) => programs::list(&args),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Man(args) => manual::run(&args),
         Verb::Job(args) => program::run_here(&args.command),
     };
     outcome.unwrap_or_else(|error| {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Version of the lines.
 const VERSION: u32 = 1;
@@ -30,6 +30,10 @@ pub(crate) enum Request {
     Add { nodes: BTreeSet<NodeId> },
     /// Stop the job, as SIGTERM of its launcher does.
     Stop,
+    /// Kill the processes of the job.
+    Kill,
+    /// Answer when the job has ended.
+    Wait,
 }
 
 /// The answer of a job.
@@ -42,6 +46,8 @@ pub(crate) enum Answer {
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
+    /// The job has ended with this exit code.
+    Ended(u8),
 }
 
 /// State of a node of the grid of a job.
@@ -99,15 +105,47 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
     }
 }
 
+/// A request that was sent.
+pub(crate) struct Pending(UnixStream);
+
+impl Pending {
+    /// Waits for the answer, until a time if there is one. `None`: the job ended before.
+    ///
+    /// # Errors
+    ///
+    /// If the job cannot be reached any more; [`io::ErrorKind::TimedOut`] if there is no answer in
+    /// time.
+    pub(crate) fn answer(&self, until: Option<Instant>) -> io::Result<Option<Answer>> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(left)?;
+        read(&self.0).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
+    }
+}
+
+/// Sends a request to a job.
+///
+/// # Errors
+///
+/// If the job cannot be reached.
+pub(crate) fn send(job: &Status, request: &Request) -> io::Result<Pending> {
+    let stream = UnixStream::connect(job.socket())?;
+    write(&stream, request)?;
+    Ok(Pending(stream))
+}
+
 /// Sends a request to a job, and waits for the answer. `None`: the job ended before.
 ///
 /// # Errors
 ///
 /// If the job cannot be reached.
 pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
-    let stream = UnixStream::connect(job.socket())?;
-    write(&stream, request)?;
-    read(&stream)
+    send(job, request)?.answer(None)
 }
 
 #[cfg(test)]
@@ -127,5 +165,17 @@ mod tests {
             assert!(read::<Request>(wrong).is_err());
         }
         assert!(read::<Request>(io::repeat(b'[')).is_err(), "an endless line");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_until_its_time_is_up() {
+        let (own, other) = UnixStream::pair().unwrap();
+        let pending = Pending(own);
+        let soon = Some(Instant::now() + Duration::from_millis(20));
+        assert_eq!(pending.answer(soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        write(&other, Answer::Ended(3)).unwrap();
+        assert_eq!(pending.answer(None).unwrap(), Some(Answer::Ended(3)));
+        drop(other);
+        assert_eq!(pending.answer(None).unwrap(), None);
     }
 }

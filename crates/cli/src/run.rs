@@ -6,7 +6,7 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Membership, OnLoss, Processes, job_name};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes};
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return program.run_or_become(&start, &variables, &surroundings);
     }
     if args.detach && args.background.is_none() {
-        return detach::start(&job_name(&program), place, &surroundings, args.json);
+        return detach::start(&program, place, &surroundings, args.json);
     }
     let drain_deadline = args.checkpoints.drain_deadline;
     let membership = Membership { on_loss, spares, drain_deadline };
@@ -80,6 +80,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         guests: args.guests,
         membership,
         surroundings,
+        log_limit: args.log_limit,
         ..Launch::new(&program, &spec, processes)
     };
     match &args.background {

@@ -10,7 +10,7 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoProgram => {
-                "name a built-in job (`gridctl jobs` lists them) or the path of a program".into()
+                "name a built-in job (`gridctl programs` lists them) or the path of a program".into()
             }
             Self::UnknownJob { name, is_file: true, .. } => {
                 format!("write `./{name}` to run the program in this directory")
@@ -19,7 +19,7 @@ impl CliError {
                 format!("did you mean {}?", quoted(near))
             }
             Self::UnknownJob { .. } => {
-                "`gridctl jobs` lists the jobs; the path of a program contains a `/`".into()
+                "`gridctl programs` lists the jobs; the path of a program contains a `/`".into()
             }
             Self::Misplaced { option, verb, job } => {
                 format!("write `gridctl {verb} {option} … {job} …`")
@@ -39,7 +39,7 @@ impl CliError {
                  /etc/hosts knows, since nodes do not ask ssh for addresses"
                     .into()
             }
-            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
+            Self::NobodyServes => "start some with `gridctl rpc serve --join FILE`".into(),
             Self::Stuck { .. } => "start more servers, or find out why the others ended".into(),
             Self::Individual => "use one of the other heuristics".into(),
             Self::NoRegistry => {
@@ -91,8 +91,8 @@ impl CliError {
             }
             Self::NoJob { .. } => {
                 "start a job; for `topo`, name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl attach` \
-                 finds detached ones"
+                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl ps` \
+                 lists them, and detached ones that have ended"
                     .into()
             }
             Self::NoDetachedJob { known, .. } if !known.is_empty() => {
@@ -102,9 +102,28 @@ impl CliError {
             Self::ElsewhereDetached { job, machine } => {
                 format!("on {machine}, `gridctl attach {job}` starts another one")
             }
-            Self::Unattended { path, .. } => {
-                format!("`{}` may say why", path.join("output").display())
+            Self::Unattended { path, job } => {
+                let output = path.join("output");
+                format!(
+                    "`{}` may say why; `gridctl attach {job}` starts another launcher",
+                    output.display()
+                )
             }
+            Self::OtherMachine { job, machine } => {
+                format!("call `gridctl kill {job}` on {machine}")
+            }
+            Self::NotKilled { .. } => {
+                "one of its processes is stuck in the kernel, most often while it uses a file; \
+                 `ps -eo pid,stat,args` shows it with the state `D`"
+                    .into()
+            }
+            Self::StillRuns { .. } => "wait longer with a later `--timeout`".into(),
+            Self::UnknownExit { .. } => {
+                "only launchers of node processes tell it, while they live: `gridctl run -n`, \
+                 `--grid`, `--driver cluster` or `--detach`"
+                    .into()
+            }
+            Self::Remove { .. } => "check who owns the files in it".into(),
             Self::SparesWithGuests => {
                 "leave out one of them; nodes that `gridctl add` starts are full members".into()
             }
@@ -113,7 +132,7 @@ impl CliError {
             }
             Self::AllSpare => "name fewer nodes".into(),
             Self::Refused { .. } => return None,
-            Self::UnknownNode { nodes, .. } => {
+            Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {

@@ -11,7 +11,8 @@ use super::lines::Tail;
 use super::process::Process;
 use super::reader::{Origin, Outlets, Reader};
 use crate::channel;
-use crate::job_folder::{NodeFiles, ProcessId};
+use crate::job_folder::NodeFiles;
+use crate::process_id::ProcessId;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::fs::File;
@@ -139,7 +140,7 @@ impl Child {
 
     fn follow(&self, origin: Origin, files: &NodeFiles, outlets: &Outlets) -> io::Result<()> {
         let [out, err] = &files.streams;
-        let open = |stream| Followed::open(stream, self.is_over.clone());
+        let open = |stream| Followed::open(stream, files.log_limit, self.is_over.clone());
         self.read(origin, open(out)?, open(err)?, outlets)
     }
 

@@ -2,8 +2,10 @@
 //!
 //! The processes of a detached job write to files, so that their output is kept while no launcher
 //! reads it. A launcher notes how much of a file it has read, and the next one reads from there.
+//! What was read is moved out of a file that has reached its limit (see `log_file`).
 
 use crate::job_folder::StreamFile;
+use crate::log_file::LogLimit;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -30,15 +32,21 @@ impl Source for ChildStderr {}
 pub(super) struct Followed {
     file: File,
     mark: File,
+    limit: LogLimit,
     read: u64,
     is_over: Arc<AtomicBool>,
 }
 
 impl Followed {
     /// Opens the file where the launcher before has stopped to read. It ends when all was read
-    /// after `is_over` has become true.
-    pub(super) fn open(stream: &StreamFile, is_over: Arc<AtomicBool>) -> io::Result<Self> {
+    /// after `is_over` has become true. The file is limited to about `log_limit` bytes.
+    pub(super) fn open(
+        stream: &StreamFile,
+        log_limit: u64,
+        is_over: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
         let (mut file, mark) = (stream.open()?, stream.open_mark()?);
+        let limit = LogLimit::new(stream.path(), log_limit)?;
         let mut bytes = [0; size_of::<u64>()];
         // A new file is empty.
         let read = match mark.read_exact_at(&mut bytes, 0) {
@@ -46,7 +54,7 @@ impl Followed {
             Err(_) => 0,
         };
         file.seek(SeekFrom::Start(read))?;
-        Ok(Self { file, mark, read, is_over })
+        Ok(Self { file, mark, limit, read, is_over })
     }
 }
 
@@ -70,8 +78,11 @@ impl Read for Followed {
 impl Source for Followed {
     fn note(&mut self, pending: usize) {
         let done = self.read - pending as u64;
-        if let Err(error) = self.mark.write_all_at(&done.to_le_bytes(), 0) {
-            tracing::warn!(%error, "another launcher would print some lines again");
+        match self.mark.write_all_at(&done.to_le_bytes(), 0) {
+            Ok(()) => self.limit.note(done),
+            Err(error) => {
+                tracing::warn!(%error, "another launcher would print some lines again");
+            }
         }
     }
 }
@@ -89,7 +100,7 @@ mod tests {
         let mut written = stream.open_to_append().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
         written.write_all(b"one\ntwo\nthr").unwrap();
-        let mut first = Followed::open(&stream, is_over.clone()).unwrap();
+        let mut first = Followed::open(&stream, 8, is_over.clone()).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(first.read(&mut buffer).unwrap(), 11);
         first.note(3);
@@ -99,7 +110,9 @@ mod tests {
         is_over.store(true, Ordering::Release);
 
         let mut rest = String::new();
-        Followed::open(&stream, is_over).unwrap().read_to_string(&mut rest).unwrap();
+        Followed::open(&stream, 8, is_over).unwrap().read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "three\n");
+        let older = std::fs::read_to_string(folder.path().join("a-0.out.old")).unwrap();
+        assert!(older.ends_with("\none\ntwo\n"), "only what was read was moved out: {older}");
     }
 }

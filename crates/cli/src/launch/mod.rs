@@ -39,7 +39,10 @@ mod starter;
 mod supervisor;
 
 use crate::error::CliError;
-use crate::job_folder::{JobFolder, ProcessId, Saved, Stage};
+use crate::job_folder::{JobFolder, Saved, Stage};
+use crate::log_file::LogLimit;
+use crate::process_id::ProcessId;
+use crate::request::Answer;
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -51,9 +54,10 @@ use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
+pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
 pub(crate) use plan::{Launch, Membership, Processes, job_name};
-use printer::{Prefixes, Style, node_names};
+use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
 use recovery::Runs;
@@ -96,6 +100,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
+    let log = log_limit(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
@@ -117,11 +122,12 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         }
     };
     let queue = reports.clone();
+    let printer = Printer { style, log, progress: launch.progress.clone() };
     thread::Builder::new()
         .name("printer".to_owned())
         .spawn({
             let events = events.clone();
-            move || printer::run(&style, &queue, &events)
+            move || printer.run(&queue, &events)
         })
         .map_err(CliError::system("start a thread"))?;
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
@@ -280,14 +286,22 @@ fn open_connections(
     })
 }
 
+/// Limits the file to which the launcher of a detached job prints.
+fn log_limit(launch: &Launch<'_>) -> Result<Option<LogLimit>, CliError> {
+    let Some((folder, _)) = &launch.detached else { return Ok(None) };
+    let limit = LogLimit::new(&folder.output(), launch.log_limit);
+    limit.map(Some).map_err(CliError::system("limit the output of the job"))
+}
+
 /// Creates the file that describes the job to other commands. A job can run without it.
 fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
-    let created = launch
-        .status_folder()
-        .and_then(|folder| StatusFile::create_in(&folder, launch.id.clone(), launch.spec.clone()));
+    let created = launch.status_folder().and_then(|folder| {
+        let (id, program) = (launch.id.clone(), launch.program.name());
+        StatusFile::create_in(&folder, id, program, launch.spec.clone())
+    });
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
@@ -531,7 +545,11 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
-        // Processes that wait for an answer learn that the job has ended.
+        // Processes that wait for the end learn the exit code, and others that the job has ended.
+        if let Some(requests) = &self.requests {
+            let waiting = self.supervisor.waiting_for_end().iter();
+            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        }
         self.requests = None;
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();

@@ -4,6 +4,7 @@ use super::supervisor::OnLoss;
 use crate::hosts::Hosts;
 use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
+use crate::progress::Progress;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
@@ -39,6 +40,10 @@ pub(crate) struct Launch<'a> {
     /// The folder of a job whose processes outlive this launcher, and what the launcher before, if
     /// there was one, has saved there.
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
+    /// Size in bytes from which on output is moved out of the files of that folder.
+    pub(crate) log_limit: u64,
+    /// What shows that the job goes on, if its output does not.
+    pub(crate) progress: Option<Progress>,
 }
 
 /// Which nodes of a grid take part in a job, and what happens when that changes.
@@ -87,6 +92,8 @@ impl<'a> Launch<'a> {
             surroundings: Surroundings::default(),
             id: job_name(program),
             detached: None,
+            log_limit: u64::MAX,
+            progress: None,
         }
     }
 

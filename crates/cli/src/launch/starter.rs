@@ -7,7 +7,8 @@ use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
 use crate::error::CliError;
 use crate::hosts::Hosts;
-use crate::job_folder::{NodeFiles, ProcessId};
+use crate::job_folder::NodeFiles;
+use crate::process_id::ProcessId;
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
@@ -136,7 +137,7 @@ impl<'a> Starter<'a> {
     /// The files of a node of a detached job.
     fn files(&self, node: NodeId) -> Option<NodeFiles> {
         let (folder, _) = self.launch.detached.as_ref()?;
-        Some(folder.node(&nodes::name(self.launch.spec, node)))
+        Some(folder.node(&nodes::name(self.launch.spec, node), self.launch.log_limit))
     }
 
     /// Adopts the process of a node that the previous launcher has started.

@@ -88,6 +88,8 @@ pub(super) struct Supervisor {
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
     pauses: u64,
+    /// Numbers of the requests that wait for the end of the job.
+    waiting_for_end: Vec<u64>,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -224,6 +226,7 @@ impl Supervisor {
             has_guests: false,
             is_stop_requested: false,
             pauses: 0,
+            waiting_for_end: Vec::new(),
         }
     }
 
@@ -392,6 +395,11 @@ impl Supervisor {
         }
         let blame = self.blame.clone().map(|(_, blame)| blame);
         Some(Outcome { code: self.code, is_interrupted: false, blame })
+    }
+
+    /// Returns the numbers of the requests that wait for the end of the job.
+    pub(super) fn waiting_for_end(&self) -> &[u64] {
+        &self.waiting_for_end
     }
 
     fn introduce(&mut self, now: Time) {

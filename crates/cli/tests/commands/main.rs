@@ -10,6 +10,7 @@ mod doors;
 mod guests;
 mod live;
 mod own_program;
+mod reference;
 mod rpc;
 mod run;
 mod sim;

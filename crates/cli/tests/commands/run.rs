@@ -83,9 +83,9 @@ fn the_failed_node_is_named_with_its_last_lines_and_a_hint() {
 #[test]
 fn invalid_command_lines_exit_with_2_and_a_hint() {
     let cases: [(&[&str], &[&str]); 12] = [
-        (&["run"], &["there is no program to run", "gridctl jobs"]),
+        (&["run"], &["there is no program to run", "gridctl programs"]),
         (&["run", "rign"], &["no built-in job `rign`", "did you mean `ring`?"]),
-        (&["run", "xyzzy"], &["no built-in job `xyzzy`", "`gridctl jobs` lists"]),
+        (&["run", "xyzzy"], &["no built-in job `xyzzy`", "`gridctl programs` lists"]),
         (&["run", "ring", "--bogus"], &["unexpected argument '--bogus'"]),
         (
             &["run", "ring", "--emulate", "2x1"],

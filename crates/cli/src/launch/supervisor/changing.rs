@@ -25,6 +25,11 @@ impl Supervisor {
                     false => self.interrupt(SIGTERM, now),
                 };
             }
+            Request::Kill => {
+                self.answer(Some(id), Answer::Done("the job is killed".to_owned()));
+                return self.kill(now);
+            }
+            Request::Wait => return self.waiting_for_end.push(id),
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
         };

@@ -729,3 +729,20 @@ fn another_launcher_stops_a_job_that_was_to_stop() {
     [A, B].into_iter().for_each(|node| ends(&mut next, node, Exit::Unknown, seconds(10)));
     assert_eq!(next.outcome().unwrap().code, 143);
 }
+
+#[test]
+fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
+    assert!(commands(&mut supervisor).is_empty());
+
+    supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
+
+    let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
+    let told = Command::TellRecovery("`gridctl kill` kills all nodes".to_owned());
+    assert_eq!(commands(&mut supervisor), [answer, told, Command::Kill(A), Command::Kill(B)]);
+    [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
+    assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
+}

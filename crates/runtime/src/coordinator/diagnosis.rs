@@ -220,3 +220,6 @@ struct Incomplete {
     /// Number of members that take part.
     of: u64,
 }
+
+#[cfg(test)]
+mod tests;

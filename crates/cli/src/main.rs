@@ -8,6 +8,7 @@ mod bench;
 mod channel;
 mod checkpoint;
 mod detach;
+mod doctor;
 mod dry_run;
 mod error;
 mod grid;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Join(args) => join::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Stop(args) => attach::stop(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
+use gridspan_runtime::Diagnosis;
 use gridspan_runtime::net::bootstrap::PauseOrder;
 
 const A: NodeId = NodeId(0);
@@ -728,4 +729,42 @@ fn another_launcher_stops_a_job_that_was_to_stop() {
     assert_eq!(actions(&mut next), [Command::TellStopping, Command::Ask(A), Command::Ask(B)]);
     [A, B].into_iter().for_each(|node| ends(&mut next, node, Exit::Unknown, seconds(10)));
     assert_eq!(next.outcome().unwrap().code, 143);
+}
+
+#[test]
+fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 1), Command::Diagnose(B, 1)]);
+
+    supervisor.handle(Event::Awake { node: A, number: 1, silent: vec![(B, 5)] }, seconds(10));
+    let diagnosis = Box::new(Diagnosis { pes: 2, unanswered: 1, ..Diagnosis::default() });
+    supervisor.handle(Event::Diagnosed { number: 1, diagnosis }, seconds(11));
+    assert_eq!((commands(&mut supervisor), supervisor.poll_timeout()), (vec![], Some(seconds(12))));
+    supervisor.handle_timeout(seconds(12));
+
+    let told = commands(&mut supervisor);
+    let [Command::Answer(3, Answer::Diagnosis(found))] = &told[..] else { panic!("{told:?}") };
+    let summary = found.summary();
+    assert!(summary.starts_with("b/1 has been silent for 5 s"), "{summary}");
+    assert_eq!(supervisor.poll_timeout(), None);
+}
+
+#[test]
+fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
+    let refusal = |supervisor: &mut Supervisor| {
+        commands(supervisor);
+        supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(1));
+        let told = commands(supervisor);
+        let [Command::Answer(3, Answer::Refused(reason))] = &told[..] else { panic!("{told:?}") };
+        reason.clone()
+    };
+    let mut supervisor = starting();
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+    let wanted = "it is starting, and waits until these nodes listen: b/1";
+    assert_eq!(refusal(&mut supervisor), wanted);
+
+    let mut supervisor = running();
+    ends(&mut supervisor, B, Exit::Code(3), seconds(1));
+    assert_eq!(refusal(&mut supervisor), "it is ending");
 }

@@ -367,8 +367,8 @@ fn watch(
     })
 }
 
-/// Takes part in a diagnosis of the job, and tells the launcher that this process runs. No thread of
-/// a PE is needed for that.
+/// Takes part in a diagnosis of the job, and tells the launcher that this process runs. No thread
+/// of a PE is needed for that.
 fn diagnose(node: Option<&NodeHandle>, number: u64) {
     let silent = node.map(|node| node.diagnose(number)).unwrap_or_default();
     let silent = silent.into_iter().map(|(node, time)| (node, time.as_secs())).collect();

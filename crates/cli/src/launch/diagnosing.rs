@@ -2,9 +2,10 @@
 //!
 //! # Steps
 //!
-//! 1. At the first request, all members are asked. Requests that come meanwhile get the same answer.
-//! 2. Each process says at once that it runs, and which nodes it suspects. The coordinator, on one of
-//!    the nodes, asks the PEs, and gives its answer after two seconds at the latest.
+//! 1. At the first request, all members are asked. Requests that come meanwhile get the same
+//!    answer.
+//! 2. Each process says at once that it runs, and which nodes it suspects. The coordinator, on one
+//!    of the nodes, asks the PEs, and gives its answer after two seconds at the latest.
 //! 3. The answer is complete when all have answered, or when the coordinator has and the others had
 //!    [`SILENT_AFTER`]. After [`PATIENCE`] it is given without the coordinator's.
 //!

@@ -24,8 +24,8 @@
 //!
 //! # Diagnosis
 //!
-//! On request, the nodes find out what the job waits for, and nodes that do not answer are named; see
-//! `diagnosing`.
+//! On request, the nodes find out what the job waits for, and nodes that do not answer are named;
+//! see `diagnosing`.
 //!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.

@@ -1,8 +1,8 @@
 //! Finds out why a job is slow or does not go on, while it runs: for a user who asks, and at the
 //! job's time limit.
 //!
-//! **Start.** The host of the coordinator gets a request, or the time limit has passed. Requests that
-//! come while a diagnosis is under way get the same answer.
+//! **Start.** The host of the coordinator gets a request, or the time limit has passed. Requests
+//! that come while a diagnosis is under way get the same answer.
 //!
 //! **Steady state.** The coordinator asks all PEs, and asks again after [`PAUSE`]. A PE answers
 //! between two handlers, whether it is idle or not (`pe/diagnosis.rs`); questions and answers are
@@ -37,8 +37,8 @@ const MAIN_WAITS_MAX: usize = 8;
 const REQUESTS_MAX: usize = 64;
 
 impl Coordinator {
-    /// Begins a diagnosis, for a request with this number or for the time limit, unless one is under
-    /// way.
+    /// Begins a diagnosis, for a request with this number or for the time limit, unless one is
+    /// under way.
     pub(super) fn begin_diagnosis(&mut self, request: Option<u64>) {
         let diagnosing = &mut self.diagnosing;
         if diagnosing.requests.len() < REQUESTS_MAX {

@@ -271,8 +271,8 @@ impl Job {
         self
     }
 
-    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint is
-    /// made, so that nothing of them is restored on another number of PEs.
+    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
+    /// is made, so that nothing of them is restored on another number of PEs.
     pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
         self.registry.add_workers::<A>(tasks);
         self
@@ -527,8 +527,8 @@ impl Job {
         self
     }
 
-    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out why
-    /// the job is slow or does not go on, each with the number of the request. Runs in the
+    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out
+    /// why the job is slow or does not go on, each with the number of the request. Runs in the
     /// coordinator; it must not block.
     pub fn on_diagnosis(mut self, tell: impl Fn(u64, &Diagnosis) + Send + Sync + 'static) -> Self {
         self.watch.on_diagnosis.push(Arc::new(tell));

@@ -178,8 +178,8 @@ impl<W: Work> Worker<W> {
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Hands back tasks if this node leaves, continues or falls asleep, passes on outputs, wakes and
-    /// calls, and notes what is to be done.
+    /// Hands back tasks if this node leaves, continues or falls asleep, passes on outputs, wakes
+    /// and calls, and notes what is to be done.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);

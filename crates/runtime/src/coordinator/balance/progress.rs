@@ -134,8 +134,8 @@ impl Coordinator {
         self.stall.is_on && self.balances.was_idle
     }
 
-    /// Postpones an event until a progress probe finds that the job has handled messages, and probes
-    /// now and again later.
+    /// Postpones an event until a progress probe finds that the job has handled messages, and
+    /// probes now and again later.
     fn await_work(&mut self) {
         let events = &mut self.balances.events;
         events.awaits_work = true;

@@ -193,8 +193,8 @@ impl Lab {
 /// What is compared of two runs of a job.
 type Outcome = (Vec<String>, Vec<(u64, PendingWork)>);
 
-/// Runs a job of messages, questions, timers, reductions and quiescence to the end of its main, with
-/// requests for a diagnosis at these steps. Returns what it did, and the number of answers.
+/// Runs a job of messages, questions, timers, reductions and quiescence to the end of its main,
+/// with requests for a diagnosis at these steps. Returns what it did, and the number of answers.
 fn run_with_requests(steps: &[usize]) -> (Outcome, usize) {
     let mut lab = Lab::new(job().main(async |grid: Grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;

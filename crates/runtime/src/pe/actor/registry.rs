@@ -87,8 +87,8 @@ impl Registry {
         self.resizing.extend(self.find::<A>().map(|kind| (kind, rule)));
     }
 
-    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint is
-    /// made.
+    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
+    /// is made.
     pub(crate) fn add_workers<A: Actor>(&mut self, tasks: &'static str) {
         self.add::<A>();
         self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));

@@ -55,8 +55,8 @@ impl Core {
         self.expect_reply(Some(question), timeout, resume)
     }
 
-    /// Opens a slot for an answer to an actor, which asks another. Until the answer arrives or times
-    /// out, the job is not quiescent, since both lead to a message.
+    /// Opens a slot for an answer to an actor, which asks another. Until the answer arrives or
+    /// times out, the job is not quiescent, since both lead to a message.
     pub(crate) fn expect_reply_for_actor<T: DeserializeOwned + 'static>(
         &mut self,
         (by, to): (ActorId, ActorId),

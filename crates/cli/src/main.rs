@@ -9,6 +9,7 @@ mod channel;
 mod checkpoint;
 mod completions;
 mod detach;
+mod doctor;
 mod dry_run;
 mod error;
 mod grid;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Join(args) => join::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Stop(args) => attach::stop(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -5,6 +5,7 @@
 //! may take until main's next progress point. Lines of other versions are refused.
 
 use crate::status::Status;
+use gridspan_runtime::Diagnosis;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Version of the lines.
 const VERSION: u32 = 1;
+/// Time within which a launcher that runs answers a request that does not wait for main. A
+/// diagnosis takes up to four seconds.
+const SOON: Duration = Duration::from_secs(15);
 /// Length in bytes of the longest line.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
@@ -34,6 +38,8 @@ pub(crate) enum Request {
     Kill,
     /// Answer when the job has ended.
     Wait,
+    /// Find out why the job is slow or does not go on.
+    Diagnose,
 }
 
 /// The answer of a job.
@@ -48,6 +54,8 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeState>),
     /// The job has ended with this exit code.
     Ended(u8),
+    /// What the job waits for.
+    Diagnosis(Diagnosis),
 }
 
 /// State of a node of the grid of a job.
@@ -146,6 +154,25 @@ pub(crate) fn send(job: &Status, request: &Request) -> io::Result<Pending> {
 /// If the job cannot be reached.
 pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
     send(job, request)?.answer(None)
+}
+
+/// Like [`ask`], for a request that the launcher answers soon.
+///
+/// # Errors
+///
+/// Those of [`ask`], and [`io::ErrorKind::TimedOut`] if there is no answer within [`SOON`].
+pub(crate) fn ask_soon(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
+    let stream = UnixStream::connect(job.socket())?;
+    stream.set_write_timeout(Some(SOON))?;
+    stream.set_read_timeout(Some(SOON))?;
+    let answer = write(&stream, request).and_then(|()| read(&stream));
+    answer.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let text = format!("its launcher has not answered for {SOON:?}; is it stopped?");
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        _ => error,
+    })
 }
 
 #[cfg(test)]

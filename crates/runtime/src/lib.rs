@@ -51,7 +51,8 @@ pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
 pub use message::{
-    CheckpointSegment, CheckpointStore, EncodedManifest, Holding, Image, List, RestorePlan, Seat,
+    CheckpointSegment, CheckpointStore, Diagnosis, EncodedManifest, Holding, Image, List,
+    RestorePlan, Seat, Wait, WaitKind, Waits,
 };
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;

@@ -54,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run --detach -n 4 leanmd         goes on when you log out
   gridctl ps                               lists your jobs
   gridctl attach                           shows the output of your latest detached job
+  gridctl doctor                           why your latest running job is slow or hangs
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
@@ -83,6 +84,8 @@ pub(crate) enum Verb {
     Logs(LogsArgs),
     /// Remove the folders of your detached jobs that have ended.
     Prune(PruneArgs),
+    /// Say why a running job of yours is slow or does not go on.
+    Doctor(DoctorArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.
@@ -251,6 +254,25 @@ const STOP_HELP: &str = "The job ends as after SIGTERM: with a last checkpoint i
 folder for them, and with exit code 143.
 
 Exit codes: 0 the job is stopping, 1 it cannot be reached, 2 usage.";
+
+/// Arguments of `gridctl doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub(crate) struct DoctorArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DOCTOR_HELP: &str = "The first line names the most likely cause; the others say what waits. \
+The job goes on meanwhile.
+The nodes of the job must be processes (-n, --grid, --driver cluster). The answer takes up to four \
+seconds, also while PEs are inside handlers, and with nodes that do not answer.
+
+Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
 
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]

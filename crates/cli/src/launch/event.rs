@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
+use gridspan_runtime::Diagnosis;
 use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -66,6 +67,22 @@ pub(super) enum Event {
         id: u64,
         /// The request.
         request: Request,
+    },
+    /// The process of a node runs, and was asked to find out what the job waits for.
+    Awake {
+        /// The node.
+        node: NodeId,
+        /// Number of the diagnosis.
+        number: u64,
+        /// The nodes of the present run that it suspects, with the seconds since then.
+        silent: Vec<(NodeId, u64)>,
+    },
+    /// The coordinator of the job has found out what the job waits for.
+    Diagnosed {
+        /// Number of the diagnosis.
+        number: u64,
+        /// The answer.
+        diagnosis: Box<Diagnosis>,
     },
     /// The job was simulated.
     Simulated,
@@ -152,6 +169,8 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
+    /// Make a node take part in the diagnosis of this number.
+    Diagnose(NodeId, u64),
     /// Let a node end that has stopped.
     Leave(NodeId),
     /// Answer a request.

@@ -11,6 +11,7 @@
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
+//! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known` | the known links of the job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
@@ -21,6 +22,7 @@
 
 mod change;
 mod child;
+mod diagnosing;
 mod event;
 mod followed;
 mod guests;
@@ -50,7 +52,7 @@ use child::Child;
 use event::{Command, Event, Exit, Outcome, Waiting, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
-use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
+use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
@@ -494,6 +496,7 @@ impl Work<'_> {
                 Ok(line) => self.tell(node, &line),
                 Err(error) => tracing::error!(%error, "cannot describe the change"),
             },
+            Command::Diagnose(node, number) => self.tell(node, &diagnose_line(number)),
             Command::Leave(node) => self.tell(node, LEAVE),
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));

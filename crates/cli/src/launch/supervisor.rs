@@ -22,10 +22,16 @@
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
 //! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
+//! # Diagnosis
+//!
+//! On request, the nodes find out what the job waits for, and nodes that do not answer are named;
+//! see `diagnosing`.
+//!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.
 
 use super::change::{Changes, Stage};
+use super::diagnosing::Diagnosing;
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use super::recovery::Runs;
 use gridspan::advice;
@@ -37,6 +43,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 mod changing;
+mod diagnosing;
 mod ending;
 mod going_on;
 mod losing;
@@ -78,6 +85,7 @@ pub(super) struct Supervisor {
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
     changes: Changes,
+    diagnosing: Diagnosing,
     /// Time that a node has to leave after SIGTERM.
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
@@ -221,6 +229,7 @@ impl Supervisor {
             patience,
             recovery: None,
             changes: Changes::default(),
+            diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
             has_folder: false,
             has_guests: false,
@@ -294,6 +303,14 @@ impl Supervisor {
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),
+            Event::Awake { node, number, silent } => {
+                self.diagnosing.note_awake(node, number, &silent);
+                self.end_diagnosis(now);
+            }
+            Event::Diagnosed { number, diagnosis } => {
+                self.diagnosing.note_found(number, *diagnosis);
+                self.end_diagnosis(now);
+            }
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
@@ -327,11 +344,12 @@ impl Supervisor {
         let drains = self.nodes.iter().filter(|node| !node.is_over);
         let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
         let ends = self.nodes.iter().filter_map(|node| node.ends_until);
-        drains.chain(phase).chain(ends).chain(self.change_due()).min()
+        drains.chain(phase).chain(ends).chain(self.change_due()).chain(self.diagnosis_due()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.expire_changes(now);
+        self.end_diagnosis(now);
         self.kill_late(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {

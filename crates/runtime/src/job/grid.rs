@@ -409,7 +409,7 @@ impl Grid {
     /// Fails only if the job is ending.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
         let (resolve, over) = self.promise();
-        self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
+        self.run(move |core| core.sleep(duration, move || resolve.with(Ok(()))));
         wait(over).await
     }
 
@@ -837,7 +837,7 @@ impl<A: Actor> Member<A> {
             let answered = move |_: &mut Core, answer: Result<T, AskError>| {
                 resolve.with(answer.map_err(GridError::from));
             };
-            let reply = core.expect_reply(timeout, answered);
+            let reply = core.expect_reply_for_main(to, timeout, answered);
             core.send::<A>(Sender::Pe, to, 0, question(reply));
         });
         wait(answer).await

@@ -9,6 +9,7 @@ use crate::address::collection::{CreateAt, PlacementMap};
 use crate::address::index::Ix1;
 use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
+use crate::message::Diagnosis;
 use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::actor::resources::Resources;
@@ -270,10 +271,10 @@ impl Job {
         self
     }
 
-    /// Adds a type whose groups have ended when a checkpoint is made, so that nothing of them is
-    /// restored on another number of PEs.
-    pub(crate) fn ending_group<A: Actor>(mut self) -> Self {
-        self.registry.add_ending::<A>();
+    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
+    /// is made, so that nothing of them is restored on another number of PEs.
+    pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
+        self.registry.add_workers::<A>(tasks);
         self
     }
 
@@ -526,6 +527,14 @@ impl Job {
         self
     }
 
+    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out
+    /// why the job is slow or does not go on, each with the number of the request. Runs in the
+    /// coordinator; it must not block.
+    pub fn on_diagnosis(mut self, tell: impl Fn(u64, &Diagnosis) + Send + Sync + 'static) -> Self {
+        self.watch.on_diagnosis.push(Arc::new(tell));
+        self
+    }
+
     /// Sets whether a job that can never continue ends with an error. Default no. A long handler is
     /// not a stall.
     pub fn fail_on_stall(mut self, yes: bool) -> Self {
@@ -724,6 +733,7 @@ impl Job {
             on_demand: Arc::new(self.registry.on_demand().clone()),
             resizing: Arc::new(self.registry.resizing().clone()),
             maps: self.maps.iter().copied().collect(),
+            task_names: Arc::new(self.registry.task_names().clone()),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             balancing: self.balancing.clone(),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
+use gridspan_runtime::Diagnosis;
 use gridspan_runtime::net::bootstrap::PauseOrder;
 
 const A: NodeId = NodeId(0);
@@ -745,4 +746,42 @@ fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
     let outcome = supervisor.outcome().unwrap();
     assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
     assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
+}
+
+#[test]
+fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 1), Command::Diagnose(B, 1)]);
+
+    supervisor.handle(Event::Awake { node: A, number: 1, silent: vec![(B, 5)] }, seconds(10));
+    let diagnosis = Box::new(Diagnosis { pes: 2, unanswered: 1, ..Diagnosis::default() });
+    supervisor.handle(Event::Diagnosed { number: 1, diagnosis }, seconds(11));
+    assert_eq!((commands(&mut supervisor), supervisor.poll_timeout()), (vec![], Some(seconds(12))));
+    supervisor.handle_timeout(seconds(12));
+
+    let told = commands(&mut supervisor);
+    let [Command::Answer(3, Answer::Diagnosis(found))] = &told[..] else { panic!("{told:?}") };
+    let summary = found.summary();
+    assert!(summary.starts_with("b/1 has been silent for 5 s"), "{summary}");
+    assert_eq!(supervisor.poll_timeout(), None);
+}
+
+#[test]
+fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
+    let refusal = |supervisor: &mut Supervisor| {
+        commands(supervisor);
+        supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(1));
+        let told = commands(supervisor);
+        let [Command::Answer(3, Answer::Refused(reason))] = &told[..] else { panic!("{told:?}") };
+        reason.clone()
+    };
+    let mut supervisor = starting();
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+    let wanted = "it is starting, and waits until these nodes listen: b/1";
+    assert_eq!(refusal(&mut supervisor), wanted);
+
+    let mut supervisor = running();
+    ends(&mut supervisor, B, Exit::Code(3), seconds(1));
+    assert_eq!(refusal(&mut supervisor), "it is ending");
 }

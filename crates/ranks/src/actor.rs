@@ -4,10 +4,12 @@
 //! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
 //! while one waits.
 //!
-//! A balancer may move an actor at any time, and futures cannot be encoded. An actor that moves
-//! during a run leaves its futures at its node, in the [`Parking`], and carries their number. On
-//! another PE of that node it takes them up again. On another node it keeps its messages and asks
-//! to go back; it moves for good at a migration point.
+//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run: a
+//! strategy would otherwise plan moves that bring nothing, and take the size of a rank for that of
+//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures in
+//! the [`Parking`] of the node, carries their number, and takes them up again on the other PE. If
+//! the job has got another node meanwhile and the actor was moved there, it keeps its messages and
+//! asks to go back.
 
 use crate::comm::Comm;
 use crate::error::RankError;
@@ -127,6 +129,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     held: Vec<RankMessage>,
     /// Whether it will ask again to go back to its body.
     is_returning: bool,
+    /// Whether the job has one node, as far as this actor knows.
+    has_one_node: bool,
     /// Number of ranks of the world, as of the last run.
     size: u32,
     /// Where the ranks live, as of the last run; empty after a move.
@@ -145,6 +149,10 @@ impl<P: RankProgram> Actor for RankActor<P> {
 
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {
         Self::new(Life::New(init), Local::new(cx.index().0 as u32))
+    }
+
+    fn is_movable(&self) -> bool {
+        self.has_one_node || !matches!(self.life, Life::Running)
     }
 
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
@@ -175,6 +183,7 @@ impl<P: RankProgram> RankActor<P> {
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
         let (places, joiner) = (Arc::default(), Joiner::default());
         let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
+        let has_one_node = false;
         Self {
             life,
             local,
@@ -183,6 +192,7 @@ impl<P: RankProgram> RankActor<P> {
             parked,
             held,
             is_returning,
+            has_one_node,
             size,
             places,
             joiner,
@@ -195,6 +205,7 @@ impl<P: RankProgram> RankActor<P> {
     /// where they are.
     fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (node, pe) = (cx.node(), cx.pe());
+        self.has_one_node = cx.layout().node_count() == 1;
         if self.place.as_ref().is_none_or(|(_, known, _)| *known != pe) {
             self.place = cx.resource().map(|parking| (node, pe, parking));
         }

@@ -19,8 +19,8 @@
 //!
 //! # Map
 //!
-//! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`Rank`],
-//!   [`Continuation`]: ranks that are structs, and can move.
+//! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`job_then`],
+//!   [`Rank`], [`Continuation`]: ranks that are structs, and can move.
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
 //!   [`RankGroup`], [`Cartesian`], [`NeighbourGraph`]: the order and neighbours of its ranks.
 //! - [`RankWindow`]: memory of a rank that others read and change.
@@ -69,8 +69,9 @@
 //! Messages that wait for a receive move with their rank. Requests do not: a rank that still has
 //! one fails with an error that names it. All communicators except the world end.
 //!
-//! Between migration points a strategy can move a rank within its node. A rank that is moved to
-//! another node goes back, and does not run until it is back.
+//! Between migration points a strategy can move a rank if the job has one node. With several nodes
+//! ranks stay where they are until the next migration point; a rank that is moved to another node
+//! nevertheless goes back, and does not run until it is back.
 //!
 //! # Errors
 //!
@@ -118,4 +119,4 @@ pub use selector::{
 };
 pub use sequential::{Inbox, Resume, Sequential, SequentialActor};
 pub use window::RankWindow;
-pub use world::{RankFunctions, job, run, run_then};
+pub use world::{RankFunctions, job, job_then, run, run_then};

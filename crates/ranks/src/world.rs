@@ -30,7 +30,8 @@ struct AtPoint<P: RankProgram> {
 }
 
 /// Makes a job of `ranks` ranks that are structs. Each is built from what `init` returns for its
-/// number. See [`Rank`] for an example.
+/// number; what they return at their ends is dropped. See [`Rank`] for an example, and
+/// [`job_then`].
 ///
 /// Ranks move at their migration points, if the job has a [strategy](Job::strategy). A job with
 /// [checkpoints](Job::checkpoints) makes them at migration points, each of which is one
@@ -40,16 +41,59 @@ pub fn job<R: Rank>(
     ranks: u32,
     init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
 ) -> Job {
-    let init = Arc::new(init);
+    job_then::<R>(name, move |_grid| Ok(ranks), init, |_grid, _values| Ok(()))
+}
+
+/// Like [`job`], with as many ranks as `ranks` returns for the grid. Gives the values that the
+/// ranks return at their ends, in order, to `then`, which runs in main.
+///
+/// A job that goes on from a checkpoint has the ranks of the checkpoint.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{self, Comm, Continuation, Rank, RankError};
+///
+/// /// Doubles a number, and may move after each time.
+/// #[derive(Serialize, Deserialize)]
+/// struct Doubler { number: u32 }
+///
+/// impl Rank for Doubler {
+///     type Init = u32;
+///     type Value = u32;
+///
+///     fn create(number: u32, _world: &Comm) -> Self { Doubler { number } }
+///
+///     async fn run(self, _world: Comm) -> Result<Continuation<Self, u32>, RankError> {
+///         match self.number {
+///             number @ 100.. => Ok(Continuation::Done(number)),
+///             number => Ok(Continuation::Migrate(Doubler { number: 2 * number })),
+///         }
+///     }
+/// }
+///
+/// let ranks = |grid: &Grid| Ok(2 * grid.layout().pe_count());
+/// let job = ranks::job_then::<Doubler>("doublers", ranks, |rank| rank + 1, |_grid, numbers| {
+///     assert_eq!(numbers, [128, 128, 192, 128]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub fn job_then<R: Rank>(
+    name: impl Into<String>,
+    ranks: impl Fn(&Grid) -> Result<u32, JobError> + Send + Sync + 'static,
+    init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
+    then: impl Fn(&Grid, Vec<R::Value>) -> Result<(), JobError> + Send + Sync + 'static,
+) -> Job {
+    let (init, then) = (Arc::new(init), Arc::new(then));
     add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(
         async move |grid: Grid| {
             let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
             let ranks = match found {
                 Some(AtPoint { ranks }) => grid.collection(ranks),
-                None => create(&grid, ranks, |rank| init(rank)).await?,
+                None => create(&grid, ranks(&grid)?, |rank| init(rank)).await?,
             };
-            run_all(&grid, &ranks, true).await?;
-            Ok(())
+            let values = run_all(&grid, &ranks, true).await?;
+            then(&grid, values)
         },
     )
 }

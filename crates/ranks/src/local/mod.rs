@@ -105,6 +105,8 @@ pub(crate) struct LocalState {
     pub(crate) watchers: Vec<Waker>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
+    /// Sends that end then, because their data leaves first.
+    leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
     /// The delays that have begun, and whom to wake.
@@ -143,6 +145,7 @@ impl LocalState {
             tasks: Vec::new(),
             watchers: Vec::new(),
             resumed: Vec::new(),
+            leaving: Vec::new(),
             delays: Vec::new(),
             sleeping: BTreeMap::new(),
             last_delay: 0,
@@ -186,12 +189,24 @@ impl LocalState {
         self.turn.far > 0 || self.turn.near > 0
     }
 
+    /// Whether a collective operation that is complete lets the PE go on: messages that it has sent
+    /// to other PEs would otherwise leave only after the rank's next computation.
+    pub(crate) fn gives_way_after_collective(&self) -> bool {
+        self.turn.far > 0
+    }
+
     /// Wakes a task once the PE has handled the messages that wait for it now.
     pub(crate) fn go_on(&mut self, waker: &Waker) {
-        if self.resumed.is_empty() {
+        self.call_back();
+        self.resumed.push(waker.clone());
+    }
+
+    /// Sends this rank a message that it gets once the PE has handled those that wait now, and sent
+    /// what they have left.
+    fn call_back(&mut self) {
+        if self.resumed.is_empty() && self.leaving.is_empty() {
             self.outbox.push((self.rank, RankMessage::GoOn));
         }
-        self.resumed.push(waker.clone());
     }
 
     /// Begins an access to a window of a rank of the world. Returns its number, too.
@@ -350,7 +365,7 @@ impl LocalState {
             },
             RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
-            RankMessage::Matched { token } => drop(self.end_send(token)),
+            RankMessage::Matched { token } => self.end_send(token),
             RankMessage::Access { from, window, token, access } => {
                 let Some(window) = self.windows.get_mut(&window) else { return };
                 for (to, answer) in window.access(from, token, &access) {
@@ -362,7 +377,12 @@ impl LocalState {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
             }
-            RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
+            RankMessage::GoOn => {
+                self.resumed.drain(..).for_each(Waker::wake);
+                for send in std::mem::take(&mut self.leaving) {
+                    self.slots.end(send, Outcome::Sent);
+                }
+            }
             RankMessage::Elapsed(number) => {
                 if let Some(waker) = self.sleeping.remove(&number) {
                     waker.wake();
@@ -385,24 +405,29 @@ impl LocalState {
         }
     }
 
-    /// Sends the data of an offer that was accepted.
+    /// Sends the data of an offer that was accepted. The send ends once the data has left: a rank
+    /// that waits for nothing else would otherwise compute first, in the same turn of its PE, and
+    /// the receiver would wait for that.
     fn send_data(&mut self, token: u32, receive: Ticket, at: Arrival) {
-        let Some(Sent { to, label, content: Some(content), .. }) = self.end_send(token) else {
-            return;
-        };
+        let Some(sent) = self.sent.remove(&token) else { return };
+        self.buffer.give_back(sent.buffered);
+        if let Some(send) = sent.ticket {
+            self.call_back();
+            self.leaving.push(send);
+        }
+        let Sent { to, label, content: Some(content), .. } = sent else { return };
         let load = Load::Whole { content, acknowledge: None };
         let message = Letter { origin: self.rank, load };
         self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
     }
 
-    /// Ends the send of a message that its receiver has got or asked for.
-    fn end_send(&mut self, token: u32) -> Option<Sent> {
-        let sent = self.sent.remove(&token)?;
+    /// Ends a synchronous send, whose message its receiver has matched.
+    fn end_send(&mut self, token: u32) {
+        let Some(sent) = self.sent.remove(&token) else { return };
         self.buffer.give_back(sent.buffered);
         if let Some(ticket) = sent.ticket {
             self.slots.end(ticket, Outcome::Sent);
         }
-        Some(sent)
     }
 
     /// Gives a message to its receive. If that was dropped meanwhile, the message waits again.

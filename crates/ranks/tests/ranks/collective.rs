@@ -81,6 +81,53 @@ fn operators_that_do_not_commute_see_the_ranks_in_order() {
 }
 
 #[test]
+fn blocks_of_a_reduction_have_the_bits_of_the_whole() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            // Some ranks get nothing.
+            let counts: Vec<usize> = (0..RANKS as usize).map(|rank| (rank * 7) % 5).collect();
+            let begin: usize = counts[..me as usize].iter().sum();
+            let length: usize = counts.iter().sum();
+            // Sums that depend on the order of the ranks, and an operator that does not commute.
+            let numbers: Vec<f64> =
+                (0..length).map(|at| 0.1 + f64::from(me) * 1e3_f64.powi(at as i32 % 7)).collect();
+            let digits = vec![u64::from(me) + 1; length];
+            let mine = begin..begin + counts[me as usize];
+            let sums = world.reduce_scatter(&numbers, &counts, ops::sum).await?;
+            let joined = world.reduce_scatter(&digits, &counts, join).await?;
+            let expected = world.allreduce(&numbers, ops::sum).await?[mine.clone()].to_vec();
+            let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect();
+            let (sums, expected): (Vec<u64>, Vec<u64>) = (bits(&sums), bits(&expected));
+            let all_joined = world.allreduce(&digits, join).await?[mine].to_vec();
+            Ok((sums == expected, joined == all_joined, sums.len()))
+        },
+        |rank| (true, true, (rank as usize * 7) % 5),
+    );
+}
+
+#[test]
+fn blocks_of_a_reduction_cross_between_sites_in_one_latency() {
+    // Three sites of four PEs, 8 ms apart.
+    let job = run_then(
+        12,
+        async |world| {
+            world.barrier().await?;
+            let begin = world.now();
+            world.reduce_scatter(&[1_u32; 24], &[2; 12], ops::sum).await?;
+            Ok(world.now().since(begin).as_millis() as u64)
+        },
+        |times| {
+            // Ranks leave the barrier up to a crossing apart.
+            assert!(times.iter().all(|time| *time < 2 * 8 + 2), "{times:?}");
+            Ok(())
+        },
+    );
+    simulate(job, SITES).unwrap();
+}
+
+#[test]
 fn data_are_broadcast_gathered_and_scattered() {
     check(
         RANKS,

@@ -172,6 +172,46 @@ fn a_message_leaves_although_its_sender_only_computes_and_sends() {
 }
 
 #[test]
+fn a_long_message_leaves_before_its_sender_computes() {
+    let milliseconds = async |world: Comm| {
+        if world.rank() == 0 {
+            // Waits for nothing but the receive, and then computes.
+            world.send(&vec![7_u8; 100_000], 1, 0).await?;
+            world.charge(Duration::from_secs(1));
+            world.yield_now().await;
+            return Ok(0);
+        }
+        world.charge(Duration::from_millis(100));
+        world.yield_now().await;
+        world.recv::<u8>(0, 0).await?;
+        Ok(world.now().since(Time::ZERO).as_millis() as u64)
+    };
+    let job = run_then(2, milliseconds, |arrived| {
+        assert!((100..200).contains(&arrived[1]), "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
+}
+
+#[test]
+fn what_a_collective_operation_has_left_leaves_before_its_ranks_compute() {
+    // Rank 0 is the root of the tree, and computes longest.
+    let milliseconds = async |world: Comm| {
+        let mut numbers = [if world.rank() == 0 { 5 } else { 0 }; 4];
+        world.bcast(&mut numbers, 0).await?;
+        let arrived = world.now().since(Time::ZERO).as_millis() as u64;
+        world.charge(Duration::from_secs(1));
+        world.yield_now().await;
+        Ok((numbers[3], arrived))
+    };
+    let job = run_then(8, milliseconds, |arrived| {
+        assert!(arrived.iter().all(|(number, at)| *number == 5 && *at < 900), "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "1x8").unwrap();
+}
+
+#[test]
 fn requests_after_one_that_fails_have_ended_too() {
     check(
         2,

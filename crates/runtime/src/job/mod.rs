@@ -686,7 +686,7 @@ impl Job {
     /// equal order, if messages, initial values and states have the same structure on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
-        let maps = self.maps.iter().map(PlacementMap::name);
+        let maps = self.maps.iter().map(|map| -> &str { map.name() });
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);

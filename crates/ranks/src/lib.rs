@@ -24,6 +24,9 @@
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
 //!   [`RankGroup`], [`Cartesian`], [`NeighbourGraph`]: the order and neighbours of its ranks.
 //! - [`RankWindow`]: memory of a rank that others read and change.
+//! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
+//!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
+//!   [connected](Comm::connect) ([`RankPort`]).
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
 //! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
@@ -32,7 +35,8 @@
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
 //! together; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
-//! are the operations; `actor` runs a rank; `world` is the main of a job of ranks.
+//! are the operations, and `inter` those between two groups; `name_server` brings groups together;
+//! `actor` runs a rank; `world` is the main of a job of ranks.
 //!
 //! # Waiting
 //!
@@ -67,7 +71,8 @@
 //! A migration point is collective: every rank comes to one, or ends. Then the job's strategy may
 //! move ranks, by their measured loads and messages, and the job makes a checkpoint if one is due.
 //! Messages that wait for a receive move with their rank. Requests do not: a rank that still has
-//! one fails with an error that names it. All communicators except the world end.
+//! one fails with an error that names it. All communicators end, except the world and those between
+//! parents and their children.
 //!
 //! Between migration points a strategy can move a rank within its node. A rank that is moved to
 //! another node goes back, and does not run until it is back.
@@ -87,8 +92,10 @@ mod error;
 mod executor;
 mod graph;
 mod group;
+mod inter;
 mod local;
 mod matching;
+mod name_server;
 pub mod ops;
 mod p2p;
 mod packet;
@@ -99,6 +106,7 @@ mod request;
 mod scope;
 mod selector;
 mod sequential;
+mod ticket;
 mod tree;
 mod window;
 mod world;
@@ -109,6 +117,8 @@ pub use element::Element;
 pub use error::{CallSite, RankError};
 pub use graph::NeighbourGraph;
 pub use group::RankGroup;
+pub use inter::{InterComm, InterRoot};
+pub use name_server::{RankPort, SpawnPlacement};
 pub use ops::Operator;
 pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};
 pub use program::{Continuation, EagerLimit, Rank};

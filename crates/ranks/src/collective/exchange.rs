@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 impl Operation {
     /// Sends the root's content to all ranks.
-    pub(super) async fn bcast(
+    pub(crate) async fn bcast(
         &self,
         content: Option<Content>,
         root: u32,

@@ -29,7 +29,7 @@ impl Operation {
     }
 
     /// Begins an operation that has a root.
-    pub(super) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
+    pub(crate) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
         let operation = Self::new(comm, call);
         let at = operation.at.with(Some(root), None);
         comm.check(root, at)?;

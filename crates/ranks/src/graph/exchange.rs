@@ -75,7 +75,7 @@ impl NeighbourGraph {
     ) -> CommRequest<'static, Vec<Vec<T>>> {
         let content = Content::owned(numbers);
         let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
-        self.spawn(Operation::new(self, "ineighbour_allgatherv"), |operation| async move {
+        self.in_background(Operation::new(self, "ineighbour_allgatherv"), |operation| async move {
             operation.neighbour_exchange(sending).await
         })
     }
@@ -91,10 +91,9 @@ impl NeighbourGraph {
     ) -> Result<CommRequest<'static, Vec<Vec<T>>>, RankError> {
         let operation = Operation::new(self, "ineighbour_alltoallv");
         let sending = self.blocks(&operation, blocks)?;
-        Ok(self.spawn(
-            operation,
-            |operation| async move { operation.neighbour_exchange(sending).await },
-        ))
+        Ok(self.in_background(operation, |operation| async move {
+            operation.neighbour_exchange(sending).await
+        }))
     }
 
     fn blocks<T: Element>(

@@ -5,6 +5,7 @@
 //! since a rank's code runs only inside its actor.
 
 pub(crate) mod buffer;
+pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod saved;
 pub(crate) mod slots;
@@ -12,9 +13,12 @@ pub(crate) mod slots;
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
 use crate::matching::{Arrival, Arrived, Label, Matcher, Pattern};
-use crate::packet::{Access, Answer, Letter, Load, RankMessage, Ticket};
+use crate::name_server::ServerRequest;
+use crate::packet::{Access, Answer, Letter, Load, RankMessage};
+use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use gridspan_runtime::Time;
+use link::Link;
 use memory::Window;
 use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
@@ -45,7 +49,7 @@ pub(crate) enum SendMode {
 /// A message that was sent and that waits for its receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// The receiver's rank in the world.
+    /// The receiver's number in the job.
     to: u32,
     label: Label,
     /// The data, for an offer; a synchronous send has sent it.
@@ -73,7 +77,7 @@ struct Turn {
 
 /// The state of one rank, behind a lock.
 pub(crate) struct Local {
-    /// The rank in the world.
+    /// The number in the job.
     pub(crate) rank: u32,
     state: Mutex<LocalState>,
 }
@@ -95,7 +99,7 @@ pub(crate) struct LocalState {
     rank: u32,
     pub(crate) matcher: Matcher<Letter>,
     pub(crate) slots: Slots,
-    /// Messages to send, with the ranks of their receivers in the world.
+    /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
     /// The messages that sends and receives have left in this turn of the PE.
     turn: Turn,
@@ -124,6 +128,8 @@ pub(crate) struct LocalState {
     pub(crate) windows: BTreeMap<u32, Window>,
     /// Accesses of this rank that are not complete.
     accesses: BTreeMap<u32, Ticket>,
+    /// The groups that this rank was spawned by, or has spawned.
+    pub(crate) links: Vec<Link>,
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
     pub(crate) eager_bytes: usize,
@@ -155,6 +161,7 @@ impl LocalState {
             buffer: SendBuffer::default(),
             windows: BTreeMap::new(),
             accesses: BTreeMap::new(),
+            links: Vec::new(),
             abandoned: Vec::new(),
             eager_bytes: EAGER_BYTES,
             now: Time::ZERO,
@@ -194,7 +201,7 @@ impl LocalState {
         self.resumed.push(waker.clone());
     }
 
-    /// Begins an access to a window of a rank of the world. Returns its number, too.
+    /// Begins an access to a window of a rank of the job. Returns its number, too.
     pub(crate) fn access(
         &mut self,
         to: u32,
@@ -220,6 +227,29 @@ impl LocalState {
     pub(crate) fn withdraw(&mut self, to: u32, window: u32, lock: u32) {
         self.accesses.remove(&lock);
         self.tell(to, window, Access::Withdraw { lock });
+    }
+
+    /// Asks the name server, which rank 0 has.
+    pub(crate) fn ask(&mut self, request: ServerRequest, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Reply);
+        let asker = Asker { rank: self.rank, ticket };
+        self.outbox.push((0, RankMessage::Ask { asker, request: Box::new(request) }));
+        ticket
+    }
+
+    /// Takes a request to the name server back that the rank no longer waits for.
+    pub(crate) fn withdraw_request(&mut self, ticket: Ticket) {
+        let asker = Asker { rank: self.rank, ticket };
+        let request = Box::new(ServerRequest::Withdraw);
+        self.outbox.push((0, RankMessage::Ask { asker, request }));
+    }
+
+    /// Asks a rank of the job to answer at its end.
+    pub(crate) fn ask_end(&mut self, rank: u32, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Reply);
+        let asker = Asker { rank: self.rank, ticket };
+        self.outbox.push((rank, RankMessage::TellEnd(asker)));
+        ticket
     }
 
     /// What the rank waits for, as text.
@@ -253,7 +283,7 @@ impl LocalState {
         }
     }
 
-    /// Sends a message to a rank of the world.
+    /// Sends a message to a rank of the job.
     pub(crate) fn send(
         &mut self,
         mode: SendMode,
@@ -361,6 +391,9 @@ impl LocalState {
                 if let Some(ticket) = self.accesses.remove(&token) {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
+            }
+            RankMessage::Answered { ticket, reply } => {
+                drop(self.slots.end(ticket, Outcome::Reply(reply)));
             }
             RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
             RankMessage::Elapsed(number) => {

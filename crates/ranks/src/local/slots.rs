@@ -3,7 +3,9 @@
 use crate::content::Content;
 use crate::error::CallSite;
 use crate::matching::{Arrived, Pattern};
-use crate::packet::{Letter, Ticket};
+use crate::name_server::ServerReply;
+use crate::packet::Letter;
+use crate::ticket::Ticket;
 use std::any::Any;
 use std::task::{Context, Poll, Waker};
 
@@ -17,6 +19,8 @@ pub(crate) enum Outcome {
     Answer(Option<Content>),
     /// A receive was cancelled.
     Cancelled,
+    /// The answer of the name server, or of a rank that has ended.
+    Reply(ServerReply),
     /// A collective operation has ended with this result, whose type is known to it alone.
     Value(Box<dyn Any + Send>),
 }
@@ -33,6 +37,8 @@ pub(crate) enum Wait {
     Access,
     /// A task of the rank.
     Task,
+    /// An answer of the name server, or of a rank at its end.
+    Reply,
 }
 
 enum State {

@@ -5,9 +5,10 @@ use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
 use crate::local::{Begun, Local};
 use crate::matching::Arrived;
-use crate::packet::{Letter, Load, Part, Ticket};
+use crate::packet::{Letter, Load, Part};
 use crate::request::go_on;
 use crate::selector::Status;
+use crate::ticket::Ticket;
 use std::future::poll_fn;
 use std::sync::Arc;
 

@@ -63,6 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sequential",
             "matching",
             "content",
+            "typed_block",
             "ticket",
             "name_server",
             "places",
@@ -134,6 +135,7 @@ const MET_IN_WHOLE_CRATE: &[(&str, &str)] = &[
     ("ranks", "SourceSelector"),
     ("ranks", "Status"),
     ("ranks", "TagSelector"),
+    ("ranks", "TypedBlock"),
 ];
 
 /// Types that need no example, besides identifiers and errors, which end in `Id` and `Error`.

@@ -28,7 +28,8 @@
 //!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
 //!   [connected](Comm::connect) ([`RankPort`]).
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
-//! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
+//! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
+//!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
@@ -108,6 +109,7 @@ mod selector;
 mod sequential;
 mod ticket;
 mod tree;
+mod typed_block;
 mod window;
 mod world;
 
@@ -127,5 +129,6 @@ pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
 };
 pub use sequential::{Inbox, Resume, Sequential, SequentialActor};
+pub use typed_block::TypedBlock;
 pub use window::RankWindow;
 pub use world::{RankFunctions, job, run, run_then};

@@ -11,6 +11,7 @@ use crate::error::RankError;
 use crate::local::slots::{Outcome, Wait};
 use crate::ops::Operator;
 use crate::request::CommRequest;
+use crate::typed_block::TypedBlock;
 
 /// # Immediate collective operations
 ///
@@ -160,6 +161,13 @@ impl Comm {
     pub fn ialltoallv<T: Element>(&self, blocks: Vec<Vec<T>>) -> CommRequest<'static, Vec<Vec<T>>> {
         self.in_background(Operation::new(self, "ialltoallv"), |operation| async move {
             operation.alltoall(blocks).await
+        })
+    }
+
+    /// Begins an [`alltoallw`](Self::alltoallw).
+    pub fn ialltoallw(&self, blocks: Vec<TypedBlock>) -> CommRequest<'static, Vec<TypedBlock>> {
+        self.in_background(Operation::new(self, "ialltoallw"), |operation| async move {
+            operation.alltoallw(blocks).await
         })
     }
 

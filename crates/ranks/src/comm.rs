@@ -4,7 +4,7 @@ use crate::error::{CallSite, RankError};
 use crate::local::Local;
 use crate::matching::{Label, Pattern};
 use crate::request::go_on;
-use crate::scope::Scope;
+use crate::scope::{Peers, Scope};
 use crate::selector::{Destination, SourceSelector, TagSelector};
 use gridspan_runtime::Time;
 use std::fmt;
@@ -163,13 +163,13 @@ impl Comm {
         }
     }
 
-    /// The messages that a receive accepts; `None` for no rank.
+    /// The messages that a receive accepts, and who can send them; `None` for no rank.
     pub(crate) fn pattern(
         &self,
         source: SourceSelector,
         tag: TagSelector,
         at: CallSite,
-    ) -> Result<Option<Pattern>, RankError> {
+    ) -> Result<Option<(Pattern, Peers)>, RankError> {
         let source = match source {
             SourceSelector::Null => return Ok(None),
             SourceSelector::Any => None,
@@ -178,7 +178,8 @@ impl Comm {
                 Some(rank)
             }
         };
-        Ok(Some(Pattern { context: 2 * self.number, source, tag }))
+        let pattern = Pattern { context: 2 * self.number, source, tag };
+        Ok(Some((pattern, self.scope.peers(source))))
     }
 
     /// The label of a message of this rank.

@@ -1,6 +1,7 @@
 //! What ranks send each other, and main sends ranks: the messages of the actors.
 
 use crate::content::Content;
+use crate::deadlock::{Flush, WaitState};
 use crate::matching::{Arrival, Arrived, Label};
 use crate::name_server::{PlacedRanks, ServerReply, ServerRequest};
 use crate::places::Places;
@@ -24,6 +25,8 @@ pub(crate) enum Load {
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
+    /// A long message whose data are on their way to a receive that was dropped. Never sent.
+    Coming { to: Ticket, kind: u64, bytes: u64 },
     /// The parts of a message of a collective operation.
     Parts(Vec<Part>),
 }
@@ -33,7 +36,7 @@ impl Load {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Whole { content, .. } => content.bytes.len(),
-            Self::Offer { bytes, .. } => *bytes as usize,
+            Self::Offer { bytes, .. } | Self::Coming { bytes, .. } => *bytes as usize,
             Self::Parts(parts) => parts.iter().map(|part| part.content.bytes.len()).sum(),
         }
     }
@@ -139,6 +142,16 @@ pub(crate) enum RankMessage {
     Begun { first: u32 },
     /// Answer once this rank has ended.
     TellEnd(Asker),
+    /// From main, once in each period: tell rank 0 whether this rank waits.
+    Look,
+    /// To rank 0: whether a rank waits.
+    Waits { rank: u32, state: WaitState },
+    /// From rank 0: exchange markers with others.
+    Flush(Flush),
+    /// All messages of this rank before a flush have come.
+    Marker { round: u64, from: u32 },
+    /// To rank 0: a rank has its markers, and waits as before for what the text says, or does not.
+    Flushed { round: u64, rank: u32, waits: Option<String> },
 }
 
 impl RankMessage {
@@ -147,7 +160,7 @@ impl RankMessage {
         match self {
             Self::Letter(_, letter) | Self::Data(_, Arrived { message: letter, .. }) => {
                 match letter.load {
-                    Load::Offer { .. } => 0,
+                    Load::Offer { .. } | Load::Coming { .. } => 0,
                     _ => letter.load.bytes(),
                 }
             }

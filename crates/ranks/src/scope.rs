@@ -1,6 +1,7 @@
 //! The ranks of a communicator, and where they live.
 
 use crate::places::{Members, Places};
+use crate::runs::{self, Run};
 use crate::tree::CommTree;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -43,7 +44,37 @@ pub(crate) struct Scope {
     places: Arc<Places>,
 }
 
+/// The ranks of which one can end a wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Peers {
+    /// This rank of the job.
+    One(u32),
+    /// Any rank of a communicator.
+    All(Arc<Scope>),
+}
+
+impl Peers {
+    /// The ranks. `None` if they are more than `most` runs.
+    pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
+        match self {
+            Self::One(rank) => Some(vec![(*rank, 1)]),
+            Self::All(scope) => match &scope.members {
+                None => Some(vec![(0, scope.places.len())]),
+                Some(members) => runs::runs(members.ranks.iter().copied(), most),
+            },
+        }
+    }
+}
+
 impl Scope {
+    /// This rank of the communicator as a peer, or all of its ranks.
+    pub(crate) fn peers(self: &Arc<Self>, rank: Option<u32>) -> Peers {
+        match rank.and_then(|rank| self.in_job(rank)) {
+            Some(rank) => Peers::One(rank),
+            None => Peers::All(self.clone()),
+        }
+    }
+
     /// All ranks.
     fn all(places: Arc<Places>) -> Self {
         Self { members: None, places }

@@ -10,15 +10,17 @@
 //! to go back; it moves for good at a migration point.
 
 mod body;
+mod image;
 mod serving;
+mod watching;
 
 pub(crate) use body::Parking;
 
 use crate::comm::Comm;
+use crate::deadlock::{self, Detector, WaitWatch};
 use crate::error::RankError;
 use crate::local::Local;
 use crate::local::link::Link;
-use crate::local::saved::SavedState;
 use crate::name_server::NameServer;
 use crate::packet::{Birth, RankMessage};
 use crate::pieces::{self, Joiner, PIECE_BYTES};
@@ -28,15 +30,12 @@ use crate::scope::World;
 use crate::ticket::Asker;
 use body::{Body, End, Parked};
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, List, NodeId, Op, PeId, To};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest number of ranks that a deadlock names.
-const STUCK_NAMED_MAX: usize = 32;
 /// Time after which a rank that was moved away from its futures asks again to go back.
 const RETURN_AFTER: Duration = Duration::from_millis(50);
 
@@ -82,6 +81,9 @@ pub(crate) struct RankActor<P: RankProgram> {
     server: Option<Box<NameServer>>,
     /// Those who wait for the end of this rank.
     wait_for_end: Vec<Asker>,
+    watch: WaitWatch,
+    /// At rank 0, once ranks were looked at.
+    detector: Option<Box<Detector>>,
 }
 
 impl<P: RankProgram> Actor for RankActor<P> {
@@ -122,6 +124,7 @@ impl<P: RankProgram> RankActor<P> {
         let (places, joiner) = (Arc::default(), Joiner::default());
         let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
         let (world, server, wait_for_end) = (None, None, Vec::new());
+        let (watch, detector) = (WaitWatch::default(), None);
         Self {
             life,
             local,
@@ -138,6 +141,8 @@ impl<P: RankProgram> RankActor<P> {
             stuck,
             server,
             wait_for_end,
+            watch,
+            detector,
         }
     }
 
@@ -217,6 +222,13 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Ask { asker, request } => self.serve(asker, *request, cx),
             RankMessage::Begun { first } => self.note_begun(first, cx),
             RankMessage::TellEnd(asker) => self.tell_end(asker, cx),
+            RankMessage::Look => self.look(cx),
+            RankMessage::Waits { rank, state } => self.note_wait(rank, state),
+            RankMessage::Flush(flush) => self.begin_flush(flush, cx),
+            RankMessage::Marker { round, from } => self.take_marker(round, from, cx),
+            RankMessage::Flushed { round, rank, waits } => {
+                self.note_flushed((round, rank), waits, cx);
+            }
             message => self.local.with(|state| state.deliver(message)),
         }
     }
@@ -240,6 +252,7 @@ impl<P: RankProgram> RankActor<P> {
             return;
         };
         self.places = places.clone();
+        (self.watch, self.detector) = (WaitWatch::default(), None);
         let world = *self.world.get_or_insert(World::of_job(places.len()));
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
@@ -268,6 +281,7 @@ impl<P: RankProgram> RankActor<P> {
         self.local.with(|state| state.begin_turn(cx.now()));
         loop {
             let (is_woken, end) = body.poll();
+            self.local.with(|state| state.changes += u64::from(is_woken));
             if !is_woken && end.is_none() {
                 // The messages that came may have left others to send.
                 if !self.flush(cx) {
@@ -384,7 +398,9 @@ impl<P: RankProgram> RankActor<P> {
     fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
         self.stuck.insert(rank, waits);
         if self.stuck.len() as u32 == self.size {
-            cx.fail(deadlock(&std::mem::take(&mut self.stuck)));
+            let stuck = std::mem::take(&mut self.stuck);
+            let waits = stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
+            cx.fail(deadlock::text("the ranks are in a deadlock", waits));
         }
     }
 
@@ -402,66 +418,7 @@ impl<P: RankProgram> RankActor<P> {
     }
 }
 
-/// The text of a deadlock.
-fn deadlock(stuck: &BTreeMap<u32, Option<String>>) -> String {
-    let waiting = || stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
-    let named: Vec<String> = waiting()
-        .take(STUCK_NAMED_MAX)
-        .map(|(rank, waits)| format!("rank {rank} waits in {waits}"))
-        .collect();
-    let more = waiting().count().saturating_sub(STUCK_NAMED_MAX);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    format!("the ranks are in a deadlock: {}{more}", named.join("; "))
-}
-
 /// Tells main that a rank has come to a migration point, or has ended.
 fn arrive<P: RankProgram>(goes_on: bool, cx: &mut Context<'_, RankActor<P>>) {
     cx.contribute(Op::Sum, u64::from(goes_on), To::main());
-}
-
-/// The form in which a rank moves.
-#[derive(Serialize, Deserialize)]
-#[serde(bound(deserialize = "L: DeserializeOwned"))]
-struct Image<L> {
-    life: L,
-    local: SavedState,
-    parked: Option<Parked>,
-    held: Vec<RankMessage>,
-    world: Option<World>,
-    size: u32,
-    joiner: Joiner,
-    server: Option<Box<NameServer>>,
-    wait_for_end: Vec<Asker>,
-}
-
-impl<P: RankProgram> Serialize for RankActor<P> {
-    /// Parks the futures of a run, which the actor then no longer has. If it stays, it takes them
-    /// back at its next message.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let (Some(body), Some((node, pe, parking))) = (self.body.take(), &self.place) {
-            let number = parking.park(body, self.local.clone());
-            self.parked.set(Some(Parked { node: *node, pe: *pe, number }));
-        }
-        let parked = self.parked.get();
-        let local = match parked {
-            Some(_) => SavedState::empty(self.local.rank),
-            None => SavedState::of(&self.local),
-        };
-        let (held, joiner) = (self.held.clone(), self.joiner.clone());
-        let (world, size) = (self.world, self.size);
-        let (server, wait_for_end) = (self.server.clone(), self.wait_for_end.clone());
-        let life = &self.life;
-        Image { life, local, parked, held, world, size, joiner, server, wait_for_end }
-            .serialize(serializer)
-    }
-}
-
-impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let image: Image<Life<P::Init, P::State, P::Value>> = Image::deserialize(deserializer)?;
-        let Image { life, local, parked, held, world, size, joiner, server, wait_for_end } = image;
-        let new = Self::new(life, local.restored());
-        let parked = Cell::new(parked);
-        Ok(Self { parked, held, world, size, joiner, server, wait_for_end, ..new })
-    }
 }

@@ -54,7 +54,8 @@ impl Operation {
         let tag = TagSelector::Tag(self.number);
         let pattern = Pattern { context, source: Some(from), tag };
         let at = self.at.with(Some(from), None);
-        let begun = self.comm.local.with(|state| state.receive(pattern, at));
+        let peers = self.comm.scope.peers(Some(from));
+        let begun = self.comm.local.with(|state| state.receive(pattern, peers, at));
         wait::parts(&self.comm.local, begun, at).await
     }
 

@@ -1,5 +1,6 @@
 //! The two groups of a spawn, which stay connected over migration points.
 
+use crate::runs::{self, Run};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -18,40 +19,24 @@ pub(crate) struct Link {
     pub(crate) operations: Arc<AtomicU32>,
 }
 
-/// Ranks with consecutive numbers in the job: the first, and how many. Groups are mostly one run.
-type Run = (u32, u32);
-
 impl Link {
     /// A link between ranks of the job, in the order of their groups.
     pub(crate) fn new(number: u32, is_parent: bool, mine: &[u32], remote: &[u32]) -> Self {
-        let operations = Arc::default();
-        Self { number, is_parent, mine: runs(mine), remote: runs(remote), operations }
+        let runs =
+            |ranks: &[u32]| runs::runs(ranks.iter().copied(), usize::MAX).unwrap_or_default();
+        let (mine, remote) = (runs(mine), runs(remote));
+        Self { number, is_parent, mine, remote, operations: Arc::default() }
     }
 
     /// The group of this rank.
     pub(crate) fn mine(&self) -> Vec<u32> {
-        ranks(&self.mine)
+        runs::ranks(&self.mine).collect()
     }
 
     /// The other group.
     pub(crate) fn remote(&self) -> Vec<u32> {
-        ranks(&self.remote)
+        runs::ranks(&self.remote).collect()
     }
-}
-
-fn runs(ranks: &[u32]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for rank in ranks {
-        match runs.last_mut() {
-            Some((first, count)) if first.checked_add(*count) == Some(*rank) => *count += 1,
-            _ => runs.push((*rank, 1)),
-        }
-    }
-    runs
-}
-
-fn ranks(runs: &[Run]) -> Vec<u32> {
-    runs.iter().flat_map(|(first, count)| *first..first.saturating_add(*count)).collect()
 }
 
 #[cfg(test)]

@@ -4,17 +4,20 @@
 //! arrived, and sends. Nothing here sends, waits or reads a clock. The lock is never contended,
 //! since a rank's code runs only inside its actor.
 
+mod blocked;
 pub(crate) mod buffer;
 pub(crate) mod link;
 pub(crate) mod memory;
+mod receives;
 pub(crate) mod saved;
 pub(crate) mod slots;
 
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
-use crate::matching::{Arrival, Arrived, Label, Matcher, Pattern};
+use crate::matching::{Arrival, Arrived, Label, Matcher};
 use crate::name_server::ServerRequest;
 use crate::packet::{Access, Answer, Letter, Load, RankMessage};
+use crate::scope::Peers;
 use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use gridspan_runtime::Time;
@@ -75,6 +78,14 @@ struct Turn {
     far: u32,
 }
 
+/// A task that looks at each message that no receive has taken.
+pub(crate) struct Watcher {
+    pub(crate) waker: Waker,
+    /// The ranks whose messages it looks for.
+    pub(crate) peers: Peers,
+    pub(crate) at: CallSite,
+}
+
 /// The state of one rank, behind a lock.
 pub(crate) struct Local {
     /// The number in the job.
@@ -97,6 +108,8 @@ impl Local {
 /// The state of one rank.
 pub(crate) struct LocalState {
     rank: u32,
+    /// Number of changes of what the rank waits for, at least.
+    pub(crate) changes: u64,
     pub(crate) matcher: Matcher<Letter>,
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the job.
@@ -106,7 +119,7 @@ pub(crate) struct LocalState {
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
     /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
-    pub(crate) watchers: Vec<Waker>,
+    watchers: Vec<Watcher>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
     /// Delays to begin, with their numbers.
@@ -124,6 +137,13 @@ pub(crate) struct LocalState {
     /// Number of collective operations on the world that this rank has begun.
     pub(crate) world_operations: Arc<AtomicU32>,
     pub(crate) buffer: SendBuffer,
+    /// Operations that wait until the buffer is empty.
+    detaching: Vec<Ticket>,
+    /// The receives that get the data of messages whose first receives were dropped, by the
+    /// generations of those.
+    redirected: BTreeMap<u64, Ticket>,
+    /// Such messages whose data have come while the program holds them as matched messages.
+    strays: BTreeMap<u64, Arrived<Letter>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
     /// Accesses of this rank that are not complete.
@@ -142,6 +162,7 @@ impl LocalState {
     fn new(rank: u32) -> Self {
         Self {
             rank,
+            changes: 0,
             matcher: Matcher::default(),
             slots: Slots::default(),
             outbox: Vec::new(),
@@ -159,6 +180,9 @@ impl LocalState {
             makers: Vec::new(),
             world_operations: Arc::default(),
             buffer: SendBuffer::default(),
+            detaching: Vec::new(),
+            redirected: BTreeMap::new(),
+            strays: BTreeMap::new(),
             windows: BTreeMap::new(),
             accesses: BTreeMap::new(),
             links: Vec::new(),
@@ -252,15 +276,12 @@ impl LocalState {
         ticket
     }
 
-    /// What the rank waits for, as text.
-    pub(crate) fn waits(&self) -> String {
-        let mut waits: Vec<String> = self.slots.waiting().map(|at| at.to_string()).collect();
-        if !self.watchers.is_empty() {
-            waits.push("probe".to_owned());
-        }
-        match waits.is_empty() {
-            true => "something that is no operation of ranks".to_owned(),
-            false => waits.join(" and "),
+    /// Wakes a task at the next message that no receive has taken.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        let is_same =
+            |other: &Watcher| other.at == watcher.at && other.waker.will_wake(&watcher.waker);
+        if !self.watchers.iter().any(is_same) {
+            self.watchers.push(watcher);
         }
     }
 
@@ -327,56 +348,17 @@ impl LocalState {
         self.outbox.push((to, RankMessage::Letter(label, letter)));
     }
 
-    /// Receives a message. Returns it if it has arrived whole, and otherwise a ticket.
-    pub(crate) fn receive(&mut self, pattern: Pattern, at: CallSite) -> Begun<Arrived<Letter>> {
-        match self.matcher.take(&pattern) {
-            Some(arrived) => self.accept(arrived, at),
-            None => {
-                let ticket = self.slots.add(at, Wait::Receive(pattern));
-                self.matcher.post(&pattern, ticket.slot);
-                Begun::Later(ticket)
-            }
-        }
-    }
-
-    /// Receives a message that was taken from the matching engine.
-    pub(crate) fn accept(
-        &mut self,
-        arrived: Arrived<Letter>,
-        at: CallSite,
-    ) -> Begun<Arrived<Letter>> {
-        if let Load::Offer { token, .. } = arrived.message.load {
-            let receive = self.slots.add(at, Wait::Data);
-            let accept = RankMessage::Accept { token, receive, at: arrived.at };
-            self.outbox.push((arrived.message.origin, accept));
-            return Begun::Later(receive);
-        }
-        Begun::Now(self.acknowledged(arrived))
-    }
-
-    /// Keeps a message that was received for a request.
-    pub(crate) fn hold(&mut self, arrived: Arrived<Letter>, at: CallSite) -> Ticket {
-        let ticket = self.slots.add(at, Wait::Data);
-        self.slots.end(ticket, Outcome::Message(arrived));
-        ticket
-    }
-
-    /// Tells the sender of a synchronous send, once, that its message was matched.
-    fn acknowledged(&mut self, mut arrived: Arrived<Letter>) -> Arrived<Letter> {
-        if let Load::Whole { acknowledge, .. } = &mut arrived.message.load
-            && let Some(token) = acknowledge.take()
-        {
-            self.outbox.push((arrived.message.origin, RankMessage::Matched { token }));
-        }
-        arrived
-    }
-
     /// Takes a message from another rank.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
+        let is_change = !matches!(message, RankMessage::Letter(..) | RankMessage::Access { .. });
+        self.changes += u64::from(is_change);
         match message {
             RankMessage::Letter(label, letter) => match self.matcher.arrive(label, letter) {
-                Some((receive, arrived)) => self.matched(receive, arrived),
-                None => self.watchers.drain(..).for_each(Waker::wake),
+                Some((receive, arrived)) => {
+                    self.changes += 1;
+                    self.matched(receive, arrived);
+                }
+                None => self.wake_watchers(),
             },
             RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
@@ -405,19 +387,6 @@ impl LocalState {
         }
     }
 
-    /// A receive has got a message.
-    fn matched(&mut self, receive: u32, arrived: Arrived<Letter>) {
-        let Some(ticket) = self.slots.ticket(receive) else { return };
-        if let Load::Offer { token, .. } = arrived.message.load {
-            self.slots.waits_for(ticket, Wait::Data);
-            let accept = RankMessage::Accept { token, receive: ticket, at: arrived.at };
-            self.outbox.push((arrived.message.origin, accept));
-        } else {
-            let arrived = self.acknowledged(arrived);
-            self.end_receive(ticket, arrived);
-        }
-    }
-
     /// Sends the data of an offer that was accepted.
     fn send_data(&mut self, token: u32, receive: Ticket, at: Arrival) {
         let Some(Sent { to, label, content: Some(content), .. }) = self.end_send(token) else {
@@ -432,48 +401,26 @@ impl LocalState {
     fn end_send(&mut self, token: u32) -> Option<Sent> {
         let sent = self.sent.remove(&token)?;
         self.buffer.give_back(sent.buffered);
+        if self.buffer.is_empty() {
+            for ticket in std::mem::take(&mut self.detaching) {
+                self.slots.end(ticket, Outcome::Sent);
+            }
+        }
         if let Some(ticket) = sent.ticket {
             self.slots.end(ticket, Outcome::Sent);
         }
         Some(sent)
     }
 
-    /// Gives a message to its receive. If that was dropped meanwhile, the message waits again.
-    fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Letter>) {
-        let left = self.slots.end(receive, Outcome::Message(arrived));
-        if let Some(Outcome::Message(arrived)) = left {
-            self.give_back(arrived);
-        }
-    }
-
-    /// Gives a message back that was matched and not received.
-    pub(crate) fn give_back(&mut self, arrived: Arrived<Letter>) {
-        match self.matcher.give_back(arrived) {
-            Some((receive, arrived)) => self.matched(receive, arrived),
-            None => self.watchers.drain(..).for_each(Waker::wake),
-        }
-    }
-
-    /// Cancels a receive that has no message yet. Returns whether it had none.
-    pub(crate) fn cancel(&mut self, ticket: Ticket) -> bool {
-        let Some(Wait::Receive(pattern)) = self.slots.wait(ticket) else { return false };
-        let is_cancelled = self.matcher.cancel(&pattern.clone(), ticket.slot);
-        if is_cancelled {
-            self.slots.end(ticket, Outcome::Cancelled);
-        }
-        is_cancelled
-    }
-
-    /// Forgets an operation: a send goes on by itself, and a receive leaves its message to others.
-    pub(crate) fn forget(&mut self, ticket: Ticket) {
-        self.cancel(ticket);
-        if let Some(Wait::Receiver(token)) = self.slots.wait(ticket)
-            && let Some(sent) = self.sent.get_mut(token)
-        {
-            sent.ticket = None;
-        }
-        if let Some(Outcome::Message(arrived)) = self.slots.remove(ticket) {
-            self.give_back(arrived);
+    /// Detaches the buffer and returns its size, or waits until it is empty.
+    pub(crate) fn detach(&mut self, at: CallSite) -> Begun<usize> {
+        match self.buffer.detach() {
+            Some(bytes) => Begun::Now(bytes),
+            None => {
+                let ticket = self.slots.add(at, Wait::Buffer);
+                self.detaching.push(ticket);
+                Begun::Later(ticket)
+            }
         }
     }
 }

@@ -55,8 +55,9 @@
 //! waiting messages, so a rank that sends much faster than another receives should wait for it now
 //! and then, for example with [`Comm::ssend`].
 //!
-//! If all ranks of a job of ranks wait for each other and no message is on its way, the job ends
-//! within a few seconds, with an error that names what each rank waits for.
+//! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
+//! ends within five seconds, with an error that names what each of them waits for, also while
+//! others run.
 //!
 //! # Migration
 //!

@@ -75,6 +75,7 @@ where
 }
 
 /// Like [`run`], and gives the results of the ranks, in order, to a function, which runs in main.
+/// Those of ranks that others have [spawned](Comm::spawn) are dropped.
 ///
 /// ```
 /// use gridspan::ranks;

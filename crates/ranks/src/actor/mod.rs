@@ -281,7 +281,6 @@ impl<P: RankProgram> RankActor<P> {
         self.local.with(|state| state.begin_turn(cx.now()));
         loop {
             let (is_woken, end) = body.poll();
-            self.local.with(|state| state.changes += u64::from(is_woken));
             if !is_woken && end.is_none() {
                 // The messages that came may have left others to send.
                 if !self.flush(cx) {
@@ -289,7 +288,10 @@ impl<P: RankProgram> RankActor<P> {
                 }
                 continue;
             }
-            let tasks = self.local.with(|state| std::mem::take(&mut state.tasks));
+            let tasks = self.local.with(|state| {
+                state.changes += 1;
+                std::mem::take(&mut state.tasks)
+            });
             body.add(tasks);
             self.flush(cx);
             if let Some(end) = end {

@@ -55,6 +55,22 @@ fn ranks_that_wait_long_for_a_timer_or_a_computation_are_in_no_deadlock() {
     embedded::run(run(2, short).time_limit(Duration::from_secs(60)), 2).unwrap();
 }
 
+#[test]
+fn a_rank_that_detaches_a_buffer_of_messages_that_none_receives_is_in_a_deadlock() {
+    let detaching = async |world: Comm| {
+        if world.rank() == 1 {
+            return world.recv::<u8>(0, 5).await.map(drop);
+        }
+        world.attach_buffer(1 << 20)?;
+        world.bsend(&vec![1_u8; 100_000], 1, 4).await?;
+        world.detach_buffer().await;
+        Ok(())
+    };
+    let expected = "the ranks are in a deadlock: rank 0 waits in detach_buffer, on the world; \
+                    rank 1 waits in recv with rank 0, tag 5, on the world";
+    assert_eq!(simulate(run(2, detaching), SITES).unwrap_err().to_string(), expected);
+}
+
 /// Ranks 0 and 1 exchange messages for this long.
 const OTHERS_RUN: Duration = Duration::from_secs(30);
 

@@ -81,7 +81,8 @@ pub(crate) struct RankActor<P: RankProgram> {
     server: Option<Box<NameServer>>,
     /// Those who wait for the end of this rank.
     wait_for_end: Vec<Asker>,
-    watch: WaitWatch,
+    /// Once ranks were looked at, which those of large jobs are not.
+    watch: Option<Box<WaitWatch>>,
     /// At rank 0, once ranks were looked at.
     detector: Option<Box<Detector>>,
 }
@@ -124,7 +125,7 @@ impl<P: RankProgram> RankActor<P> {
         let (places, joiner) = (Arc::default(), Joiner::default());
         let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
         let (world, server, wait_for_end) = (None, None, Vec::new());
-        let (watch, detector) = (WaitWatch::default(), None);
+        let (watch, detector) = (None, None);
         Self {
             life,
             local,
@@ -252,7 +253,7 @@ impl<P: RankProgram> RankActor<P> {
             return;
         };
         self.places = places.clone();
-        (self.watch, self.detector) = (WaitWatch::default(), None);
+        (self.watch, self.detector) = (None, None);
         let world = *self.world.get_or_insert(World::of_job(places.len()));
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {

@@ -18,7 +18,8 @@ impl<P: RankProgram> RankActor<P> {
     /// Looks at this rank, and tells rank 0 if it waits. At rank 0, looks for a deadlock.
     pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
         let (epoch, local) = (self.epoch(), &self.local);
-        let told = self.watch.look(epoch, || local.with(|state| state.waits_until()));
+        let watch = self.watch.get_or_insert_default();
+        let told = watch.look(epoch, || local.with(|state| state.waits_until()));
         let rank = self.local.rank;
         if rank == 0 {
             let detector = self.detector.get_or_insert_default();
@@ -43,7 +44,7 @@ impl<P: RankProgram> RankActor<P> {
             let moved = RankMessage::Flushed { round, rank, waits: None };
             return cx.send(&ranks.at(Ix1(0)), moved);
         }
-        for peer in self.watch.flush(flush) {
+        for peer in self.watch.get_or_insert_default().flush(flush) {
             cx.send(&ranks.at(Ix1(peer as i32)), RankMessage::Marker { round, from: rank });
         }
         self.end_flush(cx);
@@ -51,13 +52,14 @@ impl<P: RankProgram> RankActor<P> {
 
     /// Takes a marker of another rank.
     pub(super) fn take_marker(&mut self, round: u64, from: u32, cx: &mut Context<'_, Self>) {
-        self.watch.mark(round, from);
+        self.watch.get_or_insert_default().mark(round, from);
         self.end_flush(cx);
     }
 
     /// Once all markers have come, tells rank 0 whether this rank waits as before.
     fn end_flush(&mut self, cx: &mut Context<'_, Self>) {
-        let Some((round, epoch)) = self.watch.complete() else { return };
+        let complete = self.watch.as_mut().and_then(|watch| watch.complete());
+        let Some((round, epoch)) = complete else { return };
         let rank = self.local.rank;
         let is_same = self.epoch() == epoch;
         let waits = is_same.then(|| self.local.with(|state| state.waits()));

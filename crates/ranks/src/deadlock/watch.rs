@@ -58,9 +58,13 @@ impl WaitWatch {
     /// Takes a marker of a rank.
     pub(crate) fn mark(&mut self, round: u64, from: u32) {
         match &mut self.flush {
-            Some((flush, missing)) if flush.round == round => drop(missing.remove(&from)),
+            Some((flush, missing)) if flush.round == round => {
+                missing.remove(&from);
+            }
             _ if round > self.early.0 => self.early = (round, BTreeSet::from([from])),
-            _ if round == self.early.0 => drop(self.early.1.insert(from)),
+            _ if round == self.early.0 => {
+                self.early.1.insert(from);
+            }
             _ => {}
         }
     }

@@ -162,7 +162,9 @@ impl LocalState {
         let load = &mut arrived.message.load;
         match *load {
             Load::Offer { kind, bytes, .. } => *load = Load::Coming { to: receive, kind, bytes },
-            Load::Coming { to, .. } => drop(self.redirected.remove(&to.generation)),
+            Load::Coming { to, .. } => {
+                self.redirected.remove(&to.generation);
+            }
             _ => {}
         }
         self.give_back(arrived);

@@ -100,7 +100,7 @@ fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
 /// Lets the offer of a long message be accepted by a receive, which is then dropped.
 fn drop_accepted(one: &Local, other: &Local) {
     let first = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
-    drop(later(&send(one, SendMode::Standard, EAGER_BYTES + 1)));
+    later(&send(one, SendMode::Standard, EAGER_BYTES + 1));
     for (_, message) in one.with(|state| std::mem::take(&mut state.outbox)) {
         other.with(|state| state.deliver(message));
     }

@@ -6,6 +6,7 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
 use crate::ops::Operator;
+use crate::typed_block::TypedBlock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -295,5 +296,16 @@ impl Comm {
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "alltoallv");
         operation.complete(operation.alltoall(blocks)).await
+    }
+
+    /// Gives block `i` of each rank to rank `i`. Blocks may have any types and lengths; see
+    /// [`TypedBlock`] for an example.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations), except for types: the blocks
+    /// give [`RankError::TypeMismatch`] where the receiver names another type.
+    pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
+        Operation::new(self, "alltoallw").alltoallw(blocks).await
     }
 }

@@ -30,7 +30,7 @@ impl Operation {
     }
 
     /// Begins an operation that has a root.
-    pub(super) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
+    pub(crate) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
         let operation = Self::new(comm, call);
         let at = operation.at.with(Some(root), None);
         comm.check(root, at)?;
@@ -74,7 +74,8 @@ impl Operation {
         let tag = TagSelector::Tag(self.number);
         let pattern = Pattern { context, source: Some(from), tag };
         let at = self.at.with(Some(from), None);
-        let begun = self.comm.local.with(|state| state.receive(pattern, at));
+        let peers = self.comm.scope.peers(Some(from));
+        let begun = self.comm.local.with(|state| state.receive(pattern, peers, at));
         wait::parts(&self.comm.local, begun, at).await
     }
 

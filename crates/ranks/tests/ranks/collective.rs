@@ -1,7 +1,7 @@
 //! Collective operations.
 
 use crate::common::{SITES, check, failure, simulate};
-use gridspan_ranks::{RankError, ops, run_then, wait_all};
+use gridspan_ranks::{RankError, TypedBlock, ops, run_then, wait_all};
 use gridspan_runtime::ExactSum;
 use gridspan_runtime::driver::embedded;
 use std::sync::{Arc, Mutex};
@@ -186,6 +186,75 @@ fn every_rank_gives_something_to_every_other() {
             )
         },
     );
+}
+
+/// What a rank gives another: numbers of one of two types, a text, or nothing.
+fn typed(from: u32, to: u32) -> Result<TypedBlock, RankError> {
+    Ok(match (from + 2 * to) % 4 {
+        0 => TypedBlock::from(vec![from; to as usize]),
+        1 => TypedBlock::from(&[f64::from(from), f64::from(to)][..]),
+        2 => TypedBlock::value(&format!("from {from} to {to}"))?,
+        _ => TypedBlock::empty(),
+    })
+}
+
+/// What a rank has got from another, as text.
+fn opened(block: &TypedBlock, from: u32, to: u32) -> Result<String, RankError> {
+    Ok(match (from + 2 * to) % 4 {
+        0 => format!("{:?}", block.to_vec::<u32>()?),
+        1 => {
+            let mut numbers = [0.0; 3];
+            let count = block.copy_to(&mut numbers)?;
+            format!("{count} of {numbers:?}")
+        }
+        2 => block.to_value()?,
+        _ => format!("{} bytes", block.bytes()),
+    })
+}
+
+#[test]
+fn each_pair_of_ranks_exchanges_data_of_another_type() {
+    check(
+        7,
+        async |world| {
+            let (me, size) = (world.rank(), world.size());
+            let blocks = || (0..size).map(|to| typed(me, to)).collect::<Result<Vec<_>, _>>();
+            let later = world.ialltoallw(blocks()?);
+            let found = world.alltoallw(blocks()?).await?;
+            let mut all = vec![];
+            for (from, (one, other)) in (0..).zip(found.iter().zip(&later.await?)) {
+                let text = opened(one, from, me)?;
+                assert_eq!(text, opened(other, from, me)?);
+                all.push(text);
+            }
+            // Around a ring, each to its right neighbour.
+            let ring = world.graph(&[(me + size - 1) % size], &[(me + 1) % size]).await?;
+            let block = ring.neighbour_alltoallw(vec![typed(me, (me + 1) % size)?]).await?;
+            all.push(opened(&block[0], (me + size - 1) % size, me)?);
+            Ok(all)
+        },
+        |rank| {
+            let text = |from: u32| match (from + 2 * rank) % 4 {
+                0 => format!("{:?}", vec![from; rank as usize]),
+                1 => format!("2 of [{from}.0, {rank}.0, 0.0]"),
+                2 => format!("from {from} to {rank}"),
+                _ => "0 bytes".to_owned(),
+            };
+            (0..7).chain([(rank + 6) % 7]).map(text).collect()
+        },
+    );
+}
+
+#[test]
+fn a_block_of_another_type_is_an_error_that_names_its_sender() {
+    let text = failure(async |world| {
+        let blocks = vec![TypedBlock::from(vec![1.5]), TypedBlock::from(vec![1.5])];
+        let found = world.alltoallw(blocks).await?;
+        found[1].to_vec::<u8>().map(drop)
+    });
+    assert!(text.contains("alltoallw with rank 1, on the world: f64 was sent where u8"), "{text}");
+    let text = failure(async |world| world.alltoallw(vec![]).await.map(drop));
+    assert!(text.contains("alltoallw, on the world: 0 elements where 2 are expected"), "{text}");
 }
 
 #[test]

@@ -7,10 +7,14 @@ pub(crate) type Run = (u32, u32);
 pub(crate) fn runs(ranks: impl IntoIterator<Item = u32>, most: usize) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     for rank in ranks {
-        match runs.last_mut() {
-            Some((first, count)) if first.checked_add(*count) == Some(rank) => *count += 1,
-            _ if runs.len() == most => return None,
-            _ => runs.push((rank, 1)),
+        if let Some((first, count)) = runs.last_mut()
+            && first.checked_add(*count) == Some(rank)
+        {
+            *count += 1;
+        } else if runs.len() == most {
+            return None;
+        } else {
+            runs.push((rank, 1));
         }
     }
     Some(runs)

@@ -50,7 +50,7 @@ impl Comm {
     ///
     /// [`RankError::Invalid`] for a name of more than 1,024 bytes.
     pub async fn lookup_name(&self, service: &str) -> Result<Option<RankPort>, RankError> {
-        self.found("lookup_name", service, false).await
+        self.port_of("lookup_name", service, false).await
     }
 
     /// Waits until a service is published, and returns its port.
@@ -60,11 +60,11 @@ impl Comm {
     /// Those of [`lookup_name`](Self::lookup_name).
     pub async fn wait_for_name(&self, service: &str) -> Result<RankPort, RankError> {
         let at = self.at("wait_for_name");
-        let found = self.found("wait_for_name", service, true).await?;
+        let found = self.port_of("wait_for_name", service, true).await?;
         found.ok_or(RankError::Cancelled { at })
     }
 
-    async fn found(
+    async fn port_of(
         &self,
         call: &'static str,
         service: &str,

@@ -25,6 +25,7 @@ use crate::error::SERVED_FROM;
 use crate::ticket::{Asker, Ticket};
 use gridspan_runtime::{Layout, PeId};
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// End of the numbers of communicators: a number and the next one have two contexts each, which
@@ -175,11 +176,11 @@ impl NameServer {
             .unwrap_or_else(|| Gathering { ranks, joined: BTreeMap::new() });
         let problem = if gathering.ranks != ranks {
             Some(format!("the group {name:?} is to have {} ranks, not {ranks}", gathering.ranks))
-        } else if gathering.joined.contains_key(&asker.rank) {
-            Some(format!("this rank waits for the group {name:?} already"))
-        } else {
-            gathering.joined.insert(asker.rank, (asker.ticket, place));
+        } else if let Entry::Vacant(free) = gathering.joined.entry(asker.rank) {
+            free.insert((asker.ticket, place));
             None
+        } else {
+            Some(format!("this rank waits for the group {name:?} already"))
         };
         if problem.is_some() || (gathering.joined.len() as u64) < u64::from(ranks) {
             self.groups.insert(name, gathering);

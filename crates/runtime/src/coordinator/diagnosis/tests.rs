@@ -76,7 +76,7 @@ struct Lab {
     /// All packets but those of diagnoses.
     log: Vec<String>,
     /// The answers to requests, by number.
-    found: Arc<Mutex<Vec<(u64, Diagnosis)>>>,
+    found: Found,
 }
 
 impl Lab {
@@ -316,8 +316,10 @@ fn a_job_that_goes_on_waits_for_nothing_for_long() {
     assert!(diagnosis.summary().starts_with("nothing waits for long: 0 of 2 PEs"), "{diagnosis}");
 }
 
+type Found = Arc<Mutex<Vec<(u64, Diagnosis)>>>;
+
 /// A coordinator of a job that ends after four seconds, and the answers of its diagnoses.
-fn coordinator() -> (CoordinatorHost, Arc<Mutex<Vec<(u64, Diagnosis)>>>) {
+fn coordinator() -> (CoordinatorHost, Found) {
     let limit = Duration::from_secs(4);
     let job = job().main(async |_| Ok::<(), JobError>(())).time_limit(limit);
     let Lab { mut host, found, .. } = Lab::new(job);

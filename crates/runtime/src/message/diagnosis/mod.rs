@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn a_question_is_no_cause_while_the_job_goes_on() {
         let question = Wait::new(WaitKind::Question, 1);
-        let [before, now] = [findings(&[question.clone()], 9), findings(&[question], 10)];
+        let [before, now] =
+            [findings(std::slice::from_ref(&question), 9), findings(&[question], 10)];
         let rounds = Rounds { before: Some(before), now, are_alike: true };
         let diagnosis = Diagnosis::new(rounds, 4, 0);
         assert_eq!(cause(&diagnosis), None);

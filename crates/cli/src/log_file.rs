@@ -227,7 +227,8 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use std::fs::OpenOptions;

@@ -9,7 +9,6 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Program and version at the foot of each page.

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_rank_that_needs_one_of_many_is_stuck_in_a_knot_only() {
         let any = waits(&[(0, 3)]);
-        let knot = [(0, any.clone()), (1, any.clone()), (2, any.clone())];
+        let knot = [(0, any.clone()), (1, any.clone()), (2, any)];
         assert_eq!(found(&knot), [0, 1, 2]);
         // Rank 2 may still send to the others.
         assert!(found(&[&knot[..2], &[(2, waits(&[(4, 1)]))]].concat()).is_empty());

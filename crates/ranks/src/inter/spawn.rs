@@ -50,6 +50,7 @@ impl Comm {
     ///
     /// impl Rank for Member {
     ///     type Init = String;
+    ///     type Value = ();
     ///
     ///     fn create(name: String, _world: &Comm) -> Self { Member { name, has_moved: false } }
     ///
@@ -67,7 +68,7 @@ impl Comm {
     ///             let (name, _) = world.children()[0].recv_value::<String>(1, 0).await?;
     ///             assert_eq!(name, "two");
     ///         }
-    ///         Ok(Continuation::Done)
+    ///         Ok(Continuation::Done(()))
     ///     }
     /// }
     ///

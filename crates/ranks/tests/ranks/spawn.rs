@@ -223,6 +223,7 @@ struct Member {
 
 impl Rank for Member {
     type Init = u32;
+    type Value = ();
 
     fn create(round: u32, world: &Comm) -> Self {
         assert_eq!(world.parent().is_some(), round > 0);
@@ -260,7 +261,7 @@ impl Rank for Member {
         if round == ROUNDS {
             let expected: u32 = if self.is_child { (2..ROUNDS).sum() } else { 0 };
             assert_eq!(self.total, expected);
-            return Ok(Continuation::Done);
+            return Ok(Continuation::Done(()));
         }
         self.round += 1;
         Ok(Continuation::Migrate(self))

@@ -56,6 +56,12 @@ impl Actor for Receiver {
     }
 }
 
+/// Places the first member on the first PE, and all others on the last.
+const ENDS: PlacementMap = PlacementMap::new("ends", |key, layout| match Ix1::from_key(key) {
+    Ix1(0) => PeId(0),
+    _ => PeId(layout.pe_count() - 1),
+});
+
 /// A job with a receiver on the first and on the last PE.
 fn job(
     main: impl AsyncFnOnce(

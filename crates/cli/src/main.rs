@@ -3,6 +3,7 @@
 mod args;
 mod attach;
 mod balance;
+mod batch;
 mod bcast;
 mod bench;
 mod channel;
@@ -11,6 +12,7 @@ mod detach;
 mod dry_run;
 mod error;
 mod grid;
+mod host_file;
 mod hosts;
 mod invitation;
 mod job_folder;
@@ -19,23 +21,27 @@ mod join;
 mod launch;
 mod logging;
 mod names;
+mod node_program;
 mod nodes;
 mod output;
 mod private;
 mod probe;
 mod program;
 mod quantity;
+mod rank_variables;
 mod request;
 mod rpc;
 mod run;
 mod sharing;
 mod signals;
 mod sim;
+mod slurm;
 mod status;
 mod style;
 mod surroundings;
 mod svg;
 mod table;
+mod task;
 mod topo;
 
 use args::{Cli, Verb};
@@ -63,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
         Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
         Verb::Job(args) => program::run_here(&args.command),
+        Verb::Task(args) => task::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         error.report();

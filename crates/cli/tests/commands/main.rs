@@ -13,5 +13,6 @@ mod own_program;
 mod rpc;
 mod run;
 mod sim;
+mod slurm;
 mod ssh;
 mod topo;

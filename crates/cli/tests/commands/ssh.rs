@@ -69,12 +69,12 @@ const TWO_SITES: &str = "[site.far]\nhosts = [\"127.0.0.2\"]\ngateway = \"head.f
                          [site.near]\nhosts = [\"localhost\"]\n";
 
 /// Returns all descendants of a process.
-fn below(pid: u32) -> Vec<u32> {
+pub(crate) fn below(pid: u32) -> Vec<u32> {
     let children = children_of(pid);
     children.iter().flat_map(|&child| below(child)).chain(children.iter().copied()).collect()
 }
 
-fn assert_no_secret(text: &str) {
+pub(crate) fn assert_no_secret(text: &str) {
     for secret in ["PRIVATE", "BEGIN", "incarnation", "seed", "certificate"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }

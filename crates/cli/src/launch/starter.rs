@@ -228,7 +228,9 @@ impl<'a> Starter<'a> {
 
     /// Notes the key of a task that has enrolled.
     pub(super) fn enrolled(&mut self, node: NodeId, key: NodePublicKey) {
-        self.tasks.iter_mut().for_each(|tasks| tasks.enrolled(node, key.clone()));
+        if let Some(tasks) = &mut self.tasks {
+            tasks.enrolled(node, key);
+        }
     }
 
     /// Waits until nothing is left of the tasks, whose connections have ended.

@@ -193,9 +193,9 @@ pub(crate) fn srun_commands(
 ) -> Result<Vec<Vec<OsString>>, CliError> {
     // The system chooses the port when the job starts.
     let agent = agent("PORT")?;
-    let words = |plan: StepPlan<'_>| {
+    let words = |plan: StepPlan<'_>| -> Vec<OsString> {
         let options = arguments(&plan, is_loss_fatal).into_iter().map(OsString::from);
-        [SRUN.into()].into_iter().chain(options).chain(agent.clone()).collect()
+        [OsString::from(SRUN)].into_iter().chain(options).chain(agent.clone()).collect()
     };
     Ok(allocation.steps(nodes).into_iter().map(words).collect())
 }

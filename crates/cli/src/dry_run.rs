@@ -1,8 +1,10 @@
 //! `gridctl run --dry-run`: which PEs would run where.
 
 use crate::error::CliError;
+use crate::hosts::quoted;
 use gridspan_topology::{GridSpec, NodeId};
 use serde::Serialize;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 
 /// One node of a plan.
@@ -45,6 +47,28 @@ impl<'a> PlannedNode<'a> {
 pub(crate) fn print(spec: &GridSpec, json: bool, to: &mut impl Write) -> Result<(), CliError> {
     let nodes: Vec<_> = spec.layout().nodes().map(|node| PlannedNode::new(spec, node)).collect();
     let text = if json { lines(&nodes) } else { table(&nodes) };
+    to.write_all(text.as_bytes()).map_err(CliError::system("print the plan"))
+}
+
+/// Prints commands that would start nodes: one per line in text that a shell understands, or as
+/// JSON.
+pub(crate) fn print_commands(
+    commands: &[Vec<OsString>],
+    json: bool,
+    to: &mut impl Write,
+) -> Result<(), CliError> {
+    let mut text = String::new();
+    for command in commands {
+        if json {
+            let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+            let line = serde_json::json!({ "version": 1, "event": "command", "words": words });
+            text += &line.to_string();
+        } else {
+            let words: Vec<_> = command.iter().map(|word| quoted(word)).collect();
+            text += &words.join(OsStr::new(" ")).to_string_lossy();
+        }
+        text.push('\n');
+    }
     to.write_all(text.as_bytes()).map_err(CliError::system("print the plan"))
 }
 
@@ -91,6 +115,22 @@ b     b1        2  6-8
       b2        3  9-11
 ";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn commands_are_printed_for_shells_and_for_scripts() {
+        let command = ["srun", "--nodes=2", "/opt/my tools/gridctl"].map(OsString::from).to_vec();
+        let printed = |json| {
+            let mut text = vec![];
+            print_commands(&[command.clone()], json, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(printed(false), "srun --nodes=2 '/opt/my tools/gridctl'\n");
+        let line: serde_json::Value = serde_json::from_str(&printed(true)).unwrap();
+        assert_eq!(
+            (&line["event"], &line["words"][2]),
+            (&"command".into(), &"/opt/my tools/gridctl".into())
+        );
     }
 
     #[test]

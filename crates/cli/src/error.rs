@@ -1,9 +1,11 @@
 //! Errors of commands, with hints on the next step.
 
+use crate::host_file::HostFileError;
+use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
-use gridspan_runtime::net::IdentityError;
+use gridspan_runtime::net::{EnrolmentError, IdentityError};
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -77,6 +79,56 @@ pub(crate) enum CliError {
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
+    /// A host file cannot be used.
+    #[error("{}:{error}", .path.display())]
+    HostFile {
+        /// Its path, or the variable with its content.
+        path: PathBuf,
+        /// The line and the mistake.
+        error: HostFileError,
+    },
+    /// A host file cannot be read.
+    #[error("cannot read the host file {}: {error}", .path.display())]
+    ReadHostFile {
+        /// Its path.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The hosts of a file or an allocation are no grid.
+    #[error("{of}: {error}")]
+    Hosts {
+        /// Who has named them.
+        of: String,
+        /// The reason.
+        error: SiteError,
+    },
+    /// The variables of Slurm cannot be used.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// A detached job would consist of tasks of Slurm, which end with their launcher.
+    #[error("a job in an allocation of Slurm cannot be detached")]
+    DetachedTasks,
+    /// No tasks can enrol.
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
+    /// An agent is not started by a launcher.
+    #[error("this process is no task of a job")]
+    NoTask,
+    /// An agent cannot reach the launcher.
+    #[error("cannot reach the launcher on {launcher}: {error}")]
+    NoLauncher {
+        /// Its host and port.
+        launcher: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The launcher refuses an agent.
+    #[error("the launcher refuses this task: {reason}")]
+    NotEnrolled {
+        /// The reason.
+        reason: String,
+    },
     /// A registry cannot be opened or reached.
     #[error(transparent)]
     Registry(#[from] RemoteError),
@@ -417,6 +469,9 @@ impl CliError {
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
             Self::StillRuns { .. } => ExitCode::from(EXIT_TIMEOUT),
             Self::Identity(_)
+            | Self::Enrolment(_)
+            | Self::NoLauncher { .. }
+            | Self::NotEnrolled { .. }
             | Self::Registry(_)
             | Self::NoRegistry
             | Self::NobodyServes

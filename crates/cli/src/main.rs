@@ -3,6 +3,7 @@
 mod args;
 mod attach;
 mod balance;
+mod batch;
 mod bcast;
 mod bench;
 mod channel;
@@ -13,6 +14,7 @@ mod doctor;
 mod dry_run;
 mod error;
 mod grid;
+mod host_file;
 mod hosts;
 mod invitation;
 mod job_folder;
@@ -25,6 +27,7 @@ mod logging;
 mod logs;
 mod manual;
 mod names;
+mod node_program;
 mod nodes;
 mod output;
 mod private;
@@ -36,17 +39,20 @@ mod progress;
 mod prune;
 mod ps;
 mod quantity;
+mod rank_variables;
 mod request;
 mod rpc;
 mod run;
 mod sharing;
 mod signals;
 mod sim;
+mod slurm;
 mod status;
 mod style;
 mod surroundings;
 mod svg;
 mod table;
+mod task;
 mod topo;
 mod wait;
 
@@ -83,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => manual::run(&args),
         Verb::Job(args) => program::run_here(&args.command),
+        Verb::Task(args) => task::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         error.report();

@@ -35,15 +35,14 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let spec = place.grid.spec.clone();
     if args.background.is_none()
-        && (place.is_emulated || all_here(&spec))
+        && (place.is_emulated || place.tasks.is_none() && all_here(&spec))
         && let Some(note) = sharing(spec.layout().pe_count(), cores())
     {
         // The note is optional, so an error is ignored.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
     }
     if args.dry_run {
-        dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
-        return Ok(ExitCode::SUCCESS);
+        return print_plan(args, &place);
     }
     let mut settings = settings(args.seed, &args.balance)?;
     settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
@@ -68,6 +67,9 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
     }
+    if args.detach && place.tasks.is_some() {
+        return Err(CliError::DetachedTasks);
+    }
     if args.detach && args.background.is_none() {
         return detach::start(&program, place, &surroundings, args.json);
     }
@@ -87,6 +89,20 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::attend(id, &mut launch),
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
+}
+
+/// Prints where nodes would run, and each `srun` that would start them.
+fn print_plan(args: &RunArgs, place: &Place) -> Result<ExitCode, CliError> {
+    let (spec, mut to) = (&place.grid.spec, io::stdout().lock());
+    dry_run::print(spec, args.json, &mut to)?;
+    if let Some(allocation) = &place.tasks {
+        let spares = spares(&args.checkpoints.spare, place)?;
+        let nodes = spec.layout().nodes().filter(|node| !spares.contains(node)).collect();
+        let is_loss_fatal = args.checkpoints.on_loss == Some(OnLossFlag::Fail);
+        let commands = launch::srun_commands(allocation, &nodes, is_loss_fatal)?;
+        dry_run::print_commands(&commands, args.json, &mut to)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the nodes that are not started with the job.
@@ -163,13 +179,14 @@ pub(crate) fn processes(
     Ok(match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            // With emulated links, this machine stands for all hosts.
-            let hosts = match is_emulated {
+            let tasks = place.tasks.clone();
+            // With emulated links, this machine stands for all hosts. Slurm reaches its hosts itself.
+            let hosts = match is_emulated || tasks.is_some() {
                 true => Hosts::here(),
                 false => Hosts::of(&place.grid.spec, ssh)?,
             };
             let settings = Box::new(settings);
-            Processes::Nodes { is_emulated, hosts, settings, variables }
+            Processes::Nodes { is_emulated, hosts, tasks, settings, variables }
         }
         DriverName::Embedded => {
             Processes::Single { variables: variables(&place.grid, &settings, verbose) }

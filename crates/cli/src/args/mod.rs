@@ -119,6 +119,9 @@ pub(crate) enum Verb {
     /// Run a built-in job configured by environment variables; gridctl starts itself with it.
     #[command(name = "__job", hide = true)]
     Job(JobArgs),
+    /// Run the node of a task of Slurm; srun starts gridctl with it.
+    #[command(name = "__task", hide = true)]
+    Task(TaskArgs),
 }
 
 /// Arguments of `gridctl run`.
@@ -193,7 +196,8 @@ const RUN_HELP: &str =
 Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
-your program runs as one node process per core.
+your program runs as one node process per core. Inside an allocation of Slurm, PBS
+or LSF, both run on all its hosts instead: as tasks of one srun, or over ssh.
 
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
@@ -406,6 +410,15 @@ pub(crate) struct JobArgs {
     /// The job and its arguments.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Where the agent of a task finds the launcher.
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// The port at which tasks enrol.
+    pub(crate) port: u16,
+    /// The host.
+    pub(crate) host: String,
 }
 
 /// A program and its arguments.

@@ -1,6 +1,7 @@
 //! Hints on the next step after each error.
 
 use super::CliError;
+use crate::slurm::{AllocationError, SRUN};
 use gridspan::variables::GridLoadError;
 use rustix::io::Errno;
 use std::io;
@@ -24,9 +25,32 @@ impl CliError {
             Self::Misplaced { option, verb, job } => {
                 format!("write `gridctl {verb} {option} … {job} …`")
             }
+            Self::ReadHostFile { .. } => "check the path".into(),
+            Self::Allocation(AllocationError::SeveralLaunchers { .. }) => {
+                "start it once, without srun or with `srun --ntasks=1`; it starts its nodes itself".into()
+            }
+            Self::Allocation(_) => {
+                "`--driver embedded` or `-n N` ignores the allocation and runs on this machine".into()
+            }
+            Self::DetachedTasks => {
+                "submit a script with `sbatch`, which goes on when you log out".into()
+            }
+            Self::NoTask => "`gridctl run` starts tasks itself, inside an allocation of Slurm".into(),
+            Self::NoLauncher { .. } => {
+                "hosts of the allocation must reach this port of the launcher's host by TCP, as they reach \
+                 srun"
+                    .into()
+            }
             Self::Unset { name } => format!("write `--env {name}=VALUE`"),
             Self::Folder { .. } => "name an existing folder".into(),
             Self::NotText => "write the argument in UTF-8".into(),
+            Self::Start { path, error }
+                if path.as_os_str() == SRUN && error.kind() == io::ErrorKind::NotFound =>
+            {
+                "an allocation of Slurm needs `srun` in $PATH; `--driver embedded` or `-n N` runs on \
+                 this machine"
+                    .into()
+            }
             Self::Start { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path".into(),
                 io::ErrorKind::PermissionDenied => {
@@ -153,6 +177,10 @@ impl CliError {
             Self::NotMeasuredYet { .. } => "try again once the nodes of the job have met".into(),
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
+            | Self::HostFile { .. }
+            | Self::Hosts { .. }
+            | Self::Enrolment(_)
+            | Self::NotEnrolled { .. }
             | Self::Arguments(_)
             | Self::Registry(_)
             | Self::Call { .. }

@@ -10,13 +10,13 @@ use super::followed::{Followed, Source};
 use super::lines::Tail;
 use super::process::Process;
 use super::reader::{Origin, Outlets, Reader};
+use super::task::{Task, TaskInput};
 use crate::channel;
 use crate::job_folder::NodeFiles;
 use crate::process_id::ProcessId;
 use rustix::io::Errno;
 use rustix::process::Signal;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -101,6 +101,19 @@ impl Child {
         Ok(child)
     }
 
+    /// Attends to the task of a node, whose output is read from these pipes.
+    pub(super) fn of_task(
+        origin: Origin,
+        task: Arc<Task>,
+        [out, err]: [PipeReader; 2],
+        outlets: &Outlets,
+    ) -> io::Result<Self> {
+        let mut child = Self::of(Process::Task(task.clone()), false);
+        child.write(TaskInput(task), outlets)?;
+        child.read(origin, out, err, outlets)?;
+        Ok(child)
+    }
+
     fn of(process: Process, outlives: bool) -> Self {
         Self {
             process,
@@ -115,7 +128,11 @@ impl Child {
         }
     }
 
-    fn write(&mut self, mut writer: File, outlets: &Outlets) -> io::Result<()> {
+    fn write(
+        &mut self,
+        mut writer: impl Write + Send + 'static,
+        outlets: &Outlets,
+    ) -> io::Result<()> {
         let (send, lines) = channel::<String>();
         self.lines = Some(send);
         let (unwritten, events) = (self.unwritten.clone(), outlets.events.clone());
@@ -165,8 +182,8 @@ impl Child {
         spawn("stderr", move || of_err.read(err))
     }
 
-    /// Returns the process id.
-    pub(super) fn pid(&self) -> u32 {
+    /// Returns the process id; `None` if the process runs on another machine.
+    pub(super) fn pid(&self) -> Option<u32> {
         self.process.pid()
     }
 

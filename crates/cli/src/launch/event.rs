@@ -5,6 +5,7 @@ use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
 use gridspan_runtime::Diagnosis;
+use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -86,6 +87,13 @@ pub(super) enum Event {
     },
     /// The job was simulated.
     Simulated,
+    /// The task of a node has enrolled, and waits for its bundle.
+    Enrolled {
+        /// The node.
+        node: NodeId,
+        /// The key that the task has made for it.
+        key: NodePublicKey,
+    },
     /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
     ConnectionDropped {
         /// The node.

@@ -7,7 +7,7 @@
 use crate::job_folder::StreamFile;
 use crate::log_file::LogLimit;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, PipeReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub(super) trait Source: Read {
 
 impl Source for ChildStdout {}
 impl Source for ChildStderr {}
+impl Source for PipeReader {}
 
 /// A file to which a process writes.
 pub(super) struct Followed {

@@ -6,6 +6,8 @@
 //! | `pacing` | decides when each process is started or restarted |
 //! | `plan` | describes a launch |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
+//! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
+//! | `enrolment`, `admissions`, `task` | accept tasks; decide which; the connection to one |
 //! | `child`, `process` | one process and its pipes |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
@@ -20,9 +22,11 @@
 //! with the id of one that has ended. A detached job has a folder, from which another launcher goes
 //! on.
 
+mod admissions;
 mod change;
 mod child;
 mod diagnosing;
+mod enrolment;
 mod event;
 mod followed;
 mod guests;
@@ -38,7 +42,10 @@ mod recovery;
 mod report;
 mod requests;
 mod starter;
+mod step;
 mod supervisor;
+mod task;
+mod tasks;
 
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved, Stage};
@@ -52,6 +59,7 @@ use child::Child;
 use event::{Command, Event, Exit, Outcome, Waiting, code_of};
 use gridspan::control::Failure;
 use gridspan::links::LinkReport;
+use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
@@ -74,7 +82,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 pub(crate) use supervisor::OnLoss;
-use supervisor::Supervisor;
+use supervisor::{Supervisor, Way};
+pub(crate) use tasks::srun_commands;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
 /// reading.
@@ -82,6 +91,10 @@ const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Interval between checks whether connections are open.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Time that tasks of Slurm have to start: a step may have to wait for another one of the
+/// allocation, and for the scripts that the site runs before tasks.
+const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A job that has ended.
 pub(crate) struct Ended {
@@ -111,13 +124,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         Ok(sharing) => sharing,
         Err(signal) => return Ok(Ended { code: code_of(signal), links: None }),
     };
-    let (starter, invited) = Starter::new(launch, outlets, sharing)?;
+    let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
     let children = match launch.saved() {
         Some(saved) => adopt(&starter, &mut pacing, saved)?,
         None => {
-            let children = start(launch, &starter, &mut pacing)?;
+            let children = start(launch, &mut starter, &mut pacing)?;
             // The first processes may have printed something by now.
             reports.push_first(started(launch, &children));
             children
@@ -149,11 +162,16 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         let deadline = launch.membership.drain_deadline;
         supervisor.set_draining(deadline, has_folder, launch.guests > 0);
     }
-    if let Processes::Nodes { hosts, .. } = &launch.processes {
-        supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
-        for node in launch.spec.layout().nodes() {
-            if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
-                supervisor.set_host(node, host.to_owned(), login);
+    if let Processes::Nodes { hosts, tasks, .. } = &launch.processes {
+        supervisor.set_crowding(launch.processes.nodes_per_core(launch.spec.layout().nodes()));
+        if tasks.is_some() {
+            supervisor.set_start_patience(TASK_PATIENCE);
+        }
+        for (node, host) in launch.spec.hosts() {
+            if tasks.is_some() {
+                supervisor.set_way(node, Way::Srun { host: host.to_owned() });
+            } else if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
+                supervisor.set_way(node, Way::Ssh { host: host.to_owned(), login });
             }
         }
     }
@@ -195,7 +213,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
 /// Starts the first processes of a job.
 fn start(
     launch: &Launch<'_>,
-    starter: &Starter<'_>,
+    starter: &mut Starter<'_>,
     pacing: &mut Pacing,
 ) -> Result<Vec<Option<Child>>, CliError> {
     for &spare in &launch.membership.spares {
@@ -211,11 +229,12 @@ fn start(
         let saved = Saved::starting(launch.members().collect(), processes(&children));
         folder.save(&saved).map_err(CliError::system("save the state of the job"))?;
     }
-    let started = children.iter().enumerate().filter_map(|(node, child)| {
-        let child = child.as_ref()?;
-        Some((NodeId::from(node), child))
-    });
-    started.for_each(|(node, child)| starter.pass_bundle(node, child));
+    starter.launch_tasks()?;
+    for (node, child) in children.iter().enumerate() {
+        if let Some(child) = child {
+            starter.pass_bundle(NodeId::from(node), child)?;
+        }
+    }
     Ok(children)
 }
 
@@ -230,7 +249,7 @@ fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report {
     let started = |node: NodeId| {
         // A single process runs all nodes.
         let child = children.get(node.index()).unwrap_or(&children[0]);
-        StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
+        StartedNode::new(launch.spec, node, child.as_ref().and_then(Child::pid))
     };
     let nodes = launch.members().map(started).collect();
     Report::Started { job: launch.program.name(), nodes }
@@ -342,6 +361,10 @@ impl Work<'_> {
             while let Some(node) = self.pacing.poll(self.now()) {
                 self.start(node);
             }
+            if let Err(error) = self.starter.launch_tasks() {
+                // Their ends are noticed.
+                self.reports.push(Report::Warning { text: error.to_string() });
+            }
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }
@@ -360,6 +383,7 @@ impl Work<'_> {
                 Ok(Event::Printed) => self.is_printed = true,
                 Ok(Event::StopWanted) => self.stop(),
                 Ok(Event::Read(waiting)) => self.waiting.push(waiting),
+                Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
                 Ok(event) => self.handle(event, now),
                 Err(_) => {
                     for event in self.pacing.handle_timeout(now) {
@@ -407,6 +431,7 @@ impl Work<'_> {
 
     fn notice_exits(&mut self) {
         let (now, mut exited) = (self.now(), vec![]);
+        self.starter.notice_ends_of_tasks();
         for (node, child) in self.children.iter_mut().enumerate() {
             if let Some(exit) = child.as_mut().and_then(Child::take_exit) {
                 exited.push(Event::Exited { node: NodeId::from(node), exit });
@@ -457,16 +482,36 @@ impl Work<'_> {
                 self.children[node.index()] = Some(child);
                 self.supervisor.started(now);
                 self.save();
-                if let Some(child) = &self.children[node.index()] {
-                    self.starter.pass_bundle(node, child);
-                }
+                self.pass_bundle(node);
             }
             Err(error) => {
-                let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
-                self.supervisor.handle(Event::Failed { node, failure }, now);
+                self.fail(node, &error);
                 self.end_processless(node, Exit::Code(0));
             }
         }
+    }
+
+    /// Gives the task of a node that has enrolled its bundle.
+    fn enrol(&mut self, node: NodeId, key: NodePublicKey) {
+        self.starter.enrolled(node, key);
+        self.supervisor.started(self.now());
+        self.pass_bundle(node);
+    }
+
+    /// Writes the bundle of a node, if there is one, to its process.
+    fn pass_bundle(&mut self, node: NodeId) {
+        let child = self.children[node.index()].as_ref();
+        let passed = child.map_or(Ok(()), |child| self.starter.pass_bundle(node, child));
+        if let Err(error) = passed {
+            self.fail(node, &error);
+        }
+    }
+
+    /// Lets the job fail because of an error about a node.
+    fn fail(&mut self, node: NodeId, error: &CliError) {
+        let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
+        let now = self.now();
+        self.supervisor.handle(Event::Failed { node, failure }, now);
     }
 
     /// Treats a node without a process as one that has ended like this.
@@ -527,7 +572,7 @@ impl Work<'_> {
         for &node in members {
             let child = self.children[node.index()].as_ref();
             match child.is_some_and(Child::is_running) {
-                true => self.tell(node, &self.starter.bundle(node)),
+                true => self.pass_bundle(node),
                 false => self.pacing.restart(node, self.now()),
             }
         }
@@ -572,6 +617,9 @@ impl Work<'_> {
                 Ok(_) => {}
             }
         }
+        // The connections to tasks end first.
+        self.children.clear();
+        self.starter.end_tasks();
         outcome.code
     }
 }

@@ -5,6 +5,7 @@ use crate::hosts::Hosts;
 use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
 use crate::progress::Progress;
+use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
@@ -63,8 +64,10 @@ pub(crate) enum Processes {
     Nodes {
         /// Whether the links between sites are emulated.
         is_emulated: bool,
-        /// The hosts on which they are started.
+        /// The hosts on which they are started, over ssh or here.
         hosts: Hosts,
+        /// The allocation whose tasks they are instead.
+        tasks: Option<Allocation>,
         /// Settings that override the program's own.
         settings: Box<Settings>,
         /// Further variables.
@@ -122,6 +125,17 @@ impl<'a> Launch<'a> {
         match &self.processes {
             Processes::Nodes { hosts, .. } => hosts.entry(node).map(str::to_owned),
             Processes::Single { .. } => None,
+        }
+    }
+}
+
+impl Processes {
+    /// Returns the largest number of these nodes per core on any host, rounded up. Tasks of Slurm
+    /// have CPUs that no other task has.
+    pub(super) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
+        match self {
+            Self::Nodes { tasks: None, hosts, .. } => hosts.nodes_per_core(nodes),
+            Self::Nodes { tasks: Some(_), .. } | Self::Single { .. } => 1,
         }
     }
 }

@@ -1,9 +1,11 @@
-//! A process that this launcher has started, or has adopted from another one.
+//! A process that this launcher has started, or has adopted from another one, or the task of Slurm
+//! on another machine.
 //!
 //! The system tells only the process that started another one how it ended. So the end of an
 //! adopted process has no reason here; its node says on its standard output whether it was done.
 
 use super::event::{Event, Exit};
+use super::task::Task;
 use crate::process_id::ProcessId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io;
@@ -18,6 +20,8 @@ pub(super) enum Process {
     Own { child: Child, id: Option<ProcessId> },
     /// Started by another launcher.
     Adopted { id: ProcessId, has_ended: Arc<AtomicBool> },
+    /// Started by `srun`.
+    Task(Arc<Task>),
 }
 
 impl Process {
@@ -74,11 +78,12 @@ impl Process {
         Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux can adopt processes"))
     }
 
-    /// The number of the process.
-    pub(super) fn pid(&self) -> u32 {
+    /// The number of the process; `None` if it runs on another machine.
+    pub(super) fn pid(&self) -> Option<u32> {
         match self {
-            Self::Own { child, .. } => child.id(),
-            Self::Adopted { id, .. } => id.pid,
+            Self::Own { child, .. } => Some(child.id()),
+            Self::Adopted { id, .. } => Some(id.pid),
+            Self::Task(_) => None,
         }
     }
 
@@ -87,6 +92,7 @@ impl Process {
         match self {
             Self::Own { id, .. } => *id,
             Self::Adopted { id, .. } => Some(*id),
+            Self::Task(_) => None,
         }
     }
 
@@ -97,6 +103,7 @@ impl Process {
             Self::Adopted { has_ended, .. } => {
                 has_ended.load(Ordering::Acquire).then_some(Exit::Unknown)
             }
+            Self::Task(task) => task.exit(),
         }
     }
 
@@ -105,8 +112,9 @@ impl Process {
         let has_ended = match self {
             Self::Own { .. } => false,
             Self::Adopted { has_ended, .. } => has_ended.load(Ordering::Acquire),
+            Self::Task(task) => return task.signal(signal),
         };
-        if let Some(pid) = pid(self.pid()).filter(|_| !has_ended)
+        if let Some(pid) = self.pid().and_then(pid).filter(|_| !has_ended)
             && kill_process_group(pid, signal).is_err()
         {
             // `kill_process` fails only if the process has just ended.

@@ -49,6 +49,9 @@ mod going_on;
 mod losing;
 mod members;
 mod taking_over;
+mod way;
+
+pub(super) use way::Way;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -141,8 +144,8 @@ struct Patience {
 
 struct Node {
     name: String,
-    /// The other machine that it runs on, and the command that logs in there.
-    host: Option<(String, String)>,
+    /// How it is reached; `None` if it runs on this machine.
+    way: Option<Way>,
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
     open_streams: u8,
@@ -198,7 +201,7 @@ impl Supervisor {
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
-            host: None,
+            way: None,
             address: None,
             exit: None,
             open_streams: STREAMS,
@@ -273,16 +276,25 @@ impl Supervisor {
         self.awaits_simulation = true;
     }
 
-    /// Sets the other machine that a node runs on, and the command that logs in there.
-    pub(super) fn set_host(&mut self, node: NodeId, host: String, login: String) {
-        self.nodes[node.index()].host = Some((host, login));
+    /// Sets how a node on another machine is reached.
+    pub(super) fn set_way(&mut self, node: NodeId, way: Way) {
+        self.nodes[node.index()].way = Some(way);
+    }
+
+    /// Sets the time that processes have to start, if they take longer than those of a machine.
+    pub(super) fn set_start_patience(&mut self, patience: Duration) {
+        if let Phase::Starting { until } = &mut self.phase {
+            *until += patience.saturating_sub(self.patience.start);
+        }
+        self.patience.start = self.patience.start.max(patience);
     }
 
     pub(super) fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
     }
 
-    /// Records that another process was started, which restarts the timeout of the start.
+    /// Records that another process was started, or a task has enrolled, which restarts the timeout
+    /// of the start.
     pub(super) fn started(&mut self, now: Time) {
         if let Phase::Starting { until } = &mut self.phase {
             *until = now + self.patience.start;
@@ -324,6 +336,7 @@ impl Supervisor {
                 self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
             }
             Event::Listening { .. }
+            | Event::Enrolled { .. }
             | Event::ChildrenChanged
             | Event::Written
             | Event::Read(_)
@@ -527,18 +540,15 @@ impl Supervisor {
         }
         let name = node.name.clone();
         if self.is_new(id) {
-            let host = self.nodes[id.index()].host.clone();
-            let known = host.and_then(|(host, login)| over_ssh(&host, &login, exit, true));
+            let known = node.way.as_ref().and_then(|way| way.explain(exit, true));
             let reason = known.map_or_else(|| ended(exit), |(message, _)| message);
             return self.lose_new(id, &reason, now);
         }
         if !matches!(exit, Exit::Code(0) | Exit::Signal(_)) && self.may_recover() {
             return self.lose(id, &ended(exit), now);
         }
-        let node = &self.nodes[id.index()];
-        if let Some((message, hint)) =
-            node.host.as_ref().and_then(|(host, login)| over_ssh(host, login, exit, is_starting))
-        {
+        let way = self.nodes[id.index()].way.as_ref();
+        if let Some((message, hint)) = way.and_then(|way| way.explain(exit, is_starting)) {
             return self.fail(id, 1, format!("{name}: {message}"), &hint, now);
         }
         match exit {
@@ -588,27 +598,6 @@ impl Supervisor {
 
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
-
-/// Explains the exit code of `ssh`, or of the shell on the other host, by a message and a hint.
-fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
-    Some(match exit {
-        Exit::Code(255) if is_starting => (
-            format!("ssh cannot start a node on host `{host}`"),
-            format!("`{login} true` must work without a question"),
-        ),
-        Exit::Code(255) => (
-            format!("the ssh connection to host `{host}` broke"),
-            "check the network between this machine and the host, and whether the host still runs"
-                .to_owned(),
-        ),
-        Exit::Code(126 | 127) if is_starting => (
-            format!("host `{host}` cannot run the program"),
-            "the program, and gridctl for a built-in job, must be at the same path on every host"
-                .to_owned(),
-        ),
-        _ => return None,
-    })
-}
 
 /// Says how a process ended.
 fn ended(exit: Exit) -> String {

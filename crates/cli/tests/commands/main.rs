@@ -14,5 +14,6 @@ mod reference;
 mod rpc;
 mod run;
 mod sim;
+mod slurm;
 mod ssh;
 mod topo;

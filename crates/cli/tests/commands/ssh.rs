@@ -69,12 +69,12 @@ const TWO_SITES: &str = "[site.far]\nhosts = [\"127.0.0.2\"]\ngateway = \"head.f
                          [site.near]\nhosts = [\"localhost\"]\n";
 
 /// Returns all descendants of a process.
-fn below(pid: u32) -> Vec<u32> {
+pub(crate) fn below(pid: u32) -> Vec<u32> {
     let children = children_of(pid);
     children.iter().flat_map(|&child| below(child)).chain(children.iter().copied()).collect()
 }
 
-fn assert_no_secret(text: &str) {
+pub(crate) fn assert_no_secret(text: &str) {
     for secret in ["PRIVATE", "BEGIN", "incarnation", "seed", "certificate"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
@@ -92,7 +92,8 @@ fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     let expected = format!(
         "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
-         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
+         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 GRIDSPAN_SITE=far \
+         GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
          --rounds 3\n",
         here = std::env::current_dir().unwrap().display()
     );

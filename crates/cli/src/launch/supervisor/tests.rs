@@ -197,7 +197,8 @@ fn endless_output_delays_the_outcome_by_at_most_a_second() {
 #[test]
 fn exit_codes_of_ssh_are_explained() {
     let blame = |mut supervisor: Supervisor, code| {
-        supervisor.set_host(B, "b1".to_owned(), "ssh b1".to_owned());
+        let way = Way::Ssh { host: "b1".to_owned(), login: "ssh b1".to_owned() };
+        supervisor.set_way(B, way);
         ends(&mut supervisor, B, Exit::Code(code), seconds(1));
         ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
         supervisor.outcome().unwrap().blame.unwrap().message
@@ -206,6 +207,25 @@ fn exit_codes_of_ssh_are_explained() {
     assert_eq!(blame(running(), 255), "b/1: the ssh connection to host `b1` broke");
     assert_eq!(blame(starting(), 127), "b/1: host `b1` cannot run the program");
     assert_eq!(blame(running(), 127), "b/1 ended on its own with exit code 127");
+}
+
+#[test]
+fn the_end_of_a_task_of_slurm_is_explained() {
+    let blame = |mut supervisor: Supervisor, exit| {
+        supervisor.set_way(B, Way::Srun { host: "n2".to_owned() });
+        ends(&mut supervisor, B, exit, seconds(1));
+        ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
+        supervisor.outcome().unwrap().blame.unwrap()
+    };
+    let blamed = blame(starting(), Exit::Code(255));
+    assert_eq!(blamed.message, "b/1: srun has started no node on host `n2`");
+    assert!(blamed.hint.unwrap().contains("`srun --overlap hostname` must work"));
+    let lost = "b/1: the task on host `n2` ended, or cannot be reached any more";
+    assert_eq!(blame(running(), Exit::Unknown).message, lost);
+    let absent = blame(starting(), Exit::Code(127)).message;
+    assert_eq!(absent, "b/1: host `n2` cannot run the program");
+    let own = blame(running(), Exit::Code(255)).message;
+    assert_eq!(own, "b/1 ended on its own with exit code 255");
 }
 
 #[test]
@@ -232,6 +252,11 @@ fn many_nodes_per_core_extend_the_time_to_start() {
     assert_eq!(supervisor.poll_timeout(), Some(seconds(30)));
     supervisor.set_crowding(17);
     assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
+    supervisor.set_start_patience(Duration::from_secs(60));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(90)), "it has more already");
+    supervisor.set_start_patience(Duration::from_secs(120));
+    supervisor.started(seconds(1));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(121)));
 }
 
 /// What a node holds of a checkpoint of a job on two nodes of one PE each: the manifest and

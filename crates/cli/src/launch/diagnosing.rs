@@ -103,8 +103,8 @@ impl Diagnosing {
         let is_due = self.due().is_some_and(|due| due <= now);
         let is_ended =
             |it: &mut UnderWay| is_due || it.found.is_some() && it.awake.len() == it.members.len();
-        let ended = self.under_way.take_if(is_ended)?;
-        let requests = ended.requests.clone();
+        let mut ended = self.under_way.take_if(is_ended)?;
+        let requests = std::mem::take(&mut ended.requests);
         Some((requests, ended.answer(now, name)))
     }
 }

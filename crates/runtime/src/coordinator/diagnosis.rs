@@ -91,9 +91,10 @@ impl Coordinator {
 
     /// Ends the diagnosis of this number, even if answers are missing.
     pub(super) fn end_diagnosis(&mut self, number: u64) {
-        let is_present = self.diagnosing.is_on && self.diagnosing.number == number;
+        let Diagnosing { is_on, number: present, .. } = self.diagnosing;
         // A coordinator that has moved meanwhile has lost the answers, but the job ends anyway.
-        if is_present || self.stall.is_over_time {
+        let is_lost = !is_on && self.stall.is_over_time;
+        if is_lost || is_on && number == present {
             self.conclude_diagnosis();
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! One thread per node checks every second which handlers the node's PEs are inside. It reports a
 //! long handler to the coordinator, which uses the report if that PE does not answer; for a
-//! diagnosis of the job, it reports all handlers at once. For main's PE
-//! it also notifies the job's listeners: of a long handler, if main reaches no progress point in a
-//! job with checkpoints, and if main's PE does not end the job at its time limit.
+//! diagnosis of the job, it reports all handlers at once. For main's PE it also notifies the job's
+//! listeners: of a long handler, if main reaches no progress point in a job with checkpoints, and
+//! if main's PE does not end the job at its time limit.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;

@@ -124,8 +124,10 @@ impl Diagnosis {
                 format!("{text}; {idle} nothing to do, of {}", self.pes)
             }
             WaitKind::Quiescence => {
-                let timer = self.waits.iter().find(|wait| wait.kind == WaitKind::Timer);
-                timer.map_or(text.clone(), |timer| format!("{text}: {}", timer.sentence()))
+                match self.waits.iter().find(|wait| wait.kind == WaitKind::Timer) {
+                    Some(timer) => format!("{text}: {}", timer.sentence()),
+                    None => text,
+                }
             }
             _ => text,
         }

@@ -125,9 +125,8 @@ impl Wait {
     pub fn sentence(&self) -> String {
         let Self { count, seconds, ref subject, .. } = *self;
         match self.kind {
-            WaitKind::SilentNode | WaitKind::Handler | WaitKind::NoAnswer => {
-                self.all("; ", "more PE", "more PEs")
-            }
+            WaitKind::SilentNode => self.all("; ", "more node", "more nodes"),
+            WaitKind::Handler | WaitKind::NoAnswer => self.all("; ", "more PE", "more PEs"),
             WaitKind::AbsentMember => {
                 let one = "message is for a member that does not exist";
                 let several = "messages are for members that do not exist";

@@ -151,11 +151,12 @@ impl Allocation {
         for (number, component) in self.components.iter().enumerate() {
             if has_clusters {
                 let name = format!("group{number}");
-                site.clusters.push(ClusterSpec { name, lan: Link::lan() });
+                site.clusters.push(ClusterSpec::new(name, Link::lan()));
             }
             let cluster = has_clusters.then_some(number as u32);
             for host in &component.hosts {
-                let node = HostSpec { cluster, ..HostSpec::new(&host.name, host.cpus) };
+                let mut node = HostSpec::new(&host.name, host.cpus);
+                node.cluster = cluster;
                 site.hosts.extend(std::iter::repeat_n(node, host.tasks as usize));
             }
         }

@@ -32,5 +32,5 @@ mod frame;
 mod hello;
 
 pub(crate) use agent::run;
-pub(crate) use frame::{Frame, TO_AGENT_BYTES_MAX, TO_LAUNCHER_BYTES_MAX};
+pub(crate) use frame::{Frame, TO_LAUNCHER_BYTES_MAX};
 pub(crate) use hello::{HELLO_BYTES_MAX, Hello};

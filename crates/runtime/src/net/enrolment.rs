@@ -393,7 +393,8 @@ mod tests {
             let node = scope.spawn(|| token.connect(to, soon()).unwrap());
             let stream = accepted(&listener).unwrap();
             let _node = node.join().unwrap();
-            let reader = scope.spawn(|| stream.reader(None).read(&mut [0]));
+            let mut reading = stream.reader(None);
+            let reader = scope.spawn(move || reading.read(&mut [0]));
             thread::sleep(Duration::from_millis(50));
             stream.shutdown();
             assert_eq!(reader.join().unwrap().unwrap_or(0), 0);

@@ -10,7 +10,7 @@ use super::mg::Mg;
 use crate::entry::{Entry, parse};
 use clap::{Parser, ValueEnum};
 use gridspan_ranks as ranks;
-use gridspan_runtime::Job;
+use gridspan_runtime::{Job, Limits};
 
 const ABOUT: &str = "Kernels of the NAS Parallel Benchmarks, as ranks that exchange messages";
 
@@ -42,7 +42,15 @@ struct Options {
     /// Iterations between two points at which ranks may move and checkpoints are made; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     migrate_every: u32,
+    /// Run the kernel this many times, one after the other, and print the total time.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
 }
+
+/// Size of the largest rank that moves: a class B rank of a kernel on few ranks has more than the
+/// default of 60 MiB.
+const RANK_BYTES_MAX: usize = 1 << 30;
 
 fn job(options: Options) -> Job {
     match options.kernel {
@@ -55,6 +63,8 @@ fn job(options: Options) -> Job {
 }
 
 fn job_of<K: Kernel>(options: Options) -> Job {
-    let Options { class, ranks, migrate_every, .. } = options;
-    ranks::job::<KernelRank<K>>("nas", ranks, move |_| Plan { class, migrate_every })
+    let Options { class, ranks, migrate_every, repeat, .. } = options;
+    let plan = Plan { class, migrate_every, repeat };
+    let limits = Limits::default().with_message_bytes(RANK_BYTES_MAX);
+    ranks::job::<KernelRank<K>>("nas", ranks, move |_| plan).limits(limits)
 }

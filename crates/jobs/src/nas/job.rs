@@ -8,9 +8,10 @@ use super::is::Is;
 use super::kernel::{Kernel, KernelRank, Plan};
 use super::mg::Mg;
 use crate::entry::{Entry, parse};
+use crate::rank_limits::limits;
 use clap::{Parser, ValueEnum};
 use gridspan_ranks as ranks;
-use gridspan_runtime::{Job, Limits};
+use gridspan_runtime::Job;
 
 const ABOUT: &str = "Kernels of the NAS Parallel Benchmarks, as ranks that exchange messages";
 
@@ -48,10 +49,6 @@ struct Options {
     repeat: u32,
 }
 
-/// Size of the largest rank that moves: a class B rank of a kernel on few ranks has more than the
-/// default of 60 MiB.
-const RANK_BYTES_MAX: usize = 1 << 30;
-
 fn job(options: Options) -> Job {
     match options.kernel {
         KernelName::Ep => job_of::<Ep>(options),
@@ -65,6 +62,5 @@ fn job(options: Options) -> Job {
 fn job_of<K: Kernel>(options: Options) -> Job {
     let Options { class, ranks, migrate_every, repeat, .. } = options;
     let plan = Plan { class, migrate_every, repeat };
-    let limits = Limits::default().with_message_bytes(RANK_BYTES_MAX);
-    ranks::job::<KernelRank<K>>("nas", ranks, move |_| plan).limits(limits)
+    ranks::job::<KernelRank<K>>("nas", ranks, move |_| plan).limits(limits())
 }

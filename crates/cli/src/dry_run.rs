@@ -122,7 +122,7 @@ b     b1        2  6-8
         let command = ["srun", "--nodes=2", "/opt/my tools/gridctl"].map(OsString::from).to_vec();
         let printed = |json| {
             let mut text = vec![];
-            print_commands(&[command.clone()], json, &mut text).unwrap();
+            print_commands(std::slice::from_ref(&command), json, &mut text).unwrap();
             String::from_utf8(text).unwrap()
         };
         assert_eq!(printed(false), "srun --nodes=2 '/opt/my tools/gridctl'\n");

@@ -310,13 +310,16 @@ fn the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint(slurm: &Slurm)
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
+/// A part of the test, with its name.
+type Part = (&'static str, fn(&Slurm));
+
 #[test]
 fn jobs_run_in_allocations_of_slurm() {
     let mut slurm = match Slurm::start() {
         Ok(slurm) => slurm,
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
-    let parts: [(&str, fn(&Slurm)); 5] = [
+    let parts: [Part; 5] = [
         ("all CPUs", each_host_is_a_node_with_all_its_cpus),
         ("tasks", each_task_is_a_node),
         ("components", a_heterogeneous_allocation_is_one_job),

@@ -67,7 +67,7 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run a job: a built-in one, or a program linked with the `gridspan` crate.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Join a running job of yours, which was started with --guests, to work on its tasks.
     Join(JoinArgs),
     /// Show the output of a detached job of yours until it ends.

@@ -389,12 +389,12 @@ mod tests {
         let authority = Authority::new("heat").unwrap();
         let listener = EnrolmentListener::bind(&authority).unwrap();
         let (token, to) = (token(&authority), address(&listener));
-        thread::scope(|scope| {
+        let (stream, _node) = thread::scope(|scope| {
             let node = scope.spawn(|| token.connect(to, soon()).unwrap());
-            let stream = accepted(&listener).unwrap();
-            let _node = node.join().unwrap();
-            let mut reading = stream.reader(None);
-            let reader = scope.spawn(move || reading.read(&mut [0]));
+            (accepted(&listener).unwrap(), node.join().unwrap())
+        });
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| stream.reader(None).read(&mut [0]));
             thread::sleep(Duration::from_millis(50));
             stream.shutdown();
             assert_eq!(reader.join().unwrap().unwrap_or(0), 0);

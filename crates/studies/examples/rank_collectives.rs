@@ -242,11 +242,7 @@ async fn ring(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
 
 /// In step `j` a rank sends the rank `j` after it that rank's block, and adds that of the one `j`
 /// before it to its own.
-async fn pairwise_sums(
-    world: &Comm,
-    mine: &[u64],
-    block: usize,
-) -> Result<Vec<u64>, RankError> {
+async fn pairwise_sums(world: &Comm, mine: &[u64], block: usize) -> Result<Vec<u64>, RankError> {
     let (me, size) = (world.rank(), world.size());
     let of = |rank: u32| rank as usize * block..(rank as usize + 1) * block;
     let mut sums = mine[of(me)].to_vec();

@@ -162,10 +162,10 @@ impl<K: Kernel> KernelRank<K> {
         let pes: BTreeSet<_> = (0..ranks).map(|rank| world.pe(rank)).collect();
         let rate = K::mega_operations(class) * f64::from(repeat) / seconds;
         let times = if repeat > 1 { format!(", {repeat} times") } else { String::new() };
+        let (kernel, pes) = (K::NAME, pes.len());
         println!(
-            "nas {} class {class:?}: {ranks} ranks on {} PEs, {seconds:.3} s, {rate:.2} Mop/s{times}",
-            K::NAME,
-            pes.len()
+            "nas {kernel} class {class:?}: {ranks} ranks on {pes} PEs, {seconds:.3} s, {rate:.2} \
+             Mop/s{times}"
         );
         for Check { name, found, published, .. } in checks {
             println!("{name}: {found:.13e}, published {published:.13e}");

@@ -14,6 +14,7 @@
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) bypass the gate.
 
+mod disturbance;
 pub(crate) mod pace;
 mod planning;
 mod report;
@@ -31,6 +32,7 @@ use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::snapshot::speeds::{Evidence, SpeedEstimate};
 use crate::strategies::strategy::Strategy;
+use disturbance::is_disturbed;
 use gridspan_topology::{Bandwidth, LinkChange, Time};
 use planning::PlanningTime;
 use std::collections::VecDeque;
@@ -68,9 +70,6 @@ struct Passed {
     is_carried_out: bool,
     is_gated: bool,
 }
-
-/// A PE is slowed if it gets a part of a processor that is smaller by at least this than before.
-const SLOWED: f64 = 0.2;
 
 impl Balancer {
     /// Creates a balancer that asks `strategy`. The balancer has a gate if `is_gated` and the
@@ -175,7 +174,10 @@ impl Balancer {
     /// Returns the moves to make after a measured window. A plan that is not empty must be carried
     /// out.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
-        if self.is_disturbed(window.snapshot) {
+        let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
+            passed.is_carried_out && is_disturbed(&passed.available, window.snapshot)
+        });
+        if is_disturbed {
             self.conclude(None);
             if let Some(gate) = &mut self.gate {
                 gate.disturbed();
@@ -184,8 +186,9 @@ impl Balancer {
         if self.passed.is_some() {
             return Plan::none();
         }
-        self.is_undo_put_off = self.wants_undo() && !window.snapshot.may_change();
-        if !window.snapshot.may_change() {
+        let is_fixed = !window.snapshot.actors.is_empty() && !window.snapshot.may_change();
+        self.is_undo_put_off = self.wants_undo() && is_fixed;
+        if is_fixed {
             return Plan::none();
         }
         let (undo, is_excused) = match self.undo.take() {
@@ -223,16 +226,6 @@ impl Balancer {
             }
             false => Plan::none(),
         }
-    }
-
-    /// Returns whether PEs that compute are slowed by other programs since the plan that is being
-    /// judged.
-    fn is_disturbed(&self, snapshot: &Snapshot) -> bool {
-        let Some(Passed { available, is_carried_out: true, .. }) = &self.passed else {
-            return false;
-        };
-        let mut pes = snapshot.pes.iter().zip(available).zip(snapshot.load_per_pe());
-        pes.any(|((pe, before), load)| !load.is_zero() && pe.available <= before - SLOWED)
     }
 
     /// Returns a reason not to ask the strategy, if there is one: even the best possible plan would

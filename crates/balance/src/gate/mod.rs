@@ -270,8 +270,8 @@ impl Gate {
         self.passed = None;
     }
 
-    /// Ends the judgement of the plan that passed without an outcome: the steps after it have become
-    /// longer for another reason, which is a new cause.
+    /// Ends the judgement of the plan that passed without an outcome: the steps after it have
+    /// become longer for another reason, which is a new cause.
     pub fn disturbed(&mut self) {
         (self.passed, self.episode) = (None, None);
     }

@@ -73,10 +73,8 @@ pub(super) struct KernelRank<K: Kernel> {
     repetition: u32,
     /// Number of iterations that are done this time.
     iteration: u32,
-    /// When the time of this run began, in seconds.
+    /// When the time began, in seconds. Between runs it goes on, since ranks may move there, too.
     begin: f64,
-    /// Time of all earlier runs, in seconds.
-    seconds: f64,
 }
 
 impl<K: Kernel> Rank for KernelRank<K> {
@@ -84,7 +82,7 @@ impl<K: Kernel> Rank for KernelRank<K> {
     type Value = ();
 
     fn create(plan: Plan, _world: &Comm) -> Self {
-        Self { plan, kernel: None, repetition: 0, iteration: 0, begin: 0.0, seconds: 0.0 }
+        Self { plan, kernel: None, repetition: 0, iteration: 0, begin: 0.0 }
     }
 
     async fn run(mut self, world: Comm) -> Result<Continuation<Self>, RankError> {
@@ -94,21 +92,29 @@ impl<K: Kernel> Rank for KernelRank<K> {
         };
         loop {
             if self.iteration == 0 {
-                self.begin = clock(&world).await?;
+                if self.repetition == 0 {
+                    self.begin = clock(&world).await?;
+                }
                 kernel.start(&world).await?;
             }
             if self.iterate(&world, &mut kernel).await? {
                 return Ok(self.moves(kernel));
             }
             kernel.end(&world).await?;
-            self.seconds += clock(&world).await? - self.begin;
             self.repetition += 1;
-            let checks = kernel.checks(&world).await?;
             let is_last = self.repetition == self.plan.repeat;
+            let seconds = if is_last { clock(&world).await? - self.begin } else { 0.0 };
+            let checks = kernel.checks(&world).await?;
             if world.rank() == 0 {
-                self.check(&world, &checks, is_last)?;
+                if is_last {
+                    self.print(&world, seconds, &checks);
+                }
+                check(&checks)?;
             }
             if is_last {
+                if world.rank() == 0 {
+                    println!("verified: yes ({} values)", checks.len());
+                }
                 return Ok(Continuation::Done(()));
             }
             kernel.reset(&world);
@@ -150,35 +156,29 @@ impl<K: Kernel> KernelRank<K> {
         Continuation::Migrate(self)
     }
 
-    /// Checks the values. At the end, prints them and the rate.
-    fn check(&self, world: &Comm, checks: &[Check], is_last: bool) -> Result<(), RankError> {
-        if is_last {
-            self.print(world, checks);
-        }
-        let wrong = checks.iter().filter(|check| !check.is_right());
-        let wrong: Vec<&str> = wrong.map(|check| check.name.as_str()).collect();
-        if !wrong.is_empty() || checks.is_empty() {
-            return Err(format!("verified: no ({} differ)", wrong.join(", ")).into());
-        }
-        if is_last {
-            println!("verified: yes ({} values)", checks.len());
-        }
-        Ok(())
-    }
-
-    fn print(&self, world: &Comm, checks: &[Check]) {
+    /// Prints the rate and the values.
+    fn print(&self, world: &Comm, seconds: f64, checks: &[Check]) {
         let (ranks, Plan { class, repeat, .. }) = (world.size(), self.plan);
         let pes: BTreeSet<_> = (0..ranks).map(|rank| world.pe(rank)).collect();
-        let rate = K::mega_operations(class) * f64::from(repeat) / self.seconds;
+        let rate = K::mega_operations(class) * f64::from(repeat) / seconds;
         let times = if repeat > 1 { format!(", {repeat} times") } else { String::new() };
+        let (kernel, pes) = (K::NAME, pes.len());
         println!(
-            "nas {} class {class:?}: {ranks} ranks on {} PEs, {:.3} s, {rate:.2} Mop/s{times}",
-            K::NAME,
-            pes.len(),
-            self.seconds
+            "nas {kernel} class {class:?}: {ranks} ranks on {pes} PEs, {seconds:.3} s, {rate:.2} \
+             Mop/s{times}"
         );
         for Check { name, found, published, .. } in checks {
             println!("{name}: {found:.13e}, published {published:.13e}");
         }
+    }
+}
+
+/// Fails if a value is wrong, or there is none.
+fn check(checks: &[Check]) -> Result<(), RankError> {
+    let wrong = checks.iter().filter(|check| !check.is_right());
+    let wrong: Vec<&str> = wrong.map(|check| check.name.as_str()).collect();
+    match wrong.is_empty() && !checks.is_empty() {
+        true => Ok(()),
+        false => Err(format!("verified: no ({} differ)", wrong.join(", ")).into()),
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A row of ranks has a block of the rows of the matrix. Each of its ranks has a part of the
 //! elements of vectors that belong to these rows. A column of ranks has the columns of the matrix
-//! that belong to the elements of its ranks, which are not adjacent. So for a product a rank gathers
-//! the elements of the ranks of its column, multiplies its block, and adds up the products within
-//! its row, of which it gets its part. With `r` rows and `c` columns it receives `n / c + n / r`
-//! numbers at most, from `r + c - 2` others (Vastenhouw and Bisseling, "A Two-Dimensional Data
+//! that belong to the elements of its ranks, which are not adjacent. So for a product a rank
+//! gathers the elements of the ranks of its column, multiplies its block, and adds up the products
+//! within its row, of which it gets its part. With `r` rows and `c` columns it receives `n / c + n
+//! / r` numbers at most, from `r + c - 2` others (Vastenhouw and Bisseling, "A Two-Dimensional Data
 //! Distribution Method for Parallel Sparse Matrix-Vector Multiplication", 2005, section 1).
 
 use crate::block_partition::BlockPartition;

@@ -6,10 +6,10 @@
 //!
 //! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run: a
 //! strategy would otherwise plan moves that bring nothing, and take the size of a rank for that of
-//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures in
-//! the [`Parking`] of the node, carries their number, and takes them up again on the other PE. If
-//! the job has got another node meanwhile and the actor was moved there, it keeps its messages and
-//! asks to go back.
+//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures
+//! in the [`Parking`] of the node, carries their number, and takes them up again on the other PE.
+//! If the job has got another node meanwhile and the actor was moved there, it keeps its messages
+//! and asks to go back.
 
 mod body;
 mod image;

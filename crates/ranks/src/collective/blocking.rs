@@ -146,8 +146,9 @@ impl Comm {
     }
 
     /// Combines the numbers of all ranks, and leaves the first `counts[0]` elements of the result
-    /// to rank 0, and so on. The operator must combine element by element, since blocks are combined
-    /// separately. A rank sends about as many elements as it gives, divided over all others.
+    /// to rank 0, and so on. The operator must combine element by element, since blocks are
+    /// combined separately. A rank sends about as many elements as it gives, divided over all
+    /// others.
     ///
     /// # Errors
     ///

@@ -241,7 +241,8 @@ mod tests {
         fn each_site_has_one_head_for_the_blocks_of_each_pe(
             places in proptest::collection::vec((0_u32..4, 0_u32..3), 1..60),
         ) {
-            let places: Vec<_> = places.into_iter().map(|(site, pe)| (site, 3 * site + pe)).collect();
+            let pe_of = |(site, pe): (u32, u32)| (site, 3 * site + pe);
+            let places: Vec<_> = places.into_iter().map(pe_of).collect();
             let heads = Heads::new(places.iter().copied());
             for (rank, place) in places.iter().enumerate() {
                 let head = heads.of[rank];

@@ -2,11 +2,13 @@
 
 mod bcast;
 mod bench;
+mod check;
 mod place;
 mod rpc;
 
 pub(crate) use bcast::{BcastArgs, SharingName};
 pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
+pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
@@ -49,6 +51,7 @@ const EXAMPLES: &str = "Examples:
   gridctl run --detach -n 4 leanmd         goes on when you log out
   gridctl attach                           shows the output of your latest detached job
   gridctl drain b/2                        lets a node leave your latest running job
+  gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -73,6 +76,8 @@ pub(crate) enum Verb {
     Drain(DrainArgs),
     /// Start nodes of the grid that take no part in a running job of yours, and let them join.
     Add(AddArgs),
+    /// Check the hosts of a grid before a job runs on them, and say what to do.
+    Check(CheckArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
     /// Show the topology: from a file, by measuring, or as a running job sees it.
@@ -96,6 +101,9 @@ pub(crate) enum Verb {
     /// Run a built-in job configured by environment variables; gridctl starts itself with it.
     #[command(name = "__job", hide = true)]
     Job(JobArgs),
+    /// Answer `gridctl check`, which starts this on each host.
+    #[command(name = "__check", hide = true)]
+    CheckAgent(CheckAgentArgs),
 }
 
 /// Arguments of `gridctl run`.
@@ -153,7 +161,8 @@ pub(crate) struct RunArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print which PEs would run where, and run nothing.
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// emulated, and run nothing. Values of --env are not shown.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The program and its arguments.
@@ -306,6 +315,10 @@ pub(crate) struct SimArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// simulated, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The program and its arguments.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,

@@ -52,7 +52,7 @@ use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use known::Known;
 use pacing::{Pacing, Retry};
-pub(crate) use plan::{Launch, Membership, Processes, job_name};
+pub(crate) use plan::{Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Style, node_names};
 use queue::Queue;
 use reader::Outlets;

@@ -6,24 +6,22 @@ use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
 use crate::error::CliError;
-use crate::hosts::Hosts;
 use crate::job_folder::{NodeFiles, ProcessId};
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
-use gridspan::variables::{DETACHED, DRIVER, REPORT};
+use gridspan::variables::DETACHED;
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
 use gridspan_topology::{GridSpec, NodeId};
-use std::ffi::OsString;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Starts the processes of a job.
 pub(super) struct Starter<'a> {
     launch: &'a Launch<'a>,
     outlets: Outlets,
-    variables: Vec<(&'static str, OsString)>,
     /// First line written to each process, if any.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
@@ -38,18 +36,11 @@ impl<'a> Starter<'a> {
         sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
         match &launch.processes {
-            Processes::Single { variables } => {
-                let mut variables = variables.clone();
-                variables.push((REPORT, "lines".into()));
+            Processes::Single { .. } => {
                 let bundles = vec![None];
-                Ok((Self { launch, outlets, variables, bundles, sharing }, Invited::default()))
+                Ok((Self { launch, outlets, bundles, sharing }, Invited::default()))
             }
-            Processes::Nodes { is_emulated, hosts, settings, variables } => {
-                let mut variables = variables.clone();
-                variables.push((DRIVER, "node".into()));
-                if launch.detached.is_some() {
-                    variables.push((DETACHED, "1".into()));
-                }
+            Processes::Nodes { is_emulated, hosts, settings, .. } => {
                 let authority = Authority::new(&launch.id)?;
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 let value = serde_json::to_value(settings).map_err(encoding)?;
@@ -58,10 +49,11 @@ impl<'a> Starter<'a> {
                     bundle.emulate = *is_emulated;
                     bundle.settings = value.clone();
                 }
+                let variables = launch.variables();
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
                 let nodes = launch.spec.layout().nodes();
                 let bundles = vec![None; nodes.len()];
-                let mut starter = Self { launch, outlets, variables, bundles, sharing };
+                let mut starter = Self { launch, outlets, bundles, sharing };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -141,25 +133,24 @@ impl<'a> Starter<'a> {
 
     /// Adopts the process of a node that the previous launcher has started.
     pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
-        let address = match &self.launch.processes {
+        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
+        let origin = Origin { node, address: self.address(node) };
+        Child::adopt(origin, process, &self.outlets, &files)
+    }
+
+    /// The address of a node on another host; `None` if it runs here.
+    fn address(&self, node: NodeId) -> Option<IpAddr> {
+        match &self.launch.processes {
             Processes::Single { .. } => None,
             Processes::Nodes { hosts, .. } => hosts.address(node),
-        };
-        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
-        Child::adopt(Origin { node, address }, process, &self.outlets, &files)
+        }
     }
 
     /// Starts the process of a node, which then waits for its bundle.
     pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
-        let here = Hosts::here();
-        let hosts = match &self.launch.processes {
-            Processes::Single { .. } => &here,
-            Processes::Nodes { hosts, .. } => hosts,
-        };
-        let program = self.launch.program.command(&self.variables, &self.launch.surroundings)?;
-        let (surroundings, shared) = (&self.launch.surroundings, self.sharing.of(node));
-        let mut command = hosts.command(node, program, &self.variables, surroundings, &shared)?;
-        let path = match hosts.remote(node) {
+        let mut command = self.launch.command(node, &self.sharing.of(node))?;
+        let address = self.address(node);
+        let path = match address {
             Some(_) => PathBuf::from(command.get_program()),
             None => {
                 if self.launch.detached.is_some() {
@@ -168,8 +159,7 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        let origin = Origin { node, address: hosts.address(node) };
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+        Child::start(Origin { node, address }, command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })
     }
 

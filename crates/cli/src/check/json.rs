@@ -14,9 +14,11 @@
 //! `digest`), `same_program`, `clock_ahead_ms`, `clock_uncertainty_ms`, `cores`, `load`,
 //! `memory_bytes`, `free_memory_bytes`, `free_disk_bytes`, `ports`, `udp` (for each host that sent
 //! `from`: the `bytes` of the largest datagram that came, or `null`), `not_sent` (datagrams that the
-//! system refused) and `seen_at` (other addresses at which others see it).
+//! system refused), `may_fragment` (whether the sizes of datagrams from it say nothing) and `seen_at`
+//! (other addresses at which others see it).
 
 use super::advice::Wanted;
+use super::finding::Finding;
 use super::problems::is_same;
 use super::report::Report;
 use super::survey::Answers;
@@ -30,7 +32,7 @@ pub(super) fn render(report: &Report<'_>, wanted: &Wanted<'_>) -> String {
     let names = |hosts: &[usize]| -> Vec<&str> {
         hosts.iter().map(|&host| report.subjects[host].name.as_str()).collect()
     };
-    let problem = |finding: &super::finding::Finding| {
+    let problem = |finding: &Finding| {
         json!({
             "level": finding.level,
             "hosts": names(&finding.hosts),
@@ -99,6 +101,7 @@ fn answered(report: &Report<'_>, number: usize, answers: &Answers) -> Value {
         "ports": facts.ports,
         "udp": udp.collect::<Vec<_>>(),
         "not_sent": refused.collect::<Vec<_>>(),
+        "may_fragment": answers.datagrams.as_ref().map(|(sent, _)| sent.may_fragment),
         "seen_at": report.traffic.seen(number).collect::<Vec<_>>(),
     })
 }

@@ -63,7 +63,7 @@ impl Report<'_> {
     fn summary(&self) -> String {
         let hosts = self.subjects.len();
         let sites: BTreeSet<usize> = self.subjects.iter().map(|it| it.site_number).collect();
-        let nodes = self.subjects.iter().map(|subject| subject.nodes).sum();
+        let nodes: usize = self.subjects.iter().map(|subject| subject.nodes).sum();
         let mut text = match hosts {
             1 => format!("{}, {}", count(1, "host"), count(nodes, "node")),
             _ => format!(

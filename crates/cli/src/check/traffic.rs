@@ -71,7 +71,7 @@ impl Traffic {
 
     /// Number of ways from one host to another that were checked.
     pub(super) fn ways(&self) -> usize {
-        self.sent.len()
+        self.sent.keys().filter(|(from, to)| from != to).count()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line of `gridctl check`.
 
-use super::{Command, period};
+use super::{Command, silence};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
     /// Give up on a host that has not answered after this time.
-    #[arg(long, value_name = "TIME", value_parser = period, default_value = "20s")]
+    #[arg(long, value_name = "TIME", value_parser = silence, default_value = "20s")]
     pub(crate) timeout: Duration,
     /// Print one JSON object.
     #[arg(long)]

@@ -114,7 +114,7 @@ impl<'a> Plan<'a> {
 
     fn text(&self, launch: &Launch<'_>) -> String {
         let mut text = self.table();
-        text += &format!("\nprocesses (PEs are bound to cores: {BINDING}):\n");
+        text += "\nprocesses, whose PEs are not bound to cores:\n";
         let name = |process: &PlannedProcess| match process.nodes[..] {
             [node] => nodes::name(launch.spec, NodeId(node)),
             _ => "all nodes".to_owned(),

@@ -11,13 +11,14 @@
 //! The program must be the job's own, byte for byte: types are identified by their position in it,
 //! and a rebuilt program may interpret the same bytes differently.
 
+use crate::digest::digest;
 use crate::node_program::NodeProgram;
 use crate::private;
 use crate::status::{folder, invitation_prefix, invitations};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -149,20 +150,6 @@ impl Contents {
         }
         let is_untouched = self.modified.is_some() && metadata.modified().ok() == self.modified;
         Ok(is_untouched || digest(path)? == self.digest)
-    }
-}
-
-fn digest(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = io::BufReader::with_capacity(1 << 20, fs::File::open(path)?);
-    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    loop {
-        let bytes = file.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(context.finish().as_ref().to_vec());
-        }
-        context.update(bytes);
-        let length = bytes.len();
-        file.consume(length);
     }
 }
 

@@ -7,9 +7,11 @@ mod batch;
 mod bcast;
 mod bench;
 mod channel;
+mod check;
 mod checkpoint;
 mod completions;
 mod detach;
+mod digest;
 mod doctor;
 mod dry_run;
 mod error;
@@ -73,6 +75,8 @@ fn main() -> ExitCode {
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::CheckAgent(args) => check::serve(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),

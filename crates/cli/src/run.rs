@@ -9,13 +9,13 @@ use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
-use crate::{detach, dry_run, logging, nodes};
+use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
     LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
-use gridspan_topology::NodeId;
+use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -34,34 +34,34 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
-    if args.background.is_none()
-        && (place.is_emulated || place.tasks.is_none() && all_here(&spec))
-        && let Some(note) = sharing(spec.layout().pe_count(), cores())
-    {
-        // The note is optional, so an error is ignored.
-        let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
+    let is_here = place.is_emulated || place.tasks.is_none() && all_here(&spec);
+    if args.background.is_none() && is_here {
+        mention_sharing(&spec);
     }
-    if args.dry_run {
-        return print_plan(args, &place);
-    }
-    let mut settings = settings(args.seed, &args.balance)?;
-    settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
-    let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
-    settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
-    settings.time_limit = args.time_limit.or(settings.time_limit);
-    settings.lost_after = args.lost_after.or(settings.lost_after);
-    let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
+    let (settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
-    if place.is_emulated || Hosts::is_first_here(&spec) {
-        check_dump(&settings)?;
-    }
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !spares.is_empty() {
         return Err(CliError::SparesWithGuests);
     }
+    let drain_deadline = args.checkpoints.drain_deadline;
+    let membership = Membership { on_loss, spares, drain_deadline };
     // A single node has no links, and needs no launcher.
-    let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
-    if is_alone && !args.json {
+    let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
+    let is_alone = is_single && !args.json;
+    if args.dry_run {
+        let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
+        // What users pass in variables may be secret.
+        let surroundings = surroundings.hidden();
+        let launch = Launch::new(&program, &spec, processes);
+        let launch = Launch { membership, surroundings, ..launch };
+        dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if place.is_emulated || Hosts::is_first_here(&spec) {
+        check_dump(&settings)?;
+    }
+    if is_alone {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start::new(driver).with_settings(settings);
@@ -73,8 +73,6 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.detach && args.background.is_none() {
         return detach::start(&program, place, &surroundings, args.json);
     }
-    let drain_deadline = args.checkpoints.drain_deadline;
-    let membership = Membership { on_loss, spares, drain_deadline };
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let mut launch = Launch {
         json: args.json,
@@ -91,18 +89,24 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Prints where nodes would run, and each `srun` that would start them.
-fn print_plan(args: &RunArgs, place: &Place) -> Result<ExitCode, CliError> {
-    let (spec, mut to) = (&place.grid.spec, io::stdout().lock());
-    dry_run::print(spec, args.json, &mut to)?;
-    if let Some(allocation) = &place.tasks {
-        let spares = spares(&args.checkpoints.spare, place)?;
-        let nodes = spec.layout().nodes().filter(|node| !spares.contains(node)).collect();
-        let is_loss_fatal = args.checkpoints.on_loss == Some(OnLossFlag::Fail);
-        let commands = launch::srun_commands(allocation, &nodes, is_loss_fatal)?;
-        dry_run::print_commands(&commands, args.json, &mut to)?;
+/// Tells the user that PEs share cores, if they do.
+fn mention_sharing(spec: &GridSpec) {
+    if let Some(note) = sharing(spec.layout().pe_count(), cores()) {
+        // The note is optional, so an error is ignored.
+        let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the settings of all flags, and what happens when nodes are lost.
+fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
+    let mut settings = settings(args.seed, &args.balance)?;
+    settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
+    let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
+    settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
+    settings.time_limit = args.time_limit.or(settings.time_limit);
+    settings.lost_after = args.lost_after.or(settings.lost_after);
+    let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
+    Ok((settings, on_loss))
 }
 
 /// Returns the nodes that are not started with the job.
@@ -176,22 +180,48 @@ pub(crate) fn processes(
     settings: Settings,
     verbose: u8,
 ) -> Result<Processes, CliError> {
-    Ok(match place.driver {
+    let hosts = match may_reach_others(place) {
+        true => Hosts::of(&place.grid.spec, ssh)?,
+        false => Hosts::here(),
+    };
+    Ok(processes_on(hosts, place, settings, verbose))
+}
+
+/// Returns the processes of a job that is not started. Warns of hosts whose address is not found.
+fn planned_processes(
+    place: &Place,
+    ssh: Option<&str>,
+    settings: Settings,
+    verbose: u8,
+) -> Processes {
+    let (hosts, unknown) = match may_reach_others(place) {
+        true => Hosts::look_up(&place.grid.spec, ssh),
+        false => (Hosts::here(), vec![]),
+    };
+    for (host, error) in unknown {
+        output::warn(&CliError::Address { host, error }.to_string());
+    }
+    processes_on(hosts, place, settings, verbose)
+}
+
+/// Whether gridctl may have to reach other hosts. With emulated links, this machine stands for all
+/// hosts, and Slurm reaches its hosts itself.
+fn may_reach_others(place: &Place) -> bool {
+    place.driver == DriverName::Cluster && !place.is_emulated && place.tasks.is_none()
+}
+
+fn processes_on(hosts: Hosts, place: &Place, settings: Settings, verbose: u8) -> Processes {
+    match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
             let tasks = place.tasks.clone();
-            // With emulated links, this machine stands for all hosts. Slurm reaches its hosts itself.
-            let hosts = match is_emulated || tasks.is_some() {
-                true => Hosts::here(),
-                false => Hosts::of(&place.grid.spec, ssh)?,
-            };
             let settings = Box::new(settings);
             Processes::Nodes { is_emulated, hosts, tasks, settings, variables }
         }
         DriverName::Embedded => {
             Processes::Single { variables: variables(&place.grid, &settings, verbose) }
         }
-    })
+    }
 }
 
 /// Returns the settings: from the flags, and from the environment where a flag is absent.

@@ -2,6 +2,7 @@
 
 mod bcast;
 mod bench;
+mod check;
 mod jobs;
 mod place;
 mod reference;
@@ -9,6 +10,7 @@ mod rpc;
 
 pub(crate) use bcast::{BcastArgs, SharingName};
 pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
+pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
@@ -56,6 +58,7 @@ const EXAMPLES: &str = "Examples:
   gridctl attach                           shows the output of your latest detached job
   gridctl doctor                           why your latest running job is slow or hangs
   gridctl drain b/2                        lets a node leave your latest running job
+  gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -92,6 +95,8 @@ pub(crate) enum Verb {
     Drain(DrainArgs),
     /// Start nodes of the grid that take no part in a running job of yours, and let them join.
     Add(AddArgs),
+    /// Check the hosts of a grid before a job runs on them, and say what to do.
+    Check(CheckArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
     /// Show the topology: from a file, by measuring, or as a running job sees it.
@@ -122,6 +127,9 @@ pub(crate) enum Verb {
     /// Run the node of a task of Slurm; srun starts gridctl with it.
     #[command(name = "__task", hide = true)]
     Task(TaskArgs),
+    /// Answer `gridctl check`, which starts this on each host.
+    #[command(name = "__check", hide = true)]
+    CheckAgent(CheckAgentArgs),
 }
 
 /// Arguments of `gridctl run`.
@@ -183,7 +191,8 @@ pub(crate) struct RunArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print which PEs would run where, and run nothing.
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// emulated, and run nothing. Values of --env are not shown.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The program and its arguments.
@@ -356,6 +365,10 @@ pub(crate) struct SimArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// simulated, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The program and its arguments.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,

@@ -66,7 +66,7 @@ use guests::Invited;
 use known::Known;
 pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
-pub(crate) use plan::{Launch, Membership, Processes, job_name};
+pub(crate) use plan::{Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;

@@ -1,18 +1,23 @@
 //! A job to launch: its program, grid and processes.
 
 use super::supervisor::OnLoss;
-use crate::hosts::Hosts;
+use crate::error::CliError;
+use crate::hosts::{Hosts, Shared};
 use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
 use crate::progress::Progress;
+use crate::rank_variables::rank_variables;
 use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
+use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_topology::{GridSpec, NodeId};
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// A job to launch.
@@ -80,6 +85,35 @@ pub(crate) enum Processes {
     },
 }
 
+/// The place of a node in a job.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlannedNode<'a> {
+    /// Its site.
+    pub(crate) site: &'a str,
+    /// Its host.
+    pub(crate) host: &'a str,
+    /// Its number.
+    pub(crate) node: u32,
+    /// The first of its PEs.
+    pub(crate) first_pe: u32,
+    /// Number of its PEs.
+    pub(crate) pes: u32,
+}
+
+impl<'a> PlannedNode<'a> {
+    /// Returns the place where `node` of `spec` would run.
+    pub(crate) fn new(spec: &'a GridSpec, node: NodeId) -> Self {
+        let place = spec.layout().place(node);
+        Self {
+            site: spec.layout().site_name(place.site),
+            host: spec.host(node),
+            node: node.0,
+            first_pe: place.pes.start,
+            pes: place.pes.len() as u32,
+        }
+    }
+}
+
 impl<'a> Launch<'a> {
     /// An unlisted job of these processes, whose output is for people.
     pub(crate) fn new(program: &'a Program, spec: &'a GridSpec, processes: Processes) -> Self {
@@ -101,9 +135,51 @@ impl<'a> Launch<'a> {
     }
 
     /// The nodes that are started with the job.
-    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = NodeId> {
         let spares = &self.membership.spares;
         self.spec.layout().nodes().filter(|node| !spares.contains(node))
+    }
+
+    /// Returns the variables that configure each process.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
+        match &self.processes {
+            Processes::Single { variables } => {
+                let report = (REPORT, OsString::from("lines"));
+                variables.iter().cloned().chain([report]).collect()
+            }
+            Processes::Nodes { variables, .. } => {
+                let driver = (DRIVER, OsString::from("node"));
+                let detached = self.detached.as_ref().map(|_| (DETACHED, OsString::from("1")));
+                variables.iter().cloned().chain([driver]).chain(detached).collect()
+            }
+        }
+    }
+
+    /// Returns the variables that configure the process of a node.
+    fn variables_of(&self, node: NodeId) -> Vec<(&'static str, OsString)> {
+        let mut variables = self.variables();
+        if matches!(self.processes, Processes::Nodes { .. }) {
+            variables.extend(rank_variables(self.spec, node));
+        }
+        variables
+    }
+
+    /// Returns the command of the process of a node on its host: the program with its variables.
+    pub(crate) fn program_of(&self, node: NodeId) -> Result<Command, CliError> {
+        self.program.command(&self.variables_of(node), &self.surroundings)
+    }
+
+    /// Returns the command that starts the process of a node: that of its host, over ssh and these
+    /// connections if it is another one.
+    pub(crate) fn command(&self, node: NodeId, shared: &Shared) -> Result<Command, CliError> {
+        let variables = self.variables_of(node);
+        let program = self.program_of(node)?;
+        match &self.processes {
+            Processes::Single { .. } => Ok(program),
+            Processes::Nodes { hosts, .. } => {
+                hosts.command(node, program, &variables, &self.surroundings, shared)
+            }
+        }
     }
 
     /// The folder of the status file.
@@ -121,7 +197,7 @@ impl<'a> Launch<'a> {
 
     /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
     /// runs here.
-    pub(super) fn entry(&self, node: NodeId) -> Option<String> {
+    pub(crate) fn entry(&self, node: NodeId) -> Option<String> {
         match &self.processes {
             Processes::Nodes { hosts, .. } => hosts.entry(node).map(str::to_owned),
             Processes::Single { .. } => None,

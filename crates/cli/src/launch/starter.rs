@@ -8,19 +8,17 @@ use super::recovery::grid_of;
 use super::supervisor::OnLoss;
 use super::tasks::Tasks;
 use crate::error::CliError;
-use crate::hosts::Hosts;
 use crate::job_folder::NodeFiles;
 use crate::process_id::ProcessId;
-use crate::rank_variables::rank_variables;
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
-use gridspan::variables::{DETACHED, DRIVER, REPORT};
+use gridspan::variables::DETACHED;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
 use gridspan_runtime::net::{Authority, NodePublicKey};
 use gridspan_topology::{GridSpec, NodeId};
-use std::ffi::OsString;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,7 +26,6 @@ use std::sync::Arc;
 pub(super) struct Starter<'a> {
     launch: &'a Launch<'a>,
     outlets: Outlets,
-    variables: Vec<(&'static str, OsString)>,
     /// First line written to each process, if any; those of tasks are elsewhere.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
@@ -45,20 +42,13 @@ impl<'a> Starter<'a> {
         sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
         match &launch.processes {
-            Processes::Single { variables } => {
-                let mut variables = variables.clone();
-                variables.push((REPORT, "lines".into()));
+            Processes::Single { .. } => {
                 let bundles = vec![None];
                 let tasks = None;
-                let starter = Self { launch, outlets, variables, bundles, sharing, tasks };
+                let starter = Self { launch, outlets, bundles, sharing, tasks };
                 Ok((starter, Invited::default()))
             }
-            Processes::Nodes { is_emulated, tasks, settings, variables, .. } => {
-                let mut variables = variables.clone();
-                variables.push((DRIVER, "node".into()));
-                if launch.detached.is_some() {
-                    variables.push((DETACHED, "1".into()));
-                }
+            Processes::Nodes { is_emulated, tasks, settings, .. } => {
                 let authority = Arc::new(Authority::new(&launch.id)?);
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 let value = serde_json::to_value(settings).map_err(encoding)?;
@@ -69,6 +59,7 @@ impl<'a> Starter<'a> {
                     bundle.emulate = *is_emulated;
                     bundle.settings = value.clone();
                 }
+                let variables = launch.variables();
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
                 let nodes = launch.spec.layout().nodes();
                 let bundles = vec![None; nodes.len()];
@@ -76,7 +67,7 @@ impl<'a> Starter<'a> {
                 let open =
                     |allocation| Tasks::new(allocation, is_loss_fatal, authority.clone(), &outlets);
                 let tasks = tasks.as_ref().map(open).transpose()?;
-                let mut starter = Self { launch, outlets, variables, bundles, sharing, tasks };
+                let mut starter = Self { launch, outlets, bundles, sharing, tasks };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -170,33 +161,29 @@ impl<'a> Starter<'a> {
 
     /// Adopts the process of a node that the previous launcher has started.
     pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
-        let address = match &self.launch.processes {
+        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
+        let origin = Origin { node, address: self.address(node) };
+        Child::adopt(origin, process, &self.outlets, &files)
+    }
+
+    /// The address of a node on another host; `None` if it runs here.
+    fn address(&self, node: NodeId) -> Option<IpAddr> {
+        match &self.launch.processes {
             Processes::Single { .. } => None,
             Processes::Nodes { hosts, .. } => hosts.address(node),
-        };
-        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
-        Child::adopt(Origin { node, address }, process, &self.outlets, &files)
+        }
     }
 
     /// Starts the process of a node, which then waits for its bundle. A task is started by the next
     /// [`launch_tasks`](Self::launch_tasks).
     pub(super) fn start(&mut self, node: NodeId) -> Result<Child, CliError> {
-        let here = Hosts::here();
-        let hosts = match &self.launch.processes {
-            Processes::Single { .. } => &here,
-            Processes::Nodes { hosts, .. } => hosts,
-        };
-        let mut variables = self.variables.clone();
-        if matches!(self.launch.processes, Processes::Nodes { .. }) {
-            variables.extend(rank_variables(self.launch.spec, node));
-        }
-        let (surroundings, shared) = (&self.launch.surroundings, self.sharing.of(node));
-        let program = self.launch.program.command(&variables, surroundings)?;
         if let Some(tasks) = &mut self.tasks {
+            let program = self.launch.program_of(node)?;
             return tasks.add(node, &program, &self.outlets);
         }
-        let mut command = hosts.command(node, program, &variables, surroundings, &shared)?;
-        let path = match hosts.remote(node) {
+        let mut command = self.launch.command(node, &self.sharing.of(node))?;
+        let address = self.address(node);
+        let path = match address {
             Some(_) => PathBuf::from(command.get_program()),
             None => {
                 if self.launch.detached.is_some() {
@@ -205,8 +192,7 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        let origin = Origin { node, address: hosts.address(node) };
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+        Child::start(Origin { node, address }, command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })
     }
 

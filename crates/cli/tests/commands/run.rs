@@ -236,6 +236,13 @@ fn a_dry_run_shows_the_places_and_runs_nothing() {
         output.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["a", "a1", "0", "0-1"]);
     assert_eq!(rows[2], ["b", "b1", "1", "2-3"]);
+    assert!(output.stdout.contains("\n  all nodes  env "), "one process: {output:?}");
+    assert!(output.stdout.contains(" __job drill --fail\n"), "{output:?}");
+    let links = "emulated links, at the start:\n  latency 10ms, bandwidth 1gbit  a-b\n";
+    assert!(output.stdout.contains(links), "{output:?}");
+    let output = run(&["run", "--dry-run", "-n", "3", "--spare", "local/2", "ring"]);
+    assert!(output.stdout.contains("    2  2  spare\n"), "{output:?}");
+    assert_eq!(output.stdout.matches(" __job ring\n").count(), 2, "{output:?}");
 }
 
 #[test]

@@ -194,9 +194,11 @@ fn tasks_of_a_host_and_of_other_components_are_nodes() {
     ];
     let plan = fake.run(&set, &["run", "--dry-run", "ring"]);
     let expected = "SITE   HOST   NODE  PES\nslurm  n1        0  0-1\n       g1        1  2\n\
-                    \x20      g1        2  3\n       g2        3  4\n       g2        4  5\nsrun --overlap";
+                    \x20      g1        2  3\n       g2        3  4\n       g2        4  5\n\nprocesses";
     assert!(plan.stdout.starts_with(expected), "{plan:?}");
-    let second = plan.stdout.lines().nth(7).unwrap();
+    let steps = plan.stdout.lines().filter(|line| line.contains("srun --overlap"));
+    let second = steps.clone().nth(1).unwrap();
+    assert_eq!(steps.count(), 2, "{plan:?}");
     let part = "--het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=1";
     assert!(second.contains(part) && second.contains(" __task PORT "), "{plan:?}");
     assert!(!fake.path("arguments").exists(), "a dry run starts nothing");
@@ -348,7 +350,7 @@ fn hosts_of_pbs_lsf_and_host_files_are_nodes() {
     let plan = finish(gridctl(&["run", "--hostfile", file, "--dry-run", "ring"]));
     let expected =
         "SITE   HOST        NODE  PES\nhosts  localhost      0  0-1\n       127.0.0.1      1  2\n";
-    assert_eq!(plan.stdout, expected, "{plan:?}");
+    assert!(plan.stdout.starts_with(expected), "{plan:?}");
     let output = finish(gridctl(&["run", "--hostfile", file, "ring", "--members", "8"]));
     assert_eq!(output.code, Some(0), "{output:?}");
 

@@ -311,7 +311,7 @@ fn gridctl_ends_silently_when_the_reader_has_closed_its_output() {
     std::fs::write(&matrix, "0 1\n1 0\n").unwrap();
     let topo = format!("topo {}", matrix.display());
     let verbs = [
-        "jobs",
+        "programs",
         "run --help",
         "run --dry-run -n 1 ring",
         &topo,

@@ -269,8 +269,8 @@ fn flags_override_the_environment_and_invalid_variables_are_refused() {
 }
 
 #[test]
-fn jobs_are_listed_and_help_exits_with_0() {
-    let output = run(&["jobs"]);
+fn programs_are_listed_and_help_exits_with_0() {
+    let output = run(&["programs"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.lines().any(|line| line.starts_with("ring ")), "{output:?}");
     for arguments in [&["--help"][..], &["run", "--help"], &["run", "ring", "--help"]] {

@@ -5,7 +5,7 @@ use super::super::step::SRUN_FAILED;
 
 /// How a node on another machine is reached.
 #[derive(Clone, Debug)]
-pub(in crate::launch) enum Way {
+pub(crate) enum Way {
     /// Over ssh.
     Ssh {
         /// The host.

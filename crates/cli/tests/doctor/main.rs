@@ -23,11 +23,16 @@ impl Patient {
     /// Starts the job `drill` with these flags of `gridctl run` and of the job, and waits until its
     /// nodes work.
     fn start(flags: &[&str], of_job: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let arguments = [&["run"], flags, &["drill"], of_job].concat();
+        Self::start_job(&arguments, " lines from ")
+    }
+
+    /// Starts a job, and waits for a line.
+    fn start_job(arguments: &[&str], line: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
-        let job = Running::start_with(&arguments, &variables);
-        job.await_line(" lines from ");
+        let job = Running::start_with(arguments, &variables);
+        job.await_line(line);
         Self { job, folder }
     }
 
@@ -148,8 +153,10 @@ fn a_stopped_process_is_named_also_if_the_coordinator_is_there() {
 
 #[test]
 fn a_job_that_computes_waits_for_nothing_for_long() {
-    let patient = Patient::start(&["-n", "2"], &["--busy", "25", "--wait", "60"]);
-    patient.lines_once("nothing waits for long: 2 of 2 PEs are inside handlers");
+    let job = ["run", "-n", "2", "leanmd", "--atoms", "8000", "--steps", "100000"];
+    let patient = Patient::start_job(&job, "      10 ");
+    let lines = patient.lines_once("nothing waits for long: ");
+    assert!(lines[0].contains("created or handled between two looks"), "{lines:?}");
 }
 
 #[test]

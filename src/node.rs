@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
-    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder,
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder, SampleOrder,
 };
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
 use serde::Deserialize;
@@ -333,6 +333,10 @@ fn watch(
 ) -> io::Result<LauncherLines> {
     let at_end = handle.clone();
     let on_request = move |request| {
+        if let LauncherRequest::Sample(order) = request {
+            let node = lock(&handle).node.clone();
+            return tell_sample(node.as_ref(), order);
+        }
         let mut handle = lock(&handle);
         if request == LauncherRequest::Recover {
             (handle.must_stop, handle.must_pause) = (true, None);
@@ -347,6 +351,7 @@ fn watch(
             (Some(node), LauncherRequest::Leave) => node.leave(),
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
+            (_, LauncherRequest::Sample(_)) => {}
         }
     };
     bootstrap::watch_launcher(launcher, on_request, move || {
@@ -360,6 +365,12 @@ fn watch(
             end_with_launcher();
         }
     })
+}
+
+/// Tells the launcher the latest sample of the job's counters. No thread of a PE is needed for that.
+fn tell_sample(node: Option<&NodeHandle>, SampleOrder { number, lease }: SampleOrder) {
+    let sample = node.and_then(|node| node.sample(lease)).map(Box::new);
+    Control::Sampled { number, sample }.tell();
 }
 
 /// Tells the launcher that the nodes of the job cannot change.

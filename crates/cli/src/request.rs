@@ -5,13 +5,14 @@
 //! may take until main's next progress point. Lines of other versions are refused.
 
 use crate::status::Status;
+use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Version of the lines.
 const VERSION: u32 = 1;
@@ -24,12 +25,16 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) enum Request {
     /// Answer with the states of all nodes of the grid.
     Nodes,
+    /// Take samples of the counters of the job for some time, and answer with the latest one.
+    Sample(TelemetryLease),
     /// Let these nodes leave, by a deadline if there is one.
     Drain { nodes: BTreeSet<NodeId>, deadline: Option<Duration> },
     /// Start these nodes, and let them join.
     Add { nodes: BTreeSet<NodeId> },
     /// Stop the job, as SIGTERM of its launcher does.
     Stop,
+    /// Answer when the job has ended.
+    Wait,
 }
 
 /// The answer of a job.
@@ -42,6 +47,48 @@ pub(crate) enum Answer {
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
+    /// What the launcher knows of the running job.
+    Observed(Box<Observed>),
+    /// The job has ended with this exit code.
+    Ended(u8),
+}
+
+/// A running job, as its launcher knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Observed {
+    /// The latest sample of its counters; `None` while there is none.
+    pub(crate) sample: Option<Box<TelemetrySample>>,
+    /// Number of rebalances that have moved actors.
+    pub(crate) rebalances: u64,
+    /// Number of nodes that were lost.
+    pub(crate) losses: u64,
+    /// The last events, the latest last.
+    pub(crate) events: Vec<JobEvent>,
+}
+
+/// Something that has happened to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobEvent {
+    /// Time since the launcher began to attend to the job.
+    pub(crate) at: Duration,
+    /// What kind of event it is.
+    pub(crate) kind: JobEventKind,
+    /// The event, for people.
+    pub(crate) text: String,
+}
+
+/// Kinds of events of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JobEventKind {
+    /// Actors have been moved.
+    Rebalance,
+    /// Nodes were lost, have left or joined, or the job goes on after that.
+    Membership,
+    /// A node that is no founder has joined, is leaving, has left or was lost.
+    Guest,
+    /// An irregularity.
+    Warning,
 }
 
 /// State of a node of the grid of a job.
@@ -99,15 +146,47 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
     }
 }
 
+/// A request that was sent.
+pub(crate) struct Pending(UnixStream);
+
+impl Pending {
+    /// Waits for the answer, until a time if there is one. `None`: the job ended before.
+    ///
+    /// # Errors
+    ///
+    /// If the job cannot be reached any more; [`io::ErrorKind::TimedOut`] if there is no answer in
+    /// time.
+    pub(crate) fn answer(&self, until: Option<Instant>) -> io::Result<Option<Answer>> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(left)?;
+        read(&self.0).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
+    }
+}
+
+/// Sends a request to a job.
+///
+/// # Errors
+///
+/// If the job cannot be reached.
+pub(crate) fn send(job: &Status, request: &Request) -> io::Result<Pending> {
+    let stream = UnixStream::connect(job.socket())?;
+    write(&stream, request)?;
+    Ok(Pending(stream))
+}
+
 /// Sends a request to a job, and waits for the answer. `None`: the job ended before.
 ///
 /// # Errors
 ///
 /// If the job cannot be reached.
 pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
-    let stream = UnixStream::connect(job.socket())?;
-    write(&stream, request)?;
-    read(&stream)
+    send(job, request)?.answer(None)
 }
 
 #[cfg(test)]
@@ -127,5 +206,32 @@ mod tests {
             assert!(read::<Request>(wrong).is_err());
         }
         assert!(read::<Request>(io::repeat(b'[')).is_err(), "an endless line");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_until_its_time_is_up() {
+        let (own, other) = UnixStream::pair().unwrap();
+        let pending = Pending(own);
+        let soon = Some(Instant::now() + Duration::from_millis(20));
+        assert_eq!(pending.answer(soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        write(&other, Answer::Ended(3)).unwrap();
+        assert_eq!(pending.answer(None).unwrap(), Some(Answer::Ended(3)));
+        drop(other);
+        assert_eq!(pending.answer(None).unwrap(), None);
+    }
+
+    #[test]
+    fn an_observed_job_is_a_line() {
+        let event = JobEvent {
+            at: Duration::from_millis(1500),
+            kind: JobEventKind::Rebalance,
+            text: "sync point: 3 of 9 actors moved".to_owned(),
+        };
+        let sample = Some(Box::<TelemetrySample>::default());
+        let observed = Observed { sample, rebalances: 1, losses: 0, events: vec![event] };
+        let answer = Answer::Observed(Box::new(observed));
+        let mut line = Vec::new();
+        write(&mut line, &answer).unwrap();
+        assert_eq!(read(&line[..]).unwrap(), Some(answer));
     }
 }

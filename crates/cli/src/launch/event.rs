@@ -4,7 +4,8 @@ use crate::error::CliError;
 use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
-use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
+use gridspan_runtime::message::telemetry::TelemetrySample;
+use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder, SampleOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -66,6 +67,13 @@ pub(super) enum Event {
         id: u64,
         /// The request.
         request: Request,
+    },
+    /// The node of main answers a request for a sample of the job's counters.
+    Sampled {
+        /// Number of the request.
+        number: u64,
+        /// The latest sample, if there is one.
+        sample: Option<Box<TelemetrySample>>,
     },
     /// The job was simulated.
     Simulated,
@@ -152,6 +160,10 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
+    /// Ask a node, that of main, for a sample of the job's counters.
+    Sample(NodeId, SampleOrder),
+    /// Answer a request with what is known of the job: this sample, and its number of losses.
+    TellObserved(u64, Option<Box<TelemetrySample>>, u64),
     /// Let a node end that has stopped.
     Leave(NodeId),
     /// Answer a request.

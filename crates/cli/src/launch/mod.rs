@@ -11,7 +11,7 @@
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
-//! | `known` | the known links of the job |
+//! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
@@ -24,6 +24,7 @@ mod child;
 mod event;
 mod followed;
 mod guests;
+mod journal;
 mod known;
 mod lines;
 mod pacing;
@@ -35,11 +36,13 @@ mod reader;
 mod recovery;
 mod report;
 mod requests;
+mod sampling;
 mod starter;
 mod supervisor;
 
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, ProcessId, Saved, Stage};
+use crate::request::{Answer, JobEventKind};
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -50,6 +53,7 @@ use gridspan::links::LinkReport;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
+use journal::Journal;
 use known::Known;
 use pacing::{Pacing, Retry};
 pub(crate) use plan::{Launch, Membership, Processes, job_name};
@@ -97,8 +101,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
-    let outlets =
-        Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
+    let journal = Arc::new(Journal::new());
+    let outlets = Outlets {
+        events: events.clone(),
+        reports: reports.clone(),
+        known: known.clone(),
+        journal: journal.clone(),
+    };
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
         Ok(sharing) => sharing,
@@ -167,6 +176,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         invited,
         supervisor,
         reports,
+        journal,
         incoming,
         begin,
         is_printed,
@@ -301,6 +311,7 @@ struct Work<'a> {
     invited: Invited,
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
+    journal: Arc<Journal>,
     incoming: Receiver<Event>,
     begin: Instant,
     /// Whether there will be no more output: all is printed, or the reader has closed the output.
@@ -480,16 +491,30 @@ impl Work<'_> {
                 Ok(line) => self.tell(node, &line),
                 Err(error) => tracing::error!(%error, "cannot describe the change"),
             },
+            Command::Sample(node, order) => match order.to_line() {
+                Ok(line) => self.tell(node, &line),
+                Err(error) => tracing::error!(%error, "cannot ask for a sample"),
+            },
+            Command::TellObserved(id, sample, losses) => {
+                let answer = Answer::Observed(Box::new(self.journal.observed(sample, losses)));
+                self.requests.iter().for_each(|requests| requests.answer(id, &answer));
+            }
             Command::Leave(node) => self.tell(node, LEAVE),
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
             Command::GoOn(members, order) => self.go_on(&members, order.as_ref()),
-            Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
+            Command::TellRecovery(text) => {
+                self.journal.note(JobEventKind::Membership, &text);
+                self.reports.push(Report::Recovery { text });
+            }
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
             Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
-            Command::TellLoss(text) => self.reports.push(Report::Loss { text }),
+            Command::TellLoss(text) => {
+                self.journal.note(JobEventKind::Membership, &text);
+                self.reports.push(Report::Loss { text });
+            }
             Command::TellStopping => self.reports.push(Report::Stopping),
         }
     }
@@ -531,7 +556,11 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
-        // Processes that wait for an answer learn that the job has ended.
+        // Processes that wait for the end learn the exit code, and others that the job has ended.
+        if let Some(requests) = &self.requests {
+            let waiting = self.supervisor.waiting_for_end().iter();
+            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        }
         self.requests = None;
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();

@@ -28,6 +28,7 @@
 use super::change::{Changes, Stage};
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use super::recovery::Runs;
+use super::sampling::Sampling;
 use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
@@ -41,6 +42,7 @@ mod ending;
 mod going_on;
 mod losing;
 mod members;
+mod sampling;
 mod taking_over;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
@@ -88,6 +90,11 @@ pub(super) struct Supervisor {
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
     pauses: u64,
+    /// Number of nodes that were lost so far.
+    losses: u64,
+    sampling: Sampling,
+    /// Numbers of the requests that wait for the end of the job.
+    waiting_for_end: Vec<u64>,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -224,6 +231,9 @@ impl Supervisor {
             has_guests: false,
             is_stop_requested: false,
             pauses: 0,
+            losses: 0,
+            sampling: Sampling::default(),
+            waiting_for_end: Vec::new(),
         }
     }
 
@@ -291,6 +301,7 @@ impl Supervisor {
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),
+            Event::Sampled { number, sample } => self.sampled(number, sample),
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
@@ -394,6 +405,11 @@ impl Supervisor {
         Some(Outcome { code: self.code, is_interrupted: false, blame })
     }
 
+    /// Returns the numbers of the requests that wait for the end of the job.
+    pub(super) fn waiting_for_end(&self) -> &[u64] {
+        &self.waiting_for_end
+    }
+
     fn introduce(&mut self, now: Time) {
         let members = self.members();
         let address = |node: &NodeId| self.nodes[node.index()].address;
@@ -459,8 +475,10 @@ impl Supervisor {
         let is_loss = failure.is_loss();
         let Failure { message, hint, node, lost, .. } = failure;
         for node in lost {
-            if let Some(node) = self.nodes.get_mut(node.index()) {
-                node.is_lost = true;
+            if let Some(node) = self.nodes.get_mut(node.index())
+                && !std::mem::replace(&mut node.is_lost, true)
+            {
+                self.losses += 1;
             }
         }
         if is_loss && self.blame.is_none() {

@@ -4,6 +4,7 @@ use super::switch::Switch;
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
+use crate::message::telemetry::{TelemetryLease, TelemetrySample};
 #[cfg(feature = "net")]
 use crate::net::bootstrap::PauseOrder;
 #[cfg(feature = "net")]
@@ -31,6 +32,18 @@ impl NodeHandle {
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
         // All other PEs end even if main's PE is inside a handler.
         switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
+    }
+
+    /// Makes all nodes of the job send samples of their counters to this one for some time, and
+    /// returns the latest sample of the job; `None` while there is none. Call it once in each period
+    /// while the job is watched. Returns `None` on nodes other than that of main, and in jobs of one
+    /// node without a network. Does not wait.
+    pub fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
+        let switch = self.0.upgrade()?;
+        if switch.layout.node_of(MAIN_PE) != switch.node {
+            return None;
+        }
+        switch.sample(lease)
     }
 
     /// Ends the run of this node, because the job goes on from a checkpoint without nodes that are

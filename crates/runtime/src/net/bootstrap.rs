@@ -15,7 +15,8 @@
 //!
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
-//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`]. The launcher of a
+//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
+//! the latest sample of the job's counters at the line of a [`SampleOrder`]. The launcher of a
 //! guest is `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3
 //! at once. The launcher passes on the output of the program unchanged; only the line of step 2
 //! begins with a character that programs do not print.
@@ -32,6 +33,7 @@ use super::identity::{Authority, Identity, IdentityError};
 use super::net_loop::NetLoop;
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
+use crate::message::telemetry::TelemetryLease;
 use crate::message::{EncodedManifest, RestorePlan};
 use crate::session::{DetectorSettings, crowding_factor};
 use gridspan_topology::{GridSpec, NodeId};
@@ -323,6 +325,8 @@ pub enum LauncherRequest {
     Recover,
     /// Stop the job after a checkpoint.
     Pause(PauseOrder),
+    /// Tell the launcher the latest sample of the job's counters.
+    Sample(SampleOrder),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -358,11 +362,45 @@ impl PauseOrder {
     }
 }
 
+/// The request for a sample of the job's counters, to the node of main.
+///
+/// ```
+/// use gridspan_runtime::message::telemetry::TelemetryLease;
+/// use gridspan_runtime::net::bootstrap::SampleOrder;
+///
+/// let lease = TelemetryLease { period_ms: 1000, focus: None };
+/// let order = SampleOrder { number: 1, lease };
+/// assert!(order.to_line().unwrap().starts_with("sample "));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleOrder {
+    /// Number of the request, by which the launcher recognises the answer.
+    pub number: u64,
+    /// For how long, and how often, samples are taken from now on.
+    pub lease: TelemetryLease,
+}
+
+/// The beginning of the line of a [`SampleOrder`].
+const SAMPLE: &str = "sample ";
+
+impl SampleOrder {
+    /// Returns the order as the line that the launcher writes to the node of main.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{SAMPLE}{}", to_line(self)?))
+    }
+
+    /// Reads a line.
+    fn of_line(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line.strip_prefix(SAMPLE.as_bytes())?).ok()
+    }
+}
+
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
-/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`].
+/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`] or a
+/// [`SampleOrder`].
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -386,9 +424,12 @@ pub fn watch_launcher(
                     line.drain(..line.len() - RECOVER.len());
                     Some(LauncherRequest::Recover)
                 }
-                line => PauseOrder::of_line(line).map(LauncherRequest::Pause),
+                line => PauseOrder::of_line(line)
+                    .map(LauncherRequest::Pause)
+                    .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample)),
             };
-            let is_for_join = !matches!(request, Some(LauncherRequest::Pause(_)));
+            let is_for_join =
+                !matches!(request, Some(LauncherRequest::Pause(_) | LauncherRequest::Sample(_)));
             if let Some(request) = request {
                 on_request(request);
             }
@@ -558,6 +599,26 @@ mod tests {
         for wrong in ["pause", "pause \n", "pause 1,2\n", "pauses {}\n", "pause {}\n"] {
             assert_eq!(PauseOrder::of_line(wrong.as_bytes()), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_request_for_a_sample_is_a_line_that_join_does_not_read() {
+        let lease = TelemetryLease { period_ms: 500, focus: Some(NodeId(2)) };
+        let order = SampleOrder { number: 9, lease };
+        let line = order.to_line().unwrap();
+        assert_eq!(SampleOrder::of_line(line.as_bytes()), Some(order));
+        for wrong in ["sample", "sample \n", "sample 7\n", "samples {}\n", "sample {}\n"] {
+            assert_eq!(SampleOrder::of_line(wrong.as_bytes()), None, "{wrong:?}");
+        }
+        let address: SocketAddr = ([127, 0, 0, 1], 4).into();
+        let addresses = Addresses(vec![address, address]).to_line().unwrap();
+        let lines = format!("{}{line}{addresses}", bundles().remove(0).to_line().unwrap());
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+
+        assert_eq!(join(&mut lines, &mut vec![]).unwrap().addresses, [address, address]);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Sample(order)]);
     }
 
     #[test]

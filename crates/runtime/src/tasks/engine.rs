@@ -382,6 +382,11 @@ impl<W: Work> Engine<W> {
         !self.kept.is_empty() || !self.offered.is_empty()
     }
 
+    /// Number of tasks that wait here.
+    pub(super) fn waiting(&self) -> u64 {
+        (self.kept.len() + self.offered.len()) as u64
+    }
+
     /// Marks this PE asleep. Returns whether it was the last PE of the node awake.
     pub(super) fn fall_asleep(&self) -> bool {
         self.node.fall_asleep(self.slot)

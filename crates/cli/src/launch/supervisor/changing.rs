@@ -18,6 +18,8 @@ impl Supervisor {
                 let states = (0..self.nodes.len()).map(|node| self.state_of(NodeId::from(node)));
                 return self.answer(Some(id), Answer::Nodes(states.collect()));
             }
+            Request::Sample(lease) => return self.begin_sample(id, lease),
+            Request::Wait => return self.waiting_for_end.push(id),
             Request::Stop => {
                 self.answer(Some(id), Answer::Done("the job is stopping".to_owned()));
                 return match self.stops_with_checkpoint(SIGTERM) {

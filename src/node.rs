@@ -367,7 +367,7 @@ fn watch(
     })
 }
 
-/// Tells the launcher the latest sample of the job's counters. No thread of a PE is needed for that.
+/// Tells the launcher the latest sample of the counters. No thread of a PE is needed for that.
 fn tell_sample(node: Option<&NodeHandle>, SampleOrder { number, lease }: SampleOrder) {
     let sample = node.and_then(|node| node.sample(lease)).map(Box::new);
     Control::Sampled { number, sample }.tell();

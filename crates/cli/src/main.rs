@@ -36,6 +36,7 @@ mod style;
 mod surroundings;
 mod svg;
 mod table;
+mod top;
 mod topo;
 
 use args::{Cli, Verb};
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Join(args) => join::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Stop(args) => attach::stop(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

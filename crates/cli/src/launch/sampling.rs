@@ -20,7 +20,11 @@ pub(super) struct Sampling {
 impl Sampling {
     /// Adds a request. Returns the order for the node of main, and the request that does not wait
     /// any longer, if there are too many.
-    pub(super) fn add(&mut self, request: u64, lease: TelemetryLease) -> (SampleOrder, Option<u64>) {
+    pub(super) fn add(
+        &mut self,
+        request: u64,
+        lease: TelemetryLease,
+    ) -> (SampleOrder, Option<u64>) {
         self.orders += 1;
         let number = self.orders;
         self.open.push_back((number, request));

@@ -1,5 +1,5 @@
-//! The counters of a node's PEs, where other threads of the node find them while someone watches the
-//! job.
+//! The counters of a node's PEs, where other threads of the node find them while someone watches
+//! the job.
 
 use super::share::Share;
 use crate::message::telemetry::PeReading;
@@ -20,7 +20,7 @@ pub(super) struct Gauge {
 /// The last answer of a PE.
 #[derive(Clone, Default)]
 struct GaugeAnswer {
-    /// The counters, and when they were read; `None` if the PE was never asked.
+    /// The counters, and when they were read; `None` before the PE's thread begins.
     reading: Option<(PeReading, Instant)>,
     /// Time that the PE has spent on answers.
     spent: Duration,
@@ -77,8 +77,10 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Begins to measure the calling thread.
+    /// Begins to measure the calling thread. A PE that enters a long handler before it is asked for
+    /// its counters counts as busy since then.
     pub(super) fn new(gauge: &'a Gauge, now: Time) -> Self {
+        gauge.write(PeReading::default(), Instant::now());
         let (idle, network) = (Duration::ZERO, Duration::ZERO);
         Self { gauge, began: now, waiting: None, idle, network, share: None }
     }
@@ -98,8 +100,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The thread waits no more. If the PE is asked for its counters, it answers. `share`: the counts
-    /// of the system, if the driver reads them.
+    /// The thread waits no more. If the PE is asked for its counters, it answers. `share`: the
+    /// counts of the system, if the driver reads them.
     #[inline]
     pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if let Some((since, driven)) = self.waiting.take() {
@@ -152,7 +154,7 @@ mod tests {
         let (gauge, pe) = (Gauge::default(), pe());
         let mut meter = Meter::new(&gauge, ms(1000));
         meter.go_on(ms(1010), &pe, None);
-        assert!(gauge.read().0.counts == Default::default(), "it was not asked");
+        assert_eq!(gauge.read().0, PeReading::default(), "it was not asked");
 
         meter.note_network(Duration::from_millis(4));
         meter.rest(ms(1030));

@@ -1,5 +1,5 @@
-//! The memory that is left on this machine, so that copies of checkpoints do not exhaust it, and the
-//! memory of this process.
+//! The memory that is left on this machine, so that copies of checkpoints do not exhaust it, and
+//! the memory of this process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -218,8 +218,8 @@ impl NetDriver {
         Duration::from_nanos(self.elapsed_ns().saturating_sub(driven))
     }
 
-    /// Sends queued frames, receives, and waits at most `timeout` if there is nothing to do. Returns
-    /// the time that this took apart from the wait.
+    /// Sends queued frames, receives, and waits at most `timeout` if there is nothing to do.
+    /// Returns the time that this took apart from the wait.
     fn turn(
         &self,
         net: &mut NetLoop,

@@ -1,6 +1,6 @@
-//! A node's part in the telemetry of a job that someone watches: it samples its own counters, merges
-//! them with the samples of the nodes below it in the tree, and sends the result to the node above.
-//! See [`telemetry`](crate::message::telemetry).
+//! A node's part in the telemetry of a job that someone watches: it samples its own counters,
+//! merges them with the samples of the nodes below it in the tree, and sends the result to the node
+//! above. See [`telemetry`](crate::message::telemetry).
 //!
 //! The relay does this, so that it goes on while all PEs are inside handlers. A PE is asked for its
 //! counters a moment before the sample is taken, and need not answer.

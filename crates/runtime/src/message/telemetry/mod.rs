@@ -23,8 +23,8 @@
 //!
 //! # End
 //!
-//! A lease that is not renewed ends by itself, and with it all work. A job does none while it is not
-//! watched.
+//! A lease that is not renewed ends by itself, and with it all work. A job does none while it is
+//! not watched.
 
 mod bounds;
 mod lease;

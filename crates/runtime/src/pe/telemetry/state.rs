@@ -34,8 +34,8 @@ impl WorkCounts {
         self.newest_step = self.newest_step.max(step + 1);
     }
 
-    /// Notes that a worker has run tasks. `before` and `now`: the number of its waiting tasks at the
-    /// last call, and now.
+    /// Notes that a worker has run tasks. `before` and `now`: the number of its waiting tasks at
+    /// the last call, and now.
     pub(crate) fn note_tasks(&mut self, done: u64, before: u64, now: u64) {
         self.tasks_done += done;
         self.tasks_waiting = (self.tasks_waiting + now).saturating_sub(before);

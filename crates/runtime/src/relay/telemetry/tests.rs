@@ -68,11 +68,7 @@ impl Net {
     }
 
     /// Calls `act` on a node, and sends what it wants to send.
-    fn call<R>(
-        &mut self,
-        node: NodeId,
-        act: impl FnOnce(&mut Telemetry, &mut Post<'_>) -> R,
-    ) -> R {
+    fn call<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Telemetry, &mut Post<'_>) -> R) -> R {
         let mut out = Vec::new();
         let (telemetry, counters) = &mut self.nodes[node.index()];
         counters.now_ms.store(self.now.0 / 1_000_000, Ordering::Relaxed);

@@ -16,6 +16,7 @@ use crate::advice;
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
+use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,13 @@ pub enum Control {
         number: u64,
         /// The answer.
         diagnosis: Diagnosis,
+    },
+    /// The answer to a request for a [sample](gridspan_runtime::net::bootstrap::SampleOrder).
+    Sampled {
+        /// Number of the request.
+        number: u64,
+        /// The latest sample of the job's counters, if there is one.
+        sample: Option<Box<TelemetrySample>>,
     },
 }
 
@@ -229,6 +237,7 @@ pub(crate) fn telling_moves(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_runtime::message::telemetry::LinkTelemetry;
     use gridspan_runtime::{PeId, Wait, WaitKind};
 
     #[test]
@@ -248,6 +257,24 @@ mod tests {
             assert_eq!(Control::parse(text), Some(control));
         }
         assert_eq!(Control::parse(b"nonsense"), None);
+    }
+
+    #[test]
+    fn a_sample_is_a_control_line() {
+        let sample = TelemetrySample {
+            tick: 3,
+            links: vec![LinkTelemetry { bytes: u64::MAX, ..LinkTelemetry::default() }],
+            type_names: vec!["jobs::Cell".to_owned()],
+            ..TelemetrySample::default()
+        };
+        for sample in [None, Some(Box::new(sample))] {
+            let sampled = Control::Sampled { number: 7, sample };
+            let mut line = vec![];
+            sampled.print(&mut line).unwrap();
+            let text = line.strip_prefix(MARK.as_bytes()).unwrap();
+            assert!(text.starts_with(b"{\"sampled\""), "launchers look for this beginning");
+            assert_eq!(Control::parse(text), Some(sampled));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
-    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder,
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder, SampleOrder,
 };
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
 use serde::Deserialize;
@@ -337,6 +337,10 @@ fn watch(
             let node = lock(&handle).node.clone();
             return diagnose(node.as_ref(), number);
         }
+        if let LauncherRequest::Sample(order) = request {
+            let node = lock(&handle).node.clone();
+            return tell_sample(node.as_ref(), order);
+        }
         let mut handle = lock(&handle);
         if request == LauncherRequest::Recover {
             (handle.must_stop, handle.must_pause) = (true, None);
@@ -352,6 +356,7 @@ fn watch(
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
             (_, LauncherRequest::Diagnose(_)) => {}
+            (_, LauncherRequest::Sample(_)) => {}
         }
     };
     bootstrap::watch_launcher(launcher, on_request, move || {
@@ -373,6 +378,12 @@ fn diagnose(node: Option<&NodeHandle>, number: u64) {
     let silent = node.map(|node| node.diagnose(number)).unwrap_or_default();
     let silent = silent.into_iter().map(|(node, time)| (node, time.as_secs())).collect();
     Control::Awake { number, silent }.tell();
+}
+
+/// Tells the launcher the latest sample of the counters. No thread of a PE is needed for that.
+fn tell_sample(node: Option<&NodeHandle>, SampleOrder { number, lease }: SampleOrder) {
+    let sample = node.and_then(|node| node.sample(lease)).map(Box::new);
+    Control::Sampled { number, sample }.tell();
 }
 
 /// Tells the launcher that the nodes of the job cannot change.

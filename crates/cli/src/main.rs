@@ -55,6 +55,7 @@ mod surroundings;
 mod svg;
 mod table;
 mod task;
+mod top;
 mod topo;
 mod wait;
 
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Attach(args) => attach::run(&args),
         Verb::Stop(args) => attach::stop(&args),
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -6,6 +6,7 @@
 
 use crate::status::Status;
 use gridspan_runtime::Diagnosis;
+use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -28,6 +29,8 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) enum Request {
     /// Answer with the states of all nodes of the grid.
     Nodes,
+    /// Take samples of the counters of the job for some time, and answer with the latest one.
+    Sample(TelemetryLease),
     /// Let these nodes leave, by a deadline if there is one.
     Drain { nodes: BTreeSet<NodeId>, deadline: Option<Duration> },
     /// Start these nodes, and let them join.
@@ -52,10 +55,50 @@ pub(crate) enum Answer {
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
-    /// The job has ended with this exit code.
-    Ended(u8),
     /// What the job waits for.
     Diagnosis(Diagnosis),
+    /// What the launcher knows of the running job.
+    Observed(Box<Observed>),
+    /// The job has ended with this exit code.
+    Ended(u8),
+}
+
+/// A running job, as its launcher knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Observed {
+    /// The latest sample of its counters; `None` while there is none.
+    pub(crate) sample: Option<Box<TelemetrySample>>,
+    /// Number of rebalances that have moved actors.
+    pub(crate) rebalances: u64,
+    /// Number of nodes that were lost.
+    pub(crate) losses: u64,
+    /// The last events, the latest last.
+    pub(crate) events: Vec<JobEvent>,
+}
+
+/// Something that has happened to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobEvent {
+    /// Time since the launcher began to attend to the job.
+    pub(crate) at: Duration,
+    /// What kind of event it is.
+    pub(crate) kind: JobEventKind,
+    /// The event, for people.
+    pub(crate) text: String,
+}
+
+/// Kinds of events of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JobEventKind {
+    /// Actors have been moved.
+    Rebalance,
+    /// Nodes were lost, have left or joined, or the job goes on after that.
+    Membership,
+    /// A node that is no founder has joined, is leaving, has left or was lost.
+    Guest,
+    /// An irregularity.
+    Warning,
 }
 
 /// State of a node of the grid of a job.
@@ -204,5 +247,20 @@ mod tests {
         assert_eq!(pending.answer(None).unwrap(), Some(Answer::Ended(3)));
         drop(other);
         assert_eq!(pending.answer(None).unwrap(), None);
+    }
+
+    #[test]
+    fn an_observed_job_is_a_line() {
+        let event = JobEvent {
+            at: Duration::from_millis(1500),
+            kind: JobEventKind::Rebalance,
+            text: "sync point: 3 of 9 actors moved".to_owned(),
+        };
+        let sample = Some(Box::<TelemetrySample>::default());
+        let observed = Observed { sample, rebalances: 1, losses: 0, events: vec![event] };
+        let answer = Answer::Observed(Box::new(observed));
+        let mut line = Vec::new();
+        write(&mut line, &answer).unwrap();
+        assert_eq!(read(&line[..]).unwrap(), Some(answer));
     }
 }

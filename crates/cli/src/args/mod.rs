@@ -57,6 +57,7 @@ const EXAMPLES: &str = "Examples:
   gridctl ps                               lists your jobs
   gridctl attach                           shows the output of your latest detached job
   gridctl doctor                           why your latest running job is slow or hangs
+  gridctl top                              watches your latest running job
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
@@ -89,6 +90,8 @@ pub(crate) enum Verb {
     Prune(PruneArgs),
     /// Say why a running job of yours is slow or does not go on.
     Doctor(DoctorArgs),
+    /// Watch a running job of yours: its sites, nodes, PEs, actors, links and events.
+    Top(TopArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.
@@ -280,12 +283,39 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
+/// Arguments of `gridctl top`.
+#[derive(Debug, Args)]
+#[command(after_help = TOP_HELP)]
+pub(crate) struct TopArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Take a sample this often, from 200ms to 60s.
+    #[arg(long, value_name = "TIME", value_parser = sampling_period, default_value = "1s")]
+    pub(crate) every: Duration,
+    /// Print one table, of the time between two samples, and end; the default without a terminal.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print a JSON object for each sample, one per line; with --once only one.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 const DOCTOR_HELP: &str = "The first line names the most likely cause; the others say what waits. \
 The job goes on meanwhile.
 The nodes of the job must be processes (-n, --grid, --driver cluster). The answer takes up to four \
 seconds, also while PEs are inside handlers, and with nodes that do not answer.
 
 Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
+
+const TOP_HELP: &str = "Keys: arrows select a row, Enter goes into a site, a node or an actor \
+type, Esc goes back; 1 to 5 or Tab change what is shown; < and > choose the column to sort by, r \
+reverses the order; q ends.
+
+The nodes of the job must be processes (-n, --grid, --driver cluster). The job goes on as before; \
+it takes samples only while it is watched.
+
+Exit codes: 0 done or the job has ended, 1 the job cannot be reached, 2 usage.";
 
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]
@@ -644,6 +674,13 @@ fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
 }
 
+/// Parses how often samples are taken.
+fn sampling_period(text: &str) -> Result<Duration, &'static str> {
+    let bounds = Duration::from_millis(200)..=Duration::from_secs(60);
+    let period = gridspan::variables::period(text).filter(|period| bounds.contains(period));
+    period.ok_or("write a time from 200ms to 60s, such as 2s")
+}
+
 /// Parses how often checkpoints are made.
 fn every(text: &str) -> Result<CheckpointEvery, &'static str> {
     gridspan::variables::checkpoint_every(text)
@@ -698,6 +735,18 @@ mod tests {
     #[test]
     fn an_unknown_flag_before_the_program_is_refused() {
         assert!(Cli::try_parse_from(["gridctl", "run", "--bogus", "ring"]).is_err());
+    }
+
+    #[test]
+    fn samples_are_taken_at_most_five_times_a_second() {
+        let every = |time| match Cli::try_parse_from(["gridctl", "top", "--every", time])?.verb {
+            Verb::Top(args) => Ok::<_, clap::Error>(args.every),
+            _ => unreachable!("it is the verb given"),
+        };
+        assert_eq!(every("2s").unwrap(), Duration::from_secs(2));
+        for wrong in ["100ms", "61s", "0s", "fast"] {
+            assert!(every(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

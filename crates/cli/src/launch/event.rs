@@ -5,8 +5,9 @@ use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
 use gridspan_runtime::Diagnosis;
+use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::net::NodePublicKey;
-use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
+use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder, SampleOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -84,6 +85,13 @@ pub(super) enum Event {
         number: u64,
         /// The answer.
         diagnosis: Box<Diagnosis>,
+    },
+    /// The node of main answers a request for a sample of the job's counters.
+    Sampled {
+        /// Number of the request.
+        number: u64,
+        /// The latest sample, if there is one.
+        sample: Option<Box<TelemetrySample>>,
     },
     /// The job was simulated.
     Simulated,
@@ -179,6 +187,10 @@ pub(super) enum Command {
     Pause(NodeId, PauseOrder),
     /// Make a node take part in the diagnosis of this number.
     Diagnose(NodeId, u64),
+    /// Ask a node, that of main, for a sample of the job's counters.
+    Sample(NodeId, SampleOrder),
+    /// Answer a request with what is known of the job: this sample, and its number of losses.
+    TellObserved(u64, Option<Box<TelemetrySample>>, u64),
     /// Let a node end that has stopped.
     Leave(NodeId),
     /// Answer a request.

@@ -14,7 +14,7 @@
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
-//! | `known` | the known links of the job |
+//! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
@@ -30,6 +30,7 @@ mod enrolment;
 mod event;
 mod followed;
 mod guests;
+mod journal;
 mod known;
 mod lines;
 mod pacing;
@@ -41,6 +42,7 @@ mod reader;
 mod recovery;
 mod report;
 mod requests;
+mod sampling;
 mod starter;
 mod step;
 mod supervisor;
@@ -51,7 +53,7 @@ use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved, Stage};
 use crate::log_file::LogLimit;
 use crate::process_id::ProcessId;
-use crate::request::Answer;
+use crate::request::{Answer, JobEventKind};
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -63,6 +65,7 @@ use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
+use journal::Journal;
 use known::Known;
 pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
@@ -117,8 +120,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     };
     let log = log_limit(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
-    let outlets =
-        Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
+    let journal = Arc::new(Journal::new());
+    let outlets = Outlets {
+        events: events.clone(),
+        reports: reports.clone(),
+        known: known.clone(),
+        journal: journal.clone(),
+    };
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
         Ok(sharing) => sharing,
@@ -193,6 +201,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         invited,
         supervisor,
         reports,
+        journal,
         incoming,
         begin,
         is_printed,
@@ -336,6 +345,7 @@ struct Work<'a> {
     invited: Invited,
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
+    journal: Arc<Journal>,
     incoming: Receiver<Event>,
     begin: Instant,
     /// Whether there will be no more output: all is printed, or the reader has closed the output.
@@ -542,16 +552,30 @@ impl Work<'_> {
                 Err(error) => tracing::error!(%error, "cannot describe the change"),
             },
             Command::Diagnose(node, number) => self.tell(node, &diagnose_line(number)),
+            Command::Sample(node, order) => match order.to_line() {
+                Ok(line) => self.tell(node, &line),
+                Err(error) => tracing::error!(%error, "cannot ask for a sample"),
+            },
+            Command::TellObserved(id, sample, losses) => {
+                let answer = Answer::Observed(Box::new(self.journal.observed(sample, losses)));
+                self.requests.iter().for_each(|requests| requests.answer(id, &answer));
+            }
             Command::Leave(node) => self.tell(node, LEAVE),
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
             Command::GoOn(members, order) => self.go_on(&members, order.as_ref()),
-            Command::TellRecovery(text) => self.reports.push(Report::Recovery { text }),
+            Command::TellRecovery(text) => {
+                self.journal.note(JobEventKind::Membership, &text);
+                self.reports.push(Report::Recovery { text });
+            }
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
             Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
-            Command::TellLoss(text) => self.reports.push(Report::Loss { text }),
+            Command::TellLoss(text) => {
+                self.journal.note(JobEventKind::Membership, &text);
+                self.reports.push(Report::Loss { text });
+            }
             Command::TellStopping => self.reports.push(Report::Stopping),
         }
     }

@@ -2,10 +2,12 @@
 
 use super::event::{Event, Waiting};
 use super::followed::Source;
+use super::journal::Journal;
 use super::known::Known;
 use super::lines::{LineSplitter, Tail};
 use super::queue::Queue;
 use super::report::{Report, Stream};
+use crate::request::JobEventKind;
 use gridspan::control::{self, Control};
 use gridspan_runtime::net::bootstrap::listening_address;
 use gridspan_topology::NodeId;
@@ -21,9 +23,10 @@ const READ_BYTES: usize = 32 << 10;
 /// it simulated. After more of them, every control line is treated as output. Frequent lines need no
 /// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about diagnoses, links, moves, guests,
-/// warnings, checkpoints, the recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 12] = [
+/// Beginnings of the frequent control lines, after the mark: about samples, diagnoses, links, moves,
+/// guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 13] = [
+    b"{\"sampled\"",
     b"{\"awake\"",
     b"{\"diagnosed\"",
     b"{\"checkpoint\"",
@@ -67,6 +70,8 @@ pub(super) struct Outlets {
     pub(super) reports: Arc<Queue<Report>>,
     /// The known links of the job.
     pub(super) known: Arc<Known>,
+    /// The last events of the job.
+    pub(super) journal: Arc<Journal>,
 }
 
 /// Reads one output stream of a process.
@@ -176,6 +181,7 @@ impl Reader {
                 Some(Control::Diagnosed { number, diagnosis }) => {
                     Event::Diagnosed { number, diagnosis: Box::new(diagnosis) }
                 }
+                Some(Control::Sampled { number, sample }) => Event::Sampled { number, sample },
                 Some(Control::Done) => {
                     self.is_done.store(true, Ordering::Release);
                     return true;
@@ -191,16 +197,19 @@ impl Reader {
                     return true;
                 }
                 Some(Control::Warning(text)) => {
+                    self.outlets.journal.note(JobEventKind::Warning, &text);
                     self.outlets.reports.push_waiting(Report::Warning { text }, 0);
                     return true;
                 }
                 Some(Control::Balanced(report)) => {
+                    self.outlets.journal.note_rebalance(&report);
                     self.outlets.reports.push_waiting(Report::Balanced(report), 0);
                     return true;
                 }
                 // Programs that embed a job are told of them.
                 Some(Control::Checkpoint(_)) => return true,
                 Some(Control::Guest(event)) => {
+                    self.outlets.journal.note(JobEventKind::Guest, &event.to_string());
                     self.outlets.reports.push_waiting(Report::Guest(event), 0);
                     return true;
                 }

@@ -3,6 +3,7 @@
 use super::event::Event;
 use crate::request::{Answer, Request, read, write};
 use crate::status;
+use rustix::net::{RecvFlags, recv};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -48,6 +49,9 @@ impl Requests {
                 let events = events.clone();
                 let is_full = {
                     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+                    if open.len() >= OPEN_MAX {
+                        open.retain(|_, stream| !has_gone(stream));
+                    }
                     let is_full = open.len() >= OPEN_MAX;
                     if let Ok(stream) = stream.try_clone()
                         && !is_full
@@ -104,6 +108,13 @@ impl Drop for Requests {
     }
 }
 
+/// Whether the client has closed the connection.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut byte = [0];
+    let read = recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(read, Ok((_, 0)))
+}
+
 fn read_request(stream: &UnixStream) -> io::Result<Request> {
     let until = Instant::now() + PATIENCE;
     read(Timed { stream, until })?.ok_or_else(|| io::Error::other("there is no request"))
@@ -123,5 +134,22 @@ impl Read for Timed<'_> {
         }
         self.stream.set_read_timeout(Some(left))?;
         self.stream.read(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_waits_is_there_and_one_that_has_ended_is_not() {
+        let (own, client) = UnixStream::pair().unwrap();
+        assert!(!has_gone(&own));
+        write(&client, Request::Wait).unwrap();
+        assert!(!has_gone(&own), "its request is not read yet");
+        assert_eq!(read_request(&own).unwrap(), Request::Wait);
+        assert!(!has_gone(&own));
+        drop(client);
+        assert!(has_gone(&own));
     }
 }

@@ -34,6 +34,7 @@ use super::change::{Changes, Stage};
 use super::diagnosing::Diagnosing;
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use super::recovery::Runs;
+use super::sampling::Sampling;
 use gridspan::advice;
 use gridspan::control::{Failure, Holdings};
 use gridspan_runtime::session::crowding_factor;
@@ -48,6 +49,7 @@ mod ending;
 mod going_on;
 mod losing;
 mod members;
+mod sampling;
 mod taking_over;
 mod way;
 
@@ -99,6 +101,9 @@ pub(super) struct Supervisor {
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
     pauses: u64,
+    /// Number of nodes that were lost so far.
+    losses: u64,
+    sampling: Sampling,
     /// Numbers of the requests that wait for the end of the job.
     waiting_for_end: Vec<u64>,
 }
@@ -238,6 +243,8 @@ impl Supervisor {
             has_guests: false,
             is_stop_requested: false,
             pauses: 0,
+            losses: 0,
+            sampling: Sampling::default(),
             waiting_for_end: Vec::new(),
         }
     }
@@ -323,6 +330,7 @@ impl Supervisor {
                 self.diagnosing.note_found(number, *diagnosis);
                 self.end_diagnosis(now);
             }
+            Event::Sampled { number, sample } => self.sampled(number, sample),
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
@@ -498,8 +506,10 @@ impl Supervisor {
         let is_loss = failure.is_loss();
         let Failure { message, hint, node, lost, .. } = failure;
         for node in lost {
-            if let Some(node) = self.nodes.get_mut(node.index()) {
-                node.is_lost = true;
+            if let Some(node) = self.nodes.get_mut(node.index())
+                && !std::mem::replace(&mut node.is_lost, true)
+            {
+                self.losses += 1;
             }
         }
         if is_loss && self.blame.is_none() {

@@ -4,6 +4,7 @@ use super::switch::Switch;
 use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
+use crate::message::telemetry::{TelemetryLease, TelemetrySample};
 #[cfg(feature = "net")]
 use crate::net::bootstrap::PauseOrder;
 use gridspan_topology::NodeId;
@@ -44,6 +45,18 @@ impl NodeHandle {
         let Some(switch) = self.0.upgrade() else { return Vec::new() };
         switch.diagnose(request);
         switch.silences()
+    }
+
+    /// Makes all nodes of the job send samples of their counters to this one for some time, and
+    /// returns the latest sample of the job; `None` while there is none. Call it once in each
+    /// period while the job is watched. Returns `None` on nodes other than that of main, and in
+    /// jobs of one node without a network. Does not wait.
+    pub fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
+        let switch = self.0.upgrade()?;
+        if switch.layout.node_of(MAIN_PE) != switch.node {
+            return None;
+        }
+        switch.sample(lease)
     }
 
     /// Ends the run of this node, because the job goes on from a checkpoint without nodes that are

@@ -1,6 +1,8 @@
-//! The memory that is left on this machine, so that copies of checkpoints do not exhaust it.
+//! The memory that is left on this machine, so that copies of checkpoints do not exhaust it, and
+//! the memory of this process.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Part of the machine's memory that checkpoints leave free.
@@ -84,9 +86,65 @@ fn control_group(max: &str, current: &str, statistics: &str) -> Option<Memory> {
     Some(Memory { total, available: total.saturating_sub(current.saturating_sub(cache)) })
 }
 
+/// Bytes of a line of statm in proc_pid_statm(5): seven numbers of up to 20 digits.
+const STATM_BYTES_MAX: usize = 160;
+/// Type of the entry with the size of a page in the auxiliary vector; see getauxval(3).
+const AT_PAGESZ: usize = 6;
+
+/// The memory of this process that is resident.
+pub(super) struct ResidentMemory {
+    file: Option<File>,
+    page_bytes: u64,
+}
+
+impl ResidentMemory {
+    /// Opens the file in which Linux tells it. On other systems nothing is known.
+    pub(super) fn open() -> Self {
+        let page_bytes = fs::read("/proc/self/auxv").ok().and_then(|vector| page_bytes(&vector));
+        let file = File::open("/proc/self/statm").ok().filter(|_| page_bytes.is_some());
+        Self { file, page_bytes: page_bytes.unwrap_or_default() }
+    }
+
+    /// The resident bytes now, if they are known.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let mut line = [0; STATM_BYTES_MAX];
+        let length = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
+        resident_pages(line.get(..length)?)?.checked_mul(self.page_bytes)
+    }
+}
+
+/// Reads the second number of a line of statm.
+fn resident_pages(line: &[u8]) -> Option<u64> {
+    str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Reads the size of a page from the auxiliary vector: pairs of a type and a value.
+fn page_bytes(vector: &[u8]) -> Option<u64> {
+    const WORD: usize = size_of::<usize>();
+    let word = |bytes: &[u8]| bytes.first_chunk::<WORD>().map(|it| usize::from_ne_bytes(*it));
+    let mut entries = vector.chunks_exact(2 * WORD);
+    let entry = entries.find(|entry| word(entry) == Some(AT_PAGESZ))?;
+    word(&entry[WORD..]).map(|bytes| bytes as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_resident_memory_of_this_process_is_read() {
+        assert_eq!(resident_pages(b"5000 1234 300 1 0 99 0\n"), Some(1234));
+        assert_eq!(resident_pages(b"nonsense"), None);
+        let vector: Vec<u8> =
+            [3, 64, AT_PAGESZ, 4096, 0, 0].into_iter().flat_map(usize::to_ne_bytes).collect();
+        assert_eq!(page_bytes(&vector), Some(4096));
+        assert_eq!(page_bytes(&vector[..size_of::<usize>() * 2]), None);
+
+        let bytes = ResidentMemory::open().bytes();
+        if cfg!(target_os = "linux") {
+            assert!(bytes.is_some_and(|bytes| bytes > 1 << 20), "{bytes:?}");
+        }
+    }
 
     #[test]
     fn the_memory_of_machine_and_control_group_is_read() {

@@ -7,6 +7,7 @@
 //! Inside: `worker` is the thread of a PE, `inbox` its queue of packets, `switch` delivers packets
 //! to other PEs, `net_driver` sends frames to other nodes. `watchdog` reports on PEs that cannot
 //! answer because they are inside a handler. `checkpoints` keeps checkpoints in memory and files.
+//! `gauge`, `readings`, `traffic`: the counters of a node, for those who watch the job.
 
 #[cfg(feature = "net")]
 mod arrivals;
@@ -18,6 +19,7 @@ pub mod cluster;
 mod coordinator;
 pub mod embedded;
 mod ending;
+mod gauge;
 mod handle;
 mod inbox;
 #[cfg(feature = "net")]
@@ -31,8 +33,11 @@ mod memory;
 mod net_driver;
 mod node;
 mod processor_speed;
+mod readings;
 mod share;
 mod switch;
+#[cfg(feature = "net")]
+mod traffic;
 mod watchdog;
 mod worker;
 

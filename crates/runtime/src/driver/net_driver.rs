@@ -13,10 +13,12 @@ use super::inbox::Inbox;
 use super::locks::{lock, try_lock};
 use super::loss;
 use super::switch::{Network, Switch};
+use super::traffic::Traffic;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
 use crate::message::frame::Frame;
 use crate::message::probe::ProbeOrder;
+use crate::message::telemetry::LinkReading;
 use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Waker};
 use crate::pe::Core;
 use crate::pe::links::OnFailure;
@@ -47,8 +49,7 @@ const FLUSH_CHECK: Duration = Duration::from_millis(20);
 
 /// Sends frames of a node to the other nodes, and receives theirs.
 pub(super) struct NetDriver {
-    /// Frames to send: destination, whether to send it as bulk whatever its size, and the frame.
-    frames: Mutex<VecDeque<(NodeId, bool, Frame)>>,
+    frames: Mutex<Outgoing>,
     orders: Mutex<Vec<ProbeOrder>>,
     /// Rounds of quiescence in which the coordinator asks whether all sent bytes have arrived.
     looks: Mutex<Vec<u64>>,
@@ -87,10 +88,20 @@ pub(super) struct NetDriver {
     is_loss_told: AtomicBool,
 }
 
+/// Frames to send, and counts of all that were to be sent so far.
+struct Outgoing {
+    /// The destination, whether to send it as bulk whatever its size, and the frame.
+    frames: VecDeque<(NodeId, bool, Frame)>,
+    traffic: Traffic,
+}
+
 impl Network for NetDriver {
     fn send(&self, to: NodeId, frame: Frame, is_bulk: bool) {
         self.backlog_bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        lock(&self.frames).push_back((to, is_bulk, frame));
+        let mut outgoing = lock(&self.frames);
+        outgoing.traffic.note(to, &frame);
+        outgoing.frames.push_back((to, is_bulk, frame));
+        drop(outgoing);
         self.announce();
     }
 
@@ -132,12 +143,17 @@ impl Network for NetDriver {
         let suspects = lock(&self.suspects);
         suspects.iter().map(|(&node, since)| (node, since.elapsed())).collect()
     }
+
+    fn sent(&self) -> Vec<LinkReading> {
+        lock(&self.frames).traffic.sent()
+    }
 }
 
 impl NetDriver {
-    pub(super) fn new(net: NetLoop) -> Self {
+    pub(super) fn new(mut net: NetLoop) -> Self {
+        let traffic = Traffic::new(net.transport().layout().clone());
         Self {
-            frames: Mutex::default(),
+            frames: Mutex::new(Outgoing { frames: VecDeque::new(), traffic }),
             orders: Mutex::default(),
             looks: Mutex::default(),
             arrivals: Mutex::default(),
@@ -211,7 +227,15 @@ impl NetDriver {
     }
 
     /// Sends queued frames, receives, and waits at most `timeout` if there is nothing to do.
-    fn turn(&self, net: &mut NetLoop, switch: &Switch, timeout: Duration, own: Option<&Inbox>) {
+    /// Returns the time that this took apart from the wait.
+    fn turn(
+        &self,
+        net: &mut NetLoop,
+        switch: &Switch,
+        timeout: Duration,
+        own: Option<&Inbox>,
+    ) -> Duration {
+        let (begin, waited) = (self.elapsed_ns(), net.waited());
         if self.has_frames.swap(false, Ordering::SeqCst) || self.backlog_bytes() > 0 {
             self.hand_over(net, switch);
         }
@@ -240,11 +264,14 @@ impl NetDriver {
             self.hand_over(net, switch);
             result = net.turn(Some(Duration::ZERO), &mut |event| self.handle(switch, event));
         }
-        self.driven_ns.store(self.elapsed_ns(), Ordering::Relaxed);
+        let end = self.elapsed_ns();
+        self.driven_ns.store(end, Ordering::Relaxed);
         if let Err(error) = result {
             let reason = format!("the node's UDP socket failed: {error}");
             fail(switch, JobError::Network { reason });
         }
+        let waited = net.waited().saturating_sub(waited);
+        Duration::from_nanos(end.saturating_sub(begin)).saturating_sub(waited)
     }
 
     /// Whether too much waits here, for example because the relay passes frames on faster than
@@ -263,7 +290,7 @@ impl NetDriver {
         for order in std::mem::take(&mut *lock(&self.orders)) {
             net.probe(order);
         }
-        let frames = std::mem::take(&mut *lock(&self.frames));
+        let frames = std::mem::take(&mut lock(&self.frames).frames);
         let all: usize = frames.iter().map(|(_, _, frame)| frame.len()).sum();
         // Taken after the frames: the address of a guest is pushed before any frame to it.
         for (guest, address) in std::mem::take(&mut *lock(&self.contacts)) {
@@ -303,9 +330,9 @@ impl NetDriver {
             self.drained_ns.store(self.elapsed_ns(), Ordering::Relaxed);
         }
         {
-            let mut frames = lock(&self.frames);
-            left.append(&mut frames);
-            *frames = left;
+            let mut outgoing = lock(&self.frames);
+            left.append(&mut outgoing.frames);
+            outgoing.frames = left;
         }
         for round in std::mem::take(&mut *lock(&self.looks)) {
             let is_quiet = lock(&self.arrivals).look(net.transport()) && bytes == 0;

@@ -5,6 +5,7 @@ use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
 #[cfg(feature = "net")]
 use super::net_driver::{Drive, NetDriver};
+use super::readings::SwitchReadings;
 use super::switch::Switch;
 use super::watchdog::Watchdog;
 use super::worker::{self, Idle, Park};
@@ -159,6 +160,7 @@ impl<'scope> Node<'scope> {
             coordinator,
             (limits, keeper),
         );
+        switch.set_readings(Arc::new(SwitchReadings::new(&switch)));
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);

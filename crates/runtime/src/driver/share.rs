@@ -53,6 +53,13 @@ impl Share {
         Some(self.since(before, self.counts()?))
     }
 
+    /// Returns how long the thread has run, and how long it has waited to run, since it began;
+    /// `None` where the system does not count that.
+    pub(super) fn totals(&self) -> Option<(Duration, Duration)> {
+        let (ran, waited) = self.counts()?;
+        Some((Duration::from_nanos(ran), Duration::from_nanos(waited)))
+    }
+
     fn since(&mut self, before: (u64, u64), (ran, waited): (u64, u64)) -> Spent {
         self.last = Some((ran, waited));
         Spent {

@@ -3,6 +3,7 @@
 use super::checkpoints::CheckpointKeeper;
 use super::coordinator::{CoordinatorDriver, Surroundings};
 use super::ending::Ending;
+use super::gauge::Gauge;
 use super::inbox::Inbox;
 use super::main_state::MainState;
 use crate::address::id::COORDINATOR;
@@ -10,6 +11,7 @@ use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, PlanningJob};
 use crate::message::frame::Frame;
 use crate::message::limits::Limits;
 use crate::message::probe::ProbeOrder;
+use crate::message::telemetry::{LinkReading, NodeReadings, TelemetryLease, TelemetrySample};
 use crate::message::{Control, Packet};
 use crate::pe::PeCommand;
 use crate::relay::{Relay, RelayCommand};
@@ -40,6 +42,8 @@ pub(crate) trait Network: Send + Sync {
     fn backlog_bytes(&self) -> usize;
     /// The nodes that are suspected because they are silent, each with the time since then.
     fn silences(&self) -> Vec<(NodeId, Duration)>;
+    /// What this node has sent, by receiving site.
+    fn sent(&self) -> Vec<LinkReading>;
 }
 
 /// Value of `due_ns` if no timer is set.
@@ -64,6 +68,8 @@ pub(super) struct Switch {
     pub(super) node: NodeId,
     first_pe: u32,
     inboxes: Vec<Inbox>,
+    /// The counters of the PEs, in the order of the inboxes.
+    gauges: Vec<Gauge>,
     network: Option<Arc<dyn Network>>,
     relay: Mutex<Relay>,
     /// Driver of the job's coordinator, or of the forwarding of packets to it.
@@ -123,6 +129,7 @@ impl Switch {
             layout,
             node,
             first_pe,
+            gauges: inboxes.iter().map(|_| Gauge::default()).collect(),
             inboxes,
             network,
             relay,
@@ -148,6 +155,41 @@ impl Switch {
     /// Returns the inbox of a PE of this node.
     pub(super) fn inbox(&self, pe: PeId) -> &Inbox {
         &self.inboxes[(pe.0 - self.first_pe) as usize]
+    }
+
+    /// Returns the counters of a PE of this node.
+    pub(super) fn gauge(&self, pe: PeId) -> &Gauge {
+        &self.gauges[(pe.0 - self.first_pe) as usize]
+    }
+
+    /// Returns the counters of the PEs of this node, in their order.
+    pub(super) fn gauges(&self) -> &[Gauge] {
+        &self.gauges
+    }
+
+    /// Asks the PEs of this node for their counters.
+    pub(super) fn order_readings(&self) {
+        for (gauge, inbox) in self.gauges.iter().zip(&self.inboxes) {
+            gauge.order();
+            // The PE may sleep.
+            inbox.push_action(Box::new(|_| {}));
+        }
+    }
+
+    /// What this node has sent to other nodes, by receiving site.
+    pub(super) fn sent(&self) -> Vec<LinkReading> {
+        self.network.as_ref().map(|network| network.sent()).unwrap_or_default()
+    }
+
+    /// Sets where the relay reads the counters of this node.
+    pub(super) fn set_readings(&self, readings: Arc<dyn NodeReadings>) {
+        self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_readings(readings);
+    }
+
+    /// Makes all nodes send samples of their counters to this one for some time, and returns the
+    /// latest sample of the job.
+    pub(super) fn sample(&self, lease: TelemetryLease) -> Option<TelemetrySample> {
+        self.carry(|relay, now, out| relay.sample(now, lease, out))
     }
 
     /// Whether reading from the network should pause.

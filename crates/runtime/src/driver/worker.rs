@@ -2,6 +2,7 @@
 
 #[cfg(feature = "net")]
 use super::brake::Brake;
+use super::gauge::Meter;
 use super::inbox::{Inbox, Taken};
 use super::processor_speed;
 use super::share::Share;
@@ -36,10 +37,13 @@ const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// The wait of a PE's thread while it has nothing to do.
 pub(super) trait Idle {
-    /// Returns when the inbox has packets, after `timeout`, or earlier.
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>);
-    /// Called once per turn while the PE has work.
-    fn attend(&mut self) {}
+    /// Returns when the inbox has packets, after `timeout`, or earlier. Returns the part of this
+    /// time in which the thread drove the network.
+    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration;
+    /// Called once per turn while the PE has work. Returns how long the thread drove the network.
+    fn attend(&mut self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Parks the thread until another thread wakes it.
@@ -59,13 +63,13 @@ impl Park {
 }
 
 impl Idle for Park {
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
+    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
         if !self.spin.is_zero() {
             let begin = Instant::now();
             while begin.elapsed() < self.spin {
                 if inbox.is_ready() {
                     self.spin = (self.spin * 2).min(SPIN);
-                    return;
+                    return Duration::ZERO;
                 }
                 std::hint::spin_loop();
             }
@@ -78,6 +82,7 @@ impl Idle for Park {
             }
             inbox.wake_up();
         }
+        Duration::ZERO
     }
 }
 
@@ -98,6 +103,7 @@ pub(super) fn run(
         pe.set_speed(processor_speed::speed() * speed.factor());
     }
     let mut share = pe.is_measured().then(Share::new);
+    let mut meter = Meter::new(switch.gauge(me), Time(begin.elapsed().as_nanos() as u64));
     #[cfg(feature = "net")]
     let mut brake = Brake::new(speed);
     loop {
@@ -106,6 +112,7 @@ pub(super) fn run(
             pe.note_time(spent);
         }
         let now = Time(instant.duration_since(begin).as_nanos() as u64);
+        meter.go_on(now, &pe, share.as_ref());
         #[cfg(feature = "net")]
         brake.begin();
         guard(&mut pe, |pe| turn.run(pe, inbox, switch, (begin, now)));
@@ -126,10 +133,11 @@ pub(super) fn run(
         let has_packets = !turn.own.is_empty() || inbox.has_packets();
         let next = if has_packets { Next::Handle } else { pe.next(!held_back) };
         let Next::Wait { wakeup, trial } = next else {
-            idle.attend();
+            meter.note_network(idle.attend());
             continue;
         };
         let now = Time(begin.elapsed().as_nanos() as u64);
+        meter.rest(now);
         let timeout = wakeup.map(|wakeup| wakeup.since(now));
         let recheck = held_back.then_some(RECHECK);
         let trial = trial.map(|trial| trial.since(now));
@@ -138,7 +146,10 @@ pub(super) fn run(
                 let spent = share.try_out(inbox).unwrap_or_default();
                 pe.note_trial(Time(begin.elapsed().as_nanos() as u64), spent);
             }
-            _ => idle.wait(inbox, [timeout, recheck, trial].into_iter().flatten().min()),
+            _ => {
+                let timeout = [timeout, recheck, trial].into_iter().flatten().min();
+                meter.note_network(idle.wait(inbox, timeout));
+            }
         }
     }
 }

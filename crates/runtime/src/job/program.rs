@@ -176,8 +176,9 @@ impl Program {
 }
 
 fn relay(common: &Common, node: NodeId) -> Relay {
-    let Common { layout, broadcasts, tree, limits, .. } = common;
-    Relay::new(node, layout.clone(), (*broadcasts, tree), limits.hard_bytes as u64)
+    let Common { layout, broadcasts, tree, limits, kinds, .. } = common;
+    let relay = Relay::new(node, layout.clone(), (*broadcasts, tree), limits.hard_bytes as u64);
+    relay.with_type_names(kinds.iter().map(|kind| kind.name()).collect())
 }
 
 /// Returns an action that sets the outcome of main at PE 0 and stops the job on all PEs.

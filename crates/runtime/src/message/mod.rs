@@ -30,6 +30,7 @@ mod restore_plan;
 mod spread;
 mod spread_frame;
 pub(crate) mod steal_agent;
+pub mod telemetry;
 mod transfer;
 
 pub(crate) use assembly::Assembly;
@@ -55,6 +56,8 @@ pub use look::MainStatus;
 pub(crate) use membership::{MembershipEvent, MembershipMessage, Stage};
 pub(crate) use migrant::{MemberRecord, Migrant};
 pub use packet::Packet;
+#[cfg(feature = "net")]
+pub(crate) use packet::messages_in;
 pub(crate) use packet::{Content, EncodedBatch, MessageFrame};
 pub(crate) use phase::PhaseCounts;
 pub(crate) use replicas::{Frontier, ReplicaControl, ReplicaOrder};

@@ -6,6 +6,8 @@ use crate::address::id::KindId;
 use crate::error::JobError;
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::Batch;
+#[cfg(feature = "net")]
+use crate::message::frame::Frame;
 use crate::message::header::{Header, HeaderDelta};
 use bytes::Bytes;
 use gridspan_topology::PeId;
@@ -195,6 +197,17 @@ impl MessageFrame {
         self.bytes[9..11].copy_from_slice(&self.kind.0.to_le_bytes());
         self.bytes[11..15].copy_from_slice(&self.messages.to_le_bytes());
         self.bytes
+    }
+}
+
+/// Number of messages to actors in a frame of this node; 1 for a frame of any other kind.
+#[cfg(feature = "net")]
+pub(crate) fn messages_in(frame: &Frame) -> u64 {
+    // The header is in one piece.
+    let header = if frame.head.is_empty() { &frame.body } else { &frame.head };
+    match (header.get(8), header.get(11..15).map(<[u8; 4]>::try_from)) {
+        (Some(&MESSAGES), Some(Ok(messages))) => u32::from_le_bytes(messages).into(),
+        _ => 1,
     }
 }
 

@@ -79,9 +79,10 @@ pub(crate) enum SpreadFrame {
     Plan(Box<PlanHead>),
     AgentMessage { head: AgentMessageHead, message: Bytes },
     Carried(CarriedHead),
+    Telemetry { message: Bytes },
 }
 
-/// The tags of frames for a relay, in the ninth byte: this one and the five below. Tags of packets
+/// The tags of frames for a relay, in the ninth byte: this one and the six below. Tags of packets
 /// between two PEs have lower values.
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
@@ -89,12 +90,13 @@ const PLAN: u8 = 4;
 const CAST: u8 = 5;
 const AGENT_MESSAGE: u8 = 6;
 const CARRIED: u8 = 7;
+const TELEMETRY: u8 = 8;
 /// Stands in place of the receiver in frames for a relay.
 const NO_RECEIVER: PeId = PeId(u32::MAX);
 
 /// Whether a frame is for the relay of the node, and not for one of its PEs.
 pub fn is_for_relay(frame: &[u8]) -> bool {
-    matches!(frame.get(8), Some(&(MULTICAST..=CARRIED)))
+    matches!(frame.get(8), Some(&(MULTICAST..=TELEMETRY)))
 }
 
 /// Whether a frame is a message between agents, which takes an agent time to process.
@@ -132,6 +134,7 @@ impl SpreadFrame {
                 Ok(Self::AgentMessage { head, message: frame.slice_ref(message) })
             }
             CARRIED => Ok(Self::Carried(codec::decode(WHAT, rest)?)),
+            TELEMETRY => Ok(Self::Telemetry { message: frame.slice_ref(rest) }),
             PLAN => Ok(Self::Plan(Box::new(codec::decode(WHAT, rest)?))),
             tag => Err(DecodeError::new(WHAT, format_args!("unknown tag {tag}"))),
         }
@@ -159,6 +162,11 @@ impl SpreadFrame {
     /// Encodes a message between agents as a frame.
     pub(crate) fn agent_message(origin: PeId, head: &AgentMessageHead, message: Bytes) -> Frame {
         frame(AGENT_MESSAGE, origin, head, (&[], message))
+    }
+
+    /// Makes a frame of an encoded message about the counters of nodes.
+    pub(crate) fn telemetry(origin: PeId, message: Vec<u8>) -> Frame {
+        frame(TELEMETRY, origin, &(), (&[], message.into()))
     }
 
     /// Encodes a node's report as a frame.

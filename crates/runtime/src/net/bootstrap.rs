@@ -15,11 +15,12 @@
 //!
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
-//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`]; all nodes
-//! together find out what the job waits for at a [`diagnose_line`]. The launcher of a guest is
-//! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
-//! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
-//! a character that programs do not print.
+//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
+//! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together find
+//! out what the job waits for at a [`diagnose_line`]. The launcher of a guest is `gridctl join`,
+//! which knows the addresses already and sends the lines of steps 1 and 3 at once. The launcher
+//! passes on the output of the program unchanged; only the line of step 2 begins with a character
+//! that programs do not print.
 //!
 //! # Failure
 //!
@@ -33,6 +34,7 @@ use super::identity::{Authority, Identity, IdentityError};
 use super::net_loop::NetLoop;
 use super::transport::Transport;
 use super::udp::{PortError, UdpPort};
+use crate::message::telemetry::TelemetryLease;
 use crate::message::{EncodedManifest, RestorePlan};
 use crate::session::{DetectorSettings, crowding_factor};
 use gridspan_topology::{GridSpec, NodeId};
@@ -326,6 +328,8 @@ pub enum LauncherRequest {
     Pause(PauseOrder),
     /// Find out what the job waits for, under this number.
     Diagnose(u64),
+    /// Tell the launcher the latest sample of the job's counters.
+    Sample(SampleOrder),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -375,12 +379,45 @@ fn diagnose_number(line: &[u8]) -> Option<u64> {
     str::from_utf8(number).ok()?.parse().ok()
 }
 
+/// The request for a sample of the job's counters, to the node of main.
+///
+/// ```
+/// use gridspan_runtime::message::telemetry::TelemetryLease;
+/// use gridspan_runtime::net::bootstrap::SampleOrder;
+///
+/// let lease = TelemetryLease { period_ms: 1000, focus: None };
+/// let order = SampleOrder { number: 1, lease };
+/// assert!(order.to_line().unwrap().starts_with("sample "));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleOrder {
+    /// Number of the request, by which the launcher recognises the answer.
+    pub number: u64,
+    /// For how long, and how often, samples are taken from now on.
+    pub lease: TelemetryLease,
+}
+
+/// The beginning of the line of a [`SampleOrder`].
+const SAMPLE: &str = "sample ";
+
+impl SampleOrder {
+    /// Returns the order as the line that the launcher writes to the node of main.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        Ok(format!("{SAMPLE}{}", to_line(self)?))
+    }
+
+    /// Reads a line.
+    fn of_line(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line.strip_prefix(SAMPLE.as_bytes())?).ok()
+    }
+}
+
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
-/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`] and
-/// those that request a diagnosis.
+/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`] or a
+/// [`SampleOrder`] and those that request a diagnosis.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -404,13 +441,19 @@ pub fn watch_launcher(
                     line.drain(..line.len() - RECOVER.len());
                     Some(LauncherRequest::Recover)
                 }
-                line => match diagnose_number(line) {
-                    Some(number) => Some(LauncherRequest::Diagnose(number)),
-                    None => PauseOrder::of_line(line).map(LauncherRequest::Pause),
-                },
+                line => PauseOrder::of_line(line)
+                    .map(LauncherRequest::Pause)
+                    .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample))
+                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose)),
             };
-            let is_for_join =
-                !matches!(request, Some(LauncherRequest::Pause(_) | LauncherRequest::Diagnose(_)));
+            let is_for_join = !matches!(
+                request,
+                Some(
+                    LauncherRequest::Pause(_)
+                        | LauncherRequest::Sample(_)
+                        | LauncherRequest::Diagnose(_)
+                )
+            );
             if let Some(request) = request {
                 on_request(request);
             }
@@ -594,12 +637,24 @@ mod tests {
         let address: SocketAddr = ([127, 0, 0, 1], 4).into();
         let addresses = Addresses(vec![address, address]).to_line().unwrap();
         let lines = format!("{}{}{addresses}", bundle.to_line().unwrap(), diagnose_line(3));
+    fn a_request_for_a_sample_is_a_line_that_join_does_not_read() {
+        let lease = TelemetryLease { period_ms: 500, focus: Some(NodeId(2)) };
+        let order = SampleOrder { number: 9, lease };
+        let line = order.to_line().unwrap();
+        assert_eq!(SampleOrder::of_line(line.as_bytes()), Some(order));
+        for wrong in ["sample", "sample \n", "sample 7\n", "samples {}\n", "sample {}\n"] {
+            assert_eq!(SampleOrder::of_line(wrong.as_bytes()), None, "{wrong:?}");
+        }
+        let address: SocketAddr = ([127, 0, 0, 1], 4).into();
+        let addresses = Addresses(vec![address, address]).to_line().unwrap();
+        let lines = format!("{}{line}{addresses}", bundles().remove(0).to_line().unwrap());
         let (send, receive) = std::sync::mpsc::channel();
         let told = move |request| send.send(request).unwrap();
         let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
 
         assert_eq!(join(&mut lines, &mut vec![]).unwrap().addresses, [address, address]);
         assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Diagnose(3)]);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Sample(order)]);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct NetLoop {
     buffer: Vec<u8>,
     /// Packets that the kernel had no room for; their bytes are in `buffer`.
     stuck: Option<Stuck>,
+    /// Sum of the times for which the loop has waited for packets.
+    waited: Duration,
 }
 
 /// Source of packets to send.
@@ -88,7 +90,13 @@ impl NetLoop {
             send_costs: SendCosts::default(),
             buffer: vec![],
             stuck: None,
+            waited: Duration::ZERO,
         }
+    }
+
+    /// Returns for how long the loop has waited for packets so far.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 
     /// Measures the paths to other nodes; [`TransportEvent::Probed`] follows.
@@ -346,11 +354,13 @@ impl NetLoop {
     }
 
     fn await_packets(&mut self, now: &mut Instant, deadline: Option<Instant>) -> io::Result<usize> {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let begin = Instant::now();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(begin));
         if left != Some(Duration::ZERO) {
             self.port.wait(left, self.stuck.is_some())?;
         }
         *now = Instant::now();
+        self.waited += now.duration_since(begin);
         self.receive(now)
     }
 

@@ -45,7 +45,7 @@ use crate::message::frame::Frame;
 use crate::session::{Class, Detector, Health, LocalHealth};
 use bytes::BytesMut;
 use gridspan_topology::dice::Dice;
-use gridspan_topology::{NodeId, Time};
+use gridspan_topology::{Layout, NodeId, Time};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, ConnectionError, ConnectionHandle, EcnCodepoint, Incoming, ServerConfig, Transmit,
@@ -174,6 +174,11 @@ impl Transport {
     pub fn others(&self) -> impl Iterator<Item = NodeId> + use<> {
         let me = self.node();
         self.config.layout.nodes().filter(move |&node| node != me)
+    }
+
+    /// Returns the sites, nodes and PEs of the job.
+    pub fn layout(&self) -> &Layout {
+        &self.config.layout
     }
 
     /// Returns this node.

@@ -47,6 +47,7 @@ use crate::pe::pieces::Pieces;
 use crate::pe::published::state::Published;
 use crate::pe::rank::Rank;
 use crate::pe::stall::state::Looks;
+use crate::pe::telemetry::state::WorkCounts;
 use crate::pe::timers::Timers;
 use crate::pe::watch::Watch;
 use crate::reduce::{CustomOp, Reduction};
@@ -365,6 +366,7 @@ pub struct Core {
     pub(super) running: Option<KindId>,
     pub(super) looks: Looks,
     pub(super) statistics: PeStatistics,
+    pub(crate) counts: WorkCounts,
 }
 
 impl Core {
@@ -425,6 +427,7 @@ impl Core {
             running: None,
             looks: Looks::default(),
             statistics: PeStatistics::default(),
+            counts: WorkCounts::new(kinds),
             common,
         }
     }

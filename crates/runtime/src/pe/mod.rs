@@ -16,7 +16,7 @@
 //! - `checkpoint`: the image of this PE, and its restoration. `ask`: questions and answers.
 //!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
 //!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
-//!   coordinator. `stall`, `diagnosis`, `current_handler`: reports of a PE about itself.
+//!   coordinator. `stall`, `diagnosis`, `current_handler`, `telemetry`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 
@@ -59,6 +59,7 @@ mod statistics;
 mod steps;
 mod store;
 mod survey;
+mod telemetry;
 mod timers;
 mod turn;
 pub(crate) mod watch;
@@ -210,6 +211,7 @@ impl Pe {
             let store = &mut self.stores[kind.index()];
             let step = store.dispatch(&mut self.core, rank, budget - handled);
             handled += step;
+            self.core.note_dispatched(rank, kind, step);
             if !self.core.requests.is_empty() {
                 self.grant_requests();
             } else if step == 0 {

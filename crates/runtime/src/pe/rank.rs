@@ -32,6 +32,12 @@ pub(crate) fn is_step(priority: i32) -> bool {
     priority >= FIRST_STEP
 }
 
+/// The step of a priority, if it is that of one; the number of a step from 2^30 on begins again.
+#[inline]
+pub(crate) fn step_of(priority: i32) -> Option<u64> {
+    is_step(priority).then(|| u64::from((priority - FIRST_STEP).unsigned_abs()))
+}
+
 /// The place of a message in the order in which a PE handles ready messages: lower ranks first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
@@ -77,5 +83,7 @@ mod tests {
         assert_eq!(priority_of_step(STEPS - 1), i32::MAX);
         assert_eq!(priority_of_step(STEPS), FIRST_STEP);
         assert!(is_step(priority_of_step(u64::MAX)));
+        assert_eq!(step_of(priority_of_step(7)), Some(7));
+        assert_eq!(step_of(FIRST_STEP - 1), None);
     }
 }

@@ -11,6 +11,7 @@
 //! - Steal agents share tasks between nodes (`agents`), and answer at once while PEs compute.
 //! - A tree broadcast goes to all PEs of all nodes, over the trees of a plan, in segments: each is
 //!   passed on as it arrives, without a copy.
+//! - While someone watches the job, the counters of its nodes are merged over a tree (`telemetry`).
 //!
 //! A relay does no I/O: it receives packets and frames, and returns [`RelayCommand`]s.
 
@@ -20,6 +21,7 @@ mod command;
 mod lines;
 mod multicasts;
 mod plans;
+mod telemetry;
 mod watch;
 
 use crate::address::id::COORDINATOR;
@@ -27,6 +29,7 @@ use crate::message::codec::DecodeError;
 use crate::message::frame::Frame;
 use crate::message::payload::Payload;
 use crate::message::steal_agent::Nudge;
+use crate::message::telemetry::{NodeReadings, TelemetryLease, TelemetrySample};
 use crate::message::{
     Arrival, Assembly, CarriedHead, Content, Control, CoordinatorPlace, FlowId, IncomingControl,
     Multicast, OutgoingControl, Packet, PlanHead, REPORTED_BYTES_MIN, SegmentHead, Spread,
@@ -40,6 +43,7 @@ use gridspan_topology::{Layout, NodeId, PeId, Time};
 use plans::Plans;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use telemetry::Telemetry;
 use watch::Watch;
 
 /// The relay of one node.
@@ -67,6 +71,7 @@ pub struct Relay {
     bytes_max: u64,
     agents: StealAgents,
     watch: Watch,
+    telemetry: Telemetry,
 }
 
 /// Size, in bytes, from which a tree broadcast or segmented multicast is sent as bulk, so that it
@@ -101,12 +106,38 @@ impl Relay {
             bytes_max,
             agents,
             watch: Watch::default(),
+            telemetry: Telemetry::default(),
         }
+    }
+
+    /// Sets the names of the actor types, by number.
+    pub(crate) fn with_type_names(mut self, names: Vec<&'static str>) -> Self {
+        self.telemetry.set_type_names(names);
+        self
     }
 
     /// Sets the function by which tasks request a call of [`Relay::wake`] at once, if time is real.
     pub(crate) fn connect(&mut self, nudge: Nudge) {
         self.agents.nudge = Some(nudge);
+    }
+
+    /// Sets where the counters of this node are read. Without them it has no part in
+    /// [`sample`](Self::sample).
+    pub fn set_readings(&mut self, readings: Arc<dyn NodeReadings>) {
+        self.telemetry.set_readings(readings);
+    }
+
+    /// Makes all nodes send samples of their counters to this one for some time, and returns the
+    /// latest sample of the job, if there is one. Call it on the node of main, and again while the
+    /// job is watched.
+    pub fn sample(
+        &mut self,
+        now: Time,
+        lease: TelemetryLease,
+        out: &mut Vec<RelayCommand>,
+    ) -> Option<TelemetrySample> {
+        let (telemetry, mut post) = self.telemetry(now, out);
+        telemetry.sample(lease, &mut post)
     }
 
     /// Sets the place of the coordinator, unless a later one is known.
@@ -188,18 +219,24 @@ impl Relay {
                 Ok(())
             }
             SpreadFrame::Plan(head) => self.take_plan(from, *head, frame, out),
+            SpreadFrame::Telemetry { message } => {
+                let (telemetry, mut post) = self.telemetry(now, out);
+                telemetry.receive(from, &message, &mut post)
+            }
         }
     }
 
     /// Returns the time at which to call [`Relay::wake`] even if nothing arrives.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.agents.due()
+        self.agents.due().into_iter().chain(self.telemetry.due()).min()
     }
 
     /// Runs the work that is due.
     pub fn wake(&mut self, now: Time, out: &mut Vec<RelayCommand>) {
         let (agents, mut post) = self.agents(now, out);
         agents.wake(&mut post);
+        let (telemetry, mut post) = self.telemetry(now, out);
+        telemetry.wake(&mut post);
     }
 
     /// Returns the bytes of incomplete tree broadcasts and multicasts, and of waiting messages of
@@ -217,6 +254,16 @@ impl Relay {
     ) -> (&'a mut StealAgents, Post<'a>) {
         let Self { node, layout, agents, bytes_max, .. } = self;
         (agents, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
+    }
+
+    /// Returns the telemetry of this node, and the context of its calls.
+    fn telemetry<'a>(
+        &'a mut self,
+        now: Time,
+        out: &'a mut Vec<RelayCommand>,
+    ) -> (&'a mut Telemetry, Post<'a>) {
+        let Self { node, layout, telemetry, bytes_max, .. } = self;
+        (telemetry, Post { node: *node, layout, now, bytes_max: *bytes_max, out })
     }
 
     fn check(&self, pe: PeId) -> Result<(), DecodeError> {

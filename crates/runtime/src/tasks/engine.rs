@@ -388,6 +388,11 @@ impl<W: Work> Engine<W> {
         OpenTasks { roots, frames: self.frames.len() as u64, ready: ready as u64 }
     }
 
+    /// Number of tasks that wait here.
+    pub(super) fn waiting(&self) -> u64 {
+        (self.kept.len() + self.node.offered(self.slot)) as u64
+    }
+
     /// Marks this PE asleep. Returns whether it was the last PE of the node awake.
     pub(super) fn fall_asleep(&self) -> bool {
         self.node.fall_asleep(self.slot)

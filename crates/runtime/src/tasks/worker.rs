@@ -55,6 +55,8 @@ pub(crate) struct Worker<W: Work> {
     /// Whether the last slice took so long that other nodes should not wait for the end of the next
     /// one for improvements of the bound.
     took_long: bool,
+    /// Number of waiting tasks that this PE counts for the worker.
+    counted: u64,
     pub(super) roots: Roots<W::Output>,
 }
 
@@ -87,6 +89,7 @@ impl<W: Work> Actor for Worker<W> {
             is_new: false,
             has_run: false,
             took_long: false,
+            counted: 0,
             roots: Roots::default(),
         };
         worker.open_agent(cx);
@@ -196,6 +199,7 @@ impl<W: Work> Worker<W> {
     /// Ends the worker, and answers main if it waits.
     fn close(&mut self, cx: &mut Context<'_, Self>) {
         self.abandon_roots(cx);
+        self.count(0, 0, cx);
         if self.opened_agent {
             notify_agent(StealEvent::Close, cx);
         }
@@ -254,6 +258,7 @@ impl<W: Work> Worker<W> {
                 self.engine.are_long = are_long;
             }
         }
+        self.count(done, self.engine.waiting(), cx);
         if done > 0 || self.engine.has_tasks() {
             self.run_again(cx);
         }
@@ -268,6 +273,12 @@ impl<W: Work> Worker<W> {
         // Before the next slice, the messages of this slice leave, and messages that came meanwhile
         // are handled.
         cx.core.turn_is_over = true;
+    }
+
+    /// Counts tasks that were run, and those that wait now, for those who watch the job.
+    fn count(&mut self, done: u64, waiting: u64, cx: &mut Context<'_, Self>) {
+        let before = std::mem::replace(&mut self.counted, waiting);
+        cx.core.counts.note_tasks(done, before, waiting);
     }
 
     /// Passes on outputs, wakes and calls of tasks.

@@ -8,6 +8,8 @@ mod cell;
 mod crossing;
 mod on_demand;
 mod sections;
+#[cfg(feature = "net")]
+mod telemetry;
 
 use blob::{Blob, BlobMsg};
 use cell::{Cell, MEMBERS, Msg};

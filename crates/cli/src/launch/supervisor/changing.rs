@@ -19,6 +19,7 @@ impl Supervisor {
                 return self.answer(Some(id), Answer::Nodes(states.collect()));
             }
             Request::Diagnose => return self.diagnose(id, now),
+            Request::Sample(lease) => return self.begin_sample(id, lease),
             Request::Stop => {
                 self.answer(Some(id), Answer::Done("the job is stopping".to_owned()));
                 return match self.stops_with_checkpoint(SIGTERM) {

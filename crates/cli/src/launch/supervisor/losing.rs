@@ -12,6 +12,9 @@ impl Supervisor {
         if std::mem::replace(&mut node.is_left, true) {
             return;
         }
+        self.losses += 1;
+        self.give_up_samples();
+        let node = &mut self.nodes[id.index()];
         // Its host may be lost, too.
         node.is_given_up |= is_replacing;
         let name = node.name.clone();

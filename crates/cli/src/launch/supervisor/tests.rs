@@ -4,7 +4,8 @@ use super::*;
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
 use gridspan_runtime::Diagnosis;
-use gridspan_runtime::net::bootstrap::PauseOrder;
+use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
+use gridspan_runtime::net::bootstrap::{PauseOrder, SampleOrder};
 
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
@@ -809,4 +810,38 @@ fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
     let mut supervisor = running();
     ends(&mut supervisor, B, Exit::Code(3), seconds(1));
     assert_eq!(refusal(&mut supervisor), "it is ending");
+}
+
+#[test]
+fn the_node_of_main_answers_requests_for_samples() {
+    let mut supervisor = running();
+    let lease = TelemetryLease { period_ms: 1000, focus: None };
+    let request = Request::Sample(lease);
+    supervisor.handle(Event::Requested { id: 40, request: request.clone() }, seconds(1));
+    supervisor.handle(Event::Requested { id: 41, request: request.clone() }, seconds(1));
+    let asked = [1, 2].map(|number| Command::Sample(A, SampleOrder { number, lease }));
+    assert_eq!(commands(&mut supervisor), asked);
+
+    let sample = Some(Box::<TelemetrySample>::default());
+    let sampled = |number| Event::Sampled { number, sample: sample.clone() };
+    supervisor.handle(sampled(2), seconds(2));
+    supervisor.handle(sampled(2), seconds(2));
+    assert_eq!(commands(&mut supervisor), [Command::TellObserved(41, sample.clone(), 0)]);
+
+    // The job ends because a node is lost, so that the other one need not answer any more.
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
+    supervisor.handle(Event::Requested { id: 42, request }, seconds(3));
+    let answers = commands(&mut supervisor);
+    assert!(answers.contains(&Command::TellObserved(42, None, 1)), "{answers:?}");
+}
+
+#[test]
+fn requests_that_wait_for_the_end_are_known_then() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
+    assert!(commands(&mut supervisor).is_empty());
+    ends(&mut supervisor, A, Exit::Code(0), seconds(2));
+    ends(&mut supervisor, B, Exit::Code(0), seconds(2));
+    assert_eq!((supervisor.outcome(), supervisor.waiting_for_end()), (Some(DONE), &[4][..]));
 }

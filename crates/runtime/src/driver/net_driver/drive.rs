@@ -18,7 +18,7 @@ pub(in crate::driver) struct Drive {
 const FOREVER: Duration = Duration::from_secs(3600);
 
 impl Idle for Drive {
-    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) {
+    fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration {
         let net_driver = &self.net_driver;
         let mut net = match try_lock(&net_driver.net) {
             Some(net) => net,
@@ -30,18 +30,22 @@ impl Idle for Drive {
                 net
             }
         };
-        if inbox.fall_asleep() {
-            net_driver.turn(&mut net, &self.switch, timeout.unwrap_or(FOREVER), Some(inbox));
-            inbox.wake_up();
+        if !inbox.fall_asleep() {
+            return Duration::ZERO;
         }
+        let timeout = timeout.unwrap_or(FOREVER);
+        let driven = net_driver.turn(&mut net, &self.switch, timeout, Some(inbox));
+        inbox.wake_up();
+        driven
     }
 
-    fn attend(&mut self) {
+    fn attend(&mut self) -> Duration {
         let net_driver = &self.net_driver;
         if (net_driver.has_frames.load(Ordering::SeqCst) || net_driver.unattended() > ATTEND)
             && let Some(mut net) = try_lock(&net_driver.net)
         {
-            net_driver.turn(&mut net, &self.switch, Duration::ZERO, None);
+            return net_driver.turn(&mut net, &self.switch, Duration::ZERO, None);
         }
+        Duration::ZERO
     }
 }

@@ -1,0 +1,154 @@
+//! Asks the launcher of a job for samples, one after the other, until the job has ended.
+
+use super::moment::Moment;
+use crate::error::CliError;
+use crate::nodes::find;
+use crate::request::{Answer, Observed, Request, send};
+use crate::status::Status;
+use gridspan_runtime::message::telemetry::TelemetryLease;
+use gridspan_topology::NodeId;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time that the launcher has to answer. It answers at once unless its process, or that of the node
+/// of main, is stopped.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause before another request if there is no newer sample yet.
+const SOON: Duration = Duration::from_millis(100);
+/// Pause before another request after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time that another launcher has to attend to a job whose launcher has ended, and that the end of
+/// a job has to become known after its launcher is gone.
+const HANDOVER: Duration = Duration::from_secs(2);
+
+/// News of the watched job.
+pub(super) enum News {
+    /// There is a newer sample.
+    Moment(Box<Moment>),
+    /// The job does not answer, for this reason.
+    Trouble(String),
+    /// The job has ended, with this exit code if it is known.
+    Ended(Option<u8>),
+}
+
+/// Watches a job.
+pub(super) struct Watcher {
+    job: String,
+    period: Duration,
+    /// Whether the job has answered.
+    is_reached: bool,
+    /// The number and the time of the last sample.
+    last: Option<(u64, u64)>,
+    /// When to ask for the next one.
+    due: Instant,
+    /// Receives the end of the job.
+    end: Receiver<Option<u8>>,
+}
+
+impl Watcher {
+    /// Begins to watch a job.
+    pub(super) fn new(job: &Status, period: Duration) -> Result<Self, CliError> {
+        let (tell, end) = channel();
+        let id = job.id.clone();
+        thread::Builder::new()
+            .name("end".to_owned())
+            .spawn(move || await_end(&id, &tell))
+            .map_err(CliError::system("start a thread"))?;
+        let (is_reached, last, due) = (false, None, Instant::now());
+        Ok(Self { job: job.id.clone(), period, is_reached, last, due, end })
+    }
+
+    /// The name of the job.
+    pub(super) fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// Waits for a newer sample, for trouble, or for the end of the job. `focus`: the node whose
+    /// PEs are wanted.
+    ///
+    /// # Errors
+    ///
+    /// If the job refuses the request, or has not answered before and cannot be reached.
+    pub(super) fn next(&mut self, focus: impl Fn() -> Option<NodeId>) -> Result<News, CliError> {
+        loop {
+            let left = self.due.saturating_duration_since(Instant::now());
+            if let Ok(code) = self.end.recv_timeout(left) {
+                return Ok(News::Ended(code));
+            }
+            match self.look(focus()) {
+                Ok(Some(moment)) => {
+                    self.due = Instant::now() + self.period;
+                    return Ok(News::Moment(Box::new(moment)));
+                }
+                Ok(None) => self.due = Instant::now() + SOON,
+                Err(CliError::Unreachable { error, .. }) if self.is_reached => {
+                    self.due = Instant::now() + PAUSE;
+                    return Ok(News::Trouble(format!("the job does not answer: {error}")));
+                }
+                Err(CliError::NoJob { .. }) => {
+                    return Ok(News::Ended(self.end.recv_timeout(HANDOVER).ok().flatten()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Asks for the latest sample. `None`: there is no newer one.
+    fn look(&mut self, focus: Option<NodeId>) -> Result<Option<Moment>, CliError> {
+        let status = find(Some(&self.job))?;
+        let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
+        let request = Request::Sample(TelemetryLease { period_ms, focus });
+        let until = Some(Instant::now() + PATIENCE);
+        let answer = send(&status, &request).and_then(|pending| pending.answer(until));
+        let unreachable = |error| CliError::Unreachable { job: status.id.clone(), error };
+        let answer = answer.map_err(&unreachable)?;
+        self.is_reached = true;
+        let observed = match answer {
+            Some(Answer::Observed(observed)) => *observed,
+            Some(Answer::Refused(reason)) => {
+                return Err(CliError::Refused { job: status.id, reason });
+            }
+            Some(_) => return Err(unreachable(io::ErrorKind::InvalidData.into())),
+            // The job has just ended, or another launcher takes over.
+            None => return Ok(None),
+        };
+        Ok(self.newer(status, observed))
+    }
+
+    /// The moment of an answer, if its sample is newer than the last one.
+    fn newer(&mut self, status: Status, observed: Observed) -> Option<Moment> {
+        let Observed { sample, rebalances, losses, events } = observed;
+        let sample = *sample?;
+        let this = Some((sample.tick, sample.at_us));
+        if self.last == this {
+            return None;
+        }
+        self.last = this;
+        let Status { id: job, grid, links, .. } = status;
+        Some(Moment { job, grid, links, sample, rebalances, losses, events })
+    }
+}
+
+/// Waits for the end of a job, and tells its exit code, if that becomes known. If its launcher ends
+/// before, asks the next one.
+fn await_end(job: &str, tell: &Sender<Option<u8>>) {
+    let mut attended = Instant::now();
+    while attended.elapsed() < HANDOVER {
+        let Ok(status) = find(Some(job)) else {
+            thread::sleep(SOON);
+            continue;
+        };
+        attended = Instant::now();
+        match send(&status, &Request::Wait).and_then(|pending| pending.answer(None)) {
+            Ok(Some(Answer::Ended(code))) => {
+                // The watcher may have ended.
+                let _ = tell.send(Some(code));
+                return;
+            }
+            _ => thread::sleep(SOON),
+        }
+    }
+    let _ = tell.send(None);
+}

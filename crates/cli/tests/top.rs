@@ -1,0 +1,152 @@
+//! `gridctl top`: samples of the counters of running jobs.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{LIMIT, Output, Running, finish, gridctl, until};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::path::Path;
+
+/// A job of four processes at two sites that ends when it is stopped.
+const PLACE: [&str; 5] = ["run", "--driver", "cluster", "--emulate", "2x2,wan=2ms"];
+
+/// Starts a job with its status in `folder`.
+fn start(folder: &Path, job: &[&str]) -> Running {
+    let variables = [("XDG_RUNTIME_DIR", folder.to_str().unwrap())];
+    Running::start_with(&[&PLACE[..], job].concat(), &variables)
+}
+
+/// Runs `gridctl top` to its end.
+fn top(folder: &Path, flags: &[&str]) -> Output {
+    let mut command = gridctl(&[&["top"], flags].concat());
+    command.env("XDG_RUNTIME_DIR", folder);
+    finish(command)
+}
+
+/// Waits until there is a job to watch.
+fn await_job(folder: &Path, id: &str) {
+    let socket = folder.join("gridspan").join(format!("{id}.sock"));
+    until(|| socket.exists().then_some(()));
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect()
+}
+
+/// The link between two sites.
+fn link<'a>(object: &'a Value, from: &str, to: &str) -> &'a Value {
+    let mut links = object["links"].as_array().unwrap().iter();
+    links.find(|link| link["from"] == from && link["to"] == to).unwrap()
+}
+
+#[test]
+fn objects_show_all_nodes_of_a_running_job_and_their_counters_grow() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let md = ["leanmd", "--atoms", "2000", "--steps", "100000000", "--quiet"];
+    let mut job = start(folder, &md);
+    let id = format!("leanmd-{}", job.child.id());
+    await_job(folder, &id);
+
+    let variables = [("XDG_RUNTIME_DIR", folder.to_str().unwrap())];
+    let mut watching = Running::start_with(&["top", &id, "--json", "--every", "500ms"], &variables);
+    // The counts of a job that has just begun may still be zero.
+    let next = || serde_json::from_str::<Value>(&watching.await_line("\"tick\"")).unwrap();
+    let is_complete = |object: &Value| {
+        let nodes = object["nodes"].as_array().unwrap();
+        let is_known = |node: &Value| number(&node["messages"]) > 0.0 && !node["busy"].is_null();
+        nodes.len() == 4 && nodes.iter().all(is_known) && !object["steps_per_s"].is_null()
+    };
+    let before = until(|| Some(next()).filter(is_complete));
+    let after = next();
+
+    for object in [&before, &after] {
+        assert_eq!(names(&object["sites"]), ["a", "b"]);
+        assert_eq!(names(&object["nodes"]), ["a/0", "a/1", "b/2", "b/3"]);
+        assert_eq!(names(&object["pes"]), ["pe0", "pe1", "pe2", "pe3"]);
+        for place in ["sites", "nodes", "pes"].iter().flat_map(|it| object[*it].as_array().unwrap())
+        {
+            let [busy, network, idle] = ["busy", "network", "idle"].map(|it| number(&place[it]));
+            assert!([busy, network, idle].iter().all(|it| (0.0..=1.0).contains(it)), "{place}");
+            assert!((busy + network + idle - 1.0).abs() < 1e-6, "{place}");
+        }
+        let cells = object["types"].as_array().unwrap().iter();
+        let actors: f64 = cells.map(|it| number(&it["actors"])).sum();
+        assert!(actors > 10.0 && actors == number(&object["total"]["actors"]), "{object}");
+        let cost = &object["telemetry"];
+        assert!(number(&cost["telemetry_micros"]) > 0.0, "{cost}");
+        assert_eq!(cost["depth"], 3, "{cost}");
+        assert!(number(&cost["received"]) >= 1.0, "{cost}");
+        assert!(number(&cost["received_bytes"]) <= 65_536.0, "{cost}");
+    }
+    assert!(number(&after["tick"]) > number(&before["tick"]));
+    assert!(number(&after["step"]) >= number(&before["step"]));
+    for node in 0..4 {
+        let messages = [&before, &after].map(|it| number(&it["nodes"][node]["messages"]));
+        assert!(messages[0] < messages[1], "{messages:?} on node {node}");
+        assert!(number(&after["nodes"][node]["memory_bytes"]) > 1e6);
+    }
+    for (from, to) in [("a", "b"), ("b", "a")] {
+        let sent = [&before, &after].map(|object| link(object, from, to));
+        assert!(number(&sent[0]["messages"]) < number(&sent[1]["messages"]), "{sent:?}");
+        assert!(number(&sent[1]["bytes_per_s"]) > 0.0, "{sent:?}");
+    }
+
+    let text = top(folder, &["--every", "200ms"]);
+    assert_eq!(text.code, Some(0), "{text:?}");
+    let first = format!("{id}  2 sites, 4 nodes, 4 PEs, up ");
+    assert!(text.stdout.starts_with(&first), "{text:?}");
+    assert!(text.stdout.lines().any(|line| line.starts_with("a > b ")), "{text:?}");
+
+    job.signal(Signal::TERM);
+    let last: Value = serde_json::from_str(&watching.await_line("\"ended\"")).unwrap();
+    assert_eq!((&last["ended"], &last["exit_code"]), (&true.into(), &143.into()));
+    assert_eq!(watching.wait(LIMIT).unwrap().code(), Some(0));
+    assert!(job.wait(LIMIT).is_some());
+}
+
+#[test]
+fn a_pe_inside_an_endless_handler_counts_as_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut job = start(folder, &["drill", "--endless", "1"]);
+    job.await_line("4 lines from 4 nodes");
+
+    let late = until(|| {
+        let output = top(folder, &["--once", "--json", "--every", "300ms"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert_eq!(output.stdout.lines().count(), 1);
+        let object: Value = serde_json::from_str(&output.stdout).unwrap();
+        let busy = object["nodes"][1]["busy"].as_f64();
+        (object["nodes_heard"] == 4 && busy.is_some_and(|busy| busy > 0.9)).then_some(object)
+    });
+
+    assert_eq!(late["nodes"][1]["late_pes"], 1);
+    let others = [0, 2, 3].map(|node| &late["nodes"][node]);
+    assert!(others.iter().all(|node| number(&node["idle"]) > 0.3), "{late}");
+    assert!(names(&late["types"]).contains(&"FaultInjector"), "{late}");
+    job.signal(Signal::TERM);
+    assert!(job.wait(LIMIT).is_some());
+}
+
+#[test]
+fn without_a_job_of_processes_there_is_nothing_to_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let output = top(folder, &["--once"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output:?}");
+
+    let variables = [("XDG_RUNTIME_DIR", folder.to_str().unwrap())];
+    let threads = ["run", "--emulate", "2x1,wan=2ms", "drill", "--wait", "60"];
+    let job = Running::start_with(&threads, &variables);
+    job.await_line("2 lines from 2 nodes");
+    let output = top(folder, &["--once"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("only jobs whose nodes are processes"), "{output:?}");
+}

@@ -1,0 +1,191 @@
+//! The counters of a node's PEs, where other threads of the node find them while someone watches
+//! the job.
+
+use super::share::Share;
+use crate::message::telemetry::PeReading;
+use crate::pe::Pe;
+use gridspan_topology::Time;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The counters of one PE, which the PE writes when it is asked for them.
+#[derive(Default)]
+pub(super) struct Gauge {
+    /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
+    is_wanted: AtomicBool,
+    answer: Mutex<GaugeAnswer>,
+}
+
+/// The last answer of a PE.
+#[derive(Clone, Default)]
+struct GaugeAnswer {
+    /// The counters, and when they were read; `None` before the PE's thread begins.
+    reading: Option<(PeReading, Instant)>,
+    /// Time that the PE has spent on answers.
+    spent: Duration,
+}
+
+impl Gauge {
+    /// Asks the PE for its counters.
+    pub(super) fn order(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+    }
+
+    /// Returns the counters, and the time that the PE has spent on them. If the PE has not
+    /// answered, it is inside a handler, so that the time since its last answer counts as busy.
+    pub(super) fn read(&self) -> (PeReading, Duration) {
+        let is_late = self.is_wanted.load(Ordering::Acquire);
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut reading = PeReading::default();
+        if let Some((last, at)) = answer.reading {
+            reading = last;
+            if is_late {
+                reading.counts.busy_us += at.elapsed().as_micros() as u64;
+            }
+        }
+        reading.is_late = is_late;
+        (reading, answer.spent)
+    }
+
+    /// Whether the PE is to answer.
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, reading: PeReading, begin: Instant) {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.reading = Some((reading, begin));
+        answer.spent += begin.elapsed();
+        drop(answer);
+        self.is_wanted.store(false, Ordering::Release);
+    }
+}
+
+/// Measures how a PE's thread uses its time: it works, drives the network, or waits.
+pub(super) struct Meter<'a> {
+    gauge: &'a Gauge,
+    began: Time,
+    /// When the thread began to wait, if it waits, and the time since then in which it has driven
+    /// the network instead.
+    waiting: Option<(Time, Duration)>,
+    idle: Duration,
+    network: Duration,
+    /// The counts of the system, if nothing else reads them in this thread.
+    share: Option<Share>,
+}
+
+impl<'a> Meter<'a> {
+    /// Begins to measure the calling thread. A PE that enters a long handler before it is asked for
+    /// its counters counts as busy since then.
+    pub(super) fn new(gauge: &'a Gauge, now: Time) -> Self {
+        gauge.write(PeReading::default(), Instant::now());
+        let (idle, network) = (Duration::ZERO, Duration::ZERO);
+        Self { gauge, began: now, waiting: None, idle, network, share: None }
+    }
+
+    /// The thread begins to wait.
+    #[inline]
+    pub(super) fn rest(&mut self, now: Time) {
+        self.waiting = Some((now, Duration::ZERO));
+    }
+
+    /// The thread has driven the network for `time`.
+    #[inline]
+    pub(super) fn note_network(&mut self, time: Duration) {
+        self.network += time;
+        if let Some((_, driven)) = &mut self.waiting {
+            *driven += time;
+        }
+    }
+
+    /// The thread waits no more. If the PE is asked for its counters, it answers. `share`: the
+    /// counts of the system, if the driver reads them.
+    #[inline]
+    pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
+        if let Some((since, driven)) = self.waiting.take() {
+            self.idle += now.since(since).saturating_sub(driven);
+        }
+        if self.gauge.is_wanted() {
+            self.answer(now, pe, share);
+        }
+    }
+
+    #[cold]
+    fn answer(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
+        let begin = Instant::now();
+        let mut reading = pe.reading();
+        let micros = |time: Duration| time.as_micros() as u64;
+        let used = now.since(self.began);
+        let counts = &mut reading.counts;
+        (counts.idle_us, counts.network_us) = (micros(self.idle), micros(self.network));
+        counts.busy_us = micros(used.saturating_sub(self.idle).saturating_sub(self.network));
+        let totals = match share {
+            Some(share) => share.totals(),
+            None => self.share.get_or_insert_with(Share::new).totals(),
+        };
+        if let Some((ran, waited)) = totals {
+            (counts.ran_us, counts.waited_us) = (micros(ran), micros(waited));
+        }
+        self.gauge.write(reading, begin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Job;
+    use crate::error::JobError;
+    use crate::job::program::Program;
+    use gridspan_topology::{Layout, PeId};
+
+    fn pe() -> Pe {
+        let job = Job::new("measured").main(async |_| Ok::<(), JobError>(()));
+        Program::new(job, Layout::single(1)).unwrap().pe(PeId(0))
+    }
+
+    const fn ms(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_busy_network_or_idle() {
+        let (gauge, pe) = (Gauge::default(), pe());
+        let mut meter = Meter::new(&gauge, ms(1000));
+        meter.go_on(ms(1010), &pe, None);
+        assert_eq!(gauge.read().0, PeReading::default(), "it was not asked");
+
+        meter.note_network(Duration::from_millis(4));
+        meter.rest(ms(1030));
+        meter.note_network(Duration::from_millis(5));
+        meter.go_on(ms(1090), &pe, None);
+        gauge.order();
+        assert!(gauge.read().0.is_late);
+        meter.go_on(ms(1100), &pe, None);
+
+        let (reading, spent) = gauge.read();
+        let counts = reading.counts;
+        assert!(!reading.is_late && spent > Duration::ZERO);
+        assert_eq!((counts.idle_us, counts.network_us), (55_000, 9_000));
+        assert_eq!(counts.busy_us, 100_000 - 55_000 - 9_000);
+        assert_eq!(counts.time_us(), 100_000);
+    }
+
+    #[test]
+    fn a_pe_that_does_not_answer_counts_as_busy() {
+        let (gauge, pe) = (Gauge::default(), pe());
+        let mut meter = Meter::new(&gauge, ms(0));
+        gauge.order();
+        meter.go_on(ms(10), &pe, None);
+        let answered = gauge.read().0.counts;
+
+        gauge.order();
+        std::thread::sleep(Duration::from_millis(3));
+
+        let reading = gauge.read().0;
+        assert!(reading.is_late);
+        assert!(reading.counts.busy_us >= answered.busy_us + 3_000, "{reading:?}");
+        assert_eq!(reading.counts.idle_us, answered.idle_us);
+    }
+}

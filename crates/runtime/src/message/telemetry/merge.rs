@@ -1,0 +1,108 @@
+//! Merges samples. The result does not depend on the order and the grouping of the samples.
+//!
+//! Sums, maxima and lists of disjoint elements obviously have this property. Of the nodes, those
+//! with the highest and the lowest loads are kept: a node at one end of a union is at that end of
+//! its part, too, so none is dropped too early.
+
+use super::bounds::TelemetryBounds;
+use super::sample::{LinkTelemetry, NodeTelemetry, SiteTelemetry, TelemetrySample, TypeTelemetry};
+use gridspan_topology::SiteId;
+use std::collections::BTreeSet;
+
+impl TelemetrySample {
+    /// Adds the counts of other nodes.
+    pub(crate) fn merge(&mut self, other: Self, bounds: TelemetryBounds) {
+        let Self {
+            tick,
+            at_us,
+            depth,
+            received,
+            received_bytes,
+            newest_step,
+            telemetry_ns,
+            telemetry_ns_max,
+            sites,
+            nodes,
+            pes,
+            types,
+            links,
+            type_names: _,
+        } = other;
+        self.tick = self.tick.max(tick);
+        self.at_us = self.at_us.max(at_us);
+        self.depth = self.depth.max(depth);
+        self.received = self.received.max(received);
+        self.received_bytes = self.received_bytes.max(received_bytes);
+        self.newest_step = self.newest_step.max(newest_step);
+        self.telemetry_ns = self.telemetry_ns.saturating_add(telemetry_ns);
+        self.telemetry_ns_max = self.telemetry_ns_max.max(telemetry_ns_max);
+        join(&mut self.sites, sites, |site| site.site, add_site);
+        // No two samples have the same node or PE, unless one is of a faulty node.
+        join(&mut self.nodes, nodes, |node| node.node, |_, _| {});
+        keep_extremes(&mut self.nodes, bounds);
+        join(&mut self.pes, pes, |pe| pe.pe, |_, _| {});
+        self.pes.truncate(bounds.pes_max());
+        join(&mut self.types, types, |it| (it.number, it.site), add_type);
+        join(&mut self.links, links, |link| (link.from, link.to), add_link);
+    }
+}
+
+/// Adds elements to a list that is sorted by their keys; `add` adds one to another of its key.
+fn join<T: Copy, K: Ord>(
+    all: &mut Vec<T>,
+    more: Vec<T>,
+    key: impl Fn(&T) -> K,
+    add: impl Fn(&mut T, T),
+) {
+    all.extend(more);
+    // Stable, and fast for lists that consist of sorted parts.
+    all.sort_by_key(&key);
+    all.dedup_by(|later, earlier| {
+        let is_same = key(later) == key(earlier);
+        if is_same {
+            add(earlier, *later);
+        }
+        is_same
+    });
+}
+
+fn add_site(sum: &mut SiteTelemetry, more: SiteTelemetry) {
+    sum.nodes = sum.nodes.saturating_add(more.nodes);
+    sum.pes = sum.pes.saturating_add(more.pes);
+    sum.counts += more.counts;
+    sum.memory_bytes = sum.memory_bytes.saturating_add(more.memory_bytes);
+}
+
+fn add_type(sum: &mut TypeTelemetry, more: TypeTelemetry) {
+    sum.actors = sum.actors.saturating_add(more.actors);
+    sum.handled = sum.handled.saturating_add(more.handled);
+    sum.waiting = sum.waiting.saturating_add(more.waiting);
+}
+
+fn add_link(sum: &mut LinkTelemetry, more: LinkTelemetry) {
+    sum.messages = sum.messages.saturating_add(more.messages);
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
+}
+
+/// Drops nodes in the middle: those that are not among the ones that compute most or least, of
+/// their site or of the job.
+fn keep_extremes(nodes: &mut Vec<NodeTelemetry>, bounds: TelemetryBounds) {
+    let Some(each) = bounds.extremes else { return };
+    if nodes.len() <= 2 * each {
+        return;
+    }
+    let group = |node: &NodeTelemetry| if bounds.are_by_site { node.site } else { SiteId(0) };
+    let mut order: Vec<_> =
+        nodes.iter().map(|node| (group(node), node.busy_permille, node.node)).collect();
+    order.sort_unstable();
+    let mut kept = BTreeSet::new();
+    for of_group in order.chunk_by(|one, next| one.0 == next.0) {
+        let idle = of_group.iter().take(each);
+        let busy = of_group.iter().rev().take(each);
+        kept.extend(idle.chain(busy).map(|&(_, _, node)| node));
+    }
+    nodes.retain(|node| node.is_focus || kept.contains(&node.node));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! What a running job reports about itself while someone watches it: counters of PEs, nodes and
+//! links between sites, merged on their way up a tree of nodes.
+//!
+//! # Start
+//!
+//! The root, the node of main, holds a [lease](TelemetryLease) while someone watches, and sends it
+//! down the tree. A node with a lease takes a sample of its own counters once in each period,
+//! merges it with the latest samples of its children in the tree, and sends the result to its
+//! parent. Nodes far from the root do so earlier in the period, so that a value passes all levels
+//! within half a period.
+//!
+//! # Steady state
+//!
+//! Counters are sums since the start of the run, and a parent keeps the latest sample of each
+//! child. So a late sample changes no sum, and a rate is the difference of two samples.
+//!
+//! # Bounds
+//!
+//! At most [`SAMPLE_BYTES_MAX`] bytes reach the root in a period, whatever the number of nodes.
+//! Above fixed numbers of nodes, PEs, sites and types, which the layout gives, samples hold sums
+//! by site, and of the nodes only those that compute most and least. The merge is associative: the
+//! result does not depend on the tree.
+//!
+//! # End
+//!
+//! A lease that is not renewed ends by itself, and with it all work. A job does none while it is
+//! not watched.
+
+mod bounds;
+mod lease;
+mod merge;
+mod reading;
+mod sample;
+mod tree;
+
+pub(crate) use bounds::TelemetryBounds;
+pub(crate) use lease::TelemetryMessage;
+pub use lease::{SAMPLE_BYTES_MAX, TelemetryLease};
+pub use reading::{LinkReading, NodeReading, NodeReadings, PeReading, TypeReading};
+pub use sample::{
+    LinkTelemetry, NodeTelemetry, OTHER_TYPES, PeTelemetry, SEVERAL_SITES, SiteTelemetry,
+    TelemetryCounts, TelemetrySample, TypeTelemetry,
+};
+pub(crate) use tree::TelemetryTree;

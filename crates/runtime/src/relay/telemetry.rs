@@ -1,0 +1,320 @@
+//! A node's part in the telemetry of a job that someone watches: it samples its own counters,
+//! merges them with the samples of the nodes below it in the tree, and sends the result to the node
+//! above. See [`telemetry`](crate::message::telemetry).
+//!
+//! The relay does this, so that it goes on while all PEs are inside handlers. A PE is asked for its
+//! counters a moment before the sample is taken, and need not answer.
+
+use super::agents::Post;
+use super::command::RelayCommand;
+use crate::message::SpreadFrame;
+use crate::message::codec::DecodeError;
+use crate::message::telemetry::{
+    LinkTelemetry, NodeReading, NodeReadings, NodeTelemetry, PeTelemetry, SiteTelemetry,
+    TelemetryBounds, TelemetryCounts, TelemetryLease, TelemetryMessage, TelemetrySample,
+    TelemetryTree, TypeTelemetry,
+};
+use gridspan_topology::{NodeId, PeId, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time that PEs have to answer before the sample is taken: many turns of a PE, and little of a
+/// period.
+const ANSWER: Duration = Duration::from_millis(50);
+/// Number of periods after which the sample of a silent child is dropped.
+const KEPT_PERIODS: u32 = 3;
+/// Parts of a period by which a node samples earlier than its parent.
+const AHEAD: u32 = 16;
+/// Level below which nodes do not sample still earlier: half a period has eight such parts.
+const LEVELS: u32 = 8;
+
+/// The telemetry of one node.
+#[derive(Default)]
+pub(super) struct Telemetry {
+    /// The counters of this node; `None` if its driver keeps none.
+    readings: Option<Arc<dyn NodeReadings>>,
+    /// Names of the actor types, by number.
+    type_names: Vec<&'static str>,
+    /// `None` if there is no lease.
+    watched: Option<Watched>,
+}
+
+/// The state of a node with a lease.
+struct Watched {
+    tree: TelemetryTree,
+    bounds: TelemetryBounds,
+    lease: TelemetryLease,
+    until: Time,
+    /// When the next sample is taken.
+    sample_at: Time,
+    /// Whether the PEs have been asked for their counters for that sample.
+    is_ordered: bool,
+    /// The latest sample of each child, and when it came.
+    children: BTreeMap<NodeId, (Time, TelemetrySample)>,
+    /// Number and bytes of the samples of children since the last own one.
+    received: (u32, u64),
+    /// The counts of the PEs in the last sample.
+    before: TelemetryCounts,
+    /// Nanoseconds that this lease has taken here, apart from the PEs.
+    spent_ns: u64,
+    /// Nanoseconds that telemetry had taken here at the last sample, with the PEs.
+    spent_before_ns: Option<u64>,
+    /// The latest sample of the job, at the root.
+    latest: Option<TelemetrySample>,
+    ticks: u64,
+}
+
+impl Telemetry {
+    /// Sets where the counters of this node are read.
+    pub(super) fn set_readings(&mut self, readings: Arc<dyn NodeReadings>) {
+        self.readings = Some(readings);
+    }
+
+    /// Sets the names of the actor types, by number.
+    pub(super) fn set_type_names(&mut self, names: Vec<&'static str>) {
+        self.type_names = names;
+    }
+
+    /// At the root: begins or renews the lease, and returns the latest sample of the job.
+    pub(super) fn sample(
+        &mut self,
+        lease: TelemetryLease,
+        post: &mut Post<'_>,
+    ) -> Option<TelemetrySample> {
+        let readings = self.readings.clone()?;
+        let begin = readings.clock_ns();
+        let watched = self.renew(lease, post);
+        let latest = watched.latest.clone();
+        watched.spend(begin, &*readings);
+        latest
+    }
+
+    /// Handles a message of another node.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message does not decode, or comes from a node that is no neighbour in the tree.
+    pub(super) fn receive(
+        &mut self,
+        from: NodeId,
+        message: &[u8],
+        post: &mut Post<'_>,
+    ) -> Result<(), DecodeError> {
+        let Some(readings) = self.readings.clone() else { return Ok(()) };
+        let begin = readings.clock_ns();
+        match TelemetryMessage::decode(message)? {
+            TelemetryMessage::Lease(lease) => {
+                if TelemetryTree::of(post.layout, post.node).parent != Some(from) {
+                    return Err(stranger(from));
+                }
+                self.renew(lease, post);
+            }
+            TelemetryMessage::Sample(sample) => {
+                // A child may notice the end of the lease later.
+                let Some(watched) = &mut self.watched else { return Ok(()) };
+                if !watched.tree.children.contains(&from) {
+                    return Err(stranger(from));
+                }
+                watched.received.0 += 1;
+                watched.received.1 += message.len() as u64;
+                watched.children.insert(from, (post.now, *sample));
+            }
+        }
+        if let Some(watched) = &mut self.watched {
+            watched.spend(begin, &*readings);
+        }
+        Ok(())
+    }
+
+    /// Returns the time at which to call [`wake`](Self::wake).
+    pub(super) fn due(&self) -> Option<Time> {
+        let watched = self.watched.as_ref()?;
+        Some(watched.next_step().min(watched.until))
+    }
+
+    /// Takes the step that is due, if one is.
+    pub(super) fn wake(&mut self, post: &mut Post<'_>) {
+        let Self { readings: Some(readings), type_names, watched: held } = self else { return };
+        let Some(watched) = held else { return };
+        if watched.until <= post.now {
+            *held = None;
+            return;
+        }
+        if watched.next_step() > post.now {
+            return;
+        }
+        let begin = readings.clock_ns();
+        if watched.is_ordered {
+            let reading = readings.read();
+            watched.take_sample(&reading, type_names, post);
+        } else {
+            watched.is_ordered = true;
+            readings.order();
+        }
+        watched.spend(begin, &**readings);
+    }
+
+    /// Begins or renews a lease here and below.
+    fn renew(&mut self, lease: TelemetryLease, post: &mut Post<'_>) -> &mut Watched {
+        let (now, types) = (post.now, self.type_names.len());
+        let watched = self.watched.get_or_insert_with(|| {
+            let tree = TelemetryTree::of(post.layout, post.node);
+            let ahead = lease.period() / AHEAD * tree.depth.min(LEVELS);
+            Watched {
+                bounds: TelemetryBounds::new(post.layout, types),
+                lease,
+                until: now,
+                sample_at: now + (lease.period() / 2).saturating_sub(ahead),
+                is_ordered: false,
+                children: BTreeMap::new(),
+                received: (0, 0),
+                before: TelemetryCounts::default(),
+                spent_ns: 0,
+                spent_before_ns: None,
+                latest: None,
+                ticks: 0,
+                tree,
+            }
+        });
+        watched.lease = lease;
+        watched.until = now + lease.lasts();
+        // With a shorter period, the next sample is not far away either.
+        watched.sample_at = watched.sample_at.min(now + lease.period());
+        let message = TelemetryMessage::Lease(lease).encode();
+        for &to in &watched.tree.children {
+            let frame = SpreadFrame::telemetry(post.layout.leader(post.node), message.clone());
+            post.out.push(RelayCommand::Send { to, frame, is_bulk: false });
+        }
+        watched
+    }
+}
+
+impl Watched {
+    /// Counts the time since `begin`.
+    fn spend(&mut self, begin: u64, readings: &dyn NodeReadings) {
+        self.spent_ns += readings.clock_ns().saturating_sub(begin);
+    }
+
+    /// When the PEs are asked, or the sample is taken.
+    fn next_step(&self) -> Time {
+        match self.is_ordered {
+            true => self.sample_at,
+            false => Time(self.sample_at.0.saturating_sub(ANSWER.as_nanos() as u64)),
+        }
+    }
+
+    /// Completes the sample of this period, and sends it to the parent, or keeps it at the root.
+    fn take_sample(&mut self, reading: &NodeReading, names: &[&str], post: &mut Post<'_>) {
+        let (now, period) = (post.now, self.lease.period());
+        self.is_ordered = false;
+        self.sample_at = (self.sample_at + period).max(now + period / 2);
+        self.ticks += 1;
+        let mut sample = self.own_sample(reading, post);
+        self.children.retain(|_, (came, _)| now.since(*came) < period * KEPT_PERIODS);
+        for (_, below) in self.children.values() {
+            let depth = below.depth.saturating_add(1);
+            sample.merge(TelemetrySample { depth, ..below.clone() }, self.bounds);
+        }
+        let (received, received_bytes) = std::mem::take(&mut self.received);
+        match self.tree.parent {
+            Some(to) => {
+                let message = TelemetryMessage::Sample(Box::new(sample)).encode();
+                let frame = SpreadFrame::telemetry(post.layout.leader(post.node), message);
+                post.out.push(RelayCommand::Send { to, frame, is_bulk: false });
+            }
+            None => {
+                (sample.tick, sample.at_us) = (self.ticks, now.0 / 1000);
+                (sample.received, sample.received_bytes) = (received, received_bytes);
+                sample.type_names = names.iter().map(|&name| name.to_owned()).collect();
+                self.latest = Some(sample);
+            }
+        }
+    }
+
+    /// The sample of this node alone.
+    fn own_sample(&mut self, reading: &NodeReading, post: &Post<'_>) -> TelemetrySample {
+        let bounds = self.bounds;
+        let place = post.layout.place(post.node);
+        let (site, pes) = (bounds.site(place.site), reading.pes.len() as u32);
+        let mut counts = TelemetryCounts::default();
+        reading.pes.iter().for_each(|pe| counts += pe.counts);
+        let is_focus = self.lease.focus == Some(post.node);
+        let node = NodeTelemetry {
+            node: post.node,
+            site: place.site,
+            pes,
+            counts,
+            memory_bytes: reading.memory_bytes,
+            busy_permille: busy_permille(&self.before, &counts),
+            late_pes: reading.pes.iter().filter(|pe| pe.is_late).count() as u32,
+            is_focus,
+        };
+        self.before = counts;
+        let numbered = place.pes.clone().map(PeId).zip(&reading.pes);
+        let listed = numbered.take(bounds.pes_listed(is_focus));
+        let pes_listed = listed.map(|(pe, of_pe)| PeTelemetry {
+            pe,
+            counts: of_pe.counts,
+            is_late: of_pe.is_late,
+        });
+        let spent_ns = self.spent_ns + reading.spent_ns;
+        // The PEs may have spent time in earlier leases.
+        let before = self.spent_before_ns.replace(spent_ns);
+        let telemetry_ns = before.map_or(self.spent_ns, |before| spent_ns.saturating_sub(before));
+        let memory_bytes = reading.memory_bytes;
+        let mut sample = TelemetrySample {
+            depth: 1,
+            newest_step: reading.pes.iter().map(|pe| pe.newest_step).max().unwrap_or_default(),
+            telemetry_ns,
+            telemetry_ns_max: telemetry_ns,
+            sites: vec![SiteTelemetry { site, nodes: 1, pes, counts, memory_bytes }],
+            nodes: vec![node],
+            pes: pes_listed.collect(),
+            ..TelemetrySample::default()
+        };
+        // Several types, or links, may count as one.
+        let links = reading.links.iter().map(|link| LinkTelemetry {
+            from: site,
+            to: bounds.link_to(link.to),
+            messages: link.messages,
+            bytes: link.bytes,
+        });
+        let types = types(reading).into_iter().enumerate().map(|(position, it)| TypeTelemetry {
+            number: bounds.type_number(position),
+            site: bounds.type_site(place.site),
+            ..it
+        });
+        let (links, types) = (links.collect(), types.collect());
+        sample.merge(TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
+        sample
+    }
+}
+
+/// Sums over the PEs of a node, by actor type.
+fn types(reading: &NodeReading) -> Vec<TypeTelemetry> {
+    let number = reading.pes.iter().map(|pe| pe.types.len()).max().unwrap_or_default();
+    let mut sums = vec![TypeTelemetry::default(); number];
+    for pe in &reading.pes {
+        for (sum, of_type) in sums.iter_mut().zip(&pe.types) {
+            sum.actors += of_type.actors;
+            sum.handled += of_type.handled;
+            sum.waiting += of_type.waiting;
+        }
+    }
+    sums
+}
+
+/// The share of the time between two samples in which PEs were busy, in thousandths.
+fn busy_permille(before: &TelemetryCounts, now: &TelemetryCounts) -> u16 {
+    let busy = now.busy_us.saturating_sub(before.busy_us);
+    let time = now.time_us().saturating_sub(before.time_us());
+    (busy.saturating_mul(1000).checked_div(time).unwrap_or_default()).min(1000) as u16
+}
+
+fn stranger(from: NodeId) -> DecodeError {
+    DecodeError::new("a sample of the job", format_args!("{from} is no neighbour in the tree"))
+}
+
+#[cfg(test)]
+mod tests;

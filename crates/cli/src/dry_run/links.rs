@@ -92,17 +92,15 @@ impl LinkGroups {
     }
 
     fn add(&mut self, link: &Link, pair: impl FnOnce() -> Pair) {
-        match self.groups.iter_mut().find(|group| group.link == *link) {
-            Some(group) => {
-                group.count += 1;
-                if group.pairs.len() < PAIRS_MAX {
-                    group.pairs.push(pair());
-                }
+        if let Some(group) = self.groups.iter_mut().find(|group| group.link == *link) {
+            group.count += 1;
+            if group.pairs.len() < PAIRS_MAX {
+                group.pairs.push(pair());
             }
-            None if self.groups.len() < GROUPS_MAX => {
-                self.groups.push(LinkGroup { link: *link, pairs: vec![pair()], count: 1 });
-            }
-            None => self.others += 1,
+        } else if self.groups.len() < GROUPS_MAX {
+            self.groups.push(LinkGroup { link: *link, pairs: vec![pair()], count: 1 });
+        } else {
+            self.others += 1;
         }
     }
 

@@ -242,7 +242,7 @@ proptest! {
         prop_assert_eq!(join(&join(&a, &b), &c), join(&a, &join(&b, &c)));
         prop_assert_eq!(join(&a, &c), join(&c, &a));
         let whole = merged(&(0..200).collect::<Vec<u32>>());
-        prop_assert_eq!(join(&join(&c, &a), &b), whole.clone());
+        prop_assert_eq!(&join(&join(&c, &a), &b), &whole);
         prop_assert!(whole.nodes.iter().any(|node| node.node == NodeId(focus)));
     }
 }

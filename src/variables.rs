@@ -20,7 +20,7 @@
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
 //! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
-//! | `GRIDSPAN_DETACHED` | the launcher's process id, or `1` on another host: a node goes on when its launcher has ended; set by the launcher | a node ends with its launcher |
+//! | `GRIDSPAN_DETACHED` | the id of the process that starts a node: the node goes on when its launcher has ended; `bridge`: the process is a [bridge](crate::keeper) to a node; set by the launcher | a node ends with its launcher |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid

@@ -48,25 +48,27 @@ fn serve(mut launcher: impl Read) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no order"));
     };
     order.check()?;
-    if order.task == BridgeTask::Look {
-        return look(&order, &to);
-    }
-    let begun = match begin(&order, &content) {
-        Ok(begun) => begun,
-        Err(error) => Err(BridgeRefusal::Failed(error.to_string())),
+    let refusal = match &order.task {
+        BridgeTask::Look => match KeeperFolder::open(&order.job, &order.node)? {
+            Some(folder) => return tell(&folder, &to),
+            None => BridgeRefusal::Unknown,
+        },
+        BridgeTask::Accept => match accept(&order) {
+            Ok(Ok(accepted)) => return tell(&accepted.folder, &to),
+            Ok(Err(refusal)) => refusal,
+            Err(error) => BridgeRefusal::Failed(error.to_string()),
+        },
+        BridgeTask::Start | BridgeTask::Attend { .. } => match begin(&order, &content) {
+            Ok(Ok(bridge)) => return bridge.carry(launcher, &to),
+            Ok(Err(refusal)) => refusal,
+            Err(error) => BridgeRefusal::Failed(error.to_string()),
+        },
     };
-    let bridge = match begun {
-        Ok(bridge) => bridge,
-        Err(refusal) => return to.send(&FromBridge::Refuses(refusal), b""),
-    };
-    bridge.carry(launcher, &to)
+    to.send(&FromBridge::Refuses(refusal), b"")
 }
 
 /// Says what is known of a node.
-fn look(order: &BridgeOrder, to: &Answers) -> io::Result<()> {
-    let Some(folder) = KeeperFolder::open(&order.job, &order.node)? else {
-        return to.send(&FromBridge::Refuses(BridgeRefusal::Unknown), b"");
-    };
+fn tell(folder: &KeeperFolder, to: &Answers) -> io::Result<()> {
     let is_bridged = folder.bridge()?.is_some_and(ProcessMark::is_running);
     let silence = folder.unread_for().filter(|_| is_bridged);
     let kept = KeptNode {
@@ -94,12 +96,19 @@ enum Node {
     Other(ProcessMark),
 }
 
-/// Carries out an order to start a node or to attend to one, or returns why not.
-fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, BridgeRefusal>> {
-    let is_start = order.task == BridgeTask::Start;
-    let folder = match is_start {
-        true => Some(KeeperFolder::create(&order.job, &order.node)?),
-        false => KeeperFolder::open(&order.job, &order.node)?,
+/// A node whose keeper has accepted a launcher.
+struct Accepted {
+    folder: KeeperFolder,
+    own: ProcessMark,
+    /// While it exists, nothing else changes in the folder.
+    lock: File,
+}
+
+/// Accepts the launcher, and ends the bridge before this one; or returns why not.
+fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
+    let folder = match order.task {
+        BridgeTask::Start => Some(KeeperFolder::create(&order.job, &order.node)?),
+        _ => KeeperFolder::open(&order.job, &order.node)?,
     };
     let Some(folder) = folder else { return Ok(Err(BridgeRefusal::Unknown)) };
     let own = ProcessMark::own()?;
@@ -117,11 +126,18 @@ fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, Bridg
         let text = format!("its bridge before, process {}, does not end", old.pid());
         return Ok(Err(BridgeRefusal::Failed(text)));
     }
+    Ok(Ok(Accepted { folder, own, lock }))
+}
+
+/// Carries out an order to start a node or to attend to one, or returns why not.
+fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, BridgeRefusal>> {
+    let Accepted { folder, own, lock } = match accept(order)? {
+        Ok(accepted) => accepted,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     let before = folder.node()?;
-    let node = match (is_start, before) {
-        (false, None) => return Ok(Err(BridgeRefusal::Unknown)),
-        (false, Some(node)) => Node::Other(node),
-        (true, before) => {
+    let node = match (&order.task, before) {
+        (BridgeTask::Start, before) => {
             if let Some(before) = before.filter(|before| !before.kill_group(KILL_PATIENCE)) {
                 let text = format!("its process before, {}, does not end", before.pid());
                 return Ok(Err(BridgeRefusal::Failed(text)));
@@ -129,6 +145,8 @@ fn begin(order: &BridgeOrder, content: &[u8]) -> io::Result<Result<Bridge, Bridg
             folder.begin(content)?;
             Node::Own(start(&folder)?)
         }
+        (_, None) => return Ok(Err(BridgeRefusal::Unknown)),
+        (_, Some(node)) => Node::Other(node),
     };
     let attendance = attendance(order, &folder)?;
     drop(lock);

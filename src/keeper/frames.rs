@@ -65,7 +65,7 @@ pub enum FromBridge {
     Attends(Attendance),
     /// The bridge does not do what was ordered.
     Refuses(BridgeRefusal),
-    /// The answer to [`BridgeTask::Look`]; the content is `state.json`.
+    /// The answer to [`BridgeTask::Look`] and [`BridgeTask::Accept`]; the content is `state.json`.
     Kept(KeptNode),
     /// The node has printed the content on this stream: 0 is standard output, 1 standard error.
     Output(usize),
@@ -129,6 +129,8 @@ pub enum BridgeTask {
     },
     /// Say what is known of the node, change nothing, and end.
     Look,
+    /// Accept the launcher, say what is known of the node, and end.
+    Accept,
 }
 
 /// A keeper that has accepted a launcher.

@@ -4,6 +4,7 @@
 use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
 use crate::error::CliError;
+use crate::fetch;
 use crate::job_folder::{JobFolder, machine};
 use crate::nodes::{self, change};
 use crate::request::Request;
@@ -23,8 +24,14 @@ const LAUNCHERS_MAX: u32 = 3;
 
 /// Prints the output of a detached job from its beginning until it ends. Returns its exit code.
 pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
-    let folder = find(args.job.as_deref())?;
+    let id = args.job.as_deref();
+    let folder = match &args.from {
+        Some(host) => fetch::receive(host, id, args.ssh.as_deref())?,
+        None => find(id)?,
+    };
     let failed = CliError::system("follow the job");
+    // A job from elsewhere has no output here yet.
+    folder.output_to_append().map_err(&failed)?;
     let mut output = File::open(folder.output()).map_err(&failed)?;
     let (mut launchers, mut attended) = (0, Instant::now());
     loop {
@@ -38,9 +45,11 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
         let has_begun = folder.saved().map_err(&failed)?.is_some();
         if folder.is_attended().map_err(&failed)? {
             attended = Instant::now();
+        } else if let Some(refusal) = folder.refusal().filter(|_| launchers > 0) {
+            return Err(CliError::RefusedLauncher(refusal));
         } else if has_begun && launchers < LAUNCHERS_MAX {
             launchers += 1;
-            replace_launcher(&folder)?;
+            replace_launcher(&folder, &args.ended)?;
             attended = Instant::now();
         } else if has_begun || attended.elapsed() > PATIENCE {
             return Err(CliError::Unattended { path: folder.path().to_owned(), job: folder.id });
@@ -50,14 +59,18 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
 }
 
 /// Starts another launcher, and waits until it attends to the job or has ended.
-fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
+fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError> {
     let failed = CliError::system("start a launcher for the job");
     let start = folder.start().map_err(&failed)?;
     if start.machine != machine() {
         let (job, machine) = (folder.id.clone(), start.machine);
         return Err(CliError::ElsewhereDetached { job, machine });
     }
-    let mut launcher = spawn(folder, &start)?;
+    if !ended.is_empty() {
+        // A mistake is reported at once.
+        nodes::named(&start.grid, ended)?;
+    }
+    let mut launcher = spawn(folder, &start, ended)?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until
         && !folder.is_attended().map_err(&failed)?
@@ -88,7 +101,7 @@ fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
     if is_attended || !has_begun || folder.exit_code().is_some() {
         return Ok(false);
     }
-    replace_launcher(&folder).map(|()| true)
+    replace_launcher(&folder, &[]).map(|()| true)
 }
 
 /// Finds a job that a launcher begins to attend to.

@@ -4,10 +4,14 @@
 //! [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the standard input of
 //! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
 //! ends. A question from `ssh` is an error, because no user is there to answer it.
+//!
+//! A bridge to a node (see `gridspan::keeper`) has standard input, since no secret is sent to it
+//! before it has answered.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
-use gridspan::variables::{LAUNCHER, cores};
+use gridspan::keeper::BRIDGE;
+use gridspan::variables::{DETACHED, LAUNCHER, cores};
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,12 +22,16 @@ use std::process::Command;
 
 /// Variable that names the command to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// Script of the shell on another host. It runs the program in the folder of this process, if that
-/// exists there, and moves the launcher's channel to a separate descriptor, so that a program that
-/// prints its standard input prints no keys.
-const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
-/// As [`BEGIN`], for the folder of `--wdir`, which must exist.
-const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
+/// First part of the script of the shell on another host: changes to the folder of this process, if
+/// that exists there.
+const ENTER: &str = "cd \"$1\" 2>/dev/null; shift; ";
+/// As [`ENTER`], for the folder of `--wdir`, which must exist.
+const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
+/// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
+/// that a program that prints its standard input prints no keys.
+const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
+/// As [`RUN`], for a bridge.
+const RUN_BRIDGE: &str = "exec \"$@\"";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
 /// Port of a destination that is used only to find a route; nothing is sent to it.
@@ -78,6 +86,21 @@ impl Hosts {
 
     /// Looks up the hosts of `spec`. The argument `ssh` is the value of the flag `--ssh`.
     pub(crate) fn of(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
+        Self::resolved(spec, ssh, resolve)
+    }
+
+    /// Looks up the hosts of a job that another launcher has started, perhaps on another machine.
+    /// Hosts that are not known here cannot be reached.
+    pub(crate) fn of_started(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
+        let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        Self::resolved(spec, ssh, |host| Ok(resolve(host).unwrap_or(unknown)))
+    }
+
+    fn resolved(
+        spec: &GridSpec,
+        ssh: Option<&str>,
+        resolve: impl Fn(&str) -> Result<IpAddr, CliError>,
+    ) -> Result<Self, CliError> {
         let mut known = BTreeMap::new();
         let mut remote = vec![];
         for (node, name) in spec.hosts() {
@@ -100,7 +123,8 @@ impl Hosts {
                 address: known[name],
             }));
         }
-        let own = match remote.iter().flatten().next() {
+        let is_known = |host: &&RemoteHost| !host.address.is_unspecified();
+        let own = match remote.iter().flatten().find(is_known) {
             Some(host) if remote.iter().any(Option::is_none) => Some(own_address(host)?),
             _ => None,
         };
@@ -161,17 +185,20 @@ impl Hosts {
             .map_err(CliError::system("find the program's path"))?;
         let mut command = Command::new(ssh);
         command.args(rest).args(login_arguments(host, shared));
-        let (begin, folder) = match &surroundings.folder {
-            Some(folder) => (BEGIN_IN, std::path::absolute(folder)),
-            None => (BEGIN, std::env::current_dir()),
+        let (enter, folder) = match &surroundings.folder {
+            Some(folder) => (ENTER_EXISTING, std::path::absolute(folder)),
+            None => (ENTER, std::env::current_dir()),
         };
         let folder = folder.map_err(CliError::system("find this folder"))?;
-        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(begin))).arg("sh");
+        let is_bridge = variables.contains(&(DETACHED, BRIDGE.into()));
+        let script = format!("{enter}{}", if is_bridge { RUN_BRIDGE } else { RUN });
+        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(&script))).arg("sh");
         command.arg(quoted(folder.as_os_str())).arg("env");
         let channel = OsString::from(CHANNEL);
+        let channel = (!is_bridge).then_some((LAUNCHER, &channel));
         let user = surroundings.variables.iter().map(|(name, value)| (name.as_str(), value));
         let own = variables.iter().map(|(name, value)| (*name, value));
-        for (name, value) in user.chain(own).chain([(LAUNCHER, &channel)]) {
+        for (name, value) in user.chain(own).chain(channel) {
             let mut setting = OsString::from(format!("{name}="));
             setting.push(value);
             command.arg(quoted(&setting));
@@ -244,9 +271,12 @@ fn is_here(host: &str) -> bool {
     // Either name may lack its domain.
     let is_short = !host.contains('.') || !own.contains('.');
     let is_own_name = host == own || (is_short && first(host) == first(&own));
-    is_own_name
-        || ["localhost", "127.0.0.1", "::1"].contains(&host)
-        || host.parse().is_ok_and(is_own)
+    is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
+}
+
+/// Whether a host is any machine from its own point of view.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "::1"].contains(&host)
 }
 
 /// Whether an address belongs to this machine, so that it can be bound, and other hosts can reach
@@ -279,7 +309,8 @@ fn own_address(host: &RemoteHost) -> Result<IpAddr, CliError> {
     found.map_err(|error| CliError::Address { host: host.name.clone(), error })
 }
 
-fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
+/// Returns the command to run in place of `ssh`, with its first arguments, for this value of `--ssh`.
+pub(crate) fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
     let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| "ssh".to_owned());
     text.split_whitespace().map(OsString::from).collect()
@@ -364,10 +395,27 @@ mod tests {
         assert_eq!(command(1), [&ssh, &["-J", "127.0.0.3", "me@127.0.0.2"][..], &remote].concat());
         assert_eq!(command(2), [&ssh, &["127.0.0.3"][..], &remote].concat(), "its own gateway");
 
+        let variables = [("GRIDSPAN_DRIVER", "node".into()), (DETACHED, BRIDGE.into())];
+        let bridge = hosts
+            .command(NodeId(2), program(), &variables, &around, &Shared::default())
+            .map(|command| words(&command).join(" "))
+            .unwrap();
+        assert!(bridge.contains("'cd \"$1\" && shift && exec \"$@\"' sh /data env"), "{bridge}");
+        assert!(!bridge.contains("GRIDSPAN_LAUNCHER"), "it has standard input: {bridge}");
+
         let listen = |node| hosts.listen(NodeId(node)).unwrap().to_string();
         assert_eq!((listen(1).as_str(), listen(2).as_str()), ("0.0.0.0:7000", "0.0.0.0:7000"));
         assert!(!hosts.listen(NodeId(0)).unwrap().ip().is_unspecified());
         assert_eq!(hosts.address(NodeId(1)), Some([127, 0, 0, 2].into()));
+    }
+
+    #[test]
+    fn hosts_of_a_started_job_need_not_be_known_here() {
+        let spec = spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]");
+        assert!(Hosts::of(&spec, None).is_err());
+        let hosts = Hosts::of_started(&spec, None).unwrap();
+        assert_eq!(hosts.remote(NodeId(1)), Some("nowhere.invalid"));
+        assert_eq!(hosts.listen(NodeId(0)), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod checkpoint;
 mod detach;
 mod dry_run;
 mod error;
+mod fetch;
 mod grid;
 mod hosts;
 mod invitation;

@@ -83,7 +83,10 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         ..Launch::new(&program, &spec, processes)
     };
     match &args.background {
-        Some(id) => detach::attend(id, &mut launch),
+        Some(id) => {
+            let ended = nodes::named(&spec, &args.ended)?;
+            detach::attend(id, ended, &mut launch)
+        }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
 }
@@ -165,6 +168,7 @@ pub(crate) fn processes(
             // With emulated links, this machine stands for all hosts.
             let hosts = match is_emulated {
                 true => Hosts::here(),
+                false if place.is_taken_over => Hosts::of_started(&place.grid.spec, ssh)?,
                 false => Hosts::of(&place.grid.spec, ssh)?,
             };
             let settings = Box::new(settings);

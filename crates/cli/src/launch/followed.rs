@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,11 @@ pub(super) trait Source: Read {
     /// Notes that all lines that were read have been passed on, except for the last `pending`
     /// bytes.
     fn note(&mut self, _pending: usize) {}
+
+    /// Whether what was read last is old: an earlier launcher was to act on it.
+    fn is_old(&self) -> bool {
+        false
+    }
 }
 
 impl Source for ChildStdout {}
@@ -32,6 +37,9 @@ pub(super) struct Followed {
     mark: File,
     read: u64,
     is_over: Arc<AtomicBool>,
+    /// The position before which all is old.
+    live_from: Arc<AtomicU64>,
+    is_old: bool,
 }
 
 impl Followed {
@@ -46,7 +54,13 @@ impl Followed {
             Err(_) => 0,
         };
         file.seek(SeekFrom::Start(read))?;
-        Ok(Self { file, mark, read, is_over })
+        Ok(Self { file, mark, read, is_over, live_from: Arc::default(), is_old: false })
+    }
+
+    /// Sets the position before which all is old. It may change until something is written.
+    pub(super) fn live_from(mut self, position: Arc<AtomicU64>) -> Self {
+        self.live_from = position;
+        self
     }
 }
 
@@ -56,8 +70,16 @@ impl Read for Followed {
         loop {
             // Nothing is written after the end of the process, which must be known before the look.
             let is_over = self.is_over.load(Ordering::Acquire);
-            let read = self.file.read(to)?;
+            let old = self.live_from.load(Ordering::SeqCst).saturating_sub(self.read);
+            // What is old and what is not are read one after the other.
+            let room = if old > 0 {
+                to.len().min(usize::try_from(old).unwrap_or(usize::MAX))
+            } else {
+                to.len()
+            };
+            let read = self.file.read(&mut to[..room])?;
             if read > 0 || is_over {
+                self.is_old = old > 0;
                 self.read += read as u64;
                 return Ok(read);
             }
@@ -74,6 +96,10 @@ impl Source for Followed {
             tracing::warn!(%error, "another launcher would print some lines again");
         }
     }
+
+    fn is_old(&self) -> bool {
+        self.is_old
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +107,21 @@ mod tests {
     use super::*;
     use crate::job_folder::StreamFile;
     use std::io::Write;
+
+    #[test]
+    fn what_is_old_ends_at_a_position() {
+        let folder = tempfile::tempdir().unwrap();
+        let stream = StreamFile::at(folder.path().join("a-0.out"));
+        stream.open_to_append().unwrap().write_all(b"oldnew").unwrap();
+        let over = Arc::new(AtomicBool::new(true));
+        let mut followed =
+            Followed::open(&stream, over).unwrap().live_from(Arc::new(AtomicU64::new(3)));
+        let mut buffer = [0; 64];
+        for (expected, is_old) in [(3, true), (3, false), (0, false)] {
+            assert_eq!(followed.read(&mut buffer).unwrap(), expected);
+            assert_eq!(followed.is_old(), is_old);
+        }
+    }
 
     #[test]
     fn the_next_reader_begins_with_the_line_that_was_not_complete() {

@@ -1,5 +1,6 @@
 //! A job to launch: its program, grid and processes.
 
+use super::own_name;
 use super::supervisor::OnLoss;
 use crate::hosts::Hosts;
 use crate::job_folder::{self, JobFolder, Saved};
@@ -7,7 +8,9 @@ use crate::program::Program;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
+use gridspan::keeper::LauncherId;
 use gridspan_topology::{GridSpec, NodeId};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -39,6 +42,32 @@ pub(crate) struct Launch<'a> {
     /// The folder of a job whose processes outlive this launcher, and what the launcher before, if
     /// there was one, has saved there.
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
+    /// What a detached job on several hosts has, whose nodes are kept.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// What a launcher needs for kept nodes (see `gridspan::keeper`).
+pub(crate) struct Kept {
+    /// Name of the folder on each host in which the folders of its nodes are.
+    pub(super) folder: String,
+    /// This launcher.
+    pub(super) launcher: LauncherId,
+    /// Nodes that have ended for good, as the user says.
+    pub(super) ended: BTreeSet<NodeId>,
+    /// If this launcher takes over: the nodes whose keepers have accepted it.
+    pub(super) found: BTreeSet<NodeId>,
+    /// Whether it takes over with a state that a launcher of another folder has saved, so that its
+    /// copies of what nodes have printed may have gaps.
+    pub(super) is_copy: bool,
+}
+
+impl Kept {
+    /// The first launcher of a job, unless it [takes over](super::take_over). `name` is that of the
+    /// folder on each host.
+    pub(crate) fn new(folder: &JobFolder, name: String, ended: BTreeSet<NodeId>) -> Self {
+        let launcher = LauncherId { epoch: 1, name: own_name::new(folder.path()) };
+        Self { folder: name, launcher, ended, found: BTreeSet::new(), is_copy: false }
+    }
 }
 
 /// Which nodes of a grid take part in a job, and what happens when that changes.
@@ -87,6 +116,7 @@ impl<'a> Launch<'a> {
             surroundings: Surroundings::default(),
             id: job_name(program),
             detached: None,
+            kept: None,
         }
     }
 

@@ -2,7 +2,9 @@
 //!
 //! The system tells only the process that started another one how it ended. So the end of an
 //! adopted process has no reason here; its node says on its standard output whether it was done.
+//! The processes of kept nodes are reached by bridges.
 
+use super::bridge::Bridge;
 use super::event::{Event, Exit};
 use crate::job_folder::ProcessId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -19,6 +21,8 @@ pub(super) enum Process {
     Own { child: Child, began: Option<u64> },
     /// Started by another launcher.
     Adopted { id: ProcessId, has_ended: Arc<AtomicBool> },
+    /// Of a kept node.
+    Kept(Bridge),
 }
 
 impl Process {
@@ -80,6 +84,7 @@ impl Process {
         match self {
             Self::Own { child, .. } => child.id(),
             Self::Adopted { id, .. } => id.pid,
+            Self::Kept(bridge) => bridge.pid(),
         }
     }
 
@@ -88,6 +93,8 @@ impl Process {
         match self {
             Self::Own { child, began } => Some(ProcessId { pid: child.id(), began: (*began)? }),
             Self::Adopted { id, .. } => Some(*id),
+            // Its keeper knows it.
+            Self::Kept(_) => None,
         }
     }
 
@@ -98,6 +105,7 @@ impl Process {
             Self::Adopted { has_ended, .. } => {
                 has_ended.load(Ordering::Acquire).then_some(Exit::Unknown)
             }
+            Self::Kept(bridge) => bridge.exit(),
         }
     }
 
@@ -106,6 +114,10 @@ impl Process {
         let has_ended = match self {
             Self::Own { .. } => false,
             Self::Adopted { has_ended, .. } => has_ended.load(Ordering::Acquire),
+            Self::Kept(bridge) if signal == Signal::KILL => return bridge.kill(),
+            Self::Kept(bridge) if signal == Signal::TERM => return bridge.ask(),
+            // The others are for jobs on this machine alone.
+            Self::Kept(_) => return,
         };
         if let Some(pid) = pid(self.pid()).filter(|_| !has_ended)
             && kill_process_group(pid, signal).is_err()

@@ -2,15 +2,19 @@
 
 use super::child::Child;
 use super::guests::{Invited, issue_guests};
+use super::mirror::Mirror;
 use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
+use super::slots::Slots;
+use super::way::Way;
 use crate::error::CliError;
 use crate::hosts::Hosts;
-use crate::job_folder::{NodeFiles, ProcessId};
+use crate::job_folder::{NodeFiles, Saved};
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
+use gridspan::keeper::BridgeTask;
 use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
@@ -18,6 +22,7 @@ use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Starts the processes of a job.
 pub(super) struct Starter<'a> {
@@ -27,6 +32,8 @@ pub(super) struct Starter<'a> {
     /// First line written to each process, if any.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
+    /// How many bridges connect at the same time.
+    slots: Arc<Slots>,
 }
 
 impl<'a> Starter<'a> {
@@ -42,14 +49,13 @@ impl<'a> Starter<'a> {
                 let mut variables = variables.clone();
                 variables.push((REPORT, "lines".into()));
                 let bundles = vec![None];
-                Ok((Self { launch, outlets, variables, bundles, sharing }, Invited::default()))
+                let slots = Arc::default();
+                let starter = Self { launch, outlets, variables, bundles, sharing, slots };
+                Ok((starter, Invited::default()))
             }
             Processes::Nodes { is_emulated, hosts, settings, variables } => {
                 let mut variables = variables.clone();
                 variables.push((DRIVER, "node".into()));
-                if launch.detached.is_some() {
-                    variables.push((DETACHED, "1".into()));
-                }
                 let authority = Authority::new(&launch.id)?;
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 let value = serde_json::to_value(settings).map_err(encoding)?;
@@ -61,7 +67,8 @@ impl<'a> Starter<'a> {
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
                 let nodes = launch.spec.layout().nodes();
                 let bundles = vec![None; nodes.len()];
-                let mut starter = Self { launch, outlets, variables, bundles, sharing };
+                let slots = Arc::default();
+                let mut starter = Self { launch, outlets, variables, bundles, sharing, slots };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -117,6 +124,9 @@ impl<'a> Starter<'a> {
 
     /// Whether any node runs on another host.
     pub(super) fn is_elsewhere(&self) -> bool {
+        if self.launch.kept.is_some() {
+            return true;
+        }
         let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
         self.launch.spec.layout().nodes().any(|node| hosts.remote(node).is_some())
     }
@@ -139,18 +149,65 @@ impl<'a> Starter<'a> {
         Some(folder.node(&nodes::name(self.launch.spec, node)))
     }
 
-    /// Adopts the process of a node that the previous launcher has started.
-    pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
+    /// Adopts the process of a node that another launcher has started; `None` if there is none, or
+    /// its keeper cannot be reached.
+    pub(super) fn adopt(&self, node: NodeId, saved: &Saved) -> Result<Option<Child>, CliError> {
+        let failed = CliError::system("adopt the processes of the job");
+        let nothing = || io::Error::from(io::ErrorKind::NotFound);
+        if let Some(kept) = &self.launch.kept {
+            if !kept.found.contains(&node) {
+                return Ok(None);
+            }
+            let files = self.files(node).ok_or_else(nothing).map_err(&failed)?;
+            // After a change of runs, what nodes have said before is obsolete.
+            let is_old = kept.is_copy && saved.recovers;
+            let mirror = Mirror::open(&files, is_old).map_err(&failed)?;
+            let from = (!kept.is_copy).then(|| mirror.positions());
+            return self.kept(node, BridgeTask::Attend { from }, mirror, &files).map(Some);
+        }
+        let Some(&process) = saved.processes.get(&node) else { return Ok(None) };
+        let files = self.files(node).ok_or_else(nothing).map_err(&failed)?;
+        Child::adopt(self.origin(node), process, &self.outlets, &files).map(Some).map_err(failed)
+    }
+
+    /// Where the output of a node comes from.
+    fn origin(&self, node: NodeId) -> Origin {
         let address = match &self.launch.processes {
             Processes::Single { .. } => None,
             Processes::Nodes { hosts, .. } => hosts.address(node),
         };
-        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
-        Child::adopt(Origin { node, address }, process, &self.outlets, &files)
+        Origin { node, address }
+    }
+
+    /// Lets a keeper start a node, or attends to one.
+    fn kept(
+        &self,
+        node: NodeId,
+        task: BridgeTask,
+        mirror: Mirror,
+        files: &NodeFiles,
+    ) -> Result<Child, CliError> {
+        let folder = self.launch.detached.as_ref().map(|(folder, _)| folder);
+        let start = match task {
+            BridgeTask::Start => folder.map(|folder| folder.start_bytes()).transpose(),
+            _ => Ok(None),
+        };
+        let start = start.map_err(CliError::system("read how the job was started"))?;
+        let way = Way::new(self.launch, node, task, &self.sharing.of(node))?;
+        let path = way.program();
+        let named = (self.origin(node), nodes::name(self.launch.spec, node));
+        let what = (way, start.unwrap_or_default());
+        Child::kept(named, what, (mirror, files), self.slots.clone(), &self.outlets)
+            .map_err(|error| CliError::Start { path, error })
     }
 
     /// Starts the process of a node, which then waits for its bundle.
     pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
+        if let (Some(_), Some(files)) = (&self.launch.kept, self.files(node)) {
+            let mirror = Mirror::open(&files, false);
+            let mirror = mirror.map_err(CliError::system("open the files of a node"))?;
+            return self.kept(node, BridgeTask::Start, mirror, &files);
+        }
         let here = Hosts::here();
         let hosts = match &self.launch.processes {
             Processes::Single { .. } => &here,
@@ -168,8 +225,7 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        let origin = Origin { node, address: hosts.address(node) };
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+        Child::start(self.origin(node), command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })
     }
 

@@ -306,6 +306,8 @@ impl Supervisor {
             Event::Listening { .. }
             | Event::ChildrenChanged
             | Event::Written
+            | Event::Saved { .. }
+            | Event::BridgeChanged
             | Event::Read(_)
             | Event::Printed
             | Event::StopWanted
@@ -540,6 +542,10 @@ impl Supervisor {
                 let message = format!("{name} ended before its part of the job was done");
                 self.fail(id, 1, message, "its last output may show why", now);
             }
+            Exit::Unreachable | Exit::TakenOver => {
+                let message = format!("{name} is lost: {}", ended(exit));
+                self.fail(id, 1, message, "`gridctl attach` starts another launcher", now);
+            }
         }
     }
 
@@ -570,7 +576,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
             format!("ssh cannot start a node on host `{host}`"),
             format!("`{login} true` must work without a question"),
         ),
-        Exit::Code(255) => (
+        Exit::Code(255) | Exit::Unreachable => (
             format!("the ssh connection to host `{host}` broke"),
             "check the network between this machine and the host, and whether the host still runs"
                 .to_owned(),
@@ -590,6 +596,8 @@ fn ended(exit: Exit) -> String {
         Exit::Code(code) => format!("it ended on its own with exit code {code}"),
         Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
         Exit::Unknown => "it ended before its part of the job was done".to_owned(),
+        Exit::Unreachable => "its host cannot be reached".to_owned(),
+        Exit::TakenOver => "another launcher attends to it".to_owned(),
     }
 }
 

@@ -35,8 +35,12 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
     let mut output = File::open(folder.output()).map_err(&failed)?;
     let (mut launchers, mut attended) = (0, Instant::now());
     loop {
-        // All output precedes the exit code.
+        // All output precedes the exit code, and the refusal of a launcher that was started below.
         let code = folder.exit_code();
+        let refusal = match folder.is_attended().map_err(&failed)? {
+            true => None,
+            false => folder.refusal().filter(|_| launchers > 0),
+        };
         io::copy(&mut output, &mut io::stdout().lock())
             .map_err(CliError::system("print the output of the job"))?;
         if let Some(code) = code {
@@ -45,7 +49,7 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
         let has_begun = folder.saved().map_err(&failed)?.is_some();
         if folder.is_attended().map_err(&failed)? {
             attended = Instant::now();
-        } else if let Some(refusal) = folder.refusal().filter(|_| launchers > 0) {
+        } else if let Some(refusal) = refusal {
             return Err(CliError::RefusedLauncher(refusal));
         } else if has_begun && launchers < LAUNCHERS_MAX {
             launchers += 1;

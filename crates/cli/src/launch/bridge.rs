@@ -146,11 +146,6 @@ impl Bridge {
     pub(super) fn forget(&self) {
         self.shared.lock().send(ToBridge::Forget, Arc::default());
     }
-
-    /// Whether there is no connection any more, and none will be opened.
-    pub(super) fn is_over(&self) -> bool {
-        self.shared.lock().is_over
-    }
 }
 
 impl Drop for Bridge {

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Time that `ssh` has to end after its output.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(1);
+/// Further pauses before a connection is opened again, while the node counts and afterwards, when
+/// only its keeper may be needed.
+const LONG_PAUSES: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(60)];
 /// Interval between looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -43,11 +46,12 @@ pub(super) struct State {
     pub(super) taken: Option<u64>,
     /// The last state to save, and its number.
     pub(super) save: Option<(u64, Arc<[u8]>)>,
+    /// How the node ended, as far as the job is concerned.
     pub(super) exit: Option<Exit>,
+    /// Whether its keeper has said that its process has ended.
+    has_ended: bool,
     /// Whether the node is killed as soon as it can be reached.
     pub(super) is_unwanted: bool,
-    /// Whether no further bridge will be started.
-    pub(super) is_over: bool,
 }
 
 /// Whether the keeper can be reached.
@@ -105,8 +109,8 @@ impl Shared {
             taken: None,
             save: None,
             exit: None,
+            has_ended: false,
             is_unwanted: false,
-            is_over: false,
         };
         Self { node, name, outlets, state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -126,24 +130,36 @@ impl Shared {
         self.outlets.reports.push(Report::Warning { text });
     }
 
-    /// Notes how the node ended.
+    /// Notes how the process of the node ended.
     pub(super) fn end(&self, exit: Exit) {
-        self.lock().exit.get_or_insert(exit);
+        let mut state = self.lock();
+        state.has_ended = true;
+        state.exit.get_or_insert(exit);
+        drop(state);
         self.tell(Event::ChildrenChanged);
     }
 
-    /// Whether the end of the node is known, or the bridge is not wanted any longer.
+    /// Whether no other connection is needed: the process of the node has ended, or the bridge is
+    /// not wanted any longer.
     pub(super) fn is_settled(&self) -> bool {
         let state = self.lock();
-        state.exit.is_some() || matches!(state.status, Status::Closed)
+        state.has_ended || matches!(state.status, Status::Closed)
     }
 
-    /// Treats the node as one that has ended like this, unless its end is known.
+    /// Whether what the node prints is for its reader here, which ends with the node.
+    pub(super) fn takes_output(&self) -> bool {
+        let state = self.lock();
+        state.exit.is_none() && !matches!(state.status, Status::Closed)
+    }
+
+    /// Treats the node as one that has ended like this, unless its end is known. It is killed when
+    /// it can be reached, and its keeper may still be needed.
     pub(super) fn give_up(&self, exit: Exit) {
-        if self.lock().exit.is_none() {
-            self.close();
-            self.end(exit);
-        }
+        let mut state = self.lock();
+        state.is_unwanted = true;
+        state.exit.get_or_insert(exit);
+        drop(state);
+        self.tell(Event::ChildrenChanged);
     }
 
     /// Ends the connection, and opens no other.
@@ -153,6 +169,11 @@ impl Shared {
         state.ssh.iter().for_each(kill);
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// The pause before a connection is opened after many attempts.
+    pub(super) fn long_pause(&self) -> Duration {
+        LONG_PAUSES[usize::from(self.lock().exit.is_some())]
     }
 
     /// Waits for some time, without a connection. Returns whether another one is wanted then.

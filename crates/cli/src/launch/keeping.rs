@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pauses before a connection is opened again. All further ones are as long as the last one.
+/// First pauses before a connection is opened again.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -62,15 +62,9 @@ enum End {
 }
 
 impl Keeping {
-    /// Opens connections until the end of the node is known, or no other is wanted. `notes` reads
-    /// what `ssh` says.
-    pub(super) fn run(mut self, first: Option<Child>, notes: impl Fn() -> Reader) {
-        self.keep(first, &notes);
-        self.shared.lock().is_over = true;
-        self.shared.tell(Event::BridgeChanged);
-    }
-
-    fn keep(&mut self, mut first: Option<Child>, notes: &impl Fn() -> Reader) {
+    /// Opens connections until the process of the node has ended, or no other is wanted. `notes`
+    /// reads what `ssh` says.
+    pub(super) fn run(mut self, mut first: Option<Child>, notes: impl Fn() -> Reader) {
         let mut tries = 0;
         loop {
             let begun = Instant::now();
@@ -80,10 +74,10 @@ impl Keeping {
             };
             let opened = first.take().map_or_else(|| self.way.open(), Ok);
             let end = match opened {
-                Ok(ssh) => self.carry(ssh, slot, notes),
+                Ok(ssh) => self.carry(ssh, slot, &notes),
                 Err(error) => {
-                    self.shared.warn(&format!("cannot start its bridge: {error}"));
-                    End::Broken
+                    tracing::warn!(%error, "cannot start a bridge");
+                    End::Unanswered(Exit::Unknown)
                 }
             };
             if self.shared.is_settled() {
@@ -113,7 +107,7 @@ impl Keeping {
             }
             self.way.order.task = BridgeTask::Attend { from: Some(self.mirror.positions()) };
             self.content.clear();
-            let pause = PAUSES[tries.min(PAUSES.len() - 1)];
+            let pause = PAUSES.get(tries).copied().unwrap_or_else(|| self.shared.long_pause());
             if !self.shared.pause(pause + SPREAD * (self.shared.node.0 % SPREAD_NODES)) {
                 return;
             }
@@ -197,6 +191,7 @@ impl Keeping {
                     self.shared.attend(&attendance, frames);
                 }
                 FromBridge::Refuses(refusal) => return Some(End::Refused(refusal)),
+                FromBridge::Output(_) if !self.shared.takes_output() => {}
                 FromBridge::Output(stream) => {
                     if let Err(error) = self.mirror.append(stream, &content) {
                         // Nothing is lost: the bridge sends it again.

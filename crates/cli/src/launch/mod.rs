@@ -78,7 +78,6 @@ use report::{FirstFailure, Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

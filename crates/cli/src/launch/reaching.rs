@@ -73,9 +73,9 @@ pub(super) fn end_others(children: &[Option<Child>]) {
 
 /// Lets the keepers forget nodes that have ended.
 pub(super) fn forget(children: &[Option<Child>]) {
-    let ended = || bridges(children).filter(|bridge| bridge.exit().is_some());
-    ended().for_each(Bridge::forget);
-    wait_until(|| ended().all(Bridge::is_over));
+    let is_open = |bridge: &&Bridge| bridge.exit().is_some() && bridge.is_connected();
+    bridges(children).filter(is_open).for_each(Bridge::forget);
+    wait_until(|| bridges(children).find(is_open).is_none());
 }
 
 fn wait_until(is_done: impl Fn() -> bool) {

@@ -222,7 +222,7 @@ impl Bridge {
         }
         let session = Session { order, folder, own, mark, lines, to: to.clone() };
         while let Some((frame, content)) = read_frame(&mut launcher)? {
-            if session.handle(frame, content)? {
+            if session.handle(&frame, content)? {
                 break;
             }
         }
@@ -243,8 +243,8 @@ struct Session {
 
 impl Session {
     /// Acts on a frame. Returns whether it was the last one.
-    fn handle(&self, frame: ToBridge, content: Vec<u8>) -> io::Result<bool> {
-        match frame {
+    fn handle(&self, frame: &ToBridge, content: Vec<u8>) -> io::Result<bool> {
+        match *frame {
             ToBridge::Order(_) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second order"));
             }

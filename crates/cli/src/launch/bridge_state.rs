@@ -184,8 +184,8 @@ impl Shared {
         }
         let is_open = |state: &mut State| !matches!(state.status, Status::Closed);
         let waited = self.changed.wait_timeout_while(state, pause, is_open);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        is_open(&mut state)
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !matches!(state.status, Status::Closed)
     }
 
     /// Notes that a connection has begun. Returns false if it is not wanted.

@@ -116,7 +116,7 @@ impl Origins {
 
     fn position(&self, stream: usize, in_copy: u64) -> u64 {
         let origin = self.at[stream].load(Ordering::SeqCst);
-        in_copy.checked_sub_signed(origin).unwrap_or(0)
+        u64::try_from(in_copy.cast_signed().saturating_sub(origin)).unwrap_or(0)
     }
 }
 

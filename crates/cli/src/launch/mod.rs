@@ -491,8 +491,9 @@ impl Work<'_> {
     fn abandon(&mut self, reason: String) -> Outcome {
         let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
                     site has ended for good";
-        self.abandoned = Some(reason.clone());
-        self.failed(format!("this launcher may not let the job go on: {reason}"), hint)
+        let message = format!("this launcher may not let the job go on: {reason}");
+        self.abandoned = Some(reason);
+        self.failed(message, hint)
     }
 
     fn failed(&self, message: String, hint: &str) -> Outcome {

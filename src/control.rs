@@ -16,7 +16,7 @@ use crate::advice;
 use crate::links::LinkReport;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::{CheckpointReport, GuestEvent, Holding, Job, JobError, NodeId};
+use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -70,6 +70,20 @@ pub enum Control {
     Done,
     /// The estimates of the links, sent every two seconds and when links have changed.
     Links(LinkReport),
+    /// This process runs, and was requested to find out what the job waits for.
+    Awake {
+        /// Number of the request.
+        number: u64,
+        /// The nodes that it suspects because they are silent, with the seconds since then.
+        silent: Vec<(NodeId, u64)>,
+    },
+    /// What the job waits for.
+    Diagnosed {
+        /// Number of the request.
+        number: u64,
+        /// The answer.
+        diagnosis: Diagnosis,
+    },
 }
 
 /// What a process has of checkpoints.
@@ -187,10 +201,14 @@ impl Failure {
     }
 }
 
-/// Makes the job report its links, guests, migrations, checkpoints and warnings to the launcher.
+/// Makes the job report its links, guests, migrations, checkpoints, warnings and what it waits for
+/// to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
     telling_moves(job, |report| Control::Balanced(report.clone()).tell())
         .on_warning(|text| Control::Warning(text.to_owned()).tell())
+        .on_diagnosis(|number, diagnosis| {
+            Control::Diagnosed { number, diagnosis: diagnosis.clone() }.tell();
+        })
         .on_checkpoint(|report| Control::Checkpoint(report.clone()).tell())
         .on_guests(|event| Control::Guest(event.clone()).tell())
         .on_links(|links, changes| Control::Links(LinkReport::new(links, changes)).tell())
@@ -211,17 +229,24 @@ pub(crate) fn telling_moves(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_runtime::{PeId, Wait, WaitKind};
 
     #[test]
     fn a_printed_control_line_can_be_parsed() {
         let failed = Control::Failed(Failure::new("no\nluck", Some("try again"), Some(NodeId(3))));
-        let mut line = vec![];
+        let awake = Control::Awake { number: 7, silent: vec![(NodeId(1), 4)] };
+        let mut diagnosis = Diagnosis { pes: 2, fullest: Some((9, PeId(1))), ..Default::default() };
+        diagnosis.waits.add(Wait::new(WaitKind::Question, 1).such_as("main asked\nCell"));
+        let diagnosed = Control::Diagnosed { number: 7, diagnosis };
+        for control in [failed, awake, diagnosed] {
+            let mut line = vec![];
 
-        failed.print(&mut line).unwrap();
+            control.print(&mut line).unwrap();
 
-        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
-        let text = line.strip_prefix(MARK.as_bytes()).unwrap();
-        assert_eq!(Control::parse(text), Some(failed));
+            assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
+            let text = line.strip_prefix(MARK.as_bytes()).unwrap();
+            assert_eq!(Control::parse(text), Some(control));
+        }
         assert_eq!(Control::parse(b"nonsense"), None);
     }
 

@@ -358,6 +358,10 @@ fn watch(
 ) -> io::Result<LauncherLines> {
     let at_end = handle.clone();
     let on_request = move |request| {
+        if let LauncherRequest::Diagnose(number) = request {
+            let node = lock(&handle).node.clone();
+            return diagnose(node.as_ref(), number);
+        }
         let mut handle = lock(&handle);
         if request == LauncherRequest::Recover {
             (handle.must_stop, handle.must_pause) = (true, None);
@@ -372,6 +376,7 @@ fn watch(
             (Some(node), LauncherRequest::Leave) => node.leave(),
             (Some(node), LauncherRequest::Recover) => node.stop_to_recover(),
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
+            (_, LauncherRequest::Diagnose(_)) => {}
         }
     };
     bootstrap::watch_launcher(launcher, on_request, move || {
@@ -385,6 +390,14 @@ fn watch(
             end_with_launcher();
         }
     })
+}
+
+/// Takes part in a diagnosis of the job, and tells the launcher that this process runs. No thread
+/// of a PE is needed for that.
+fn diagnose(node: Option<&NodeHandle>, number: u64) {
+    let silent = node.map(|node| node.diagnose(number)).unwrap_or_default();
+    let silent = silent.into_iter().map(|(node, time)| (node, time.as_secs())).collect();
+    Control::Awake { number, silent }.tell();
 }
 
 /// Tells the launcher that the nodes of the job cannot change.

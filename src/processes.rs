@@ -20,7 +20,7 @@ use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::{NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
-use gridspan_runtime::{CheckpointReport, Job, JobError, NodeProcessError, StartError};
+use gridspan_runtime::{CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError};
 use gridspan_topology::{GridSpec, LinkChange, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,13 +184,13 @@ fn not_started(node: NodeId, error: NodeProcessError) -> JobError {
 /// Adds to the loss of a node how its process ended.
 fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobError {
     match error {
-        JobError::NodeLost { node, site, reason, others } => {
+        JobError::NodeLost { node, site, cause, reason, others } => {
             let exit = children.get_mut(&node).and_then(Child::take_exit);
-            let reason = match exit {
-                Some(exit) => format!("{reason}; its process {}", exit.text()),
-                None => reason,
+            let (cause, reason) = match exit {
+                Some(exit) => (LossCause::Ended, format!("{reason}; its process {}", exit.text())),
+                None => (cause, reason),
             };
-            JobError::NodeLost { node, site, reason, others }
+            JobError::NodeLost { node, site, cause, reason, others }
         }
         error => error,
     }

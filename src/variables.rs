@@ -21,6 +21,9 @@
 //! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
 //! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
 //! | `GRIDSPAN_DETACHED` | the id of the process that starts a node: the node goes on when its launcher has ended; `bridge`: the process is a [bridge](crate::keeper) to a node; set by the launcher | a node ends with its launcher |
+//! | `GRIDSPAN_NODE`, `GRIDSPAN_NODES` | number of this node in the grid of the job, from 0, and of all its nodes; set by the launcher for the process of a node | |
+//! | `GRIDSPAN_LOCAL_NODE`, `GRIDSPAN_LOCAL_NODES` | the same among the nodes of this host | |
+//! | `GRIDSPAN_SITE` | name of this node's site; set by the launcher | |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
@@ -78,10 +81,20 @@ pub const REPORT: &str = "GRIDSPAN_REPORT";
 pub const LAUNCHER: &str = "GRIDSPAN_LAUNCHER";
 /// Whether a node goes on when its launcher has ended.
 pub const DETACHED: &str = "GRIDSPAN_DETACHED";
+/// Number of a node in the grid of its job.
+pub const NODE: &str = "GRIDSPAN_NODE";
+/// Number of nodes in the grid of a job.
+pub const NODES: &str = "GRIDSPAN_NODES";
+/// Number of a node among those of its host.
+pub const LOCAL_NODE: &str = "GRIDSPAN_LOCAL_NODE";
+/// Number of nodes of a host.
+pub const LOCAL_NODES: &str = "GRIDSPAN_LOCAL_NODES";
+/// Name of a node's site.
+pub const SITE: &str = "GRIDSPAN_SITE";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 20] = [
+pub const ALL: [&str; 25] = [
     DRIVER,
     PES,
     EMULATE,
@@ -102,6 +115,11 @@ pub const ALL: [&str; 20] = [
     REPORT,
     LAUNCHER,
     DETACHED,
+    NODE,
+    NODES,
+    LOCAL_NODE,
+    LOCAL_NODES,
+    SITE,
 ];
 
 /// Error of the environment. Nothing was started; correct the variable.

@@ -2,6 +2,7 @@
 //! nodes run this program, too.
 #![allow(missing_docs)]
 
+use gridspan::LossCause;
 use gridspan::embed::{self, Event, Runner};
 use gridspan::prelude::*;
 use gridspan::topology::GridSpec;
@@ -145,7 +146,8 @@ fn a_process_that_is_killed_is_a_lost_node() {
     let killed = Command::new("kill").args(["-9", &victim.to_string()]).status();
     assert!(killed.expect("`kill` runs").success());
     match running.wait() {
-        Err(JobError::NodeLost { reason, .. }) => {
+        Err(JobError::NodeLost { cause, reason, .. }) => {
+            assert_eq!(cause, LossCause::Ended);
             assert!(reason.contains("its process ended with signal: 9"), "{reason}");
         }
         other => panic!("{other:?}"),

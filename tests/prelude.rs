@@ -30,7 +30,7 @@ mod together {
     used! {
         types: ActorRef<Cell>, AskError, Collection<Cell>, CollectionRef<Cell>, Context<'static, Cell>,
             CreateAt, Duration, ExitCode, Grid, GridError, InStep, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Layout,
-            Limits, List<u64>, Member<Cell>, NodeId, Numbers<f64>, Op, PeId, Per, Phase, Placement,
+            Limits, List<u64>, Member<Cell>, NodeId, Numbers<f64>, Op, PeId, Per, Phase, Placement, PlacementMap,
             Priority, Published<u64>, Reduction, Reply<u64>, SearchContext<'static, Tree>, SearchPool<Tree>,
             SectionRef<Cell>, SiteId, Statistics, Step<Tree>, TaskContext<'static, Tree>, TaskPool<Tree>,
             Time, Timer, To, Unordered;

@@ -109,6 +109,7 @@ const EFFECTS: &[Effect] = &[
             "polling",
         ],
         may: &[
+            "crates/cli/src/check/udp.rs",
             "crates/cli/src/hosts.rs",
             "crates/cli/src/join.rs",
             "crates/cli/src/launch/requests.rs",

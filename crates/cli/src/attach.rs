@@ -6,10 +6,11 @@ use crate::detach::spawn;
 use crate::error::CliError;
 use crate::fetch;
 use crate::job_folder::{JobFolder, machine};
+use crate::log_file::LogReader;
 use crate::nodes::{self, change};
+use crate::output::tell_dropped;
 use crate::request::Request;
 use crate::status::Status;
-use std::fs::File;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
@@ -22,6 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of launchers that are started before the job is given up.
 const LAUNCHERS_MAX: u32 = 3;
 
+/// Sees that a launcher attends to a job.
+pub(crate) struct Attention<'a> {
+    /// Nodes, hosts or sites that have ended for good, as the user says.
+    ended: &'a [String],
+    /// Number of launchers that it has started.
+    launchers: u32,
+    /// When a launcher was last known to attend to the job.
+    attended: Instant,
+}
+
 /// Prints the output of a detached job from its beginning until it ends. Returns its exit code.
 pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
     let id = args.job.as_deref();
@@ -29,36 +40,53 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
         Some(host) => fetch::receive(host, id, args.ssh.as_deref())?,
         None => find(id)?,
     };
-    let failed = CliError::system("follow the job");
-    // A job from elsewhere has no output here yet.
-    folder.output_to_append().map_err(&failed)?;
-    let mut output = File::open(folder.output()).map_err(&failed)?;
-    let (mut launchers, mut attended) = (0, Instant::now());
+    let mut output = LogReader::new(folder.output());
+    let mut print = || {
+        let printed = output.copy_new(&mut io::stdout().lock(), tell_dropped);
+        printed.map_err(CliError::system("print the output of the job"))
+    };
+    let mut attention = Attention::new(&args.ended);
     loop {
-        // All output precedes the exit code, and the refusal of a launcher that was started below.
+        // All output precedes the exit code.
         let code = folder.exit_code();
-        let refusal = match folder.is_attended().map_err(&failed)? {
-            true => None,
-            false => folder.refusal().filter(|_| launchers > 0),
-        };
-        io::copy(&mut output, &mut io::stdout().lock())
-            .map_err(CliError::system("print the output of the job"))?;
+        print()?;
         if let Some(code) = code {
             return Ok(ExitCode::from(code));
         }
-        let has_begun = folder.saved().map_err(&failed)?.is_some();
-        if folder.is_attended().map_err(&failed)? {
-            attended = Instant::now();
-        } else if let Some(refusal) = refusal {
-            return Err(CliError::RefusedLauncher(refusal));
-        } else if has_begun && launchers < LAUNCHERS_MAX {
-            launchers += 1;
-            replace_launcher(&folder, &args.ended)?;
-            attended = Instant::now();
-        } else if has_begun || attended.elapsed() > PATIENCE {
-            return Err(CliError::Unattended { path: folder.path().to_owned(), job: folder.id });
+        if let Err(error) = attention.ensure(&folder) {
+            // A launcher that was started above may have printed more before it gave up.
+            print()?;
+            return Err(error);
         }
         thread::sleep(LOOK);
+    }
+}
+
+impl<'a> Attention<'a> {
+    /// For a job to which a launcher may attend. These nodes, hosts or sites have ended for good, as
+    /// the user says.
+    pub(crate) fn new(ended: &'a [String]) -> Self {
+        Self { ended, launchers: 0, attended: Instant::now() }
+    }
+
+    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times, unless one
+    /// has found that it may not.
+    pub(crate) fn ensure(&mut self, folder: &JobFolder) -> Result<(), CliError> {
+        let failed = CliError::system("follow the job");
+        let has_begun = folder.saved().map_err(&failed)?.is_some();
+        if folder.is_attended().map_err(&failed)? {
+            self.attended = Instant::now();
+        } else if let Some(refusal) = folder.refusal().filter(|_| self.launchers > 0) {
+            return Err(CliError::RefusedLauncher(refusal));
+        } else if has_begun && self.launchers < LAUNCHERS_MAX {
+            self.launchers += 1;
+            replace_launcher(folder, self.ended)?;
+            self.attended = Instant::now();
+        } else if has_begun || self.attended.elapsed() > PATIENCE {
+            let (job, path) = (folder.id.clone(), folder.path().to_owned());
+            return Err(CliError::Unattended { job, path });
+        }
+        Ok(())
     }
 }
 
@@ -122,7 +150,7 @@ fn find_soon(id: Option<&str>) -> Result<Status, CliError> {
 }
 
 /// Finds the detached job of that name, or the latest one.
-fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
+pub(crate) fn find(id: Option<&str>) -> Result<JobFolder, CliError> {
     let all = JobFolder::all().map_err(CliError::system("look for detached jobs"))?;
     let found = nodes::of_id_or_last(all, id, |folder| &folder.id);
     found.map_err(|known| CliError::NoDetachedJob { id: id.map(str::to_owned), known })

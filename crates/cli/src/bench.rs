@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::grid::Place;
 use crate::launch::{self, Launch};
 use crate::program::Program;
+use crate::progress::Progress;
 use crate::run::processes;
 use gridspan::Settings;
 use std::num::NonZeroU32;
@@ -64,13 +65,21 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
     let command = Command::Program(bench.words.iter().map(Into::into).collect());
     let program = Program::resolve(Some(&command))?;
     for place in bench.places() {
+        let what = format!("measuring over {place}");
         let place = Place::of_run(&place, true)?;
         let settings = Settings::from_environment()?;
         let processes = processes(&place, bench.place.ssh.as_deref(), settings, verbose)?;
         let spec = &place.grid.spec;
-        let launch =
-            Launch { json: bench.json, is_listed: true, ..Launch::new(&program, spec, processes) };
-        let ended = launch::run(&launch)?;
+        let progress = Progress::begin(what, None);
+        let launch = Launch {
+            json: bench.json,
+            is_listed: true,
+            progress: Some(progress.clone()),
+            ..Launch::new(&program, spec, processes)
+        };
+        let ended = launch::run(&launch);
+        progress.end();
+        let ended = ended?;
         if ended.code != 0 {
             return Ok(ExitCode::from(ended.code));
         }

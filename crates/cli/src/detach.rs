@@ -9,8 +9,9 @@
 use crate::error::CliError;
 use crate::grid::Place;
 use crate::hosts::{all_here, is_loopback};
-use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, machine};
-use crate::launch::{self, Kept, Launch};
+use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
+use crate::launch::{self, Kept, Launch, job_name};
+use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
 use gridspan_topology::{GridSpec, NodeId};
@@ -29,7 +30,7 @@ const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
 
 /// Starts the launcher of a job in the background, and waits until the job has begun.
 pub(crate) fn start(
-    name: &str,
+    program: &Program,
     place: Place,
     surroundings: &Surroundings,
     json: bool,
@@ -37,6 +38,7 @@ pub(crate) fn start(
     let own = std::env::vars_os().filter(|(name, _)| is_own(name));
     let passed = surroundings.variables.iter();
     let passed = passed.map(|(name, value)| (OsString::from(name), value.clone()));
+    let name = job_name(program);
     let is_kept = !place.is_emulated && !all_here(&place.grid.spec);
     let start = Start {
         arguments: std::env::args_os().skip(1).collect(),
@@ -45,9 +47,11 @@ pub(crate) fn start(
         grid: if is_kept { of_anywhere(place.grid.spec) } else { place.grid.spec },
         is_emulated: place.is_emulated,
         machine: machine(),
-        kept: is_kept.then(|| kept_name(name)),
+        kept: is_kept.then(|| kept_name(&name)),
+        program: program.name(),
+        boot: boot(),
     };
-    let folder = JobFolder::create(name, &start)
+    let folder = JobFolder::create(&name, &start)
         .map_err(CliError::system("create the folder of the detached job"))?;
     let mut launcher = spawn(&folder, &start, &[])?;
     let failed = CliError::system("wait for the start of the job");

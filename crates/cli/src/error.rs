@@ -1,10 +1,12 @@
 //! Errors of commands, with hints on the next step.
 
+use crate::host_file::HostFileError;
 use crate::job_folder::Refusal;
+use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
-use gridspan_runtime::net::IdentityError;
+use gridspan_runtime::net::{EnrolmentError, IdentityError};
 use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,6 +15,8 @@ use thiserror::Error;
 
 /// Exit code of a process that SIGPIPE ends.
 pub(crate) const EXIT_PIPE: u8 = 128 + 13;
+/// Exit code if something was not done in the time that the user has set, as of timeout(1).
+pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// A failed command. Nothing of the job was started, or all of it has ended.
 #[derive(Debug, Error)]
@@ -76,6 +80,56 @@ pub(crate) enum CliError {
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
+    /// A host file cannot be used.
+    #[error("{}:{error}", .path.display())]
+    HostFile {
+        /// Its path, or the variable with its content.
+        path: PathBuf,
+        /// The line and the mistake.
+        error: HostFileError,
+    },
+    /// A host file cannot be read.
+    #[error("cannot read the host file {}: {error}", .path.display())]
+    ReadHostFile {
+        /// Its path.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The hosts of a file or an allocation are no grid.
+    #[error("{of}: {error}")]
+    Hosts {
+        /// Who has named them.
+        of: String,
+        /// The reason.
+        error: SiteError,
+    },
+    /// The variables of Slurm cannot be used.
+    #[error(transparent)]
+    Allocation(#[from] AllocationError),
+    /// A detached job would consist of tasks of Slurm, which end with their launcher.
+    #[error("a job in an allocation of Slurm cannot be detached")]
+    DetachedTasks,
+    /// No tasks can enrol.
+    #[error(transparent)]
+    Enrolment(#[from] EnrolmentError),
+    /// An agent is not started by a launcher.
+    #[error("this process is no task of a job")]
+    NoTask,
+    /// An agent cannot reach the launcher.
+    #[error("cannot reach the launcher on {launcher}: {error}")]
+    NoLauncher {
+        /// Its host and port.
+        launcher: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The launcher refuses an agent.
+    #[error("the launcher refuses this task: {reason}")]
+    NotEnrolled {
+        /// The reason.
+        reason: String,
+    },
     /// A registry cannot be opened or reached.
     #[error(transparent)]
     Registry(#[from] RemoteError),
@@ -201,6 +255,46 @@ pub(crate) enum CliError {
         /// The folder.
         path: PathBuf,
     },
+    /// No launcher attends to a job whose nodes are kept on several hosts, so none can kill them.
+    #[error("no launcher attends to the job {job}, which alone can kill its nodes on other hosts")]
+    OnlyKept {
+        /// The job.
+        job: String,
+    },
+    /// A job runs on another machine, where it can be killed.
+    #[error("the job {job} runs on {machine}")]
+    OtherMachine {
+        /// The job.
+        job: String,
+        /// The machine.
+        machine: String,
+    },
+    /// A job was killed, and has not ended.
+    #[error("the job {job} has not ended")]
+    NotKilled {
+        /// The job.
+        job: String,
+    },
+    /// A job has not ended in time.
+    #[error("the job {job} still runs")]
+    StillRuns {
+        /// The job.
+        job: String,
+    },
+    /// A job has ended, and its launcher has not told how.
+    #[error("the job {job} has ended, with an exit code that is not known")]
+    UnknownExit {
+        /// The job.
+        job: String,
+    },
+    /// The folder of a job cannot be removed.
+    #[error("cannot remove {}: {error}", .path.display())]
+    Remove {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]
     SparesWithGuests,
@@ -229,6 +323,14 @@ pub(crate) enum CliError {
     /// No node of the grid has that name.
     #[error("the grid of the job has no node or site `{name}`")]
     UnknownNode {
+        /// The name.
+        name: String,
+        /// The nodes of the grid.
+        nodes: Vec<String>,
+    },
+    /// No node of the grid has that name.
+    #[error("the grid of the job has no node `{name}`")]
+    NoNode {
         /// The name.
         name: String,
         /// The nodes of the grid.
@@ -399,14 +501,19 @@ impl CliError {
         };
     }
 
-    /// Returns 0 for requested help, 2 for usage errors, [`EXIT_PIPE`] for a broken pipe, the
-    /// measurement's own code, at least 1, for [`Self::NotMeasured`], and 1 for other failures.
+    /// Returns 0 for requested help, 2 for usage errors, [`EXIT_PIPE`] for a broken pipe,
+    /// [`EXIT_TIMEOUT`] for [`Self::StillRuns`], the measurement's own code, at least 1, for
+    /// [`Self::NotMeasured`], and 1 for other failures.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             _ if self.is_broken_pipe() => ExitCode::from(EXIT_PIPE),
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
+            Self::StillRuns { .. } => ExitCode::from(EXIT_TIMEOUT),
             Self::Identity(_)
+            | Self::Enrolment(_)
+            | Self::NoLauncher { .. }
+            | Self::NotEnrolled { .. }
             | Self::Registry(_)
             | Self::NoRegistry
             | Self::NobodyServes
@@ -424,6 +531,11 @@ impl CliError {
             | Self::RefusedLauncher(_)
             | Self::NothingKept { .. }
             | Self::NoStartFolder { .. }
+            | Self::OnlyKept { .. }
+            | Self::OtherMachine { .. }
+            | Self::NotKilled { .. }
+            | Self::UnknownExit { .. }
+            | Self::Remove { .. }
             | Self::NotInvited { .. }
             | Self::Invitation { .. }
             | Self::OtherProgram { .. }

@@ -5,7 +5,7 @@
 
 use crate::error::CliError;
 use crate::hosts::{quoted, ssh_command};
-use crate::job_folder::{JobFolder, Saved, Start, machine};
+use crate::job_folder::{JobFolder, Saved, Start, boot, machine};
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
@@ -37,7 +37,7 @@ pub(crate) fn receive(
         return Err(nothing(text));
     }
     let (name, start, state) = parse(&output.stdout).map_err(|error| nothing(error.to_string()))?;
-    let start = Start { machine: machine(), ..start };
+    let start = Start { machine: machine(), boot: boot(), ..start };
     if !start.folder.is_dir() {
         return Err(CliError::NoStartFolder { path: start.folder });
     }
@@ -98,6 +98,8 @@ mod tests {
             is_emulated: false,
             machine: "a1".to_owned(),
             kept: Some(kept.to_owned()),
+            program: "ring".to_owned(),
+            boot: None,
         }
     }
 

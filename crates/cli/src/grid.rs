@@ -1,7 +1,10 @@
 //! The place of a run: the grid that flags, environment and machine describe.
 
 use crate::args::{DriverName, PlaceArgs, SimArgs, SiteArg};
+use crate::batch::Batch;
 use crate::error::CliError;
+use crate::host_file::{self, HostSlots};
+use crate::slurm::Allocation;
 use gridspan::variables::{EMULATE, GRID, GRIDS, PES, cores, grid_from_environment, load_grid};
 use gridspan_topology::{GridSpec, HostSpec, Link, MAX_HOSTS, SiteError, SiteSpec};
 use std::ffi::OsString;
@@ -28,7 +31,12 @@ pub(crate) struct Place {
     /// Whether the job was started by another launcher, perhaps on another machine, so that hosts
     /// of the grid may be unknown here.
     pub(crate) is_taken_over: bool,
+    /// The allocation of Slurm whose tasks are the nodes.
+    pub(crate) tasks: Option<Allocation>,
 }
+
+/// Name of the site of a host file.
+const HOSTS: &str = "hosts";
 
 impl Described {
     fn pes(pes: u32) -> Self {
@@ -38,6 +46,46 @@ impl Described {
     fn file(path: &Path) -> Result<Self, CliError> {
         let spec = load_grid(path)?;
         Ok(Self { spec, variable: (GRID, path.as_os_str().to_owned()) })
+    }
+
+    /// Describes a grid by JSON.
+    fn json(spec: GridSpec) -> Result<Self, CliError> {
+        let json = serde_json::to_string(&spec)
+            .map_err(|error| CliError::System { what: "describe the grid", error: error.into() })?;
+        Ok(Self { spec, variable: (GRID, json.into()) })
+    }
+
+    /// Reads a host file, whose hosts become a site of this name.
+    fn host_file(path: &Path, site: &str) -> Result<Self, CliError> {
+        let unread = |error| CliError::ReadHostFile { path: path.to_owned(), error };
+        let wrong = |error| CliError::HostFile { path: path.to_owned(), error };
+        let text = host_file::read(path).map_err(unread)?;
+        let hosts = host_file::parse(&text).map_err(wrong)?;
+        Self::hosts(hosts, site, &path.display().to_string())
+    }
+
+    fn hosts(hosts: Vec<HostSlots>, site: &str, of: &str) -> Result<Self, CliError> {
+        let spec = host_file::grid(site, hosts);
+        Self::json(spec.map_err(|error| CliError::Hosts { of: of.to_owned(), error })?)
+    }
+
+    /// Describes what a batch system has allocated; the allocation, too, if its tasks are nodes.
+    fn batch(batch: Batch) -> Result<(Self, Option<Allocation>), CliError> {
+        match batch {
+            Batch::Slurm(allocation) => {
+                let spec = allocation.grid().map_err(|error| CliError::Hosts {
+                    of: "the allocation of Slurm".to_owned(),
+                    error,
+                })?;
+                Ok((Self::json(spec)?, Some(allocation)))
+            }
+            Batch::HostFile(system, path) => Ok((Self::host_file(&path, system)?, None)),
+            Batch::Pairs(name, text) => {
+                let hosts = host_file::parse_pairs(&text)
+                    .map_err(|error| CliError::HostFile { path: name.into(), error })?;
+                Ok((Self::hosts(hosts, "lsf", name)?, None))
+            }
+        }
     }
 
     /// Reads a shorthand, or a grid file from its path.
@@ -68,34 +116,50 @@ impl Place {
     pub(crate) fn of_processes(spec: GridSpec, is_emulated: bool) -> Self {
         // Processes get the grid from their launcher.
         let grid = Described { spec, variable: (GRID, OsString::new()) };
-        Self { driver: DriverName::Cluster, grid, is_emulated, is_taken_over: false }
+        let driver = DriverName::Cluster;
+        Self { driver, grid, is_emulated, is_taken_over: false, tasks: None }
     }
 
     /// Returns the place of a run in real time.
     pub(crate) fn of_run(args: &PlaceArgs, is_built_in: bool) -> Result<Self, CliError> {
-        let is_place = args.nodes.is_some() || args.grid.is_some() || !args.sites.is_empty();
+        let environment = if args.is_given() { None } else { Described::environment()? };
+        let may_be_batch = !args.is_given() && environment.is_none();
+        let batch = match args.driver {
+            Some(DriverName::Embedded) => None,
+            _ if may_be_batch => Batch::of_environment()?,
+            _ => None,
+        };
+        let is_file = args.grid.is_some() || args.hostfile.is_some() || batch.is_some();
+        let is_place = args.nodes.is_some() || is_file || !args.sites.is_empty();
         let is_processes = is_place || !is_built_in;
         let driver = match args.driver {
             Some(driver) => driver,
             None if is_processes => DriverName::Cluster,
             None => DriverName::Embedded,
         };
+        let mut tasks = None;
         let is_cluster = driver == DriverName::Cluster;
         let pes = |pes| if is_cluster { local(pes) } else { Ok(Described::pes(pes)) };
         let (grid, is_emulated) = if let Some(nodes) = args.nodes {
             (pes(nodes.get())?, false)
         } else if let Some(path) = &args.grid {
             (Described::file(path)?, false)
+        } else if let Some(path) = &args.hostfile {
+            (Described::host_file(path, HOSTS)?, false)
         } else if !args.sites.is_empty() {
             (named(&args.sites)?, false)
         } else if let Some(text) = &args.emulate {
             (Described::emulated(text)?, true)
-        } else if let Some(grid) = Described::environment()? {
+        } else if let Some(grid) = environment {
             (grid, true)
+        } else if let Some(batch) = batch {
+            let (grid, allocation) = Described::batch(batch)?;
+            tasks = allocation;
+            (grid, false)
         } else {
             (pes(cores())?, false)
         };
-        Ok(Self { driver, grid, is_emulated, is_taken_over: false })
+        Ok(Self { driver, grid, is_emulated, is_taken_over: false, tasks })
     }
 }
 
@@ -139,10 +203,7 @@ fn named(sites: &[SiteArg]) -> Result<Described, CliError> {
     let site = |site: &SiteArg| site_here(&site.name, site.nodes);
     let sites = sites.iter().map(site).collect::<Result<_, _>>();
     let spec = sites.and_then(GridSpec::new).map_err(CliError::Sites)?;
-    let spec = spec.with_wan(Link::loopback());
-    let json = serde_json::to_string(&spec)
-        .map_err(|error| CliError::System { what: "describe the sites", error: error.into() })?;
-    Ok(Described { spec, variable: (GRID, json.into()) })
+    Described::json(spec.with_wan(Link::loopback()))
 }
 
 /// Describes a site with nodes of one PE each, on this machine.

@@ -13,13 +13,16 @@ use crate::surroundings::Surroundings;
 use gridspan::keeper::BRIDGE;
 use gridspan::variables::{DETACHED, LAUNCHER, cores};
 use gridspan_topology::{GridSpec, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
+use std::thread;
 
+/// The program that reaches other hosts, unless the user names another.
+const SSH: &str = "ssh";
 /// Variable that names the command to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
 /// First part of the script of the shell on another host: changes to the folder of this process, if
@@ -36,6 +39,9 @@ const RUN_BRIDGE: &str = "exec \"$@\"";
 const CHANNEL: &str = "3";
 /// Port of a destination that is used only to find a route; nothing is sent to it.
 const ANY_PORT: u16 = 9;
+/// Largest number of addresses that are looked up at the same time: a name that no server knows may
+/// take seconds.
+const LOOK_UPS_MAX: usize = 16;
 
 /// The hosts of a grid.
 pub(crate) struct Hosts {
@@ -55,8 +61,12 @@ pub(crate) struct Hosts {
 pub(crate) struct RemoteHost {
     pub(crate) name: String,
     pub(crate) gateway: Option<String>,
-    address: IpAddr,
+    /// `None` if it was not found.
+    address: Option<IpAddr>,
 }
+
+/// A host whose address cannot be found, and the reason.
+pub(crate) type UnknownHost = (String, io::Error);
 
 /// Connections that the `ssh` of a node shares with others.
 #[derive(Clone, Debug, Default)]
@@ -86,33 +96,33 @@ impl Hosts {
 
     /// Looks up the hosts of `spec`. The argument `ssh` is the value of the flag `--ssh`.
     pub(crate) fn of(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
-        Self::resolved(spec, ssh, resolve)
+        let (hosts, unknown) = Self::look_up(spec, ssh);
+        match unknown.into_iter().next() {
+            Some((host, error)) => Err(CliError::Address { host, error }),
+            None => Ok(hosts),
+        }
     }
 
     /// Looks up the hosts of a job that another launcher has started, perhaps on another machine.
     /// Hosts that are not known here cannot be reached.
-    pub(crate) fn of_started(spec: &GridSpec, ssh: Option<&str>) -> Result<Self, CliError> {
-        let unknown = IpAddr::from(Ipv4Addr::UNSPECIFIED);
-        Self::resolved(spec, ssh, |host| Ok(resolve(host).unwrap_or(unknown)))
+    pub(crate) fn of_started(spec: &GridSpec, ssh: Option<&str>) -> Self {
+        let (hosts, unknown) = Self::look_up(spec, ssh);
+        for (host, error) in unknown {
+            tracing::warn!(%error, "the address of host `{host}` is not known here");
+        }
+        hosts
     }
 
-    fn resolved(
-        spec: &GridSpec,
-        ssh: Option<&str>,
-        resolve: impl Fn(&str) -> Result<IpAddr, CliError>,
-    ) -> Result<Self, CliError> {
-        let mut known = BTreeMap::new();
+    /// Looks up the hosts of `spec`, as [`of`](Self::of) does. Also returns the hosts whose address
+    /// is not found; they count as other hosts.
+    pub(crate) fn look_up(spec: &GridSpec, ssh: Option<&str>) -> (Self, Vec<UnknownHost>) {
+        let names = spec.hosts().map(|(_, name)| name).filter(|name| !is_here(name));
+        let (addresses, mut unknown) = resolve_all(&names.collect());
         let mut remote = vec![];
         for (node, name) in spec.hosts() {
-            if is_here(name) {
-                remote.push(None);
-                continue;
-            }
-            if !known.contains_key(name) {
-                known.insert(name, resolve(name)?);
-            }
+            let address = addresses.get(name).copied();
             // Another user of this machine is reached by ssh.
-            if !name.contains('@') && is_own(known[name]) {
+            if is_here(name) || (!name.contains('@') && address.is_some_and(is_own)) {
                 remote.push(None);
                 continue;
             }
@@ -120,16 +130,18 @@ impl Hosts {
             remote.push(Some(RemoteHost {
                 name: name.to_owned(),
                 gateway: gateway.filter(|gateway| *gateway != name).map(str::to_owned),
-                address: known[name],
+                address,
             }));
         }
-        let is_known = |host: &&RemoteHost| !host.address.is_unspecified();
-        let own = match remote.iter().flatten().find(is_known) {
-            Some(host) if remote.iter().any(Option::is_none) => Some(own_address(host)?),
+        let own = match remote.iter().flatten().find_map(|host| Some((host, host.address?))) {
+            Some((host, address)) if remote.iter().any(Option::is_none) => {
+                let failed = |error| unknown.push((host.name.clone(), error));
+                own_address(address).map_err(failed).ok()
+            }
             _ => None,
         };
         let ports = spec.layout().nodes().map(|node| spec.port(node).unwrap_or(0)).collect();
-        Ok(Self { ssh: ssh_command(ssh), remote, own, ports })
+        (Self { ssh: ssh_command(ssh), remote, own, ports }, unknown)
     }
 
     /// Whether the first node of a grid runs here.
@@ -156,16 +168,19 @@ impl Hosts {
     pub(crate) fn listen(&self, node: NodeId) -> Option<SocketAddr> {
         let port = self.ports.get(node.index()).copied().unwrap_or(0);
         let address = match (self.host(node), self.own) {
-            (Some(RemoteHost { address: IpAddr::V4(_), .. }), _) => Ipv4Addr::UNSPECIFIED.into(),
-            (Some(_), _) => Ipv6Addr::UNSPECIFIED.into(),
+            (Some(RemoteHost { address: Some(IpAddr::V6(_)), .. }), _) => {
+                Ipv6Addr::UNSPECIFIED.into()
+            }
+            (Some(_), _) => Ipv4Addr::UNSPECIFIED.into(),
             (None, own) => own?,
         };
         Some((address, port).into())
     }
 
-    /// Returns the address at which others reach a node on another host; `None` if it runs here.
+    /// Returns the address at which others reach a node on another host; `None` if it runs here, or
+    /// its address was not found.
     pub(crate) fn address(&self, node: NodeId) -> Option<IpAddr> {
-        Some(self.host(node)?.address)
+        self.host(node)?.address
     }
 
     /// Returns the command that runs `program` for a node: `program` itself on this host, or
@@ -178,13 +193,9 @@ impl Hosts {
         surroundings: &Surroundings,
         shared: &Shared,
     ) -> Result<Command, CliError> {
-        let (Some(host), [ssh, rest @ ..]) = (self.host(node), &self.ssh[..]) else {
-            return Ok(program);
-        };
+        let Some(host) = self.host(node) else { return Ok(program) };
         let path = std::path::absolute(program.get_program())
             .map_err(CliError::system("find the program's path"))?;
-        let mut command = Command::new(ssh);
-        command.args(rest).args(login_arguments(host, shared));
         let (enter, folder) = match &surroundings.folder {
             Some(folder) => (ENTER_EXISTING, std::path::absolute(folder)),
             None => (ENTER, std::env::current_dir()),
@@ -192,7 +203,7 @@ impl Hosts {
         let folder = folder.map_err(CliError::system("find this folder"))?;
         let is_bridge = variables.contains(&(DETACHED, BRIDGE.into()));
         let script = format!("{enter}{}", if is_bridge { RUN_BRIDGE } else { RUN });
-        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(&script))).arg("sh");
+        let mut command = self.shell(login_arguments(host, &[], shared), &script);
         command.arg(quoted(folder.as_os_str())).arg("env");
         let channel = OsString::from(CHANNEL);
         let channel = (!is_bridge).then_some((LAUNCHER, &channel));
@@ -204,12 +215,37 @@ impl Hosts {
             command.arg(quoted(&setting));
         }
         command.arg(quoted(path.as_os_str())).args(program.get_args().map(quoted));
+        Ok(command)
+    }
+
+    /// Returns the command that runs a script of the shell with these words on the other host that
+    /// a node runs on, over ssh with these options; `None` if the node runs here.
+    pub(crate) fn script(
+        &self,
+        node: NodeId,
+        options: &[String],
+        script: &str,
+        words: &[&OsStr],
+    ) -> Option<Command> {
+        let host = self.host(node)?;
+        let mut command = self.shell(login_arguments(host, options, &Shared::default()), script);
+        command.args(words.iter().map(|word| quoted(word)));
+        Some(command)
+    }
+
+    /// Returns the command that runs a script of the shell on another host. The words of the script
+    /// are to follow, quoted.
+    fn shell(&self, login: Vec<String>, script: &str) -> Command {
+        let mut words = self.ssh.iter();
+        let mut command = Command::new(words.next().map_or(OsStr::new(SSH), OsString::as_os_str));
+        command.args(words).args(login);
+        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(script))).arg("sh");
         // The ssh command may run the program on this machine, where it must not inherit these
         // variables.
         gridspan::variables::ALL.iter().for_each(|name| {
             command.env_remove(name);
         });
-        Ok(command)
+        command
     }
 
     /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
@@ -224,7 +260,8 @@ impl Hosts {
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
-        Some(words.chain(login_arguments(host, &Shared::default())).collect::<Vec<_>>().join(" "))
+        let login = login_arguments(host, &[], &Shared::default());
+        Some(words.chain(login).collect::<Vec<_>>().join(" "))
     }
 
     /// Returns the command to run in place of `ssh`, with its first arguments.
@@ -243,8 +280,8 @@ impl Hosts {
     }
 }
 
-/// Returns the arguments with which `ssh` reaches a host.
-fn login_arguments(host: &RemoteHost, shared: &Shared) -> Vec<String> {
+/// Returns the arguments with which `ssh` reaches a host, with these options.
+fn login_arguments(host: &RemoteHost, options: &[String], shared: &Shared) -> Vec<String> {
     let master = |path: &String| {
         [
             "-o".to_owned(),
@@ -256,7 +293,8 @@ fn login_arguments(host: &RemoteHost, shared: &Shared) -> Vec<String> {
     let begin = ["-o", "BatchMode=yes"].map(str::to_owned).into_iter();
     let way = shared.gateway_arguments(host.gateway.as_deref());
     let shared = shared.path.iter().flat_map(master);
-    begin.chain(shared).chain(way).chain([host.name.clone()]).collect()
+    let options = options.iter().cloned();
+    begin.chain(options).chain(shared).chain(way).chain([host.name.clone()]).collect()
 }
 
 /// Whether all hosts of a grid are this machine.
@@ -285,34 +323,55 @@ fn is_own(address: IpAddr) -> bool {
     !address.is_loopback() && !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
+/// Looks up the addresses of hosts. Also returns the hosts whose address is not found.
+fn resolve_all<'a>(names: &BTreeSet<&'a str>) -> (BTreeMap<&'a str, IpAddr>, Vec<UnknownHost>) {
+    let (mut addresses, mut unknown) = (BTreeMap::new(), vec![]);
+    let names: Vec<&str> = names.iter().copied().collect();
+    for some in names.chunks(LOOK_UPS_MAX) {
+        thread::scope(|scope| {
+            let look_up = |&name: &&'a str| (name, scope.spawn(move || resolve(name)));
+            let all: Vec<_> = some.iter().map(look_up).collect();
+            for (name, found) in all {
+                match found.join() {
+                    Ok(Ok(address)) => {
+                        addresses.insert(name, address);
+                    }
+                    Ok(Err(error)) => unknown.push((name.to_owned(), error)),
+                    Err(_) => {
+                        let error = io::Error::other("the look-up failed");
+                        unknown.push((name.to_owned(), error));
+                    }
+                }
+            }
+        });
+    }
+    (addresses, unknown)
+}
+
 /// Looks up the address of a host, whose name may begin with a user for ssh.
-fn resolve(host: &str) -> Result<IpAddr, CliError> {
+fn resolve(host: &str) -> io::Result<IpAddr> {
     let name = host.rsplit_once('@').map_or(host, |(_, name)| name);
-    let failed = |error| CliError::Address { host: host.to_owned(), error };
-    let found: Vec<SocketAddr> = (name, ANY_PORT).to_socket_addrs().map_err(failed)?.collect();
+    let found: Vec<SocketAddr> = (name, ANY_PORT).to_socket_addrs()?.collect();
     // All nodes of a job use one IP version; most grids have IPv4.
     let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    let nothing = || failed(io::Error::other("it has no address"));
-    best.map(SocketAddr::ip).ok_or_else(nothing)
+    best.map(SocketAddr::ip).ok_or_else(|| io::Error::other("it has no address"))
 }
 
 /// Returns the source address of this machine's packets to `host`, at which `host` can reach it.
-fn own_address(host: &RemoteHost) -> Result<IpAddr, CliError> {
-    let unspecified: IpAddr = match host.address {
+fn own_address(host: IpAddr) -> io::Result<IpAddr> {
+    let unspecified: IpAddr = match host {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect((host.address, ANY_PORT))?;
-        Ok(socket.local_addr()?.ip())
-    });
-    found.map_err(|error| CliError::Address { host: host.name.clone(), error })
+    let socket = UdpSocket::bind((unspecified, 0))?;
+    socket.connect((host, ANY_PORT))?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// Returns the command to run in place of `ssh`, with its first arguments, for this value of `--ssh`.
 pub(crate) fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
-    let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| "ssh".to_owned());
+    let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| SSH.to_owned());
     text.split_whitespace().map(OsString::from).collect()
 }
 
@@ -413,9 +472,32 @@ mod tests {
     fn hosts_of_a_started_job_need_not_be_known_here() {
         let spec = spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]");
         assert!(Hosts::of(&spec, None).is_err());
-        let hosts = Hosts::of_started(&spec, None).unwrap();
+        let hosts = Hosts::of_started(&spec, None);
         assert_eq!(hosts.remote(NodeId(1)), Some("nowhere.invalid"));
         assert_eq!(hosts.listen(NodeId(0)), None);
+    }
+
+    #[test]
+    fn a_host_without_address_is_another_host_in_a_plan_and_an_error_in_a_run() {
+        let spec = spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]");
+        let (hosts, unknown) = Hosts::look_up(&spec, None);
+        let names: Vec<_> = unknown.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["nowhere.invalid"]);
+        assert_eq!(hosts.remote(NodeId(1)), Some("nowhere.invalid"));
+        assert_eq!((hosts.remote(NodeId(0)), hosts.address(NodeId(1))), (None, None));
+        assert!(matches!(Hosts::of(&spec, None), Err(CliError::Address { .. })));
+    }
+
+    #[test]
+    fn a_script_has_its_words_quoted_after_the_options_of_ssh() {
+        let spec = spec("[site.a]\nhosts = [\"127.0.0.2\"]\ngateway = \"head\"");
+        let hosts = Hosts::of(&spec, Some("ssh")).unwrap();
+        let options = ["-o".to_owned(), "ConnectTimeout=5".to_owned()];
+        let wanted = [OsStr::new("a b"), OsStr::new("c")];
+        let script = hosts.script(NodeId(0), &options, "echo \"$1\"", &wanted).unwrap();
+        let login = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-J", "head"];
+        let rest = ["127.0.0.2", "--", "sh", "-c", "'echo \"$1\"'", "sh", "'a b'", "c"];
+        assert_eq!(words(&script), [&login[..], &rest].concat());
     }
 
     #[test]

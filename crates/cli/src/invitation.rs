@@ -11,34 +11,29 @@
 //! The program must be the job's own, byte for byte: types are identified by their position in it,
 //! and a rebuilt program may interpret the same bytes differently.
 
+use crate::digest::digest;
+use crate::node_program::NodeProgram;
 use crate::private;
 use crate::status::{folder, invitation_prefix, invitations};
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
 /// Version of the file. Files of other versions are not read.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// All that one node needs to join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     version: u32,
-    /// Path of the program.
-    program: PathBuf,
+    /// What the node runs.
+    program: NodeProgram,
     /// Fingerprint of the program, by which a different program is detected.
     contents: Contents,
-    /// Arguments of the program.
-    arguments: Vec<OsString>,
-    /// Folder in which the job's nodes run.
-    folder: PathBuf,
-    /// Variables to set in addition to the user's.
-    variables: Vec<(String, OsString)>,
     /// Identity of the node.
     pub(crate) bundle: NodeBundle,
     /// Addresses of the founders.
@@ -53,17 +48,10 @@ impl Invitation {
         bundle: NodeBundle,
         addresses: Addresses,
     ) -> io::Result<Self> {
-        let program = std::path::absolute(command.get_program())?;
-        let set = command.get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?)));
         Ok(Self {
             version: VERSION,
+            program: NodeProgram::of(command)?,
             contents,
-            program,
-            arguments: command.get_args().map(ToOwned::to_owned).collect(),
-            folder: command
-                .get_current_dir()
-                .map_or_else(std::env::current_dir, |folder| Ok(folder.into()))?,
-            variables: set.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             bundle,
             addresses,
         })
@@ -71,33 +59,24 @@ impl Invitation {
 
     /// Replaces the path of the job's program.
     pub(crate) fn with_program(mut self, program: PathBuf) -> Self {
-        self.program = program;
+        self.program = self.program.with_path(program);
         self
     }
 
     /// Whether the file at the program's path is the job's program.
     pub(crate) fn fits(&self) -> io::Result<bool> {
-        self.contents.are_of(&self.program)
+        self.contents.are_of(self.program.path())
     }
 
     /// Returns the path of the program.
     pub(crate) fn program(&self) -> &Path {
-        &self.program
+        self.program.path()
     }
 
     /// Returns the command of the joining process. It runs in the folder of the job's nodes, if
     /// that exists here.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        for name in gridspan::variables::ALL {
-            command.env_remove(name);
-        }
-        command.args(&self.arguments);
-        if self.folder.is_dir() {
-            command.current_dir(&self.folder);
-        }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command
+        self.program.command()
     }
 
     /// Writes the invitation to the folder in which the user's `gridctl join` looks for it.
@@ -171,20 +150,6 @@ impl Contents {
         }
         let is_untouched = self.modified.is_some() && metadata.modified().ok() == self.modified;
         Ok(is_untouched || digest(path)? == self.digest)
-    }
-}
-
-fn digest(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = io::BufReader::with_capacity(1 << 20, fs::File::open(path)?);
-    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    loop {
-        let bytes = file.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(context.finish().as_ref().to_vec());
-        }
-        context.update(bytes);
-        let length = bytes.len();
-        file.consume(length);
     }
 }
 

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `output` | what the launcher prints |
 //! | `NODE.out`, `NODE.err` | what the process of a node prints, with its control lines |
+//! | `output.old`, `NODE.out.old`, `NODE.err.old` | what was moved out of them; see `log_file` |
 //! | `NODE.out.read`, `NODE.err.read` | how much of it a launcher has read |
 //! | `NODE.in` | the named pipe for the lines of the launcher to the process |
 //! | `NODE.origin` | where `NODE.out` and `NODE.err` begin in the streams of a kept node |
@@ -18,9 +19,11 @@
 //! their hosts, which get copies of `start.json` and `state.json`. Their files here are copies.
 //!
 //! Folders are in `$XDG_STATE_HOME/gridspan`, or in `~/.local/state/gridspan`. Only the user can
-//! read them. They are kept when the job has ended, without the pipes and what was read.
+//! read them. They are kept when the job has ended, without the pipes and what was read, until
+//! `gridctl prune` removes them.
 
 use crate::private;
+use crate::process_id::ProcessId;
 use gridspan::keeper::{LauncherId, state_folder};
 use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
@@ -29,15 +32,21 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Version of `start.json` and `state.json`.
 const VERSION: u32 = 1;
 /// Time for which a launcher tries to lock a folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+/// The file without which a folder is not that of a job.
+const START: &str = "start.json";
+/// The file with the exit code.
+const EXIT: &str = "exit";
+/// Number of bytes of the blocks that the system counts.
+const BLOCK_BYTES: u64 = 512;
 
 /// The command that started a job.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +67,26 @@ pub(crate) struct Start {
     /// on each host. Unlike the name of the job, no job of another machine has it.
     #[serde(default)]
     pub(crate) kept: Option<String>,
+    /// Name of the program.
+    #[serde(default)]
+    pub(crate) program: String,
+    /// Which start of the machine it was, if the system says so.
+    #[serde(default)]
+    pub(crate) boot: Option<String>,
+}
+
+impl Start {
+    /// Reads the content of `start.json`.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        parsed(START, bytes)
+    }
+
+    /// Whether all processes of the job have ended, since this machine, which started it, was
+    /// started again. Kept nodes on other hosts go on.
+    pub(crate) fn is_before_boot(&self) -> bool {
+        let is_of_before = self.boot.is_some() && self.boot != boot();
+        self.kept.is_none() && self.machine == machine() && is_of_before
+    }
 }
 
 /// What a launcher knows of a job.
@@ -118,13 +147,6 @@ impl Saved {
     }
 }
 
-impl Start {
-    /// Reads the content of `start.json`.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
-        parsed("start.json", bytes)
-    }
-}
-
 /// How far a job has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -147,15 +169,6 @@ pub(crate) struct Refusal {
     pub(crate) reason: String,
     /// Advice on the next step.
     pub(crate) hint: Option<String>,
-}
-
-/// A process that another launcher can recognise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ProcessId {
-    /// Its number.
-    pub(crate) pid: u32,
-    /// When it began, in the clock ticks of proc_pid_stat(5), since numbers are used again.
-    pub(crate) began: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -181,6 +194,8 @@ pub(crate) struct NodeFiles {
     pub(crate) streams: [StreamFile; 2],
     /// Where the streams of a kept node begin.
     pub(crate) origin: PathBuf,
+    /// Size in bytes from which on what was read is moved out of the streams.
+    pub(crate) log_limit: u64,
 }
 
 /// A file to which a process writes.
@@ -197,7 +212,7 @@ impl JobFolder {
         let id = names.find(is_free).unwrap_or_default();
         let folder = Self { path: all.join(&id), id };
         private::make_folder(&folder.path)?;
-        folder.write("start.json", start)?;
+        folder.write(START, start)?;
         Ok(folder)
     }
 
@@ -218,7 +233,7 @@ impl JobFolder {
             }
             if own.machine != start.machine {
                 // Machines share the folder.
-                folder.write("start.json", start)?;
+                folder.write(START, start)?;
             }
             return Ok(folder);
         }
@@ -226,7 +241,7 @@ impl JobFolder {
         private::make_folder(&folder.path)?;
         // A folder with a start is one of a job.
         folder.save(state)?;
-        folder.write("start.json", start)?;
+        folder.write(START, start)?;
         Ok(folder)
     }
 
@@ -241,7 +256,7 @@ impl JobFolder {
         let mut found = Vec::new();
         for entry in fs::read_dir(state_folder()?)? {
             let entry = entry?;
-            let start = entry.path().join("start.json");
+            let start = entry.path().join(START);
             let began = fs::metadata(start).and_then(|it| it.modified());
             if let (Ok(id), Ok(began)) = (entry.file_name().into_string(), began) {
                 found.push((began, Self { id, path: entry.path() }));
@@ -258,12 +273,23 @@ impl JobFolder {
 
     /// Reads the command that started the job.
     pub(crate) fn start(&self) -> io::Result<Start> {
-        self.read("start.json")
+        self.read(START)
+    }
+
+    /// When the job was started.
+    pub(crate) fn began(&self) -> io::Result<SystemTime> {
+        fs::metadata(self.path.join(START))?.modified()
+    }
+
+    /// When the exit code was noted; else when a launcher saved something for the last time.
+    pub(crate) fn ended(&self) -> io::Result<SystemTime> {
+        let modified = |name| fs::metadata(self.path.join(name)).and_then(|it| it.modified());
+        modified(EXIT).or_else(|_| modified("state.json")).or_else(|_| modified(START))
     }
 
     /// The content of `start.json`.
     pub(crate) fn start_bytes(&self) -> io::Result<Vec<u8>> {
-        fs::read(self.path.join("start.json"))
+        fs::read(self.path.join(START))
     }
 
     /// Opens the output of the launcher, to append to it.
@@ -335,7 +361,7 @@ impl JobFolder {
 
     /// Notes that the job has ended, and removes what only launchers need.
     pub(crate) fn end(&self, code: u8) -> io::Result<()> {
-        self.replace("exit", format!("{code}\n").as_bytes())?;
+        self.replace(EXIT, format!("{code}\n").as_bytes())?;
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if path
@@ -350,15 +376,40 @@ impl JobFolder {
 
     /// The exit code of the job, once it has ended.
     pub(crate) fn exit_code(&self) -> Option<u8> {
-        fs::read_to_string(self.path.join("exit")).ok()?.trim().parse().ok()
+        fs::read_to_string(self.path.join(EXIT)).ok()?.trim().parse().ok()
+    }
+
+    /// Removes the folder. Returns the number of bytes that it took on the disk.
+    pub(crate) fn remove(&self) -> io::Result<u64> {
+        let mut freed = 0;
+        // What makes it the folder of a job is removed last, so that the rest is found again.
+        let entries: Vec<_> = fs::read_dir(&self.path)?.collect::<io::Result<_>>()?;
+        let (start, others): (Vec<_>, Vec<_>) =
+            entries.iter().partition(|entry| entry.file_name() == START);
+        for entry in others.into_iter().chain(start) {
+            freed += entry.metadata()?.blocks() * BLOCK_BYTES;
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+        fs::remove_dir(&self.path)?;
+        Ok(freed)
     }
 
     /// The files of a node with this name, such as `a/0`.
-    pub(crate) fn node(&self, name: &str) -> NodeFiles {
-        let name = name.replace('/', "-");
-        let file = |kind: &str| self.path.join(format!("{name}.{kind}"));
-        let streams = ["out", "err"].map(|kind| StreamFile(file(kind)));
-        NodeFiles { input: file("in"), streams, origin: file("origin") }
+    pub(crate) fn node(&self, name: &str, log_limit: u64) -> NodeFiles {
+        let [input, origin] = ["in", "origin"].map(|kind| self.of_node(name, kind));
+        NodeFiles { input, streams: self.streams(name), origin, log_limit }
+    }
+
+    /// The files for standard output and standard error of a node with this name.
+    pub(crate) fn streams(&self, name: &str) -> [StreamFile; 2] {
+        ["out", "err"].map(|kind| StreamFile(self.of_node(name, kind)))
+    }
+
+    fn of_node(&self, name: &str, kind: &str) -> PathBuf {
+        self.path.join(format!("{}.{kind}", name.replace('/', "-")))
     }
 
     fn write<T: Serialize>(&self, name: &str, content: &T) -> io::Result<()> {
@@ -390,6 +441,11 @@ impl StreamFile {
     #[cfg(test)]
     pub(crate) fn at(path: PathBuf) -> Self {
         Self(path)
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Opens it for a process that prints.
@@ -432,6 +488,12 @@ pub(crate) fn status_folder() -> io::Result<PathBuf> {
 /// The name of this machine.
 pub(crate) fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Which start of this machine it is; `None` if the system does not say.
+pub(crate) fn boot() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -496,5 +558,40 @@ mod tests {
         assert_eq!(folder.exit_code(), None);
         folder.end(143).unwrap();
         assert_eq!(folder.exit_code(), Some(143));
+    }
+
+    #[test]
+    fn the_folder_of_a_job_is_removed_with_all_that_it_has() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = folder(&path.path().join("ring-1"));
+        fs::create_dir(folder.path()).unwrap();
+        fs::write(folder.path().join(START), [b' '; 10_000]).unwrap();
+        fs::write(folder.output(), [b'x'; 100_000]).unwrap();
+        fs::create_dir(folder.path().join("core")).unwrap();
+        assert!(folder.remove().unwrap() > 0);
+        assert!(!folder.path().exists());
+        assert!(folder.remove().is_err());
+    }
+
+    #[test]
+    fn a_job_is_of_before_the_last_start_of_its_own_machine_only() {
+        let start = |machine: String, boot: Option<&str>| Start {
+            kept: None,
+            arguments: vec![],
+            folder: PathBuf::new(),
+            variables: vec![],
+            grid: GridSpec::single(1),
+            is_emulated: false,
+            machine,
+            program: "ring".to_owned(),
+            boot: boot.map(str::to_owned),
+        };
+        assert!(start(machine(), Some("another")).is_before_boot());
+        assert!(!start(machine(), boot().as_deref()).is_before_boot());
+        assert!(!start(machine(), None).is_before_boot(), "of an older gridctl");
+        assert!(!start("elsewhere".to_owned(), Some("another")).is_before_boot());
+        let kept =
+            Start { kept: Some("ring-1.a.5".to_owned()), ..start(machine(), Some("another")) };
+        assert!(!kept.is_before_boot(), "its nodes on other hosts go on");
     }
 }

@@ -3,41 +3,61 @@
 mod args;
 mod attach;
 mod balance;
+mod batch;
 mod bcast;
 mod bench;
 mod channel;
+mod check;
 mod checkpoint;
+mod completions;
 mod detach;
+mod digest;
+mod doctor;
 mod dry_run;
 mod error;
 mod fetch;
 mod grid;
+mod host_file;
 mod hosts;
 mod invitation;
 mod job_folder;
-mod jobs;
+mod job_state;
 mod join;
+mod kill;
 mod launch;
+mod log_file;
 mod logging;
+mod logs;
+mod manual;
 mod names;
+mod node_program;
 mod nodes;
 mod output;
 mod private;
 mod probe;
+mod process_id;
 mod program;
+mod programs;
+mod progress;
+mod prune;
+mod ps;
 mod quantity;
+mod rank_variables;
 mod request;
 mod rpc;
 mod run;
 mod sharing;
 mod signals;
 mod sim;
+mod slurm;
 mod status;
 mod style;
 mod surroundings;
 mod svg;
 mod table;
+mod task;
 mod topo;
+mod wait;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -52,9 +72,12 @@ fn main() -> ExitCode {
         Verb::Join(args) => join::run(&args),
         Verb::Attach(args) => attach::run(&args),
         Verb::Stop(args) => attach::stop(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::CheckAgent(args) => check::serve(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),
@@ -62,8 +85,16 @@ fn main() -> ExitCode {
         Verb::Rpc(verb) => rpc::run(&verb),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
-        Verb::Jobs => jobs::list(&mut std::io::stdout().lock()),
+        Verb::Ps(args) => ps::run(&args),
+        Verb::Kill(args) => kill::run(&args),
+        Verb::Wait(args) => wait::run(&args),
+        Verb::Logs(args) => logs::run(&args),
+        Verb::Prune(args) => prune::run(&args),
+        Verb::Programs(args) => programs::list(&args),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Man(args) => manual::run(&args),
         Verb::Job(args) => program::run_here(&args.command),
+        Verb::Task(args) => task::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         error.report();

@@ -2,7 +2,7 @@
 
 use crate::args::{AddArgs, DrainArgs, NodesArgs};
 use crate::error::CliError;
-use crate::request::{Answer, NodeState, Request, ask};
+use crate::request::{Answer, NodeState, Request, ask, ask_soon};
 use crate::status::{self, Status};
 use crate::style::Style;
 use crate::table::{Align, Table};
@@ -88,8 +88,17 @@ pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliErr
 
 /// Sends a request, and returns an answer that is no refusal.
 fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
+    accepted(job, ask(job, request))
+}
+
+/// Like [`answered`], for a request that the launcher answers soon.
+pub(crate) fn answered_soon(job: &Status, request: &Request) -> Result<Answer, CliError> {
+    accepted(job, ask_soon(job, request))
+}
+
+fn accepted(job: &Status, answer: io::Result<Option<Answer>>) -> Result<Answer, CliError> {
     let id = job.id.clone();
-    match ask(job, request) {
+    match answer {
         Ok(Some(Answer::Refused(reason))) => Err(CliError::Refused { job: id, reason }),
         Ok(Some(answer)) => Ok(answer),
         Ok(None) => Err(CliError::Refused { job: id, reason: "it has ended".to_owned() }),
@@ -97,7 +106,7 @@ fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
     }
 }
 
-fn unexpected() -> CliError {
+pub(crate) fn unexpected() -> CliError {
     CliError::System {
         what: "read the answer of the job",
         error: io::ErrorKind::InvalidData.into(),

@@ -51,6 +51,11 @@ pub(crate) fn print(text: &str, what: &'static str) -> Result<ExitCode, CliError
     }
 }
 
+/// Tells on standard error, which may be closed, that older output is not there any more.
+pub(crate) fn tell_dropped(bytes: u64) {
+    let _ = writeln!(io::stderr(), "gridctl│ {bytes} bytes of older output were dropped");
+}
+
 /// Prints a warning to standard error, which may be closed.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {text}");

@@ -2,8 +2,8 @@
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
-use crate::jobs;
 use crate::probe::PROBE;
+use crate::programs;
 use crate::surroundings::Surroundings;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -47,7 +47,7 @@ impl Program {
         let hidden = || (name == PROBE.name).then_some(&PROBE);
         let Some(entry) = gridspan_jobs::find(&name).or_else(hidden) else {
             let is_file = Path::new(first).is_file();
-            let near = jobs::near(&name);
+            let near = programs::near(&name);
             return Err(CliError::UnknownJob { name: name.into_owned(), near, is_file });
         };
         let text = |word: &OsString| word.to_str().map(str::to_owned).ok_or(CliError::NotText);

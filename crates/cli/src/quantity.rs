@@ -38,6 +38,14 @@ pub(crate) fn time(time: Duration) -> String {
     }
 }
 
+/// Formats how long ago something was, such as `5 min ago`.
+pub(crate) fn ago(time: Duration) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let seconds = time.as_secs();
+    let (size, unit) = units.into_iter().find(|(size, _)| seconds >= *size).unwrap_or(units[3]);
+    format!("{} {unit} ago", seconds / size)
+}
+
 /// Formats a number of bytes with its unit, such as `16.4 kB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
@@ -97,6 +105,10 @@ mod tests {
         assert_eq!(
             [8, 1000, 16_384, 2_500_000].map(bytes),
             ["8 B", "1.00 kB", "16.4 kB", "2.50 MB"]
+        );
+        assert_eq!(
+            [0, 59, 60, 7199, 86_400 * 8].map(|seconds| ago(Duration::from_secs(seconds))),
+            ["0 s ago", "59 s ago", "1 min ago", "1 h ago", "8 d ago"]
         );
     }
 

@@ -5,16 +5,20 @@
 //! may take until main's next progress point. Lines of other versions are refused.
 
 use crate::status::Status;
+use gridspan_runtime::Diagnosis;
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Version of the lines.
 const VERSION: u32 = 1;
+/// Time within which a launcher that runs answers a request that does not wait for main. A
+/// diagnosis takes up to four seconds.
+const SOON: Duration = Duration::from_secs(15);
 /// Length in bytes of the longest line.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
@@ -30,6 +34,12 @@ pub(crate) enum Request {
     Add { nodes: BTreeSet<NodeId> },
     /// Stop the job, as SIGTERM of its launcher does.
     Stop,
+    /// Kill the processes of the job.
+    Kill,
+    /// Answer when the job has ended.
+    Wait,
+    /// Find out why the job is slow or does not go on.
+    Diagnose,
 }
 
 /// The answer of a job.
@@ -42,6 +52,10 @@ pub(crate) enum Answer {
     Refused(String),
     /// The states of the nodes, by number.
     Nodes(Vec<NodeState>),
+    /// The job has ended with this exit code.
+    Ended(u8),
+    /// What the job waits for.
+    Diagnosis(Diagnosis),
 }
 
 /// State of a node of the grid of a job.
@@ -99,15 +113,66 @@ pub(crate) fn read<T: for<'de> Deserialize<'de>>(from: impl Read) -> io::Result<
     }
 }
 
+/// A request that was sent.
+pub(crate) struct Pending(UnixStream);
+
+impl Pending {
+    /// Waits for the answer, until a time if there is one. `None`: the job ended before.
+    ///
+    /// # Errors
+    ///
+    /// If the job cannot be reached any more; [`io::ErrorKind::TimedOut`] if there is no answer in
+    /// time.
+    pub(crate) fn answer(&self, until: Option<Instant>) -> io::Result<Option<Answer>> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.0.set_read_timeout(left)?;
+        read(&self.0).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })
+    }
+}
+
+/// Sends a request to a job.
+///
+/// # Errors
+///
+/// If the job cannot be reached.
+pub(crate) fn send(job: &Status, request: &Request) -> io::Result<Pending> {
+    let stream = UnixStream::connect(job.socket())?;
+    write(&stream, request)?;
+    Ok(Pending(stream))
+}
+
 /// Sends a request to a job, and waits for the answer. `None`: the job ended before.
 ///
 /// # Errors
 ///
 /// If the job cannot be reached.
 pub(crate) fn ask(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
+    send(job, request)?.answer(None)
+}
+
+/// Like [`ask`], for a request that the launcher answers soon.
+///
+/// # Errors
+///
+/// Those of [`ask`], and [`io::ErrorKind::TimedOut`] if there is no answer within [`SOON`].
+pub(crate) fn ask_soon(job: &Status, request: &Request) -> io::Result<Option<Answer>> {
     let stream = UnixStream::connect(job.socket())?;
-    write(&stream, request)?;
-    read(&stream)
+    stream.set_write_timeout(Some(SOON))?;
+    stream.set_read_timeout(Some(SOON))?;
+    let answer = write(&stream, request).and_then(|()| read(&stream));
+    answer.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let text = format!("its launcher has not answered for {SOON:?}; is it stopped?");
+            io::Error::new(io::ErrorKind::TimedOut, text)
+        }
+        _ => error,
+    })
 }
 
 #[cfg(test)]
@@ -127,5 +192,17 @@ mod tests {
             assert!(read::<Request>(wrong).is_err());
         }
         assert!(read::<Request>(io::repeat(b'[')).is_err(), "an endless line");
+    }
+
+    #[test]
+    fn an_answer_is_awaited_until_its_time_is_up() {
+        let (own, other) = UnixStream::pair().unwrap();
+        let pending = Pending(own);
+        let soon = Some(Instant::now() + Duration::from_millis(20));
+        assert_eq!(pending.answer(soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        write(&other, Answer::Ended(3)).unwrap();
+        assert_eq!(pending.answer(None).unwrap(), Some(Answer::Ended(3)));
+        drop(other);
+        assert_eq!(pending.answer(None).unwrap(), None);
     }
 }

@@ -6,16 +6,16 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Membership, OnLoss, Processes, job_name};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
-use crate::{detach, dry_run, logging, nodes};
+use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
     LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
-use gridspan_topology::NodeId;
+use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -34,45 +34,45 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
-    if args.background.is_none()
-        && (place.is_emulated || all_here(&spec))
-        && let Some(note) = sharing(spec.layout().pe_count(), cores())
-    {
-        // The note is optional, so an error is ignored.
-        let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
+    let is_here = place.is_emulated || place.tasks.is_none() && all_here(&spec);
+    if args.background.is_none() && is_here {
+        mention_sharing(&spec);
     }
-    if args.dry_run {
-        dry_run::print(&spec, args.json, &mut io::stdout().lock())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut settings = settings(args.seed, &args.balance)?;
-    settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
-    let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
-    settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
-    settings.time_limit = args.time_limit.or(settings.time_limit);
-    settings.lost_after = args.lost_after.or(settings.lost_after);
-    let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
+    let (settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
-    if place.is_emulated || Hosts::is_first_here(&spec) {
-        check_dump(&settings)?;
-    }
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !spares.is_empty() {
         return Err(CliError::SparesWithGuests);
     }
+    let drain_deadline = args.checkpoints.drain_deadline;
+    let membership = Membership { on_loss, spares, drain_deadline };
     // A single node has no links, and needs no launcher.
-    let is_alone = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
-    if is_alone && !args.json {
+    let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
+    let is_alone = is_single && !args.json;
+    if args.dry_run {
+        let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
+        // What users pass in variables may be secret.
+        let surroundings = surroundings.hidden();
+        let launch = Launch::new(&program, &spec, processes);
+        let launch = Launch { membership, surroundings, ..launch };
+        dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if place.is_emulated || Hosts::is_first_here(&spec) {
+        check_dump(&settings)?;
+    }
+    if is_alone {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
         let start = Start::new(driver).with_settings(settings);
         return program.run_or_become(&start, &variables, &surroundings);
     }
-    if args.detach && args.background.is_none() {
-        return detach::start(&job_name(&program), place, &surroundings, args.json);
+    if args.detach && place.tasks.is_some() {
+        return Err(CliError::DetachedTasks);
     }
-    let drain_deadline = args.checkpoints.drain_deadline;
-    let membership = Membership { on_loss, spares, drain_deadline };
+    if args.detach && args.background.is_none() {
+        return detach::start(&program, place, &surroundings, args.json);
+    }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let mut launch = Launch {
         json: args.json,
@@ -80,6 +80,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         guests: args.guests,
         membership,
         surroundings,
+        log_limit: args.log_limit,
         ..Launch::new(&program, &spec, processes)
     };
     match &args.background {
@@ -89,6 +90,26 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
+}
+
+/// Tells the user that PEs share cores, if they do.
+fn mention_sharing(spec: &GridSpec) {
+    if let Some(note) = sharing(spec.layout().pe_count(), cores()) {
+        // The note is optional, so an error is ignored.
+        let _ = io::Write::write_all(&mut io::stderr(), format!("{note}\n").as_bytes());
+    }
+}
+
+/// Returns the settings of all flags, and what happens when nodes are lost.
+fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
+    let mut settings = settings(args.seed, &args.balance)?;
+    settings.tolerates_lost_guests = args.tolerate_lost_guests.then_some(true);
+    let on_stall = args.on_stall.map(|what| what == OnStall::Fail);
+    settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
+    settings.time_limit = args.time_limit.or(settings.time_limit);
+    settings.lost_after = args.lost_after.or(settings.lost_after);
+    let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
+    Ok((settings, on_loss))
 }
 
 /// Returns the nodes that are not started with the job.
@@ -162,22 +183,49 @@ pub(crate) fn processes(
     settings: Settings,
     verbose: u8,
 ) -> Result<Processes, CliError> {
-    Ok(match place.driver {
+    let hosts = match may_reach_others(place) {
+        true if place.is_taken_over => Hosts::of_started(&place.grid.spec, ssh),
+        true => Hosts::of(&place.grid.spec, ssh)?,
+        false => Hosts::here(),
+    };
+    Ok(processes_on(hosts, place, settings, verbose))
+}
+
+/// Returns the processes of a job that is not started. Warns of hosts whose address is not found.
+fn planned_processes(
+    place: &Place,
+    ssh: Option<&str>,
+    settings: Settings,
+    verbose: u8,
+) -> Processes {
+    let (hosts, unknown) = match may_reach_others(place) {
+        true => Hosts::look_up(&place.grid.spec, ssh),
+        false => (Hosts::here(), vec![]),
+    };
+    for (host, error) in unknown {
+        output::warn(&CliError::Address { host, error }.to_string());
+    }
+    processes_on(hosts, place, settings, verbose)
+}
+
+/// Whether gridctl may have to reach other hosts. With emulated links, this machine stands for all
+/// hosts, and Slurm reaches its hosts itself.
+fn may_reach_others(place: &Place) -> bool {
+    place.driver == DriverName::Cluster && !place.is_emulated && place.tasks.is_none()
+}
+
+fn processes_on(hosts: Hosts, place: &Place, settings: Settings, verbose: u8) -> Processes {
+    match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            // With emulated links, this machine stands for all hosts.
-            let hosts = match is_emulated {
-                true => Hosts::here(),
-                false if place.is_taken_over => Hosts::of_started(&place.grid.spec, ssh)?,
-                false => Hosts::of(&place.grid.spec, ssh)?,
-            };
+            let tasks = place.tasks.clone();
             let settings = Box::new(settings);
-            Processes::Nodes { is_emulated, hosts, settings, variables }
+            Processes::Nodes { is_emulated, hosts, tasks, settings, variables }
         }
         DriverName::Embedded => {
             Processes::Single { variables: variables(&place.grid, &settings, verbose) }
         }
-    })
+    }
 }
 
 /// Returns the settings: from the flags, and from the environment where a flag is absent.

@@ -1,6 +1,7 @@
 //! `gridctl sim`: runs a job in virtual time.
 
 use crate::args::SimArgs;
+use crate::dry_run;
 use crate::error::CliError;
 use crate::grid;
 use crate::launch::{self, Launch, Processes};
@@ -9,6 +10,7 @@ use crate::run::{check_dump, settings, variables};
 use crate::surroundings::Surroundings;
 use gridspan::variables::DRIVER;
 use gridspan::{Driver, Start};
+use std::io;
 use std::process::ExitCode;
 
 /// Simulates a job with these flags. The job prints to standard output, and the summary of the
@@ -18,17 +20,24 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let grid = grid::of_sim(args)?;
     let mut settings = settings(args.seed, &args.balance)?;
     settings.time_limit = args.time_limit.or(settings.time_limit);
-    check_dump(&settings)?;
+    if !args.dry_run {
+        check_dump(&settings)?;
+    }
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
     // A program of the user may not be a job. Only a launcher, which reads its reports, notices.
-    if args.json || !program.is_built_in() {
+    let is_alone = !args.json && program.is_built_in();
+    if args.dry_run || !is_alone {
         let processes = Processes::Single { variables };
         let launch = Launch {
             json: args.json,
             is_simulated: true,
             ..Launch::new(&program, &grid.spec, processes)
         };
+        if args.dry_run {
+            dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);

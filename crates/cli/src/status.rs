@@ -19,6 +19,7 @@
 
 use crate::job_folder::status_folder;
 use crate::private;
+use crate::process_id::ProcessId;
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
 use rustix::fs::{FlockOperation, flock};
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Version of the file. Files of other versions are not listed.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Size in bytes of the largest status file that is read.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -39,6 +40,10 @@ pub(crate) struct Status {
     version: u32,
     /// The job's name among those of this user: the program's name and the launcher's process id.
     pub(crate) id: String,
+    /// Name of its program.
+    pub(crate) program: String,
+    /// Its launcher, if the system tells when a process began.
+    pub(crate) launcher: Option<ProcessId>,
     /// Start of the job, in milliseconds of Unix time.
     pub(crate) began_ms: u64,
     written_ms: u64,
@@ -67,6 +72,11 @@ impl Status {
         Duration::from_millis(unix_ms().saturating_sub(self.written_ms))
     }
 
+    /// Whether its launcher attends to it.
+    pub(crate) fn is_running(&self) -> bool {
+        is_locked(&lock_path(&self.folder, &self.id))
+    }
+
     /// The path of the socket of its launcher.
     pub(crate) fn socket(&self) -> PathBuf {
         socket_path(&self.folder, &self.id)
@@ -75,7 +85,12 @@ impl Status {
 
 impl StatusFile {
     /// Creates the file of a job.
-    pub(crate) fn create_in(folder: &Path, id: String, grid: GridSpec) -> io::Result<Self> {
+    pub(crate) fn create_in(
+        folder: &Path,
+        id: String,
+        program: String,
+        grid: GridSpec,
+    ) -> io::Result<Self> {
         // Listing the jobs removes the files of dead launchers, which would otherwise pile up.
         let _ = running_in(folder);
         let lock = private::file().create(true).truncate(false).open(lock_path(folder, &id))?;
@@ -84,6 +99,8 @@ impl StatusFile {
         let status = Status {
             version: VERSION,
             id,
+            program,
+            launcher: ProcessId::of(std::process::id()),
             began_ms,
             written_ms: began_ms,
             whole: grid.clone(),
@@ -226,8 +243,13 @@ pub(crate) fn folder() -> io::Result<PathBuf> {
 }
 
 fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    unix_ms_of(SystemTime::now())
+}
+
+/// Returns a time in milliseconds of Unix time.
+pub(crate) fn unix_ms_of(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -236,7 +258,8 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     fn create(folder: &Path, id: &str) -> StatusFile {
-        StatusFile::create_in(folder, id.to_owned(), GridSpec::single(1)).unwrap()
+        let program = "ring".to_owned();
+        StatusFile::create_in(folder, id.to_owned(), program, GridSpec::single(1)).unwrap()
     }
 
     fn ids(folder: &Path) -> Vec<String> {
@@ -252,7 +275,10 @@ mod tests {
         for entry in fs::read_dir(folder.path()).unwrap() {
             assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
         }
+        let status = one.status.clone();
+        assert!(status.is_running());
         drop(one);
+        assert!(!status.is_running());
         assert_eq!(ids(folder.path()), ["ring-2"]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }

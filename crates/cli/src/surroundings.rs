@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Text in place of a value that is not shown.
+const HIDDEN: &str = "***";
+
 /// Surroundings that the user sets for nodes, here and on other hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surroundings {
@@ -29,6 +32,14 @@ impl Surroundings {
         };
         let variables = variables.iter().map(variable).collect::<Result<_, _>>()?;
         Ok(Self { variables, folder })
+    }
+
+    /// Returns the surroundings with values of variables that can be shown to anyone: users pass
+    /// secrets in variables.
+    pub(crate) fn hidden(&self) -> Self {
+        let names = self.variables.iter().map(|(name, _)| name);
+        let variables = names.map(|name| (name.clone(), HIDDEN.into())).collect();
+        Self { variables, folder: self.folder.clone() }
     }
 
     /// Applies the surroundings to a process of this machine.

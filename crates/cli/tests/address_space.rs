@@ -35,7 +35,7 @@ fn texts() -> [(&'static str, String, &'static str); 2] {
 #[test]
 fn long_texts_of_a_client_do_not_end_a_daemon_with_little_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("ulimit -v {ADDRESSES_KB} || exit {NO_LIMIT}; exec \"$0\" rpc serve -n 1");
+    let script = format!("ulimit -v {ADDRESSES_KB} || exit {NO_LIMIT}; exec \"$0\" rpc serve -p 1");
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_gridctl")]).env_clear();
     command.env("XDG_RUNTIME_DIR", folder.path()).stdin(Stdio::null()).stdout(Stdio::null());

@@ -228,10 +228,15 @@ fn arguments_and_environment_of_nodes_contain_no_secret() {
         let words = proc_words(node, "cmdline");
         assert_eq!(words[1..], ["__job", "drill", "--wait", "60"]);
         let environment = proc_words(node, "environ");
-        assert_eq!(environment.len(), 2, "{environment:?}");
-        assert_eq!(environment[0], "GRIDSPAN_DRIVER=node");
-        let channel = environment[1].strip_prefix("GRIDSPAN_LAUNCHER=").expect("a descriptor");
-        assert!(channel.parse::<u16>().is_ok_and(|number| number > 2), "{channel}");
+        let (names, values): (Vec<&str>, Vec<&str>) = environment
+            .iter()
+            .filter_map(|it| it.strip_prefix("GRIDSPAN_")?.split_once('='))
+            .unzip();
+        let expected = ["DRIVER", "LAUNCHER", "LOCAL_NODE", "LOCAL_NODES", "NODE", "NODES", "SITE"];
+        assert_eq!((names, environment.len()), (expected.to_vec(), 7), "{environment:?}");
+        assert_eq!(values[0], "node");
+        assert!(values[1].parse::<u16>().is_ok_and(|number| number > 2), "{}", values[1]);
+        assert_eq!((values[2] == values[4], &values[5..]), (true, &["2", "local"][..]));
     }
     let launcher = running.child.id();
     assert_eq!(proc_words(launcher, "environ"), Vec::<String>::new());
@@ -306,7 +311,7 @@ fn gridctl_ends_silently_when_the_reader_has_closed_its_output() {
     std::fs::write(&matrix, "0 1\n1 0\n").unwrap();
     let topo = format!("topo {}", matrix.display());
     let verbs = [
-        "jobs",
+        "programs",
         "run --help",
         "run --dry-run -n 1 ring",
         &topo,

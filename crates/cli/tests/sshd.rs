@@ -210,3 +210,43 @@ fn a_key_that_sshd_refuses_is_an_error_that_shows_the_command_to_try() {
     assert!(output.stderr.contains("Permission denied"), "{output:?}");
     assert!(output.stderr.contains("127.0.0.2 true` must work"), "{output:?}");
 }
+
+#[test]
+fn hosts_behind_sshd_are_checked_and_failures_of_keys_are_told_apart() {
+    let Some(sshd) = sshd() else { return };
+    let grid = sshd.grid("[site.a]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
+    let check = || {
+        let output = run(&["check", "--ssh", &sshd.command(), "--grid", &grid, "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let hosts = document["hosts"].as_array().unwrap().iter();
+        let words: Vec<String> =
+            hosts.map(|host| host["ssh"].as_str().unwrap().to_owned()).collect();
+        (output.code, words, document)
+    };
+
+    let (code, words, document) = check();
+    assert_eq!((code, words), (Some(0), vec!["ok".to_owned(); 2]), "{document}");
+    for host in document["hosts"].as_array().unwrap() {
+        assert_eq!((&host["same_program"], &host["udp"][0]["bytes"]), (&true.into(), &1452.into()));
+    }
+    let client = sshd.client().display().to_string();
+    until(|| processes_with(&client).is_empty().then_some(()));
+
+    let authorized = sshd.folder.path().join("authorized");
+    let key = fs::read_to_string(&authorized).unwrap();
+    fs::write(&authorized, "").unwrap();
+    let (code, words, document) = check();
+    assert_eq!((code, words), (Some(1), vec!["no key".to_owned(); 2]), "{document}");
+
+    // Another host key than the known one: that of the user.
+    let known = sshd.folder.path().join("known");
+    let other = key.split(' ').nth(1).unwrap();
+    let lines = fs::read_to_string(&known).unwrap();
+    let lines = lines.lines().map(|line| {
+        let (host, _) = line.rsplit_once(' ').unwrap();
+        format!("{host} {other}\n")
+    });
+    fs::write(&known, lines.collect::<String>()).unwrap();
+    let (code, words, document) = check();
+    assert_eq!((code, words), (Some(1), vec!["host key changed".to_owned(); 2]), "{document}");
+}

@@ -4,7 +4,10 @@
 use crate::entry::{Entry, parse};
 use crate::migration_stress;
 use clap::{Parser, ValueEnum};
-use gridspan_runtime::{Actor, Context, Grid, Ix1, Job, JobError, Op, Per, To};
+use gridspan_runtime::{
+    Actor, Collection, Context, Grid, Ix1, Job, JobError, Op, PeId, Per, Reply, Step, Task,
+    TaskContext, To,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -12,6 +15,8 @@ const ABOUT: &str = "A job that goes wrong on request, for fire drills";
 
 pub(crate) const ENTRY: Entry =
     Entry { name: "drill", about: ABOUT, build: |arguments| Ok(job(parse("drill", arguments)?)) };
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug, Parser)]
 #[command(about = ABOUT)]
@@ -37,7 +42,7 @@ struct Options {
     /// An actor on this node never leaves its handler.
     #[arg(long, value_name = "NODE")]
     endless: Option<u32>,
-    /// Main waits for an event that cannot occur.
+    /// Main waits for an event that cannot occur, or does not for an hour.
     #[arg(long, value_enum, value_name = "WHAT")]
     stall: Option<Stall>,
     /// Main returns an error.
@@ -51,7 +56,7 @@ struct Options {
     wait: u64,
 }
 
-/// An event that cannot occur.
+/// An event that cannot occur, or does not for an hour.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stall {
     /// A reduction to which one node does not contribute.
@@ -60,6 +65,38 @@ enum Stall {
     Sync,
     /// The effect of a message to a member that does not exist.
     Member,
+    /// The answer to a question that an actor ignores.
+    Question,
+    /// The output of a task that does not end, on the last PE.
+    Task,
+    /// Quiescence, while an actor has set a timer.
+    Timer,
+}
+
+/// A task that does not end.
+#[derive(Serialize, Deserialize)]
+struct EndlessTask;
+
+impl Task for EndlessTask {
+    type Output = ();
+    type Join = ();
+
+    fn run(self, _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        endless()
+    }
+
+    fn collect((): &mut (), _child: u32, (): ()) {}
+
+    fn joined((): (), _cx: &mut TaskContext<'_, Self>) -> Step<Self> {
+        Step::Done(())
+    }
+}
+
+/// Sleeps until the process is killed.
+fn endless() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// The actor that executes orders, one on every node.
@@ -76,6 +113,8 @@ enum Order {
     Panic,
     Abort,
     Exit,
+    Ignore { reply: Reply<()> },
+    SetTimer,
 }
 
 impl Actor for FaultInjector {
@@ -98,9 +137,7 @@ impl Actor for FaultInjector {
                 cx.contribute(Op::Sum, u64::from(lines), To::main());
             }
             Order::Busy { seconds } => std::thread::sleep(Duration::from_secs(seconds)),
-            Order::Endless => loop {
-                std::thread::sleep(Duration::from_secs(1));
-            },
+            Order::Endless => endless(),
             Order::Contribute => cx.contribute(Op::Sum, 1_u64, To::main()),
             Order::Sync => cx.at_sync(),
             Order::Panic => panic!("node {node} was told to panic"),
@@ -112,12 +149,18 @@ impl Actor for FaultInjector {
                 eprintln!("node {node} was told to exit");
                 std::process::exit(3);
             }
+            Order::Ignore { .. } => {}
+            Order::SetTimer => {
+                let me = cx.me();
+                cx.send_after(HOUR, &me, Order::Contribute);
+            }
         }
     }
 }
 
 fn job(options: Options) -> Job {
     migration_stress::register(Job::new("drill").actor::<FaultInjector>())
+        .tasks::<EndlessTask>()
         .main(async move |grid| run(&grid, &options).await)
 }
 
@@ -147,14 +190,8 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         wardens.member(Ix1(node as i32)).send(Order::Endless);
         wardens.reduction::<u64>(Op::Sum).await?;
     }
-    if let Some(stall) = options.stall {
-        let all_but_one = || (1..nodes).map(|node| wardens.member(Ix1(node as i32)));
-        match stall {
-            Stall::Reduction => all_but_one().for_each(|warden| warden.send(Order::Contribute)),
-            Stall::Sync => all_but_one().for_each(|warden| warden.send(Order::Sync)),
-            Stall::Member => wardens.member(Ix1(nodes as i32)).send(Order::Contribute),
-        }
-        let _: u64 = wardens.reduction(Op::Sum).await?;
+    if let Some(what) = options.stall {
+        stall(grid, &wardens, what).await?;
     }
     if options.migrations > 0 {
         migration_stress::run(grid, options.migrations).await?;
@@ -164,8 +201,37 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
     }
     if is_wrong {
         // The ordered fault ends the job.
-        grid.sleep(Duration::from_secs(3600)).await?;
+        grid.sleep(HOUR).await?;
     }
     grid.sleep(Duration::from_secs(options.wait)).await?;
+    Ok(())
+}
+
+/// Waits for an event that cannot occur, or does not for an hour.
+async fn stall(
+    grid: &Grid,
+    wardens: &Collection<FaultInjector>,
+    what: Stall,
+) -> Result<(), JobError> {
+    let nodes = grid.layout().node_count();
+    let all_but_one = || (1..nodes).map(|node| wardens.member(Ix1(node as i32)));
+    let last = wardens.member(Ix1(nodes as i32 - 1));
+    match what {
+        Stall::Reduction => all_but_one().for_each(|warden| warden.send(Order::Contribute)),
+        Stall::Sync => all_but_one().for_each(|warden| warden.send(Order::Sync)),
+        Stall::Member => wardens.member(Ix1(nodes as i32)).send(Order::Contribute),
+        Stall::Question => {
+            return Ok(last.ask(Duration::MAX, |reply| Order::Ignore { reply }).await?);
+        }
+        Stall::Task => {
+            let pool = grid.task_pool::<EndlessTask>().await?;
+            return Ok(pool.run_on(PeId(grid.layout().pe_count() - 1), EndlessTask).await?);
+        }
+        Stall::Timer => {
+            last.send(Order::SetTimer);
+            return Ok(grid.quiescence().await?);
+        }
+    }
+    let _: u64 = wardens.reduction(Op::Sum).await?;
     Ok(())
 }

@@ -43,6 +43,7 @@ pub mod queens;
 pub mod random;
 mod rank_bench;
 mod rank_clock;
+mod rank_limits;
 pub mod registry;
 pub mod ring;
 pub mod stencil;

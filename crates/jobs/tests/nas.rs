@@ -30,7 +30,7 @@ fn keys_have_the_published_ranks() {
 
 #[test]
 fn the_eigenvalue_is_the_published_one() {
-    for ranks in [1, 3, 16] {
+    for ranks in [1, 3, 12, 16] {
         kernel("cg", ranks);
     }
 }
@@ -56,6 +56,15 @@ fn kernels_keep_their_values_when_their_ranks_move() {
         let report = simulate(job.strategy("rotate".parse::<StrategyName>().unwrap()), SITES);
         report.outcome.unwrap();
         assert!(report.statistics.migrations >= 7, "{name}: {}", report.statistics.migrations);
+    }
+}
+
+#[test]
+fn repeated_kernels_keep_their_values_when_their_ranks_move_between_runs() {
+    for name in ["ep", "is", "cg", "mg", "ft"] {
+        let words = format!("{name} --class S --ranks 4 --repeat 3 --migrate-every 2");
+        let job = built_in("nas", &words).strategy("rotate".parse::<StrategyName>().unwrap());
+        embedded::run(job, 3).unwrap();
     }
 }
 

@@ -4,7 +4,7 @@ use crate::error::{CallSite, RankError};
 use crate::local::Local;
 use crate::matching::{Label, Pattern};
 use crate::request::go_on;
-use crate::scope::Scope;
+use crate::scope::{Peers, Scope};
 use crate::selector::{Destination, SourceSelector, TagSelector};
 use gridspan_runtime::Time;
 use std::fmt;
@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A group of ranks that communicate among themselves: the world, or a part of it.
+/// A group of ranks that communicate among themselves: the world, which is the ranks that began
+/// together, or others.
 ///
 /// Messages of one communicator are never received on another. All ranks of a communicator call
 /// its collective operations, in the same order. A clone is the same communicator;
@@ -54,12 +55,23 @@ impl Comm {
         Self { local, scope, number, rank, operations: Arc::default() }
     }
 
-    /// The world. The numbers of its operations continue after a migration point, so that no
-    /// operation receives a message that an earlier run has left.
+    /// A communicator that continues after a migration point: also the numbers of its operations,
+    /// so that no operation receives a message that an earlier run has left.
+    pub(crate) fn continued(
+        local: Arc<Local>,
+        scope: Arc<Scope>,
+        number: u32,
+        rank: u32,
+        operations: Arc<AtomicU32>,
+    ) -> Self {
+        Self { local, scope, number, rank, operations }
+    }
+
+    /// The world.
     pub(crate) fn world(local: Arc<Local>, scope: Arc<Scope>) -> Self {
         let operations = local.with(|state| state.world_operations.clone());
-        let rank = local.rank;
-        Self { local, scope, number: 0, rank, operations }
+        let rank = scope.position(local.rank).unwrap_or_default();
+        Self::continued(local, scope, 0, rank, operations)
     }
 
     /// The number of this rank, counted from 0.
@@ -77,9 +89,10 @@ impl Comm {
         self.number
     }
 
-    /// The rank in the world of a rank of this communicator.
+    /// The number in the job of a rank of this communicator. That of a rank with which the job
+    /// began is its rank in the world; [spawned](Self::spawn) ranks have the numbers after these.
     pub fn world_rank(&self, rank: u32) -> Option<u32> {
-        self.scope.in_world(rank)
+        self.scope.in_job(rank)
     }
 
     /// The time since the job began, as of the beginning of the PE's current turn. Time that the
@@ -132,13 +145,13 @@ impl Comm {
         CallSite::new(call, self.number)
     }
 
-    /// Checks a rank, and returns its rank in the world.
+    /// Checks a rank, and returns its number in the job.
     pub(crate) fn check(&self, rank: u32, at: CallSite) -> Result<u32, RankError> {
         let size = self.size();
-        self.scope.in_world(rank).ok_or(RankError::NoSuchRank { at, rank, size })
+        self.scope.in_job(rank).ok_or(RankError::NoSuchRank { at, rank, size })
     }
 
-    /// The rank in the world to which a message goes; `None` for no rank.
+    /// The rank of the job to which a message goes; `None` for no rank.
     pub(crate) fn destination(
         &self,
         to: Destination,
@@ -150,13 +163,13 @@ impl Comm {
         }
     }
 
-    /// The messages that a receive accepts; `None` for no rank.
+    /// The messages that a receive accepts, and who can send them; `None` for no rank.
     pub(crate) fn pattern(
         &self,
         source: SourceSelector,
         tag: TagSelector,
         at: CallSite,
-    ) -> Result<Option<Pattern>, RankError> {
+    ) -> Result<Option<(Pattern, Peers)>, RankError> {
         let source = match source {
             SourceSelector::Null => return Ok(None),
             SourceSelector::Any => None,
@@ -165,7 +178,8 @@ impl Comm {
                 Some(rank)
             }
         };
-        Ok(Some(Pattern { context: 2 * self.number, source, tag }))
+        let pattern = Pattern { context: 2 * self.number, source, tag };
+        Ok(Some((pattern, self.scope.peers(source))))
     }
 
     /// The label of a message of this rank.

@@ -3,6 +3,10 @@
 use crate::element::name_of;
 use std::fmt;
 
+/// The first of the numbers of communicators that the name server gives: two for each group that
+/// comes about by spawning, by connecting or by a name. Those that ranks agree on are lower.
+pub(crate) const SERVED_FROM: u32 = 1 << 30;
+
 /// The operation that failed, for errors: its name, and where and with whom it communicates.
 ///
 /// ```
@@ -25,7 +29,8 @@ pub struct CallSite {
     pub peer: Option<u32>,
     /// The tag, unless that is any.
     pub tag: Option<u32>,
-    /// The number of the communicator; the world is number 0.
+    /// The number of the communicator; the world is number 0. Those of groups that were spawned,
+    /// connected or joined begin with 2^30.
     pub communicator: u32,
 }
 
@@ -50,7 +55,8 @@ impl fmt::Display for CallSite {
         }
         match self.communicator {
             0 => f.write_str(", on the world"),
-            number => write!(f, ", on communicator {number}"),
+            number @ 1..SERVED_FROM => write!(f, ", on communicator {number}"),
+            number => write!(f, ", on inter-communicator {}", (number - SERVED_FROM) / 2),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// An ordered set of ranks of the world.
+/// An ordered set of ranks of the job, by their [numbers](Comm::world_rank).
 ///
 /// ```
 /// use gridspan::ranks::{self, RankGroup, ops};
@@ -39,12 +39,12 @@ impl RankGroup {
         self.ranks.len() as u32
     }
 
-    /// The ranks of the world, in the order of the group.
+    /// The numbers of the ranks in the job, in the order of the group.
     pub fn world_ranks(&self) -> &[u32] {
         &self.ranks
     }
 
-    /// The position in the group of a rank of the world.
+    /// The position in the group of a rank of the job.
     pub fn position(&self, world_rank: u32) -> Option<u32> {
         let at = self.ranks.iter().position(|rank| *rank == world_rank)?;
         Some(at as u32)
@@ -110,10 +110,10 @@ impl RankGroup {
 /// A lock that a rank holds while it makes a communicator. The ranks of a communicator agree on a
 /// number that none of them has used, so a rank makes one communicator at a time, in the order of
 /// its calls.
-struct MakerTurn<'a>(&'a Local);
+pub(crate) struct MakerTurn<'a>(&'a Local);
 
 impl<'a> MakerTurn<'a> {
-    async fn take(local: &'a Local) -> Self {
+    pub(crate) async fn take(local: &'a Local) -> Self {
         poll_fn(|cx| {
             local.with(|state| match std::mem::replace(&mut state.is_making_communicator, true) {
                 false => Poll::Ready(()),
@@ -128,12 +128,12 @@ impl<'a> MakerTurn<'a> {
     }
 
     /// The smallest number that this rank has not used.
-    fn next(&self) -> u32 {
+    pub(crate) fn next(&self) -> u32 {
         self.0.with(|state| state.next_communicator)
     }
 
     /// Notes that all numbers below this one may be in use.
-    fn end(self, next: u32) {
+    pub(crate) fn end(self, next: u32) {
         self.0.with(|state| state.next_communicator = state.next_communicator.max(next));
     }
 }
@@ -207,7 +207,7 @@ impl Comm {
     pub async fn create(&self, group: &RankGroup) -> Result<Option<Comm>, RankError> {
         let is_foreign = |rank: &&u32| self.scope.position(**rank).is_none();
         if let Some(rank) = group.world_ranks().iter().find(is_foreign) {
-            return Err(format!("rank {rank} of the world is not in the communicator").into());
+            return Err(format!("rank {rank} of the job is not in the communicator").into());
         }
         let mine = self.world_rank(self.rank()).and_then(|rank| group.position(rank));
         self.split(mine.map(|_| 0), i64::from(mine.unwrap_or(0))).await
@@ -243,7 +243,9 @@ impl Comm {
         self.scope.places().site_name(site)
     }
 
-    fn part(&self, ranks: Vec<u32>, number: u32) -> Option<Comm> {
+    /// The communicator of this number over these ranks of the job; `None` if this rank is not one
+    /// of them.
+    pub(crate) fn part(&self, ranks: Vec<u32>, number: u32) -> Option<Comm> {
         let scope = Scope::listed(number, ranks, self.scope.places().clone());
         let rank = scope.position(self.local.rank)?;
         Some(Comm::new(self.local.clone(), scope.into(), number, rank))

@@ -19,20 +19,25 @@
 //!
 //! # Map
 //!
-//! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`Rank`],
-//!   [`Continuation`]: ranks that are structs, and can move.
+//! - [`run`], [`run_then`], [`RankFunctions`]: ranks that run one function. [`job`], [`job_then`],
+//!   [`Rank`], [`Continuation`]: ranks that are structs, and can move.
 //! - [`Comm`]: a communicator: sends, receives, probes, collective operations, and parts of it.
 //!   [`RankGroup`], [`Cartesian`], [`NeighbourGraph`]: the order and neighbours of its ranks.
 //! - [`RankWindow`]: memory of a rank that others read and change.
+//! - [`InterComm`], [`InterRoot`]: two groups of ranks, of which one has
+//!   [spawned](Comm::spawn) the other ([`SpawnPlacement`]), or which have
+//!   [connected](Comm::connect) ([`RankPort`]).
 //! - [`CommRequest`], [`wait_all`] and their relatives: operations that go on by themselves.
-//! - [`Element`]: numbers, whose slices are sent as they are. [`ops`]: operators of reductions.
+//! - [`Element`]: numbers, whose slices are sent as they are. [`TypedBlock`]: data of any type, for
+//!   exchanges of all ranks. [`ops`]: operators of reductions.
 //! - [`RankError`], [`CallSite`]: what went wrong, and where.
 //! - [`SequentialActor`], [`Sequential`], [`Inbox`], [`Resume`]: actors that are an async method,
 //!   too, and await their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
 //! together; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
-//! are the operations; `actor` runs a rank; `world` is the main of a job of ranks.
+//! are the operations, and `inter` those between two groups; `name_server` brings groups together;
+//! `actor` runs a rank; `world` is the main of a job of ranks.
 //!
 //! # Waiting
 //!
@@ -50,8 +55,9 @@
 //! waiting messages, so a rank that sends much faster than another receives should wait for it now
 //! and then, for example with [`Comm::ssend`].
 //!
-//! If all ranks of a job of ranks wait for each other and no message is on its way, the job ends
-//! within a few seconds, with an error that names what each rank waits for.
+//! If ranks of a job of ranks wait for each other and no message is on its way to them, the job
+//! ends within five seconds, with an error that names what each of them waits for, also while
+//! others run.
 //!
 //! # Migration
 //!
@@ -67,10 +73,12 @@
 //! A migration point is collective: every rank comes to one, or ends. Then the job's strategy may
 //! move ranks, by their measured loads and messages, and the job makes a checkpoint if one is due.
 //! Messages that wait for a receive move with their rank. Requests do not: a rank that still has
-//! one fails with an error that names it. All communicators except the world end.
+//! one fails with an error that names it. All communicators end, except the world and those between
+//! parents and their children.
 //!
-//! Between migration points a strategy can move a rank within its node. A rank that is moved to
-//! another node goes back, and does not run until it is back.
+//! Between migration points a strategy can move a rank if the job has one node. With several nodes
+//! ranks stay where they are until the next migration point; a rank that is moved to another node
+//! nevertheless goes back, and does not run until it is back.
 //!
 //! # Errors
 //!
@@ -82,13 +90,17 @@ mod cartesian;
 mod collective;
 mod comm;
 mod content;
+mod deadlock;
 mod element;
 mod error;
 mod executor;
 mod graph;
 mod group;
+mod inter;
 mod local;
+mod main_watch;
 mod matching;
+mod name_server;
 pub mod ops;
 mod p2p;
 mod packet;
@@ -96,10 +108,13 @@ mod pieces;
 mod places;
 mod program;
 mod request;
+mod runs;
 mod scope;
 mod selector;
 mod sequential;
+mod ticket;
 mod tree;
+mod typed_block;
 mod window;
 mod world;
 
@@ -109,6 +124,8 @@ pub use element::Element;
 pub use error::{CallSite, RankError};
 pub use graph::NeighbourGraph;
 pub use group::RankGroup;
+pub use inter::{InterComm, InterRoot};
+pub use name_server::{RankPort, SpawnPlacement};
 pub use ops::Operator;
 pub use p2p::{MatchedMessage, PersistentRecv, PersistentSend};
 pub use program::{Continuation, EagerLimit, Rank};
@@ -117,5 +134,6 @@ pub use selector::{
     ANY_SOURCE, ANY_TAG, Destination, PROC_NULL, ProcNull, SourceSelector, Status, TagSelector,
 };
 pub use sequential::{Inbox, Resume, Sequential, SequentialActor};
+pub use typed_block::TypedBlock;
 pub use window::RankWindow;
-pub use world::{RankFunctions, job, run, run_then};
+pub use world::{RankFunctions, job, job_then, run, run_then};

@@ -126,6 +126,20 @@ impl<M> Matcher<M> {
         None
     }
 
+    /// Replaces a message that waits by this one of the same place in the order. Returns it if there
+    /// is none.
+    pub(crate) fn replace(&mut self, arrived: Arrived<M>) -> Option<Arrived<M>> {
+        let key = (arrived.label.context, arrived.label.source);
+        let waiting = self.unexpected.get_mut(&key);
+        match waiting.and_then(|queue| queue.iter_mut().find(|other| other.at == arrived.at)) {
+            Some(other) => {
+                *other = arrived;
+                None
+            }
+            None => Some(arrived),
+        }
+    }
+
     fn take_receive(&mut self, label: &Label) -> Option<u32> {
         let first = |queue: Option<&VecDeque<Posted>>| {
             let queue = queue?;

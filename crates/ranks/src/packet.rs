@@ -1,19 +1,14 @@
 //! What ranks send each other, and main sends ranks: the messages of the actors.
 
 use crate::content::Content;
+use crate::deadlock::{Flush, WaitState};
 use crate::matching::{Arrival, Arrived, Label};
+use crate::name_server::{PlacedRanks, ServerReply, ServerRequest};
 use crate::places::Places;
+use crate::ticket::{Asker, Ticket};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// Names an operation that is not complete. A place is used again for later operations, and each
-/// operation of a rank has its own generation, also after the rank has moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ticket {
-    pub(crate) slot: u32,
-    pub(crate) generation: u64,
-}
 
 /// A part of a message of a collective operation: for example the value of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +25,8 @@ pub(crate) enum Load {
     Whole { content: Content, acknowledge: Option<u32> },
     /// An offer of a long message, which the sender keeps until the receiver accepts it.
     Offer { token: u32, kind: u64, bytes: u64 },
+    /// A long message whose data are on their way to a receive that was dropped. Never sent.
+    Coming { to: Ticket, kind: u64, bytes: u64 },
     /// The parts of a message of a collective operation.
     Parts(Vec<Part>),
 }
@@ -39,7 +36,7 @@ impl Load {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Whole { content, .. } => content.bytes.len(),
-            Self::Offer { bytes, .. } => *bytes as usize,
+            Self::Offer { bytes, .. } | Self::Coming { bytes, .. } => *bytes as usize,
             Self::Parts(parts) => parts.iter().map(|part| part.content.bytes.len()).sum(),
         }
     }
@@ -48,7 +45,7 @@ impl Load {
 /// A message without its label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Letter {
-    /// The rank of the sender in the world.
+    /// The number of the sender in the job.
     pub(crate) origin: u32,
     pub(crate) load: Load,
 }
@@ -90,6 +87,18 @@ pub(crate) struct Answer {
     pub(crate) content: Option<Content>,
 }
 
+/// What a spawned rank begins with.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Birth {
+    /// The first number of the communicators with the parents.
+    pub(crate) number: u32,
+    /// The ranks that begin together.
+    pub(crate) children: PlacedRanks,
+    pub(crate) parents: PlacedRanks,
+    /// A table without ranks.
+    pub(crate) places: Arc<Places>,
+}
+
 /// A message of the actor that runs a rank.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) enum RankMessage {
@@ -111,11 +120,11 @@ pub(crate) enum RankMessage {
     Data(Ticket, Arrived<Letter>),
     /// To the sender of a synchronous send: the message was matched.
     Matched { token: u32 },
-    /// An access of this rank of the world to the window of this number.
+    /// An access of this rank of the job to the window of this number.
     Access { from: u32, window: u32, token: u32, access: Access },
     /// The end of an access.
     Answer(Answer),
-    /// A part of a long message of this rank of the world, encoded.
+    /// A part of a long message of this rank of the job, encoded.
     Piece { from: u32, is_last: bool, bytes: Bytes },
     /// From the rank to itself: go back to where its futures are.
     Return,
@@ -123,6 +132,26 @@ pub(crate) enum RankMessage {
     GoOn,
     /// From the rank to itself: the delay of this number is over.
     Elapsed(u64),
+    /// To rank 0: a request to the name server.
+    Ask { asker: Asker, request: Box<ServerRequest> },
+    /// The answer to a request.
+    Answered { ticket: Ticket, reply: ServerReply },
+    /// From rank 0 to a rank that it has spawned: begin.
+    Born(Arc<Birth>),
+    /// To rank 0: one of the ranks that it has spawned, from this one on, has begun.
+    Begun { first: u32 },
+    /// Answer once this rank has ended.
+    TellEnd(Asker),
+    /// From main, once in each period: tell rank 0 whether this rank waits.
+    Look,
+    /// To rank 0: whether a rank waits.
+    Waits { rank: u32, state: WaitState },
+    /// From rank 0: exchange markers with others.
+    Flush(Flush),
+    /// All messages of this rank before a flush have come.
+    Marker { round: u64, from: u32 },
+    /// To rank 0: a rank has its markers, and waits as before for what the text says, or does not.
+    Flushed { round: u64, rank: u32, waits: Option<String> },
 }
 
 impl RankMessage {
@@ -131,7 +160,7 @@ impl RankMessage {
         match self {
             Self::Letter(_, letter) | Self::Data(_, Arrived { message: letter, .. }) => {
                 match letter.load {
-                    Load::Offer { .. } => 0,
+                    Load::Offer { .. } | Load::Coming { .. } => 0,
                     _ => letter.load.bytes(),
                 }
             }
@@ -144,6 +173,8 @@ impl RankMessage {
             } => content.bytes.len(),
             Self::Answer(Answer { content: Some(content), .. }) => content.bytes.len(),
             Self::Piece { bytes, .. } => bytes.len(),
+            Self::Ask { request, .. } => request.heap_bytes(),
+            Self::Answered { reply, .. } => reply.heap_bytes(),
             _ => 0,
         }
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Size of a piece, and of the largest message that is not cut, in bytes.
 pub(crate) const PIECE_BYTES: usize = 16 << 20;
 
-/// Cuts a message of a rank of the world into pieces of at most `bytes` bytes.
+/// Cuts a message of a rank of the job into pieces of at most `bytes` bytes.
 pub(crate) fn cut(
     from: u32,
     message: &RankMessage,

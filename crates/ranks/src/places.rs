@@ -1,20 +1,24 @@
-//! Where the ranks of the world live, as of their last migration point.
+//! Where the ranks of the job live, as of their last migration point.
 
+use crate::name_server::PlacedRanks;
 use crate::tree::CommTree;
 use gridspan_runtime::{Layout, Numbers, PeId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Largest number of trees that a communicator keeps: one for each root of an operation.
 const TREES_MAX: usize = 64;
 
-/// The PE and site of each rank of the world. All ranks of a process share one table.
+/// The PE and site of each rank. All ranks of a process that began a run together share one table.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Places {
+    /// Those of the ranks that existed at the migration point.
     pes: Numbers<u32>,
     sites: Numbers<u32>,
     site_names: Vec<String>,
+    #[serde(skip)]
+    learned: Mutex<Learned>,
     #[serde(skip)]
     trees: Trees,
     #[serde(skip)]
@@ -30,15 +34,38 @@ impl Places {
         Self { pes: pes.into(), sites: sites.into(), site_names, ..Self::default() }
     }
 
-    /// Number of ranks.
+    /// Number of ranks at the migration point.
     pub(crate) fn len(&self) -> u32 {
         self.pes.len() as u32
     }
 
-    /// The site and the PE of a rank.
+    /// The site and the PE of a rank of a communicator.
     pub(crate) fn of(&self, rank: u32) -> (u32, u32) {
-        let at = |table: &Numbers<u32>| table.get(rank as usize).copied().unwrap_or_default();
-        (at(&self.sites), at(&self.pes))
+        self.find(rank).unwrap_or_default()
+    }
+
+    /// The site and the PE of a rank. `None` if no rank of this process has heard of it.
+    pub(crate) fn find(&self, rank: u32) -> Option<(u32, u32)> {
+        let at = rank as usize;
+        match (self.sites.get(at), self.pes.get(at)) {
+            (Some(site), Some(pe)) => Some((*site, *pe)),
+            _ => {
+                let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+                learned.places.get(&rank).copied()
+            }
+        }
+    }
+
+    /// Adds ranks that were not there at the migration point: the groups that the name server has
+    /// numbered.
+    pub(crate) fn learn(&self, number: u32, groups: &[&PlacedRanks]) {
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.numbers.insert(number) {
+            for group in groups {
+                let places = group.ranks.iter().zip(&group.places);
+                learned.places.extend(places.map(|(rank, place)| (*rank, *place)));
+            }
+        }
     }
 
     /// The name of a site.
@@ -46,34 +73,42 @@ impl Places {
         self.site_names.get(site as usize).map_or("", String::as_str)
     }
 
-    /// The parts of the world that communicators of this process use.
+    /// The members of communicators of this process.
     pub(crate) fn members(&self) -> &SharedMembers {
         &self.members
     }
 
-    /// Trees over the whole world.
+    /// Trees over all ranks of the table.
     pub(crate) fn trees(&self) -> &Trees {
         &self.trees
     }
 }
 
-/// The ranks of a communicator that is a part of the world.
+/// Places that ranks of a process have got with answers of the name server.
+#[derive(Debug, Default)]
+struct Learned {
+    /// The numbers of the answers.
+    numbers: BTreeSet<u32>,
+    places: BTreeMap<u32, (u32, u32)>,
+}
+
+/// The ranks of a communicator that does not have all ranks of the table.
 #[derive(Debug)]
 pub(crate) struct Members {
-    /// The ranks of the world, in the order of the communicator.
+    /// The numbers of the ranks in the job, in the order of the communicator.
     pub(crate) ranks: Vec<u32>,
-    /// The ranks of the communicator by those of the world.
+    /// The ranks of the communicator by those of the job.
     pub(crate) positions: BTreeMap<u32, u32>,
     pub(crate) trees: Trees,
 }
 
-/// The parts of the world that communicators use. The ranks of a process that belong to one
-/// communicator share its members, of which each rank would else hold a list.
+/// The members of communicators. The ranks of a process that belong to one communicator share its
+/// members, of which each rank would else hold a list.
 #[derive(Debug, Default)]
 pub(crate) struct SharedMembers(Mutex<BTreeMap<(u32, u32), Weak<Members>>>);
 
 impl SharedMembers {
-    /// Returns the members of the communicator of this number with these ranks of the world. They
+    /// Returns the members of the communicator of this number with these ranks of the job. They
     /// are made if no rank of the process has them.
     pub(crate) fn of(&self, number: u32, ranks: Vec<u32>) -> Arc<Members> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);

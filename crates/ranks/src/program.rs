@@ -26,6 +26,7 @@ use std::sync::Arc;
 ///
 /// impl Rank for Adder {
 ///     type Init = ();
+///     type Value = ();
 ///
 ///     fn create((): (), _world: &Comm) -> Self { Adder { round: 0, total: 0 } }
 ///
@@ -37,7 +38,7 @@ use std::sync::Arc;
 ///         }
 ///         // The sum over 4 ranks is 6, and 4 more in each round.
 ///         assert_eq!(self.total, 6 + 10 + 14);
-///         Ok(Continuation::Done)
+///         Ok(Continuation::Done(()))
 ///     }
 /// }
 ///
@@ -47,18 +48,23 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a rank",
     label = "this type does not implement `Rank`",
-    note = "write `impl Rank for {Self}` with the type `Init` and the functions `create` and `run`; ranks that need not move may be one function, see `ranks::run`"
+    note = "write `impl Rank for {Self}` with the types `Init` and `Value` and the functions `create` and `run`; ranks that need not move may be one function, see `ranks::run`"
 )]
 pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
     /// The value from which a rank is built.
     type Init: Serialize + DeserializeOwned + Send + 'static;
+    /// The value that the rank gives main at its end, see [`job_then`](crate::job_then); `()` for
+    /// none.
+    type Value: Serialize + DeserializeOwned + Send + 'static;
 
     /// Builds the rank on the PE where it first lives.
     fn create(init: Self::Init, world: &Comm) -> Self;
 
     /// Runs to the next migration point or to the end. A rank that returns an error ends the job.
-    fn run(self, world: Comm)
-    -> impl Future<Output = Result<Continuation<Self>, RankError>> + Send;
+    fn run(
+        self,
+        world: Comm,
+    ) -> impl Future<Output = Result<Continuation<Self, Self::Value>, RankError>> + Send;
 }
 
 /// How a rank goes on; see [`Rank`] for an example.
@@ -68,17 +74,18 @@ pub trait Rank: Serialize + DeserializeOwned + Send + 'static {
 /// ```
 /// use gridspan::ranks::Continuation;
 ///
-/// fn next(round: u32) -> Continuation<u32> {
-///     if round < 10 { Continuation::Migrate(round) } else { Continuation::Done }
+/// fn next(round: u32) -> Continuation<u32, &'static str> {
+///     if round < 10 { Continuation::Migrate(round) } else { Continuation::Done("ten rounds") }
 /// }
-/// assert_eq!((next(3), next(10)), (Continuation::Migrate(3), Continuation::Done));
+/// assert_eq!(next(3), Continuation::Migrate(3));
+/// assert_eq!(next(10), Continuation::Done("ten rounds"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Continuation<R> {
+pub enum Continuation<R, V = ()> {
     /// The rank may move now, and then runs again.
     Migrate(R),
-    /// The rank has ended.
-    Done,
+    /// The rank has ended, with the value that it gives main.
+    Done(V),
 }
 
 /// How a run of a program ended.
@@ -128,7 +135,7 @@ impl<R> StructProgram<R> {
 impl<R: Rank> RankProgram for StructProgram<R> {
     type Init = R::Init;
     type State = R;
-    type Value = ();
+    type Value = R::Value;
 
     fn create(init: R::Init, world: &Comm) -> R {
         R::create(init, world)
@@ -138,7 +145,7 @@ impl<R: Rank> RankProgram for StructProgram<R> {
         Box::pin(async move {
             Ok(match state.run(world).await? {
                 Continuation::Migrate(state) => RunEnd::Moves(state),
-                Continuation::Done => RunEnd::Value(()),
+                Continuation::Done(value) => RunEnd::Value(value),
             })
         })
     }

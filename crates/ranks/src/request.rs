@@ -3,7 +3,7 @@
 use crate::error::{CallSite, RankError};
 use crate::local::Local;
 use crate::local::slots::Outcome;
-use crate::packet::Ticket;
+use crate::ticket::Ticket;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;

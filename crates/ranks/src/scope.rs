@@ -1,24 +1,86 @@
 //! The ranks of a communicator, and where they live.
 
 use crate::places::{Members, Places};
+use crate::runs::{self, Run};
 use crate::tree::CommTree;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// The ranks that began together, and are the world to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct World {
+    /// The number in the job of its first rank; the others follow.
+    pub(crate) first: u32,
+    /// Number of ranks.
+    pub(crate) size: u32,
+}
+
+impl World {
+    /// The ranks with which the job began.
+    pub(crate) fn of_job(size: u32) -> Self {
+        Self { first: 0, size }
+    }
+
+    /// Whether these ranks were spawned by others.
+    pub(crate) fn is_spawned(self) -> bool {
+        self.first > 0
+    }
+
+    /// The ranks of its communicator.
+    pub(crate) fn scope(self, places: Arc<Places>) -> Scope {
+        let Self { first, size } = self;
+        match (first, size) == (0, places.len()) {
+            true => Scope::all(places),
+            false => Scope::listed(0, (first..first + size).collect(), places),
+        }
+    }
+}
 
 /// The ranks of a communicator.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    /// Its members; `None` for all ranks of the world.
+    /// Its members; `None` for all ranks of the table of places.
     members: Option<Arc<Members>>,
     places: Arc<Places>,
 }
 
+/// The ranks of which one can end a wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Peers {
+    /// This rank of the job.
+    One(u32),
+    /// Any rank of a communicator.
+    All(Arc<Scope>),
+}
+
+impl Peers {
+    /// The ranks. `None` if they are more than `most` runs.
+    pub(crate) fn runs(&self, most: usize) -> Option<Vec<Run>> {
+        match self {
+            Self::One(rank) => Some(vec![(*rank, 1)]),
+            Self::All(scope) => match &scope.members {
+                None => Some(vec![(0, scope.places.len())]),
+                Some(members) => runs::runs(members.ranks.iter().copied(), most),
+            },
+        }
+    }
+}
+
 impl Scope {
-    /// The whole world.
-    pub(crate) fn world(places: Arc<Places>) -> Self {
+    /// This rank of the communicator as a peer, or all of its ranks.
+    pub(crate) fn peers(self: &Arc<Self>, rank: Option<u32>) -> Peers {
+        match rank.and_then(|rank| self.in_job(rank)) {
+            Some(rank) => Peers::One(rank),
+            None => Peers::All(self.clone()),
+        }
+    }
+
+    /// All ranks.
+    fn all(places: Arc<Places>) -> Self {
         Self { members: None, places }
     }
 
-    /// The ranks of the communicator of this number: these of the world, in this order.
+    /// The ranks of the communicator of this number: these of the job, in this order.
     pub(crate) fn listed(number: u32, ranks: Vec<u32>, places: Arc<Places>) -> Self {
         Self { members: Some(places.members().of(number, ranks)), places }
     }
@@ -31,28 +93,28 @@ impl Scope {
         }
     }
 
-    /// The rank in the world of a rank of the communicator.
-    pub(crate) fn in_world(&self, rank: u32) -> Option<u32> {
+    /// The number in the job of a rank of the communicator.
+    pub(crate) fn in_job(&self, rank: u32) -> Option<u32> {
         match &self.members {
             None => (rank < self.places.len()).then_some(rank),
             Some(members) => members.ranks.get(rank as usize).copied(),
         }
     }
 
-    /// The rank in the communicator of a rank of the world.
-    pub(crate) fn position(&self, in_world: u32) -> Option<u32> {
+    /// The rank in the communicator of a rank of the job.
+    pub(crate) fn position(&self, in_job: u32) -> Option<u32> {
         match &self.members {
-            None => (in_world < self.places.len()).then_some(in_world),
-            Some(members) => members.positions.get(&in_world).copied(),
+            None => (in_job < self.places.len()).then_some(in_job),
+            Some(members) => members.positions.get(&in_job).copied(),
         }
     }
 
     /// The site and PE of a rank of the communicator.
     pub(crate) fn place(&self, rank: u32) -> (u32, u32) {
-        self.places.of(self.in_world(rank).unwrap_or_default())
+        self.places.of(self.in_job(rank).unwrap_or_default())
     }
 
-    /// The table of the world.
+    /// The table of places.
     pub(crate) fn places(&self) -> &Arc<Places> {
         &self.places
     }

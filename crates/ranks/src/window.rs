@@ -9,7 +9,8 @@ use crate::local::memory::{Memory, Window};
 use crate::local::slots::Outcome;
 use crate::ops::Operator;
 use crate::p2p::wait::outcome;
-use crate::packet::{Access, Ticket};
+use crate::packet::Access;
+use crate::ticket::Ticket;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -57,7 +58,7 @@ impl<T> fmt::Debug for RankWindow<T> {
 /// A lock that a rank waits for. If the rank stops waiting, the lock is given back.
 struct AskedLock<'a> {
     local: &'a Local,
-    /// The rank of the world that has the window.
+    /// The rank of the job that has the window.
     to: u32,
     window: u32,
     lock: u32,

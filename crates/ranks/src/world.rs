@@ -3,24 +3,18 @@
 use crate::actor::{Parking, RankActor};
 use crate::comm::Comm;
 use crate::error::RankError;
+use crate::main_watch::MainWatch;
 use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
-use gridspan_runtime::{Collection, CollectionRef, Grid, GridError, Ix1, Job, JobError, List, Op};
+use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
-
-/// Time after which main asks whether ranks wait for each other: long beside a step of most
-/// programs, and short for a person.
-const QUIET_AFTER: Duration = Duration::from_secs(2);
 
 /// What main needs to go on from a checkpoint.
 #[derive(Serialize, Deserialize)]
@@ -30,7 +24,8 @@ struct AtPoint<P: RankProgram> {
 }
 
 /// Makes a job of `ranks` ranks that are structs. Each is built from what `init` returns for its
-/// number. See [`Rank`] for an example.
+/// number; what they return at their ends is dropped. See [`Rank`] for an example, and
+/// [`job_then`].
 ///
 /// Ranks move at their migration points, if the job has a [strategy](Job::strategy). A job with
 /// [checkpoints](Job::checkpoints) makes them at migration points, each of which is one
@@ -40,16 +35,59 @@ pub fn job<R: Rank>(
     ranks: u32,
     init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
 ) -> Job {
-    let init = Arc::new(init);
+    job_then::<R>(name, move |_grid| Ok(ranks), init, |_grid, _values| Ok(()))
+}
+
+/// Like [`job`], with as many ranks as `ranks` returns for the grid. Gives the values that the
+/// ranks return at their ends, in order, to `then`, which runs in main.
+///
+/// A job that goes on from a checkpoint has the ranks of the checkpoint.
+///
+/// ```
+/// use gridspan::prelude::*;
+/// use gridspan::ranks::{self, Comm, Continuation, Rank, RankError};
+///
+/// /// Doubles a number, and may move after each time.
+/// #[derive(Serialize, Deserialize)]
+/// struct Doubler { number: u32 }
+///
+/// impl Rank for Doubler {
+///     type Init = u32;
+///     type Value = u32;
+///
+///     fn create(number: u32, _world: &Comm) -> Self { Doubler { number } }
+///
+///     async fn run(self, _world: Comm) -> Result<Continuation<Self, u32>, RankError> {
+///         match self.number {
+///             number @ 100.. => Ok(Continuation::Done(number)),
+///             number => Ok(Continuation::Migrate(Doubler { number: 2 * number })),
+///         }
+///     }
+/// }
+///
+/// let ranks = |grid: &Grid| Ok(2 * grid.layout().pe_count());
+/// let job = ranks::job_then::<Doubler>("doublers", ranks, |rank| rank + 1, |_grid, numbers| {
+///     assert_eq!(numbers, [128, 128, 192, 128]);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+pub fn job_then<R: Rank>(
+    name: impl Into<String>,
+    ranks: impl Fn(&Grid) -> Result<u32, JobError> + Send + Sync + 'static,
+    init: impl Fn(u32) -> R::Init + Send + Sync + 'static,
+    then: impl Fn(&Grid, Vec<R::Value>) -> Result<(), JobError> + Send + Sync + 'static,
+) -> Job {
+    let (init, then) = (Arc::new(init), Arc::new(then));
     add_program(Job::new(name), StructProgram::<R>::new()).restartable_main(
         async move |grid: Grid| {
             let found: Option<AtPoint<StructProgram<R>>> = grid.restored().await?;
             let ranks = match found {
                 Some(AtPoint { ranks }) => grid.collection(ranks),
-                None => create(&grid, ranks, |rank| init(rank)).await?,
+                None => create(&grid, ranks(&grid)?, |rank| init(rank)).await?,
             };
-            run_all(&grid, &ranks, true).await?;
-            Ok(())
+            let values = run_all(&grid, &ranks, true).await?;
+            then(&grid, values)
         },
     )
 }
@@ -81,6 +119,7 @@ where
 }
 
 /// Like [`run`], and gives the results of the ranks, in order, to a function, which runs in main.
+/// Those of ranks that others have [spawned](Comm::spawn) are dropped.
 ///
 /// ```
 /// use gridspan::ranks;
@@ -202,8 +241,8 @@ async fn run_all<P: RankProgram>(
     ranks: &Collection<RankActor<P>>,
     is_alone: bool,
 ) -> Result<Vec<P::Value>, JobError> {
-    let mut quiet = is_alone.then(|| Quiet::new(grid));
-    while run_once(grid, ranks, quiet.as_mut()).await? {
+    let mut watch = is_alone.then(|| MainWatch::new(grid));
+    while run_once(grid, ranks, watch.as_mut()).await? {
         grid.rebalance().await?;
         grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
     }
@@ -216,56 +255,31 @@ async fn run_all<P: RankProgram>(
 async fn run_once<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
-    quiet: Option<&mut Quiet>,
+    watch: Option<&mut MainWatch>,
 ) -> Result<bool, JobError> {
     ranks.broadcast(RankMessage::Report);
     let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
     ranks.broadcast(RankMessage::Begin(Arc::new(Places::new(&pes, grid.layout()))));
     let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
-    let Some(quiet) = quiet else { return Ok(arriving.await? > 0) };
+    let Some(watch) = watch else { return Ok(arriving.await? > 0) };
+    watch.begin(pes.len());
     let arrived = poll_fn(|cx| match arriving.as_mut().poll(cx) {
         Poll::Ready(left) => Poll::Ready(Some(left)),
-        Poll::Pending => quiet.waits.as_mut().poll(cx).map(|_| None),
+        Poll::Pending => {
+            if watch.is_time_to_look(cx) {
+                ranks.broadcast(RankMessage::Look);
+            }
+            watch.is_quiet(cx).map(|()| None)
+        }
     });
     let left = match arrived.await {
         Some(left) => left?,
         None => {
             // No message is on its way, and ranks wait.
             ranks.broadcast(RankMessage::Explain);
-            let left = arriving.await?;
-            *quiet = Quiet::new(grid);
-            left
+            arriving.await?
         }
     };
-    quiet.settle(grid).await?;
+    watch.settle().await?;
     Ok(left > 0)
-}
-
-/// Detects that the ranks make no progress: sleeps, and then waits for quiescence twice, because
-/// the first time a result may still be on its way to main.
-struct Quiet {
-    waits: Pin<Box<dyn Future<Output = Result<(), GridError>>>>,
-    is_asking: Rc<Cell<bool>>,
-}
-
-impl Quiet {
-    fn new(grid: &Grid) -> Self {
-        let (grid, is_asking) = (grid.clone(), Rc::new(Cell::new(false)));
-        let is_asked = is_asking.clone();
-        let waits = Box::pin(async move {
-            grid.sleep(QUIET_AFTER).await?;
-            is_asked.set(true);
-            grid.quiescence().await?;
-            grid.quiescence().await
-        });
-        Self { waits, is_asking }
-    }
-
-    /// If a wait for quiescence is in progress, completes it and prepares another one.
-    async fn settle(&mut self, grid: &Grid) -> Result<(), GridError> {
-        if self.is_asking.get() {
-            std::mem::replace(self, Self::new(grid)).waits.await?;
-        }
-        Ok(())
-    }
 }

@@ -12,6 +12,34 @@ use std::any::Any;
 use std::fmt::Display;
 use std::time::Duration;
 
+/// Observation by which a node is lost.
+///
+/// ```
+/// use gridspan::{JobError, LossCause};
+///
+/// /// Whether a retry on the same nodes may succeed.
+/// fn may_retry(error: &JobError) -> bool {
+///     matches!(error, JobError::NodeLost { cause: LossCause::Silent, .. })
+/// }
+/// # assert!(!may_retry(&JobError::Cancelled));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// It was silent for too long: its machine, or the link to its site, failed or stood still.
+    Silent,
+    /// Its process has ended: no process has its port any more.
+    Ended,
+    /// It closed its connections.
+    Closed,
+    /// It was started again.
+    Restarted,
+    /// It was never reached.
+    Unreachable,
+    /// It, or this node, refused the other.
+    Refused,
+}
+
 /// Why a job ended without success. All nodes of the job report the same.
 ///
 /// ```
@@ -53,7 +81,9 @@ pub enum JobError {
         node: NodeId,
         /// The site of the node.
         site: String,
-        /// The observation, with the names of other nodes lost at the same time.
+        /// What was observed.
+        cause: LossCause,
+        /// The observation as text, with the names of other nodes lost at the same time.
         reason: String,
         /// The other lost nodes.
         others: Vec<NodeId>,

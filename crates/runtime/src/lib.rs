@@ -40,7 +40,7 @@ pub use address::index::{
     ActorIndex, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Key, Shape,
 };
 pub use error::{
-    AskError, GridError, JobError, Misuse, NodeProcessError, StartError, main_panicked,
+    AskError, GridError, JobError, LossCause, Misuse, NodeProcessError, StartError, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};
@@ -51,7 +51,8 @@ pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
 pub use message::{
-    CheckpointSegment, CheckpointStore, EncodedManifest, Holding, Image, List, RestorePlan, Seat,
+    CheckpointSegment, CheckpointStore, Diagnosis, EncodedManifest, Holding, Image, List,
+    RestorePlan, Seat, Wait, WaitKind, Waits,
 };
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;

@@ -428,8 +428,8 @@ impl Simulation {
                 }
                 PeCommand::Meet { guest, contact } => self.meet(node, guest, &contact),
                 PeCommand::CoordinatorAt(place) => self.note_coordinator(pe, place),
-                // The coordinator asks for this only in real time, to find the reason of a stall.
-                PeCommand::Look { .. } => {}
+                // The coordinator asks for these only in real time.
+                PeCommand::Look { .. } | PeCommand::Diagnose => {}
                 PeCommand::Keep(segment) => self.keep(pe, &segment),
                 PeCommand::CheckpointComplete { manifest, is_paused } => {
                     if let Err(error) = self.kept[node.index()].complete(manifest) {

@@ -7,19 +7,20 @@
 //!
 //! `cargo run --release -p gridspan-studies --example hogs [-- --runs 5 --hogs 1]`
 
+#[path = "dynamite_ranks/foreign_load.rs"]
+mod foreign_load;
+
 use clap::Parser;
+use foreign_load::{Hogs, compute, pin, threads};
 use gridspan_balance::{BalanceReport, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Job, JobError};
-use rustix::thread::{CpuSet, Pid, sched_setaffinity};
-use std::process::{Child, Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Number of PEs, and of processors.
 const PES: u32 = 2;
-/// Maximum run time of another program, regardless of the options.
-const HOG_MAX: Duration = Duration::from_secs(120);
 /// Maximum time to wait until the threads of all PEs have started.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
@@ -49,6 +50,9 @@ struct Options {
     /// Be the other program, on this processor.
     #[arg(long, hide = true)]
     compute_on: Option<usize>,
+    /// Be it for this many seconds.
+    #[arg(long, hide = true, default_value_t = 0.0)]
+    compute_for: f64,
 }
 
 /// A job of some seconds on two processors.
@@ -57,7 +61,10 @@ const JOB: &str = "stencil -n 2048 --blocks 8 --iterations 2000";
 fn main() -> ExitCode {
     let options = Options::parse();
     let done = match options.compute_on {
-        Some(processor) => compute(processor, Duration::from_secs_f64(options.seconds)),
+        Some(processor) => {
+            let time = Duration::try_from_secs_f64(options.compute_for).unwrap_or_default();
+            compute(processor, time)
+        }
         None => table(&options),
     };
     match done {
@@ -67,16 +74,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Keeps a processor busy.
-fn compute(processor: usize, time: Duration) -> Result<(), String> {
-    pin(None, processor)?;
-    let begin = Instant::now();
-    while begin.elapsed() < time.min(HOG_MAX) {
-        std::hint::black_box(0);
-    }
-    Ok(())
 }
 
 fn table(options: &Options) -> Result<(), String> {
@@ -171,7 +168,7 @@ fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
     let begin = Instant::now();
     let mut left: Vec<u32> = (0..PES).collect();
     while !left.is_empty() && begin.elapsed() < BEGIN_MAX && !running.is_finished() {
-        for (pid, name) in threads() {
+        for (pid, name) in threads(std::process::id()) {
             if let Some(at) =
                 left.iter().position(|pe| name == gridspan_runtime::PeId(*pe).to_string())
             {
@@ -185,55 +182,11 @@ fn run_pinned(job: Job, hogs: Option<&Options>) -> Result<(), String> {
             std::thread::sleep(
                 Duration::from_secs_f64(options.from).saturating_sub(begin.elapsed()),
             );
-            Hogs::start(options)?
+            Hogs::start(options.hogs, 1, options.seconds).map_err(|error| error.to_string())?
         }
-        None => Hogs(Vec::new()),
+        None => Hogs::none(),
     };
     let outcome: Result<(), JobError> = running.join().map_err(|_| "the job panicked")?;
     drop(children);
     outcome.map_err(|error| error.to_string())
-}
-
-/// Returns the threads of this process and their names.
-fn threads() -> Vec<(Pid, String)> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
-    let thread = |entry: std::io::Result<std::fs::DirEntry>| {
-        let path = entry.ok()?.path();
-        let id = path.file_name()?.to_str()?.parse().ok()?;
-        let name = std::fs::read_to_string(path.join("comm")).ok()?;
-        Some((Pid::from_raw(id)?, name.trim_end().to_owned()))
-    };
-    entries.filter_map(thread).collect()
-}
-
-fn pin(thread: Option<Pid>, processor: usize) -> Result<(), String> {
-    let mut set = CpuSet::new();
-    set.set(processor);
-    sched_setaffinity(thread, &set)
-        .map_err(|error| format!("cannot pin a thread to processor {processor}: {error}"))
-}
-
-/// The other programs. They end when this is dropped, or by themselves.
-struct Hogs(Vec<Child>);
-
-impl Hogs {
-    fn start(options: &Options) -> Result<Self, String> {
-        let mut hogs = Self(Vec::new());
-        for _ in 0..options.hogs {
-            let program = std::env::current_exe().map_err(|error| error.to_string())?;
-            let mut command = Command::new(program);
-            command.args(["--compute-on", "1", "--seconds"]).arg(options.seconds.to_string());
-            hogs.0.push(command.spawn().map_err(|error| error.to_string())?);
-        }
-        Ok(hogs)
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }

@@ -1,6 +1,6 @@
-//! Allreduce and alltoall of ranks over four sites, beside the flat algorithms that MPICH uses
-//! (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH",
-//! 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange.
+//! Allreduce, reduce-scatter and alltoall of ranks over four sites, beside the flat algorithms that
+//! MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
+//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example rank_collectives
@@ -15,8 +15,9 @@
 //! # The bound
 //!
 //! A result needs data of all sites, which takes one crossing, and each link must carry the data
-//! that only it can carry: for an allreduce the partial result of a site, and for an alltoall what
-//! the ranks of one site have for those of the other. The bound is the larger of both times.
+//! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
+//! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
+//! have for those of the other. The bound is the larger of both times.
 
 use clap::Parser;
 use gridspan::ranks::{Comm, RankError, ops, run_then};
@@ -48,13 +49,18 @@ enum Algorithm {
     Allreduce,
     RecursiveDoubling,
     Ring,
+    ReduceScatter,
+    PairwiseSums,
     Alltoall,
     Pairwise,
 }
 
-use Algorithm::{Allreduce, Alltoall, Pairwise, RecursiveDoubling, Ring};
+use Algorithm::{
+    Allreduce, Alltoall, Pairwise, PairwiseSums, RecursiveDoubling, ReduceScatter, Ring,
+};
 
 const ALLREDUCE_BYTES: [usize; 5] = [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20];
+const REDUCE_SCATTER_BYTES: [usize; 4] = [1 << 10, 16 << 10, 128 << 10, 1 << 20];
 const ALLTOALL_BYTES: [usize; 4] = [8, 1 << 10, 8 << 10, 64 << 10];
 
 fn main() -> ExitCode {
@@ -73,6 +79,7 @@ fn study(options: &Options) -> Result<(), String> {
     println!("{SITES} sites of {nodes} nodes, {LATENCY_MS} ms apart, in {time} time: ms each");
     let kinds = [
         ("allreduce", &[Allreduce, RecursiveDoubling, Ring][..], &ALLREDUCE_BYTES[..]),
+        ("reduce-scatter", &[ReduceScatter, PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
         ("alltoall, for each pair", &[Alltoall, Pairwise][..], &ALLTOALL_BYTES[..]),
     ];
     for (kind, algorithms, sizes) in kinds {
@@ -99,7 +106,11 @@ fn study(options: &Options) -> Result<(), String> {
 
 /// Lower bound of the time in ms.
 fn bound(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
-    let blocks = if algorithm == Alltoall { f64::from(nodes * nodes) } else { 1.0 };
+    let blocks = match algorithm {
+        Alltoall => f64::from(nodes * nodes),
+        ReduceScatter => 1.0 / f64::from(SITES),
+        _ => 1.0,
+    };
     LATENCY_MS.max(blocks * bytes as f64 / BYTES_PER_MS)
 }
 
@@ -164,6 +175,15 @@ async fn once(world: &Comm, algorithm: Algorithm, bytes: usize) -> Result<(), Ra
             };
             total.iter().all(|number| *number == size * (size + 1) / 2)
         }
+        ReduceScatter | PairwiseSums => {
+            let block = (bytes / 8 / size as usize).max(1);
+            let mine = vec![me + 1; block * size as usize];
+            let sums = match algorithm {
+                PairwiseSums => pairwise_sums(world, &mine, block).await?,
+                _ => world.reduce_scatter(&mine, &vec![block; size as usize], ops::sum).await?,
+            };
+            sums.len() == block && sums.iter().all(|number| *number == size * (size + 1) / 2)
+        }
         Alltoall | Pairwise => {
             let block = |to: u64| std::iter::repeat_n((me * size + to) as u8, bytes);
             let mine: Vec<u8> = (0..size).flat_map(block).collect();
@@ -218,6 +238,21 @@ async fn ring(world: &Comm, mut mine: Vec<u64>) -> Result<Vec<u64>, RankError> {
         }
     }
     Ok(mine)
+}
+
+/// In step `j` a rank sends the rank `j` after it that rank's block, and adds that of the one `j`
+/// before it to its own.
+async fn pairwise_sums(world: &Comm, mine: &[u64], block: usize) -> Result<Vec<u64>, RankError> {
+    let (me, size) = (world.rank(), world.size());
+    let of = |rank: u32| rank as usize * block..(rank as usize + 1) * block;
+    let mut sums = mine[of(me)].to_vec();
+    let mut theirs = vec![0; block];
+    for step in 1..size {
+        let (to, from) = ((me + step) % size, (me + size - step) % size);
+        world.sendrecv(&mine[of(to)], to, step, &mut theirs, from, step).await?;
+        add(&mut sums, &theirs);
+    }
+    Ok(sums)
 }
 
 /// In step `j` a rank sends to the rank `j` after it, and receives from the one `j` before it.

@@ -18,7 +18,8 @@
 //!   `hydropad` (Brady et al., 2010), `pic_strategies`.
 //! - Of ranks: `jacobi_latency` (Koenig and Kalé, 2005); `mpi_messages`, beside Open MPI and MPICH;
 //!   `nas_ranks`, the efficiency of kernels on two PEs; `rank_collectives`, over four sites;
-//!   `dynamite_ranks` (Iskra et al., 2000), kernels that move; `many_ranks`, their memory.
+//!   `dynamite_ranks` (Iskra et al., 2000), programs that move beside load, also in real time;
+//!   `many_ranks`, their memory.
 //! - Of tasks: `stealing` and `stealing_sweep`, `uts_sites`, `branch_and_bound`, `guests`, `hogs`,
 //!   `long_stream`. Of broadcasts: `broadcast_load`.
 //! - Of calls: `workflows`, `growth`, and `faults`, which runs groups of calls with faults.

@@ -8,7 +8,8 @@
 //! - [`FairShares`]: max-min fair shares of capacities for flows over them.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid
-//!   file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate).
+//!   file](GridSpec::from_toml) or a [shorthand](GridSpec::from_emulate); [`expand_hosts`] expands
+//!   `d[01-04]`.
 //! - [`Hierarchy`]: the tree of groups that balancing, broadcasting, stealing and reductions
 //!   follow.
 //! - [`infer`]: finds a hierarchy in an [`RttMatrix`] of measured round-trip times.
@@ -50,6 +51,7 @@ pub use shaper::{DropReason, Fate, Shaper};
 pub use spec::{
     ClusterSpec, EmulateError, GridFileError, GridFileProblem, GridSpec, GridSpecError,
     HostRangeError, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec, TimelineError,
+    expand_hosts,
 };
 pub use speed::Speed;
 pub use units::{Bandwidth, Latency, Time};

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// ```
 /// use gridspan_workflow::ServerSpec;
 ///
-/// let name = "delft/1".to_owned();
-/// let server = ServerSpec { name, site: 0, cores: 4, speed: 2.0, is_direct: true };
+/// let server = ServerSpec::new("delft/1", 0, 2.0).with_cores(4);
 /// let work_s = 10.0;
 /// assert_eq!(work_s / server.speed, 5.0);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ServerSpec {
     /// Name of the server.
     pub name: String,
@@ -34,6 +34,25 @@ pub struct ServerSpec {
     pub is_direct: bool,
 }
 
+impl ServerSpec {
+    /// A direct server of one core, with this speed, at the site at this position.
+    pub fn new(name: impl Into<String>, site: usize, speed: f64) -> Self {
+        Self { name: name.into(), site, cores: 1, speed, is_direct: true }
+    }
+
+    /// Sets the number of calls that it executes at the same time.
+    pub fn with_cores(mut self, cores: u32) -> Self {
+        self.cores = cores;
+        self
+    }
+
+    /// Sets whether it exchanges data with other direct servers.
+    pub fn with_direct(mut self, is_direct: bool) -> Self {
+        self.is_direct = is_direct;
+        self
+    }
+}
+
 /// A site.
 ///
 /// ```
@@ -41,10 +60,11 @@ pub struct ServerSpec {
 /// use gridspan_workflow::Site;
 ///
 /// let uplink = Link::wan().with_bandwidth(Bandwidth::from_bits_per_second(100_000_000));
-/// let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink };
+/// let site = Site::new("delft", Link::lan(), uplink);
 /// # assert_eq!(site.lan, Link::lan());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Site {
     /// Name of the site.
     pub name: String,
@@ -54,23 +74,42 @@ pub struct Site {
     pub uplink: Link,
 }
 
+impl Site {
+    /// A site with the link of each of its servers, and its link to the wide area.
+    pub fn new(name: impl Into<String>, lan: Link, uplink: Link) -> Self {
+        Self { name: name.into(), lan, uplink }
+    }
+}
+
 /// The site and the link of the client.
 ///
 /// ```
 /// use gridspan_topology::Link;
 /// use gridspan_workflow::ClientSpec;
 ///
-/// // At the first site, or at none.
-/// let near = ClientSpec { site: Some(0), link: Link::lan() };
-/// let far = ClientSpec { site: None, link: Link::wan() };
+/// let near = ClientSpec::at_site(0, Link::lan());
+/// let far = ClientSpec::outside(Link::wan());
 /// # assert_ne!(near, far);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ClientSpec {
     /// Position of its site; `None` if it has its own link to the wide area.
     pub site: Option<usize>,
     /// Link of the client.
     pub link: Link,
+}
+
+impl ClientSpec {
+    /// A client at the site at this position.
+    pub fn at_site(site: usize, link: Link) -> Self {
+        Self { site: Some(site), link }
+    }
+
+    /// A client outside of all sites, with its own link to the wide area.
+    pub fn outside(link: Link) -> Self {
+        Self { site: None, link }
+    }
 }
 
 /// Servers, sites and links.
@@ -79,16 +118,9 @@ pub struct ClientSpec {
 /// use gridspan_topology::Link;
 /// use gridspan_workflow::{ClientSpec, Platform, ServerSpec, Site};
 ///
-/// let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
-/// let server = ServerSpec {
-///     name: "delft/1".to_owned(),
-///     site: 0,
-///     cores: 4,
-///     speed: 1.0,
-///     is_direct: true,
-/// };
-/// // The client is outside of all sites.
-/// let client = ClientSpec { site: None, link: Link::wan() };
+/// let site = Site::new("delft", Link::lan(), Link::wan());
+/// let server = ServerSpec::new("delft/1", 0, 1.0).with_cores(4);
+/// let client = ClientSpec::outside(Link::wan());
 /// let platform = Platform::new(vec![server], vec![site], client);
 /// assert_eq!(platform.servers().len(), 1);
 /// ```

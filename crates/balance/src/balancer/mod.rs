@@ -5,10 +5,16 @@
 //! report the number of handled messages to [`Balancer::progress`]; a step is assumed to have as
 //! many messages as before the plan. Failure: once [`Balancer::wants_undo`], the next call of
 //! `decide` returns the inverse of the last plan, for the actors that are still on the PE to which
-//! the plan moved them. If the plan is excused (`undo.rs`), the strategy is asked instead.
+//! the plan moved them. If the plan is excused (`undo.rs`), the strategy is asked instead. While no
+//! actor can move, as between the migration points of ranks, nothing is decided, and an undo waits.
+//!
+//! A plan whose PEs are slowed by other programs since is no longer judged: the steps that follow
+//! show the effect of these, and waiting for the judgement would leave the actors where they are.
+//! This matters for jobs whose actors can move only at a few points of their run.
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) bypass the gate.
 
+mod disturbance;
 pub(crate) mod pace;
 mod planning;
 mod report;
@@ -26,7 +32,8 @@ use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::snapshot::speeds::{Evidence, SpeedEstimate};
 use crate::strategies::strategy::Strategy;
-use gridspan_topology::{LinkChange, Time};
+use disturbance::is_disturbed;
+use gridspan_topology::{Bandwidth, LinkChange, Time};
 use planning::PlanningTime;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,6 +46,8 @@ pub struct Balancer {
     model: CostModel,
     passed: Option<Passed>,
     undo: Option<Undo>,
+    /// Whether the undo waits until an actor can move.
+    is_undo_put_off: bool,
     /// Traffic between sites per step before the plan that the leaders undo.
     led_before: Traffic,
     speeds: SpeedEstimate,
@@ -56,6 +65,8 @@ struct Passed {
     messages: f64,
     /// Seconds of work for each message before the plan; `f64::MAX` for a plan of leaders.
     work: f64,
+    /// Part of a processor that each PE got before the plan; empty for a plan of leaders.
+    available: Vec<f64>,
     is_carried_out: bool,
     is_gated: bool,
 }
@@ -70,8 +81,20 @@ impl Balancer {
         let led_before = Traffic::default();
         let (speeds, pace) = (SpeedEstimate::default(), RecentPace::of_new_job());
         let planning = PlanningTime::default();
-        let (passed, undo) = (None, None);
-        Self { strategy, gate, model, passed, undo, led_before, speeds, pace, planning, reports }
+        let (passed, undo, is_undo_put_off) = (None, None, false);
+        Self {
+            strategy,
+            gate,
+            model,
+            passed,
+            undo,
+            is_undo_put_off,
+            led_before,
+            speeds,
+            pace,
+            planning,
+            reports,
+        }
     }
 
     /// The name of the strategy.
@@ -104,7 +127,8 @@ impl Balancer {
     /// judged or waits to be undone, and balancing has not cost too much.
     pub fn may_begin(&self, now: Time) -> bool {
         let has_room = self.gate.as_ref().is_none_or(|gate| gate.has_room(now));
-        self.is_active() && has_room && !self.is_judging() && !self.wants_undo()
+        let is_undo_queued = self.wants_undo() && !self.is_undo_put_off;
+        self.is_active() && has_room && !self.is_judging() && !is_undo_queued
     }
 
     /// Whether a plan was carried out and is being judged.
@@ -135,6 +159,13 @@ impl Balancer {
         self.speeds = speeds;
     }
 
+    /// Sets the rate at which state moves between nodes of one site, if it is known.
+    pub fn state_moves_at(&mut self, rate: Option<Bandwidth>) {
+        if let Some(gate) = &mut self.gate {
+            gate.state_moves_at(rate);
+        }
+    }
+
     /// Passes the change of a link to the strategy.
     pub fn link_changed(&mut self, change: &LinkChange) {
         self.strategy.link_changed(change);
@@ -143,7 +174,21 @@ impl Balancer {
     /// Returns the moves to make after a measured window. A plan that is not empty must be carried
     /// out.
     pub fn decide(&mut self, window: &Window<'_>) -> Plan {
+        let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
+            passed.is_carried_out && is_disturbed(&passed.available, window.snapshot)
+        });
+        if is_disturbed {
+            self.conclude(None);
+            if let Some(gate) = &mut self.gate {
+                gate.disturbed();
+            }
+        }
         if self.passed.is_some() {
+            return Plan::none();
+        }
+        let is_fixed = !window.snapshot.actors.is_empty() && !window.snapshot.may_change();
+        self.is_undo_put_off = self.wants_undo() && is_fixed;
+        if is_fixed {
             return Plan::none();
         }
         let (undo, is_excused) = match self.undo.take() {
@@ -175,6 +220,7 @@ impl Balancer {
             true => {
                 if let Some(passed) = &mut self.passed {
                     passed.work = work_of_message(window);
+                    passed.available = window.snapshot.pes.iter().map(|pe| pe.available).collect();
                 }
                 plan
             }
@@ -274,8 +320,9 @@ impl Balancer {
         }
         let messages = messages_of_step(occasion, figures);
         let is_gated = !is_undo && self.gate.is_some();
-        let (work, is_carried_out) = (f64::MAX, false);
-        self.passed = Some(Passed { undo, report, messages, work, is_carried_out, is_gated });
+        let (work, available, is_carried_out) = (f64::MAX, Vec::new(), false);
+        self.passed =
+            Some(Passed { undo, report, messages, work, available, is_carried_out, is_gated });
         true
     }
 

@@ -73,6 +73,51 @@ fn a_rebalance_without_moves_does_not_end_the_judging_of_an_earlier_plan() {
 }
 
 #[test]
+fn a_plan_is_no_longer_judged_once_other_programs_slow_its_pes() {
+    let (mut balancer, plan) = carried_out();
+    let mut now = lopsided();
+    for step in &plan.moves {
+        now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
+    }
+    let slowed = plan.moves[0].to;
+    now.pes[slowed.index()].available = 0.1;
+
+    let next = balancer.decide(&window(&now, 110));
+
+    let report = balancer.take_report().unwrap();
+    assert_eq!((report.moved, report.realised), (plan.moves.len() as u64, None));
+    assert!(next.moves.iter().any(|step| step.from == slowed), "{next:?}");
+}
+
+#[test]
+fn load_on_a_pe_without_work_does_not_end_the_judgement() {
+    let (mut balancer, plan) = carried_out();
+    let mut now = lopsided();
+    now.actors.iter_mut().for_each(|actor| actor.pe = plan.moves[0].from);
+    now.pes[plan.moves[0].to.index()].available = 0.5;
+
+    assert!(balancer.decide(&window(&now, 110)).is_empty() && balancer.is_judging());
+}
+
+#[test]
+fn an_undo_waits_until_actors_can_move() {
+    let (mut balancer, plan) = carried_out();
+    balancer.progress(at(102), Duration::from_millis(200), 1000);
+    balancer.take_report();
+    let mut now = lopsided();
+    for step in &plan.moves {
+        now.actors.iter_mut().find(|actor| actor.id == step.actor).unwrap().pe = step.to;
+    }
+    let mut fixed = now.clone();
+    fixed.actors.iter_mut().for_each(|actor| actor.migratable = false);
+
+    assert!(balancer.decide(&window(&fixed, 103)).is_empty());
+
+    assert!(balancer.wants_undo() && balancer.may_begin(at(104)));
+    assert_eq!(balancer.decide(&window(&now, 105)).moves.len(), plan.moves.len());
+}
+
+#[test]
 fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
     let mut balancer = Balancer::new(Box::new(crate::LeaderCut::new(1)), true);
     let figures = Figures {

@@ -33,6 +33,11 @@ const TRUST_MIN: f64 = 0.1;
 const TRUST_REGAINED: f64 = 0.02;
 /// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;
+/// The same limit upwards if the estimate is at least [`BYTES_COUNT`] seconds. Then it is that of
+/// bytes, and the links within a site may have a hundredth of the rate that is assumed.
+const COST_FACTOR_OF_BYTES_MAX: f64 = 100.0;
+/// Estimate in seconds from which on the bytes decide on the cost of a plan.
+const BYTES_COUNT: f64 = 0.05;
 /// Number of episodes kept; older ones say little about the present.
 const EPISODES_MAX: usize = 16;
 
@@ -77,7 +82,11 @@ impl Learned {
     pub(super) fn cost(&mut self, estimate: Duration, actual: Duration) {
         let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
         if estimate > 0.0 {
-            let factor = (actual / estimate).clamp(1.0 / COST_FACTOR_MAX, COST_FACTOR_MAX);
+            let most = match estimate >= BYTES_COUNT {
+                true => COST_FACTOR_OF_BYTES_MAX,
+                false => COST_FACTOR_MAX,
+            };
+            let factor = (actual / estimate).clamp(1.0 / COST_FACTOR_MAX, most);
             let known = self.cost_factor.unwrap_or(factor);
             self.cost_factor = Some(known + NEWS * (factor - known));
         }

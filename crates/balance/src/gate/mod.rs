@@ -33,7 +33,7 @@ pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
 use crate::gate::step_times::StepTimes;
-use gridspan_topology::Time;
+use gridspan_topology::{Bandwidth, Time};
 use learned::Learned;
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub struct Gate {
     /// Cost of measuring and planning in seconds, less the seconds that shorter steps have saved.
     planning: f64,
     passed: Option<Passed>,
+    /// The rate at which state moves between nodes of one site, if it is known.
+    rate: Option<Bandwidth>,
     /// Time before which no plan passes.
     not_before: Time,
     /// Number of mistakes in a row.
@@ -99,15 +101,28 @@ impl Gate {
             owed: 0.0,
             planning: 0.0,
             passed: None,
+            rate: None,
             not_before: Time::ZERO,
             mistakes: 0,
         }
     }
 
+    /// Sets the rate at which state moves between nodes of one site, if it is known. A rate above
+    /// [`GateConfig::inside`] counts as that.
+    pub fn state_moves_at(&mut self, rate: Option<Bandwidth>) {
+        self.rate = rate;
+    }
+
+    /// Returns the cost of a plan that its bytes lead to expect.
+    fn estimate(&self, proposal: &Proposal) -> Duration {
+        let inside = self.rate.map_or(self.config.inside, |rate| rate.min(self.config.inside));
+        GateConfig { inside, ..self.config }.cost(proposal)
+    }
+
     /// Returns whether a plan should be carried out, and records a plan that passes. Call it with
     /// each proposed plan, also with those that have no gain: they end the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
-        let estimate = self.config.cost(proposal);
+        let estimate = self.estimate(proposal);
         let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
         let gain = proposal.gain() * self.learned.trust();
         if self.passed.is_some() {
@@ -180,7 +195,7 @@ impl Gate {
             self.learned.doubts(best.gain() >= self.config.gain_min);
             return Some(Refusal::TooLittle { gain });
         }
-        let moving = part_of(self.config.cost(best), self.learned.cost_factor());
+        let moving = part_of(self.estimate(best), self.learned.cost_factor());
         let cost = moving.saturating_add(planning);
         let likely = gain.min(1.0) * self.learned.attained();
         let expected = part_of(self.lasting(best, Duration::ZERO), likely);
@@ -253,6 +268,12 @@ impl Gate {
     /// Records that the plan that passed was not carried out.
     pub fn withdrawn(&mut self) {
         self.passed = None;
+    }
+
+    /// Ends the judgement of the plan that passed without an outcome: the steps after it have
+    /// become longer for another reason, which is a new cause.
+    pub fn disturbed(&mut self) {
+        (self.passed, self.episode) = (None, None);
     }
 
     /// Records that `steps` steps took `time` together. Returns the outcome of the last plan once

@@ -246,6 +246,47 @@ fn the_cost_of_past_plans_scales_the_expected_cost_of_later_ones() {
 }
 
 #[test]
+fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
+    // 30 MB take 0.24 s at 1 Gbit/s, and 16 s at 15 Mbit/s.
+    let heavy = |seconds| Proposal {
+        pause: None,
+        bytes_inside: 30_000_000,
+        remaining: Some(SECOND * 10_000),
+        ..proposal(seconds, 100, 50)
+    };
+    let cost = |gate: &mut Gate, seconds| match gate.consider(&heavy(seconds)) {
+        Verdict::Pass { cost, .. } => cost.as_secs_f64(),
+        refusal @ Verdict::Refuse(_) => panic!("{refusal:?}"),
+    };
+    let (mut gate, mut told) = (gate(), gate());
+    told.state_moves_at(Some(Bandwidth::from_bits_per_second(15_000_000)));
+
+    assert!((cost(&mut gate, 10) - 0.241).abs() < 1e-3);
+    gate.carried_out(Time::ZERO + SECOND * 30, SECOND * 16);
+    gate.observe(Time::ZERO + SECOND * 40, SECOND * 10, 200.0);
+
+    assert!((cost(&mut gate, 50) - 16.0).abs() < 0.1);
+    assert!((cost(&mut told, 10) - 16.0).abs() < 0.1);
+}
+
+#[test]
+fn a_plan_that_was_disturbed_has_no_outcome_and_lets_others_pass() {
+    let mut gate = gate();
+    let passing =
+        |seconds| Proposal { is_passing: true, window: SECOND * 4, ..proposal(seconds, 1000, 500) };
+    assert!(matches!(gate.consider(&passing(100)), Verdict::Pass { .. }));
+    gate.carried_out(Time::ZERO + SECOND * 100, SECOND / 10);
+
+    gate.disturbed();
+
+    assert_eq!(gate.observe(Time::ZERO + SECOND * 110, SECOND * 10, 5.0), None);
+    // The next cause is as old as its window.
+    assert!(matches!(gate.consider(&passing(110)), Verdict::Pass { expected, .. }
+        if expected == SECOND * 2));
+    assert_eq!(gate.trust(), 1.0);
+}
+
+#[test]
 fn planning_waits_while_it_has_cost_more_than_its_part_of_the_job() {
     let mut gate = gate();
     gate.spent(SECOND);

@@ -340,6 +340,12 @@ impl Snapshot {
         }
     }
 
+    /// Returns whether a plan could change anything now: an actor can move, or may have a replica.
+    pub fn may_change(&self) -> bool {
+        let may_replicate = !self.deterministic.is_empty() || !self.replicas.is_empty();
+        may_replicate || self.actors.iter().any(|actor| actor.migratable)
+    }
+
     /// Returns the number of steps of the loads and messages: at least one.
     pub fn step_count(&self) -> u64 {
         self.steps.max(1)

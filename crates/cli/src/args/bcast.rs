@@ -16,7 +16,7 @@ pub(crate) struct BcastArgs {
     /// 4x8,wan=32ms, or for a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Broadcast messages of these sizes, of 1B to 1TB.
+    /// Sizes of messages, of 1B to 1TB.
     #[arg(short, long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "1kB,100kB,1MB")]
     pub(crate) bytes: Vec<u64>,
@@ -44,7 +44,7 @@ pub(crate) struct BcastArgs {
     #[arg(long, value_name = "TIME", value_parser = effort, default_value = "100ms")]
     pub(crate) effort: Duration,
     /// Seed randomised strategies.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Also show the trees of the fastest strategy for each size.
     #[arg(long)]

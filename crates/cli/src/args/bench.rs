@@ -20,7 +20,7 @@ pub(crate) struct BenchBcastArgs {
     /// Where to run.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// The sizes of messages, of 1B to 48MiB.
+    /// Sizes of messages, of 1B to 48MiB.
     #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,1MB")]
     pub(crate) bytes: String,
     /// Measure N broadcasts of each size each way.
@@ -39,7 +39,7 @@ pub(crate) struct BenchRanksArgs {
     /// Where to run.
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
-    /// The sizes of messages, of 1B to 4MiB.
+    /// Sizes of messages, of 1B to 4MiB.
     #[arg(short, long, value_name = "SIZE,…", default_value = "8B,1kB,64kB,1MB")]
     pub(crate) bytes: String,
     /// Number of ranks, at least 2. By default one for each PE.

@@ -2,12 +2,18 @@
 
 mod bcast;
 mod bench;
+mod check;
+mod jobs;
 mod place;
+mod reference;
 mod rpc;
 
 pub(crate) use bcast::{BcastArgs, SharingName};
 pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
+pub(crate) use check::{CheckAgentArgs, CheckArgs};
+pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
 };
@@ -18,6 +24,7 @@ use gridspan::CheckpointEvery;
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
 use gridspan_balance::{NAMES, StrategyName};
 use gridspan_bcast::{MODES, Mode};
+use gridspan_topology::ByteCount;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -25,7 +32,7 @@ use std::time::Duration;
 
 /// Runs one tightly-coupled parallel job across many sites as if they were one computer.
 #[derive(Debug, Parser)]
-#[command(name = "gridctl", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+#[command(name = "gridctl", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -36,7 +43,7 @@ pub(crate) struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  gridctl jobs                             lists the built-in jobs
+  gridctl programs                         lists the built-in jobs
   gridctl run ring                         on all cores of this machine
   gridctl run --emulate 2x2,wan=20ms ring  on two sites, 20 ms apart, all on this machine
   gridctl run -n 4 ./my-program --steps 9  four processes of your program
@@ -47,8 +54,11 @@ const EXAMPLES: &str = "Examples:
                                            goes on if nodes are lost
   gridctl run --restart DIR leanmd         goes on from a checkpoint in a folder
   gridctl run --detach -n 4 leanmd         goes on when you log out
+  gridctl ps                               lists your jobs
   gridctl attach                           shows the output of your latest detached job
+  gridctl doctor                           why your latest running job is slow or hangs
   gridctl drain b/2                        lets a node leave your latest running job
+  gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -60,19 +70,33 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run a job: a built-in one, or a program linked with the `gridspan` crate.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Join a running job of yours, which was started with --guests, to work on its tasks.
     Join(JoinArgs),
     /// Show the output of a detached job of yours until it ends.
     Attach(AttachArgs),
     /// Stop a running job of yours.
     Stop(StopArgs),
+    /// List your jobs: those that run, and detached ones that have ended.
+    Ps(PsArgs),
+    /// End a running job of yours at once.
+    Kill(KillArgs),
+    /// Wait until jobs of yours have ended.
+    Wait(WaitArgs),
+    /// Print the output of a detached job of yours, or that of one of its nodes.
+    Logs(LogsArgs),
+    /// Remove the folders of your detached jobs that have ended.
+    Prune(PruneArgs),
+    /// Say why a running job of yours is slow or does not go on.
+    Doctor(DoctorArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.
     Drain(DrainArgs),
     /// Start nodes of the grid that take no part in a running job of yours, and let them join.
     Add(AddArgs),
+    /// Check the hosts of a grid before a job runs on them, and say what to do.
+    Check(CheckArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
     /// Show the topology: from a file, by measuring, or as a running job sees it.
@@ -92,10 +116,20 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Bench(BenchVerb),
     /// List the built-in jobs.
-    Jobs,
+    Programs(ProgramsArgs),
+    /// Print the completions of a shell for gridctl.
+    Completions(CompletionsArgs),
+    /// Write the manual pages of gridctl, one for each command.
+    Man(ManArgs),
     /// Run a built-in job configured by environment variables; gridctl starts itself with it.
     #[command(name = "__job", hide = true)]
     Job(JobArgs),
+    /// Run the node of a task of Slurm; srun starts gridctl with it.
+    #[command(name = "__task", hide = true)]
+    Task(TaskArgs),
+    /// Answer `gridctl check`, which starts this on each host.
+    #[command(name = "__check", hide = true)]
+    CheckAgent(CheckAgentArgs),
 }
 
 /// Arguments of `gridctl run`.
@@ -117,7 +151,7 @@ pub(crate) struct RunArgs {
     /// Checkpoints, and what happens when nodes are lost.
     #[command(flatten)]
     pub(crate) checkpoints: CheckpointFlags,
-    /// Seed all intended randomness.
+    /// Seed everything that is random by design.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Let up to N of your nodes join each site with `gridctl join` while the job runs, to work on
@@ -147,6 +181,10 @@ pub(crate) struct RunArgs {
     /// attach` shows the output.
     #[arg(long, conflicts_with_all = ["guests", "dry_run"])]
     pub(crate) detach: bool,
+    /// With --detach: limit each file of output to about SIZE, at least 4kB. As much of what came
+    /// before is kept in a second file.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = log_limit, requires = "detach")]
+    pub(crate) log_limit: u64,
     /// Attend to this detached job, for which gridctl starts itself.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]
     pub(crate) background: Option<String>,
@@ -156,7 +194,8 @@ pub(crate) struct RunArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print which PEs would run where, and run nothing.
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// emulated, and run nothing. Values of --env are not shown.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The program and its arguments.
@@ -165,11 +204,12 @@ pub(crate) struct RunArgs {
 }
 
 const RUN_HELP: &str =
-    "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+    "PROGRAM is the name of a built-in job (see `gridctl programs`) or the path of a program.
 Everything after PROGRAM belongs to the program.
 
 Without options a built-in job runs on all cores, as threads of gridctl itself;
-your program runs as one node process per core.
+your program runs as one node process per core. Inside an allocation of Slurm, PBS
+or LSF, both run on all its hosts instead: as tasks of one srun, or over ssh.
 
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
@@ -185,7 +225,7 @@ pub(crate) struct JoinArgs {
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Join this site. Default: the first.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "at", value_name = "SITE")]
     pub(crate) site: Option<String>,
     /// Start N PEs.
     #[arg(short, long, value_name = "N", default_value_t = NonZeroU32::MIN)]
@@ -245,6 +285,25 @@ folder for them, and with exit code 143.
 
 Exit codes: 0 the job is stopping, 1 it cannot be reached, 2 usage.";
 
+/// Arguments of `gridctl doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub(crate) struct DoctorArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DOCTOR_HELP: &str = "The first line names the most likely cause; the others say what waits. \
+The job goes on meanwhile.
+The nodes of the job must be processes (-n, --grid, --driver cluster). The answer takes up to four \
+seconds, also while PEs are inside handlers, and with nodes that do not answer.
+
+Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
+
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]
 pub(crate) struct NodesArgs {
@@ -264,7 +323,7 @@ pub(crate) struct DrainArgs {
     #[arg(value_name = "NODE", required = true)]
     pub(crate) nodes: Vec<String>,
     /// The job. Default: the latest.
-    #[arg(long, value_name = "ID")]
+    #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Treat the nodes as lost if they have not left after this time, such as 30s.
     #[arg(long, value_name = "TIME", value_parser = period)]
@@ -280,7 +339,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NODE", required = true)]
     pub(crate) nodes: Vec<String>,
     /// The job. Default: the latest.
-    #[arg(long, value_name = "ID")]
+    #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
 }
 
@@ -313,7 +372,7 @@ pub(crate) struct SimArgs {
     /// How actors are balanced and tasks shared.
     #[command(flatten)]
     pub(crate) balance: BalanceFlags,
-    /// Seed everything that is random.
+    /// Seed everything that is random by design.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// End a job that takes longer, in virtual time, with an error that reports what it waits for
@@ -323,13 +382,17 @@ pub(crate) struct SimArgs {
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print which PEs would run where, which processes would start, and which links would be
+    /// simulated, and run nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The program and its arguments.
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
 }
 
 const SIM_HELP: &str =
-    "PROGRAM is the name of a built-in job (see `gridctl jobs`) or the path of a program.
+    "PROGRAM is the name of a built-in job (see `gridctl programs`) or the path of a program.
 Everything after PROGRAM belongs to the program. A summary follows on standard error.";
 
 /// Arguments of `gridctl topo`.
@@ -343,7 +406,7 @@ pub(crate) struct TopoArgs {
     /// Start nodes to measure. Without it, a grid file is shown as written.
     #[arg(long, conflicts_with = "job")]
     pub(crate) probe: bool,
-    /// Show the topology that this running job of yours sees.
+    /// The job whose topology to show, as it sees it. Default: the latest.
     #[arg(short, long, value_name = "ID", conflicts_with = "place")]
     pub(crate) job: Option<String>,
     /// Where to start nodes.
@@ -372,10 +435,20 @@ Exit codes: 0 done, 1 nothing could be measured, 2 usage or a file that cannot b
 
 /// A built-in job and its arguments.
 #[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct JobArgs {
     /// The job and its arguments.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Where the agent of a task finds the launcher.
+#[derive(Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// The port at which tasks enrol.
+    pub(crate) port: u16,
+    /// The host.
+    pub(crate) host: String,
 }
 
 /// A program and its arguments.
@@ -516,7 +589,7 @@ pub(crate) struct CheckpointArgs {
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// The number of the checkpoint. Default: the last; for verify, all.
-    #[arg(short, long, value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub(crate) number: Option<u64>,
     /// Print JSON, one object per line.
     #[arg(long)]
@@ -549,12 +622,12 @@ pub(crate) struct ReplayArgs {
     /// Format of the file. The N-th rebalance of vt is its N-th phase.
     #[arg(long, value_name = "FORMAT", default_value = "dump")]
     pub(crate) format: SnapshotFormat,
-    /// Ask this strategy; repeat it for more. Default: greedy, refine, grid-cut and auto.
-    #[arg(short, long, value_name = "STRATEGY", value_parser = strategies())]
+    /// Plan by these strategies. Default: greedy, refine, grid-cut and auto.
+    #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = strategies())]
     pub(crate) strategy: Vec<StrategyName>,
     /// Use the N-th rebalance, from 1. Default: the last.
-    #[arg(short = 'n', long, value_name = "N")]
-    pub(crate) number: Option<NonZeroU32>,
+    #[arg(long, value_name = "N")]
+    pub(crate) rebalance: Option<NonZeroU32>,
     /// Explain why each actor moves.
     #[arg(long)]
     pub(crate) why: bool,
@@ -573,13 +646,16 @@ pub(crate) struct ExportArgs {
     pub(crate) file: PathBuf,
     /// Common prefix of the files to write.
     pub(crate) to: PathBuf,
-    /// Write this format. The rebalance is phase 0 of vt.
+    /// Format of the files to write. The rebalance is phase 0 of vt.
     #[arg(long, value_name = "FORMAT", default_value = "vt")]
     pub(crate) format: SnapshotFormat,
-    /// Write the N-th rebalance, from 1. Default: the last.
-    #[arg(short = 'n', long, value_name = "N")]
-    pub(crate) number: Option<NonZeroU32>,
+    /// Use the N-th rebalance, from 1. Default: the last.
+    #[arg(long, value_name = "N")]
+    pub(crate) rebalance: Option<NonZeroU32>,
 }
+
+/// Smallest value of `--log-limit`: less would move the output of a process line by line.
+const LOG_BYTES_MIN: u64 = 4000;
 
 fn period(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
@@ -595,6 +671,12 @@ fn silence(text: &str) -> Result<Duration, &'static str> {
     gridspan::variables::silence(text).ok_or("write a time from 1s to a day, such as 60s")
 }
 
+fn log_limit(text: &str) -> Result<u64, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    let is_sensible = bytes >= LOG_BYTES_MIN;
+    is_sensible.then_some(bytes).ok_or_else(|| "write a size from 4kB, such as 64MiB".to_owned())
+}
+
 fn policies() -> impl TypedValueParser<Value = StealingPolicyName> {
     PossibleValuesParser::from(STEALING_POLICIES).try_map(|name| name.parse::<StealingPolicyName>())
 }
@@ -606,6 +688,9 @@ fn modes() -> impl TypedValueParser<Value = Mode> {
 fn strategies() -> impl TypedValueParser<Value = StrategyName> {
     PossibleValuesParser::from(NAMES).try_map(|name| name.parse::<StrategyName>())
 }
+
+#[cfg(test)]
+mod flags;
 
 #[cfg(test)]
 mod tests {

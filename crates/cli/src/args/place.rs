@@ -15,6 +15,10 @@ pub(crate) struct PlaceArgs {
     /// Start a node process on each host of this grid file, over ssh where it is not this machine.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
+    /// Start a node process on each host of this host file, in the form of Open MPI (`HOST slots=N`)
+    /// or MPICH (`HOST:N`), with a PE for each slot.
+    #[arg(long, value_name = "FILE", group = "place")]
+    pub(crate) hostfile: Option<PathBuf>,
     /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
     /// such as 2x4,wan=32ms,loss=0.1%, or a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
@@ -26,7 +30,7 @@ pub(crate) struct PlaceArgs {
     /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
     #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
-    /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the
+    /// Reach the other hosts of a grid file or host file by CMD, which is split at blanks and takes the
     /// arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
@@ -55,14 +59,14 @@ impl FromStr for SiteArg {
 impl PlaceArgs {
     /// Whether a place is given.
     pub(crate) fn is_given(&self) -> bool {
-        let is_file = self.grid.is_some() || self.emulate.is_some();
+        let is_file = self.grid.is_some() || self.hostfile.is_some() || self.emulate.is_some();
         is_file || self.nodes.is_some() || !self.sites.is_empty()
     }
 }
 
 impl fmt::Display for PlaceArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.nodes, &self.grid, &self.emulate) {
+        match (self.nodes, self.grid.as_ref().or(self.hostfile.as_ref()), &self.emulate) {
             (_, Some(path), _) => write!(f, "the hosts of {}", path.display()),
             (_, _, Some(spec)) => write!(f, "emulated links, {spec}"),
             (Some(nodes), ..) if nodes.get() == 1 => f.write_str("one process of this machine"),

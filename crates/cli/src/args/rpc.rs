@@ -30,7 +30,7 @@ pub(crate) enum RpcVerb {
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct RpcServeArgs {
     /// Execute calls on N PEs, one call at a time each. Default: one PE per core.
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short, long, value_name = "N")]
     pub(crate) pes: Option<NonZeroU32>,
     /// Name of the server. Default: the host's name and the process id.
     #[arg(long, value_name = "NAME")]
@@ -42,7 +42,7 @@ pub(crate) struct RpcServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory, conflicts_with = "registry")]
     pub(crate) memory: u64,
     /// Folder of that file. Default: the system's folder for temporary files.
-    #[arg(long, value_name = "FOLDER", conflicts_with = "registry")]
+    #[arg(long, value_name = "DIR", conflicts_with = "registry")]
     pub(crate) spill_to: Option<PathBuf>,
     /// Listen here; with port 0 the system chooses one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
@@ -52,13 +52,13 @@ pub(crate) struct RpcServeArgs {
     pub(crate) advertise: Option<IpAddr>,
     /// Write the token here, and a key beside it, with which a later daemon can replace this one.
     /// Default: in the user's folder, while the daemon runs.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "write-token", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Serve no functions: be the registry of servers that join.
     #[arg(long, conflicts_with_all = ["pes", "speed", "join"])]
     pub(crate) registry: bool,
-    /// Join the registry or server of this token.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["listen", "token"])]
+    /// Join the registry or server of the token in this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "token"])]
     pub(crate) join: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct RpcCallArgs {
     /// Token of a daemon. Default: that of the latest daemon that this user started here.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// Time that each tried server has to answer.
+    /// Give up on a server that has not answered after this time.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = gridspan_topology::parse_duration)]
     pub(crate) timeout: Duration,
 }
@@ -96,7 +96,7 @@ Anyone with the token may call the functions and join as a server: copy it as yo
 
 Examples:
   gridctl rpc serve                                 functions of this machine, for this user
-  gridctl rpc serve --registry --listen 10.0.0.1:7000 --token grid.token
+  gridctl rpc serve --registry --listen 10.0.0.1:7000 --write-token grid.token
   gridctl rpc serve --join grid.token               on another machine
 
 Ctrl-C ends it after the calls in execution; a second one at once.
@@ -141,10 +141,10 @@ pub(crate) struct RpcRunArgs {
     /// or for a grid file.
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
-    /// Execute it on the servers of the registry of this token. Tasks take the time, and data have
-    /// the size, that the workflow states; data go from server to server over links as measured.
-    /// Default heuristic: `heft-c`.
-    #[arg(long, value_name = "TOKEN", group = "place", conflicts_with_all = ["client", "star", "slow"])]
+    /// Token of a registry, to execute the workflow on its servers. Tasks take the time, and data
+    /// have the size, that the workflow states; data go from server to server over links as
+    /// measured. Default heuristic: `heft-c`.
+    #[arg(long, value_name = "FILE", group = "place", conflicts_with_all = ["client", "star", "slow"])]
     pub(crate) token: Option<PathBuf>,
     /// Tasks compute TIMES times as fast as recorded.
     #[arg(long, value_name = "TIMES", value_parser = times)]
@@ -176,7 +176,7 @@ pub(crate) struct RpcRunArgs {
     )]
     pub(crate) rescue: RescueName,
     /// Seed randomised heuristics.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Also draw when each server computed in the shortest execution, into FILE; `-` prints the
     /// picture alone.

@@ -21,7 +21,7 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
     match verb {
         BalanceVerb::Replay(args) => replay(args),
         BalanceVerb::Export(args) => {
-            let snapshot = measured::read(&args.file, SnapshotFormat::Dump, args.number)?;
+            let snapshot = measured::read(&args.file, SnapshotFormat::Dump, args.rebalance)?;
             measured::write(&snapshot, &args.to, args.format)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -29,7 +29,7 @@ pub(crate) fn run(verb: &BalanceVerb) -> Result<ExitCode, CliError> {
 }
 
 fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
-    let snapshot = measured::read(&args.file, args.format, args.number)?;
+    let snapshot = measured::read(&args.file, args.format, args.rebalance)?;
     let names: Vec<&'static str> = match args.strategy.is_empty() {
         true => DEFAULT.into(),
         false => args.strategy.iter().map(|&name| name.into()).collect(),

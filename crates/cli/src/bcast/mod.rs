@@ -17,6 +17,7 @@ mod text;
 use crate::args::BcastArgs;
 use crate::error::CliError;
 use crate::output::show;
+use crate::progress::Progress;
 use crate::style::Style;
 use gridspan_bcast::strategies::{NAMES, by_name};
 use inputs::Inputs;
@@ -32,6 +33,8 @@ pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
     };
     // The parser of the flags has refused unknown names.
     let strategies: Vec<_> = names.into_iter().filter_map(|name| by_name(name).ok()).collect();
+    let steps = strategies.len() as u64 * args.bytes.len() as u64;
+    let progress = Progress::begin("planning".to_owned(), Some(steps));
     let sizes: Vec<Predictions> = args
         .bytes
         .iter()
@@ -41,9 +44,11 @@ pub(crate) fn run(args: &BcastArgs) -> Result<ExitCode, CliError> {
             all: strategies
                 .iter()
                 .map(|strategy| Prediction::new(&inputs, &**strategy, bytes, args))
+                .inspect(|_| progress.advance())
                 .collect(),
         })
         .collect();
+    progress.end();
     let drawn = sizes.last().and_then(|size| Some((size, size.fastest()?)));
     let picture = args.svg.as_ref().zip(drawn);
     let picture =

@@ -1,6 +1,7 @@
 //! Hints on the next step after each error.
 
 use super::CliError;
+use crate::slurm::{AllocationError, SRUN};
 use gridspan::variables::GridLoadError;
 use rustix::io::Errno;
 use std::io;
@@ -10,7 +11,7 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoProgram => {
-                "name a built-in job (`gridctl jobs` lists them) or the path of a program".into()
+                "name a built-in job (`gridctl programs` lists them) or the path of a program".into()
             }
             Self::UnknownJob { name, is_file: true, .. } => {
                 format!("write `./{name}` to run the program in this directory")
@@ -19,14 +20,37 @@ impl CliError {
                 format!("did you mean {}?", quoted(near))
             }
             Self::UnknownJob { .. } => {
-                "`gridctl jobs` lists the jobs; the path of a program contains a `/`".into()
+                "`gridctl programs` lists the jobs; the path of a program contains a `/`".into()
             }
             Self::Misplaced { option, verb, job } => {
                 format!("write `gridctl {verb} {option} … {job} …`")
             }
+            Self::ReadHostFile { .. } => "check the path".into(),
+            Self::Allocation(AllocationError::SeveralLaunchers { .. }) => {
+                "start it once, without srun or with `srun --ntasks=1`; it starts its nodes itself".into()
+            }
+            Self::Allocation(_) => {
+                "`--driver embedded` or `-n N` ignores the allocation and runs on this machine".into()
+            }
+            Self::DetachedTasks => {
+                "submit a script with `sbatch`, which goes on when you log out".into()
+            }
+            Self::NoTask => "`gridctl run` starts tasks itself, inside an allocation of Slurm".into(),
+            Self::NoLauncher { .. } => {
+                "hosts of the allocation must reach this port of the launcher's host by TCP, as they reach \
+                 srun"
+                    .into()
+            }
             Self::Unset { name } => format!("write `--env {name}=VALUE`"),
             Self::Folder { .. } => "name an existing folder".into(),
             Self::NotText => "write the argument in UTF-8".into(),
+            Self::Start { path, error }
+                if path.as_os_str() == SRUN && error.kind() == io::ErrorKind::NotFound =>
+            {
+                "an allocation of Slurm needs `srun` in $PATH; `--driver embedded` or `-n N` runs on \
+                 this machine"
+                    .into()
+            }
             Self::Start { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path".into(),
                 io::ErrorKind::PermissionDenied => {
@@ -39,7 +63,7 @@ impl CliError {
                  /etc/hosts knows, since nodes do not ask ssh for addresses"
                     .into()
             }
-            Self::NobodyServes => "start some with `gridctl rpc serve --join TOKEN`".into(),
+            Self::NobodyServes => "start some with `gridctl rpc serve --join FILE`".into(),
             Self::Stuck { .. } => "start more servers, or find out why the others ended".into(),
             Self::Individual => "use one of the other heuristics".into(),
             Self::NoRegistry => {
@@ -91,8 +115,8 @@ impl CliError {
             }
             Self::NoJob { .. } => {
                 "start a job; for `topo`, name a file, or measure with `--emulate SPEC` or `--grid FILE --probe`; jobs are \
-                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl attach` \
-                 finds detached ones"
+                 visible while their `gridctl run` runs, to the same user on the same machine; `gridctl ps` \
+                 lists them, and detached ones that have ended"
                     .into()
             }
             Self::NoDetachedJob { known, .. } if !known.is_empty() => {
@@ -123,9 +147,31 @@ impl CliError {
             Self::NoStartFolder { .. } => {
                 "create it; relative paths of the job are in it".into()
             }
-            Self::Unattended { path, .. } => {
-                format!("`{}` may say why", path.join("output").display())
+            Self::Unattended { path, job } => {
+                let output = path.join("output");
+                format!(
+                    "`{}` may say why; `gridctl attach {job}` starts another launcher",
+                    output.display()
+                )
             }
+            Self::OnlyKept { job } => {
+                format!("`gridctl attach {job}` starts another launcher; kill the job then")
+            }
+            Self::OtherMachine { job, machine } => {
+                format!("call `gridctl kill {job}` on {machine}")
+            }
+            Self::NotKilled { .. } => {
+                "one of its processes is stuck in the kernel, most often while it uses a file; \
+                 `ps -eo pid,stat,args` shows it with the state `D`"
+                    .into()
+            }
+            Self::StillRuns { .. } => "wait longer with a later `--timeout`".into(),
+            Self::UnknownExit { .. } => {
+                "only launchers of node processes tell it, while they live: `gridctl run -n`, \
+                 `--grid`, `--driver cluster` or `--detach`"
+                    .into()
+            }
+            Self::Remove { .. } => "check who owns the files in it".into(),
             Self::SparesWithGuests => {
                 "leave out one of them; nodes that `gridctl add` starts are full members".into()
             }
@@ -134,7 +180,7 @@ impl CliError {
             }
             Self::AllSpare => "name fewer nodes".into(),
             Self::Refused { .. } => return None,
-            Self::UnknownNode { nodes, .. } => {
+            Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }
             Self::Unreachable { .. } => {
@@ -155,6 +201,10 @@ impl CliError {
             Self::NotMeasuredYet { .. } => "try again once the nodes of the job have met".into(),
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
+            | Self::HostFile { .. }
+            | Self::Hosts { .. }
+            | Self::Enrolment(_)
+            | Self::NotEnrolled { .. }
             | Self::Arguments(_)
             | Self::Registry(_)
             | Self::Call { .. }

@@ -3,13 +3,13 @@
 //! Lines for the node are numbered and sent one at a time, so that none is lost or repeated when
 //! the connection breaks. How long a node may be unreachable is not decided here.
 
+use super::bridge_command::BridgeCommand;
 use super::bridge_state::{Shared, Status};
 use super::event::Exit;
 use super::keeping::{Keeping, spawn};
 use super::mirror::Mirror;
 use super::reader::{Outlets, Reader};
 use super::slots::Slots;
-use super::way::Way;
 use gridspan::keeper::{BridgeTask, LauncherId, NodeSignal, ToBridge};
 use gridspan_topology::NodeId;
 use std::io;
@@ -24,8 +24,8 @@ const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// The bridge to a node. Dropping it ends the connection; the node goes on.
 pub(super) struct Bridge {
     shared: Arc<Shared>,
-    /// The first process that was started.
-    pid: u32,
+    /// The first process that was started, if one was at once.
+    pid: Option<u32>,
 }
 
 impl Bridge {
@@ -33,7 +33,7 @@ impl Bridge {
     /// `notes` reads what `ssh` says.
     pub(super) fn open(
         (node, name): (NodeId, String),
-        mut way: Way,
+        mut command: BridgeCommand,
         content: Vec<u8>,
         mirror: Mirror,
         slots: Arc<Slots>,
@@ -41,20 +41,20 @@ impl Bridge {
         notes: impl Fn() -> Reader + Send + 'static,
     ) -> io::Result<Self> {
         // Nodes are started one after the other (see `pacing`), and an error shows at once.
-        let first = match way.order.task {
-            BridgeTask::Start => Some(way.open()?),
+        let first = match command.order.task {
+            BridgeTask::Start => Some(command.open()?),
             _ => None,
         };
-        let pid = first.as_ref().map_or(0, Child::id);
+        let pid = first.as_ref().map(Child::id);
         let shared = Shared::new(node, name, outlets.clone(), first.is_some());
         let shared = Arc::new(shared);
-        let keeping = Keeping { shared: shared.clone(), way, content, mirror, slots };
+        let keeping = Keeping { shared: shared.clone(), command, content, mirror, slots };
         spawn("bridge", move || keeping.run(first, notes))?;
         Ok(Self { shared, pid })
     }
 
-    /// The process that was started first; 0 if none was at once.
-    pub(super) fn pid(&self) -> u32 {
+    /// The process that was started first; `None` if none was at once.
+    pub(super) fn pid(&self) -> Option<u32> {
         self.pid
     }
 

@@ -1,9 +1,9 @@
 //! What is known of the bridge to a kept node, shared by the launcher and the threads of the bridge.
 
+use super::bridge_command::kill;
 use super::event::{Event, Exit};
 use super::reader::Outlets;
 use super::report::Report;
-use super::way::kill;
 use gridspan::keeper::{Attendance, LauncherId, NodeSignal, ToBridge};
 use gridspan_topology::NodeId;
 use std::collections::VecDeque;

@@ -7,6 +7,7 @@
 //! host, and its files here are copies.
 
 use super::bridge::Bridge;
+use super::bridge_command::BridgeCommand;
 use super::event::{Event, Exit};
 use super::followed::{Followed, Source};
 use super::lines::Tail;
@@ -14,13 +15,13 @@ use super::mirror::Mirror;
 use super::process::Process;
 use super::reader::{Origin, Outlets, Reader};
 use super::slots::Slots;
-use super::way::Way;
+use super::task::{Task, TaskInput};
 use crate::channel;
-use crate::job_folder::{NodeFiles, ProcessId};
+use crate::job_folder::NodeFiles;
+use crate::process_id::ProcessId;
 use rustix::io::Errno;
 use rustix::process::Signal;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -105,11 +106,11 @@ impl Child {
         Ok(child)
     }
 
-    /// Starts a kept node, or attends to one, as the order of the way says, whose content is
+    /// Starts a kept node, or attends to one, as the order of the command says, whose content is
     /// `start`. What the node prints is copied to `mirror`, into these files.
     pub(super) fn kept(
         (origin, name): (Origin, String),
-        (way, start): (Way, Vec<u8>),
+        (command, start): (BridgeCommand, Vec<u8>),
         (mirror, files): (Mirror, &NodeFiles),
         slots: Arc<Slots>,
         outlets: &Outlets,
@@ -130,7 +131,7 @@ impl Child {
             }
         };
         let named = (origin.node, name);
-        let bridge = Bridge::open(named, way, start, mirror, slots, outlets, notes)?;
+        let bridge = Bridge::open(named, command, start, mirror, slots, outlets, notes)?;
         let mut child = Self::of(Process::Kept(bridge), true);
         child.tail = tail;
         child.follow(origin, files, live_from, outlets)?;
@@ -141,8 +142,21 @@ impl Child {
     pub(super) fn bridge(&self) -> Option<&Bridge> {
         match &self.process {
             Process::Kept(bridge) => Some(bridge),
-            Process::Own { .. } | Process::Adopted { .. } => None,
+            Process::Own { .. } | Process::Adopted { .. } | Process::Task(_) => None,
         }
+    }
+
+    /// Attends to the task of a node, whose output is read from these pipes.
+    pub(super) fn of_task(
+        origin: Origin,
+        task: Arc<Task>,
+        [out, err]: [PipeReader; 2],
+        outlets: &Outlets,
+    ) -> io::Result<Self> {
+        let mut child = Self::of(Process::Task(task.clone()), false);
+        child.write(TaskInput(task), outlets)?;
+        child.read(origin, out, err, outlets)?;
+        Ok(child)
     }
 
     fn of(process: Process, outlives: bool) -> Self {
@@ -159,7 +173,11 @@ impl Child {
         }
     }
 
-    fn write(&mut self, mut writer: File, outlets: &Outlets) -> io::Result<()> {
+    fn write(
+        &mut self,
+        mut writer: impl Write + Send + 'static,
+        outlets: &Outlets,
+    ) -> io::Result<()> {
         let (send, lines) = channel::<String>();
         self.lines = Some(send);
         let (unwritten, events) = (self.unwritten.clone(), outlets.events.clone());
@@ -195,7 +213,7 @@ impl Child {
     ) -> io::Result<()> {
         let [out, err] = &files.streams;
         let [live_out, live_err] = live_from;
-        let open = |stream| Followed::open(stream, self.is_over.clone());
+        let open = |stream| Followed::open(stream, files.log_limit, self.is_over.clone());
         let (out, err) = (open(out)?.live_from(live_out), open(err)?.live_from(live_err));
         self.read(origin, out, err, outlets)
     }
@@ -222,8 +240,8 @@ impl Child {
         spawn("stderr", move || of_err.read(err))
     }
 
-    /// Returns the process id.
-    pub(super) fn pid(&self) -> u32 {
+    /// Returns the process id; `None` if the process runs on another machine.
+    pub(super) fn pid(&self) -> Option<u32> {
         self.process.pid()
     }
 

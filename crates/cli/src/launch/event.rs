@@ -5,6 +5,8 @@ use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
 use gridspan::keeper::NodeExit;
+use gridspan_runtime::Diagnosis;
+use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -68,8 +70,31 @@ pub(super) enum Event {
         /// The request.
         request: Request,
     },
+    /// The process of a node runs, and was asked to find out what the job waits for.
+    Awake {
+        /// The node.
+        node: NodeId,
+        /// Number of the diagnosis.
+        number: u64,
+        /// The nodes of the present run that it suspects, with the seconds since then.
+        silent: Vec<(NodeId, u64)>,
+    },
+    /// The coordinator of the job has found out what the job waits for.
+    Diagnosed {
+        /// Number of the diagnosis.
+        number: u64,
+        /// The answer.
+        diagnosis: Box<Diagnosis>,
+    },
     /// The job was simulated.
     Simulated,
+    /// The task of a node has enrolled, and waits for its bundle.
+    Enrolled {
+        /// The node.
+        node: NodeId,
+        /// The key that the task has made for it.
+        key: NodePublicKey,
+    },
     /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
     ConnectionDropped {
         /// The node.
@@ -176,6 +201,8 @@ pub(super) enum Command {
     Recover(NodeId),
     /// Make the node of main stop the job after a checkpoint.
     Pause(NodeId, PauseOrder),
+    /// Make a node take part in the diagnosis of this number.
+    Diagnose(NodeId, u64),
     /// Let a node end that has stopped.
     Leave(NodeId),
     /// Answer a request.

@@ -2,10 +2,12 @@
 //!
 //! The processes of a detached job write to files, so that their output is kept while no launcher
 //! reads it. A launcher notes how much of a file it has read, and the next one reads from there.
+//! What was read is moved out of a file that has reached its limit (see `log_file`).
 
 use crate::job_folder::StreamFile;
+use crate::log_file::LogLimit;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, PipeReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
@@ -30,11 +32,13 @@ pub(super) trait Source: Read {
 
 impl Source for ChildStdout {}
 impl Source for ChildStderr {}
+impl Source for PipeReader {}
 
 /// A file to which a process writes.
 pub(super) struct Followed {
     file: File,
     mark: File,
+    limit: LogLimit,
     read: u64,
     is_over: Arc<AtomicBool>,
     /// The position before which all is old.
@@ -44,9 +48,14 @@ pub(super) struct Followed {
 
 impl Followed {
     /// Opens the file where the launcher before has stopped to read. It ends when all was read
-    /// after `is_over` has become true.
-    pub(super) fn open(stream: &StreamFile, is_over: Arc<AtomicBool>) -> io::Result<Self> {
+    /// after `is_over` has become true. The file is limited to about `log_limit` bytes.
+    pub(super) fn open(
+        stream: &StreamFile,
+        log_limit: u64,
+        is_over: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
         let (mut file, mark) = (stream.open()?, stream.open_mark()?);
+        let limit = LogLimit::new(stream.path(), log_limit)?;
         let mut bytes = [0; size_of::<u64>()];
         // A new file is empty.
         let read = match mark.read_exact_at(&mut bytes, 0) {
@@ -54,7 +63,8 @@ impl Followed {
             Err(_) => 0,
         };
         file.seek(SeekFrom::Start(read))?;
-        Ok(Self { file, mark, read, is_over, live_from: Arc::default(), is_old: false })
+        let (live_from, is_old) = (Arc::default(), false);
+        Ok(Self { file, mark, limit, read, is_over, live_from, is_old })
     }
 
     /// Sets the position before which all is old. It may change until something is written.
@@ -92,8 +102,11 @@ impl Read for Followed {
 impl Source for Followed {
     fn note(&mut self, pending: usize) {
         let done = self.read - pending as u64;
-        if let Err(error) = self.mark.write_all_at(&done.to_le_bytes(), 0) {
-            tracing::warn!(%error, "another launcher would print some lines again");
+        match self.mark.write_all_at(&done.to_le_bytes(), 0) {
+            Ok(()) => self.limit.note(done),
+            Err(error) => {
+                tracing::warn!(%error, "another launcher would print some lines again");
+            }
         }
     }
 
@@ -114,8 +127,8 @@ mod tests {
         let stream = StreamFile::at(folder.path().join("a-0.out"));
         stream.open_to_append().unwrap().write_all(b"oldnew").unwrap();
         let over = Arc::new(AtomicBool::new(true));
-        let mut followed =
-            Followed::open(&stream, over).unwrap().live_from(Arc::new(AtomicU64::new(3)));
+        let followed = Followed::open(&stream, u64::MAX, over).unwrap();
+        let mut followed = followed.live_from(Arc::new(AtomicU64::new(3)));
         let mut buffer = [0; 64];
         for (expected, is_old) in [(3, true), (3, false), (0, false)] {
             assert_eq!(followed.read(&mut buffer).unwrap(), expected);
@@ -130,7 +143,7 @@ mod tests {
         let mut written = stream.open_to_append().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
         written.write_all(b"one\ntwo\nthr").unwrap();
-        let mut first = Followed::open(&stream, is_over.clone()).unwrap();
+        let mut first = Followed::open(&stream, 8, is_over.clone()).unwrap();
         let mut buffer = [0; 64];
         assert_eq!(first.read(&mut buffer).unwrap(), 11);
         first.note(3);
@@ -140,7 +153,9 @@ mod tests {
         is_over.store(true, Ordering::Release);
 
         let mut rest = String::new();
-        Followed::open(&stream, is_over).unwrap().read_to_string(&mut rest).unwrap();
+        Followed::open(&stream, 8, is_over).unwrap().read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "three\n");
+        let older = std::fs::read_to_string(folder.path().join("a-0.out.old")).unwrap();
+        assert!(older.ends_with("\none\ntwo\n"), "only what was read was moved out: {older}");
     }
 }

@@ -3,13 +3,13 @@
 //! thread writes frames, so that a connection that is stuck stalls nothing else. A third one gives
 //! signs of life, and ends a connection that gives none.
 
+use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::bridge_state::{END_PATIENCE, Frame, Shared, Status};
 use super::event::{Event, Exit};
 use super::mirror::{Mirror, Origins};
 use super::reader::Reader;
 use super::report::{Report, Stream};
 use super::slots::{Slot, Slots};
-use super::way::{Way, await_frames, kill};
 use gridspan::keeper::{BridgeRefusal, BridgeTask, FromBridge, ToBridge, read_frame, write_frame};
 use std::io::{self, BufReader};
 use std::process::{Child, ChildStdin};
@@ -46,7 +46,7 @@ const STACK_BYTES: usize = 256 << 10;
 /// What keeps a bridge open.
 pub(super) struct Keeping {
     pub(super) shared: Arc<Shared>,
-    pub(super) way: Way,
+    pub(super) command: BridgeCommand,
     /// The content of the first order.
     pub(super) content: Vec<u8>,
     pub(super) mirror: Mirror,
@@ -70,9 +70,9 @@ impl Keeping {
             let begun = Instant::now();
             let slot = match first {
                 Some(_) => None,
-                None => self.slots.take(self.way.entry.as_deref()),
+                None => self.slots.take(self.command.entry.as_deref()),
             };
-            let opened = first.take().map_or_else(|| self.way.open(), Ok);
+            let opened = first.take().map_or_else(|| self.command.open(), Ok);
             let end = match opened {
                 Ok(ssh) => self.carry(ssh, slot, &notes),
                 Err(error) => {
@@ -83,7 +83,7 @@ impl Keeping {
             if self.shared.is_settled() {
                 return;
             }
-            let is_start = self.way.order.task == BridgeTask::Start;
+            let is_start = self.command.order.task == BridgeTask::Start;
             match end {
                 End::Unanswered(exit) if is_start => return self.shared.end(exit),
                 End::Refused(BridgeRefusal::Other(launcher)) => {
@@ -105,7 +105,7 @@ impl Keeping {
                 }
                 End::Unanswered(_) | End::Broken => {}
             }
-            self.way.order.task = BridgeTask::Attend { from: Some(self.mirror.positions()) };
+            self.command.order.task = BridgeTask::Attend { from: Some(self.mirror.positions()) };
             self.content.clear();
             let pause = PAUSES.get(tries).copied().unwrap_or_else(|| self.shared.long_pause());
             if !self.shared.pause(pause + SPREAD * (self.shared.node.0 % SPREAD_NODES)) {
@@ -126,8 +126,8 @@ impl Keeping {
         }
         let (send, frames) = channel();
         // The receiver exists.
-        let _ =
-            send.send((ToBridge::Order(self.way.order.clone()), self.content.as_slice().into()));
+        let _ = send
+            .send((ToBridge::Order(self.command.order.clone()), self.content.as_slice().into()));
         let pulse = Arc::new(Pulse::default());
         let (shared, origins) = (self.shared.clone(), self.mirror.origins());
         let (beats, of_beats) = (send.clone(), pulse.clone());

@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 1 << 10;
 /// Cuts a stream of bytes into lines of at most [`LINE_BYTES_MAX`], or of at most
 /// [`CONTROL_BYTES_MAX`] if they contain a control line.
 #[derive(Debug, Default)]
-pub(super) struct LineSplitter {
+pub(crate) struct LineSplitter {
     partial: Vec<u8>,
     /// Whether `partial` has reached [`LINE_BYTES_MAX`] and may become longer, because it contains
     /// [`MARK_BYTE`].
@@ -26,7 +26,7 @@ pub(super) struct LineSplitter {
 
 impl LineSplitter {
     /// Takes more bytes, and passes on each line that they complete, without its line end.
-    pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8], on_line: &mut impl FnMut(&[u8])) {
         while !bytes.is_empty() {
             let max = if self.is_control { CONTROL_BYTES_MAX } else { LINE_BYTES_MAX };
             let room = max - self.partial.len();
@@ -59,7 +59,7 @@ impl LineSplitter {
     }
 
     /// Passes on the rest when the stream ends within a line.
-    pub(super) fn finish(&mut self, on_line: &mut impl FnMut(&[u8])) {
+    pub(crate) fn finish(&mut self, on_line: &mut impl FnMut(&[u8])) {
         if !self.partial.is_empty() {
             self.complete(&[], on_line);
         }

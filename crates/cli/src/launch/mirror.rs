@@ -128,7 +128,7 @@ mod tests {
     fn files(folder: &Path) -> NodeFiles {
         let file = |name: &str| folder.join(name);
         let streams = ["out", "err"].map(|name| StreamFile::at(file(name)));
-        NodeFiles { input: file("in"), streams, origin: file("origin") }
+        NodeFiles { input: file("in"), streams, origin: file("origin"), log_limit: u64::MAX }
     }
 
     fn attendance(from: [u64; 2], lengths: [u64; 2]) -> Attendance {

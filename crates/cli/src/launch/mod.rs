@@ -6,14 +6,17 @@
 //! | `pacing` | decides when each process is started or restarted |
 //! | `plan` | describes a launch |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
+//! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
+//! | `enrolment`, `admissions`, `task` | accept tasks; decide which; the connection to one |
 //! | `child`, `process` | one process and its pipes |
-//! | `bridge`, `bridge_state`, `keeping`, `way`, `slots`, `mirror` | the bridge to a kept node |
+//! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
+//! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known` | the known links of the job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
@@ -22,10 +25,14 @@
 //! with the id of one that has ended. A detached job has a folder, from which another launcher goes
 //! on.
 
+mod admissions;
 mod bridge;
+mod bridge_command;
 mod bridge_state;
 mod change;
 mod child;
+mod diagnosing;
+mod enrolment;
 mod event;
 mod followed;
 mod guests;
@@ -48,12 +55,17 @@ mod report;
 mod requests;
 mod slots;
 mod starter;
+mod step;
 mod supervisor;
 mod takeover;
-mod way;
+mod task;
+mod tasks;
 
 use crate::error::CliError;
-use crate::job_folder::{JobFolder, ProcessId, Saved, Stage};
+use crate::job_folder::{JobFolder, Saved, Stage};
+use crate::log_file::LogLimit;
+use crate::process_id::ProcessId;
+use crate::request::Answer;
 use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
@@ -63,14 +75,16 @@ use gridspan::EXIT_FAILED;
 use gridspan::control::Failure;
 use gridspan::keeper::LauncherId;
 use gridspan::links::LinkReport;
-use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder};
+use gridspan_runtime::net::NodePublicKey;
+use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use keepers::{Decision, Keepers};
 use known::Known;
+pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
-pub(crate) use plan::{Kept, Launch, Membership, Processes, job_name};
-use printer::{Prefixes, Style, node_names};
+pub(crate) use plan::{Kept, Launch, Membership, PlannedNode, Processes, job_name};
+use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
 use recovery::Runs;
@@ -84,8 +98,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 pub(crate) use supervisor::OnLoss;
-use supervisor::Supervisor;
+use supervisor::{Supervisor, Way};
 pub(crate) use takeover::take_over;
+pub(crate) use tasks::srun_commands;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
 /// reading.
@@ -93,6 +108,10 @@ const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Interval between checks whether connections are open.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Time that tasks of Slurm have to start: a step may have to wait for another one of the
+/// allocation, and for the scripts that the site runs before tasks.
+const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A job that has ended.
 pub(crate) struct Ended {
@@ -115,6 +134,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
+    let log = log_limit(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let outlets =
         Outlets { events: events.clone(), reports: reports.clone(), known: known.clone() };
@@ -128,24 +148,25 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     if let Some(text) = note(launch) {
         reports.push(Report::Warning { text });
     }
-    let (starter, invited) = Starter::new(launch, outlets, sharing)?;
+    let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
     let children = match launch.saved() {
         Some(saved) => adopt(&starter, &mut pacing, saved)?,
         None => {
-            let children = start(launch, &starter, &mut pacing)?;
+            let children = start(launch, &mut starter, &mut pacing)?;
             // The first processes may have printed something by now.
             reports.push_first(started(launch, &children));
             children
         }
     };
     let queue = reports.clone();
+    let printer = Printer { style, log, progress: launch.progress.clone() };
     thread::Builder::new()
         .name("printer".to_owned())
         .spawn({
             let events = events.clone();
-            move || printer::run(&style, &queue, &events)
+            move || printer.run(&queue, &events)
         })
         .map_err(CliError::system("start a thread"))?;
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
@@ -165,11 +186,16 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         let deadline = launch.membership.drain_deadline;
         supervisor.set_draining(deadline, has_folder, launch.guests > 0);
     }
-    if let Processes::Nodes { hosts, .. } = &launch.processes {
-        supervisor.set_crowding(hosts.nodes_per_core(launch.spec.layout().nodes()));
-        for node in launch.spec.layout().nodes() {
-            if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
-                supervisor.set_host(node, host.to_owned(), login);
+    if let Processes::Nodes { hosts, tasks, .. } = &launch.processes {
+        supervisor.set_crowding(launch.processes.nodes_per_core(launch.spec.layout().nodes()));
+        if tasks.is_some() {
+            supervisor.set_start_patience(TASK_PATIENCE);
+        }
+        for (node, host) in launch.spec.hosts() {
+            if tasks.is_some() {
+                supervisor.set_way(node, Way::Srun { host: host.to_owned() });
+            } else if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
+                supervisor.set_way(node, Way::Ssh { host: host.to_owned(), login });
             }
         }
     }
@@ -229,7 +255,7 @@ fn note(launch: &Launch<'_>) -> Option<String> {
 /// Starts the first processes of a job.
 fn start(
     launch: &Launch<'_>,
-    starter: &Starter<'_>,
+    starter: &mut Starter<'_>,
     pacing: &mut Pacing,
 ) -> Result<Vec<Option<Child>>, CliError> {
     for &spare in &launch.membership.spares {
@@ -245,11 +271,12 @@ fn start(
         let saved = Saved::starting(launch.members().collect(), processes(&children));
         folder.save(&saved).map_err(CliError::system("save the state of the job"))?;
     }
-    let started = children.iter().enumerate().filter_map(|(node, child)| {
-        let child = child.as_ref()?;
-        Some((NodeId::from(node), child))
-    });
-    started.for_each(|(node, child)| starter.pass_bundle(node, child));
+    starter.launch_tasks()?;
+    for (node, child) in children.iter().enumerate() {
+        if let Some(child) = child {
+            starter.pass_bundle(NodeId::from(node), child)?;
+        }
+    }
     Ok(children)
 }
 
@@ -264,7 +291,7 @@ fn started(launch: &Launch<'_>, children: &[Option<Child>]) -> Report {
     let started = |node: NodeId| {
         // A single process runs all nodes.
         let child = children.get(node.index()).unwrap_or(&children[0]);
-        StartedNode::new(launch.spec, node, child.as_ref().map(Child::pid))
+        StartedNode::new(launch.spec, node, child.as_ref().and_then(Child::pid))
     };
     let nodes = launch.members().map(started).collect();
     Report::Started { job: launch.program.name(), nodes }
@@ -326,14 +353,22 @@ fn open_connections(
     })
 }
 
+/// Limits the file to which the launcher of a detached job prints.
+fn log_limit(launch: &Launch<'_>) -> Result<Option<LogLimit>, CliError> {
+    let Some((folder, _)) = &launch.detached else { return Ok(None) };
+    let limit = LogLimit::new(&folder.output(), launch.log_limit);
+    limit.map(Some).map_err(CliError::system("limit the output of the job"))
+}
+
 /// Creates the file that describes the job to other commands. A job can run without it.
 fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     if !launch.is_listed {
         return None;
     }
-    let created = launch
-        .status_folder()
-        .and_then(|folder| StatusFile::create_in(&folder, launch.id.clone(), launch.spec.clone()));
+    let created = launch.status_folder().and_then(|folder| {
+        let (id, program) = (launch.id.clone(), launch.program.name());
+        StatusFile::create_in(&folder, id, program, launch.spec.clone())
+    });
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }
 
@@ -380,6 +415,10 @@ impl Work<'_> {
             while let Some(node) = self.pacing.poll(self.now()) {
                 self.start(node);
             }
+            if let Err(error) = self.starter.launch_tasks() {
+                // Their ends are noticed.
+                self.reports.push(Report::Warning { text: error.to_string() });
+            }
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }
@@ -416,6 +455,7 @@ impl Work<'_> {
                 Ok(Event::Saved { node, number }) => {
                     self.keepers.iter_mut().for_each(|keepers| keepers.saved(node, number));
                 }
+                Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
                 Ok(event) => self.handle(event, now),
                 Err(_) => {
                     for event in self.pacing.handle_timeout(now) {
@@ -527,6 +567,7 @@ impl Work<'_> {
 
     fn notice_exits(&mut self) {
         let (now, mut exited) = (self.now(), vec![]);
+        self.starter.notice_ends_of_tasks();
         for (node, child) in self.children.iter_mut().enumerate() {
             if let Some(exit) = child.as_mut().and_then(Child::take_exit) {
                 exited.push(Event::Exited { node: NodeId::from(node), exit });
@@ -577,19 +618,42 @@ impl Work<'_> {
                 self.children[node.index()] = Some(child);
                 self.supervisor.started(now);
                 self.save();
-                if let Some(child) = &self.children[node.index()] {
-                    if let (Some(bridge), Some((number, state))) = (child.bridge(), &self.sent) {
-                        bridge.save(*number, state.clone());
-                    }
-                    self.starter.pass_bundle(node, child);
+                if let (Some(child), Some((number, state))) =
+                    (&self.children[node.index()], &self.sent)
+                    && let Some(bridge) = child.bridge()
+                {
+                    bridge.save(*number, state.clone());
                 }
+                self.pass_bundle(node);
             }
             Err(error) => {
-                let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
-                self.supervisor.handle(Event::Failed { node, failure }, now);
+                self.fail(node, &error);
                 self.end_processless(node, Exit::Code(0));
             }
         }
+    }
+
+    /// Gives the task of a node that has enrolled its bundle.
+    fn enrol(&mut self, node: NodeId, key: NodePublicKey) {
+        self.starter.enrolled(node, key);
+        self.supervisor.started(self.now());
+        self.pass_bundle(node);
+    }
+
+    /// Writes the bundle of a node, if there is one, to its process.
+    fn pass_bundle(&mut self, node: NodeId) {
+        let child = self.children[node.index()].as_ref();
+        let passed = child.map_or(Ok(()), |child| self.starter.pass_bundle(node, child));
+        if let Err(error) = passed {
+            self.fail(node, &error);
+        }
+    }
+
+    /// Lets the job fail because of an error about a node.
+    fn fail(&mut self, node: NodeId, error: &CliError) {
+        let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
+        let now = self.now();
+        self.supervisor.handle(Event::Failed { node, failure }, now);
     }
 
     /// Treats a node without a process as one that has ended like this.
@@ -619,6 +683,7 @@ impl Work<'_> {
                 Ok(line) => self.tell(node, &line),
                 Err(error) => tracing::error!(%error, "cannot describe the change"),
             },
+            Command::Diagnose(node, number) => self.tell(node, &diagnose_line(number)),
             Command::Leave(node) => self.tell(node, LEAVE),
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
@@ -655,7 +720,7 @@ impl Work<'_> {
         for &node in members {
             let child = self.children[node.index()].as_ref();
             match child.is_some_and(Child::is_running) {
-                true => self.tell(node, &self.starter.bundle(node)),
+                true => self.pass_bundle(node),
                 false => self.pacing.restart(node, self.now()),
             }
         }
@@ -676,7 +741,11 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     fn conclude(mut self, outcome: Outcome) -> u8 {
-        // Processes that wait for an answer learn that the job has ended.
+        // Processes that wait for the end learn the exit code, and others that the job has ended.
+        if let Some(requests) = &self.requests {
+            let waiting = self.supervisor.waiting_for_end().iter();
+            waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
+        }
         self.requests = None;
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
@@ -696,6 +765,9 @@ impl Work<'_> {
                 Ok(_) => {}
             }
         }
+        // The connections to tasks end first.
+        self.children.clear();
+        self.starter.end_tasks();
         outcome.code
     }
 }

@@ -2,18 +2,25 @@
 
 use super::own_name;
 use super::supervisor::OnLoss;
-use crate::hosts::Hosts;
+use crate::error::CliError;
+use crate::hosts::{Hosts, Shared};
 use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
+use crate::progress::Progress;
+use crate::rank_variables::rank_variables;
+use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
-use gridspan::keeper::LauncherId;
+use gridspan::keeper::{BRIDGE, LauncherId};
+use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_topology::{GridSpec, NodeId};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// A job to launch.
@@ -44,6 +51,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
     /// What a detached job on several hosts has, whose nodes are kept.
     pub(crate) kept: Option<Kept>,
+    /// Size in bytes from which on output is moved out of the files of the job's folder.
+    pub(crate) log_limit: u64,
+    /// What shows that the job goes on, if its output does not.
+    pub(crate) progress: Option<Progress>,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -87,8 +98,10 @@ pub(crate) enum Processes {
     Nodes {
         /// Whether the links between sites are emulated.
         is_emulated: bool,
-        /// The hosts on which they are started.
+        /// The hosts on which they are started, over ssh or here.
         hosts: Hosts,
+        /// The allocation whose tasks they are instead.
+        tasks: Option<Allocation>,
         /// Settings that override the program's own.
         settings: Box<Settings>,
         /// Further variables.
@@ -99,6 +112,35 @@ pub(crate) enum Processes {
         /// The variables.
         variables: Vec<(&'static str, OsString)>,
     },
+}
+
+/// The place of a node in a job.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlannedNode<'a> {
+    /// Its site.
+    pub(crate) site: &'a str,
+    /// Its host.
+    pub(crate) host: &'a str,
+    /// Its number.
+    pub(crate) node: u32,
+    /// The first of its PEs.
+    pub(crate) first_pe: u32,
+    /// Number of its PEs.
+    pub(crate) pes: u32,
+}
+
+impl<'a> PlannedNode<'a> {
+    /// Returns the place where `node` of `spec` would run.
+    pub(crate) fn new(spec: &'a GridSpec, node: NodeId) -> Self {
+        let place = spec.layout().place(node);
+        Self {
+            site: spec.layout().site_name(place.site),
+            host: spec.host(node),
+            node: node.0,
+            first_pe: place.pes.start,
+            pes: place.pes.len() as u32,
+        }
+    }
 }
 
 impl<'a> Launch<'a> {
@@ -117,13 +159,58 @@ impl<'a> Launch<'a> {
             id: job_name(program),
             detached: None,
             kept: None,
+            log_limit: u64::MAX,
+            progress: None,
         }
     }
 
     /// The nodes that are started with the job.
-    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = NodeId> {
         let spares = &self.membership.spares;
         self.spec.layout().nodes().filter(|node| !spares.contains(node))
+    }
+
+    /// Returns the variables that configure each process.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
+        match &self.processes {
+            Processes::Single { variables } => {
+                let report = (REPORT, OsString::from("lines"));
+                variables.iter().cloned().chain([report]).collect()
+            }
+            Processes::Nodes { variables, .. } => {
+                let driver = (DRIVER, OsString::from("node"));
+                // A bridge starts a kept node.
+                let bridge = self.kept.as_ref().map(|_| (DETACHED, OsString::from(BRIDGE)));
+                variables.iter().cloned().chain([driver]).chain(bridge).collect()
+            }
+        }
+    }
+
+    /// Returns the variables that configure the process of a node.
+    fn variables_of(&self, node: NodeId) -> Vec<(&'static str, OsString)> {
+        let mut variables = self.variables();
+        if matches!(self.processes, Processes::Nodes { .. }) {
+            variables.extend(rank_variables(self.spec, node));
+        }
+        variables
+    }
+
+    /// Returns the command of the process of a node on its host: the program with its variables.
+    pub(crate) fn program_of(&self, node: NodeId) -> Result<Command, CliError> {
+        self.program.command(&self.variables_of(node), &self.surroundings)
+    }
+
+    /// Returns the command that starts the process of a node: that of its host, over ssh and these
+    /// connections if it is another one.
+    pub(crate) fn command(&self, node: NodeId, shared: &Shared) -> Result<Command, CliError> {
+        let variables = self.variables_of(node);
+        let program = self.program_of(node)?;
+        match &self.processes {
+            Processes::Single { .. } => Ok(program),
+            Processes::Nodes { hosts, .. } => {
+                hosts.command(node, program, &variables, &self.surroundings, shared)
+            }
+        }
     }
 
     /// The folder of the status file.
@@ -141,10 +228,21 @@ impl<'a> Launch<'a> {
 
     /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
     /// runs here.
-    pub(super) fn entry(&self, node: NodeId) -> Option<String> {
+    pub(crate) fn entry(&self, node: NodeId) -> Option<String> {
         match &self.processes {
             Processes::Nodes { hosts, .. } => hosts.entry(node).map(str::to_owned),
             Processes::Single { .. } => None,
+        }
+    }
+}
+
+impl Processes {
+    /// Returns the largest number of these nodes per core on any host, rounded up. Tasks of Slurm
+    /// have CPUs that no other task has.
+    pub(super) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
+        match self {
+            Self::Nodes { tasks: None, hosts, .. } => hosts.nodes_per_core(nodes),
+            Self::Nodes { tasks: Some(_), .. } | Self::Single { .. } => 1,
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::event::Event;
 use super::queue::Queue;
 use super::report::{FirstFailure, Report, Stream};
+use crate::log_file::LogLimit;
 use crate::nodes::name;
+use crate::progress::Progress;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::{GridSpec, NodeId};
 use std::io::{self, Write};
@@ -17,6 +19,16 @@ const COLOURS: [&str; 6] =
 const OWN_NAME: &str = "gridctl";
 const RED: &str = "\u{1b}[1;31m";
 const RESET: &str = "\u{1b}[0m";
+
+/// Prints reports.
+pub(super) struct Printer {
+    /// Form of the output.
+    pub(super) style: Style,
+    /// The limit of the file to which a detached job prints.
+    pub(super) log: Option<LogLimit>,
+    /// What is drawn on the terminal besides.
+    pub(super) progress: Option<Progress>,
+}
 
 /// Form of the output.
 pub(super) enum Style {
@@ -177,32 +189,42 @@ impl Style {
     }
 }
 
-/// Prints the reports of the queue until it is closed, then sends [`Event::Printed`]. If the reader
-/// has closed the output, the job is interrupted, as by SIGPIPE.
-pub(super) fn run(style: &Style, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
-    let (mut reports, mut text) = (vec![], vec![]);
-    while queue.take(&mut reports) {
-        if let Err(error) = print(style, &mut reports, &mut text) {
-            queue.close();
-            let event = match error.kind() {
-                io::ErrorKind::BrokenPipe => {
-                    Event::Interrupted { signal: signal_hook::consts::SIGPIPE }
-                }
-                _ => {
-                    // Standard error may still be writable.
-                    let hint = "make room, or send the output elsewhere";
-                    let _ = writeln!(
-                        io::stderr(),
-                        "error: cannot write the output: {error}\nhint: {hint}"
-                    );
-                    Event::OutputFailed
-                }
-            };
-            // The launcher may have ended already.
-            let _ = events.send(event);
+impl Printer {
+    /// Prints the reports of the queue until it is closed, then sends [`Event::Printed`]. If the
+    /// reader has closed the output, the job is interrupted, as by SIGPIPE.
+    pub(super) fn run(mut self, queue: &Arc<Queue<Report>>, events: &Sender<Event>) {
+        let (mut reports, mut text) = (vec![], vec![]);
+        while queue.take(&mut reports) {
+            if let Err(error) = self.print(&mut reports, &mut text) {
+                queue.close();
+                // The launcher may have ended already.
+                let _ = events.send(failed(&error));
+            }
         }
+        let _ = events.send(Event::Printed);
     }
-    let _ = events.send(Event::Printed);
+
+    fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+        let style = &self.style;
+        let printed = match &self.progress {
+            Some(progress) => progress.hidden(|| print(style, reports, text)),
+            None => print(style, reports, text),
+        };
+        printed?;
+        self.log.iter_mut().for_each(LogLimit::note_all);
+        Ok(())
+    }
+}
+
+/// Returns the event that follows if reports cannot be printed.
+fn failed(error: &io::Error) -> Event {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Event::Interrupted { signal: signal_hook::consts::SIGPIPE };
+    }
+    // Standard error may still be writable.
+    let hint = "make room, or send the output elsewhere";
+    let _ = writeln!(io::stderr(), "error: cannot write the output: {error}\nhint: {hint}");
+    Event::OutputFailed
 }
 
 /// Prints reports; consecutive ones for one stream are written at once.

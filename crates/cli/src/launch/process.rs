@@ -1,4 +1,5 @@
-//! A process that this launcher has started, or has adopted from another one.
+//! A process that this launcher has started, or has adopted from another one, or the task of Slurm
+//! on another machine.
 //!
 //! The system tells only the process that started another one how it ended. So the end of an
 //! adopted process has no reason here; its node says on its standard output whether it was done.
@@ -6,9 +7,9 @@
 
 use super::bridge::Bridge;
 use super::event::{Event, Exit};
-use crate::job_folder::ProcessId;
+use super::task::Task;
+use crate::process_id::ProcessId;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::fs;
 use std::io;
 use std::process::Child;
 use std::sync::Arc;
@@ -18,18 +19,20 @@ use std::sync::mpsc::Sender;
 /// A process of a node.
 pub(super) enum Process {
     /// Started by this launcher.
-    Own { child: Child, began: Option<u64> },
+    Own { child: Child, id: Option<ProcessId> },
     /// Started by another launcher.
     Adopted { id: ProcessId, has_ended: Arc<AtomicBool> },
     /// Of a kept node.
     Kept(Bridge),
+    /// Started by `srun`.
+    Task(Arc<Task>),
 }
 
 impl Process {
     /// A process that this launcher has started.
     pub(super) fn own(child: Child) -> Self {
-        let began = began(child.id());
-        Self::Own { child, began }
+        let id = ProcessId::of(child.id());
+        Self::Own { child, id }
     }
 
     /// Watches a process that another launcher has started.
@@ -49,7 +52,7 @@ impl Process {
             Some(opened) => Some(opened?),
         };
         // The number may be that of another process by now, but not after this look.
-        if let Some(process) = process.filter(|_| began(id.pid) == Some(id.began)) {
+        if let Some(process) = process.filter(|_| ProcessId::of(id.pid) == Some(id)) {
             has_ended.store(false, Ordering::Release);
             let ended = has_ended.clone();
             let wait = move || {
@@ -79,22 +82,24 @@ impl Process {
         Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux can adopt processes"))
     }
 
-    /// The number of the process.
-    pub(super) fn pid(&self) -> u32 {
+    /// The number of the process; `None` if it runs on another machine.
+    pub(super) fn pid(&self) -> Option<u32> {
         match self {
-            Self::Own { child, .. } => child.id(),
-            Self::Adopted { id, .. } => id.pid,
+            Self::Own { child, .. } => Some(child.id()),
+            Self::Adopted { id, .. } => Some(id.pid),
             Self::Kept(bridge) => bridge.pid(),
+            Self::Task(_) => None,
         }
     }
 
     /// What another launcher recognises the process by; `None` if the system does not say.
     pub(super) fn id(&self) -> Option<ProcessId> {
         match self {
-            Self::Own { child, began } => Some(ProcessId { pid: child.id(), began: (*began)? }),
+            Self::Own { id, .. } => *id,
             Self::Adopted { id, .. } => Some(*id),
             // Its keeper knows it.
             Self::Kept(_) => None,
+            Self::Task(_) => None,
         }
     }
 
@@ -106,6 +111,7 @@ impl Process {
                 has_ended.load(Ordering::Acquire).then_some(Exit::Unknown)
             }
             Self::Kept(bridge) => bridge.exit(),
+            Self::Task(task) => task.exit(),
         }
     }
 
@@ -118,8 +124,9 @@ impl Process {
             Self::Kept(bridge) if signal == Signal::TERM => return bridge.ask(),
             // The others are for jobs on this machine alone.
             Self::Kept(_) => return,
+            Self::Task(task) => return task.signal(signal),
         };
-        if let Some(pid) = pid(self.pid()).filter(|_| !has_ended)
+        if let Some(pid) = self.pid().and_then(pid).filter(|_| !has_ended)
             && kill_process_group(pid, signal).is_err()
         {
             // `kill_process` fails only if the process has just ended.
@@ -132,18 +139,6 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// When a process began, in clock ticks; `None` if there is none with this number, or the system
-/// has no such file.
-fn began(pid: u32) -> Option<u64> {
-    began_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Reads field 22 of proc_pid_stat(5). The second one, a name in parentheses, can contain blanks.
-fn began_of(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,17 +146,10 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn the_begin_of_a_process_is_read_behind_any_name() {
-        let fields = (3..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
-        assert_eq!(began_of(&format!("7 (a) b) {fields}")), Some(22));
-        assert_eq!(began_of("7 (a"), None);
-    }
-
-    #[test]
     #[cfg(target_os = "linux")]
     fn the_end_of_an_adopted_process_is_noticed() {
         let mut started = Command::new("sleep").arg("100").spawn().unwrap();
-        let id = ProcessId { pid: started.id(), began: began(started.id()).unwrap() };
+        let id = ProcessId::of(started.id()).unwrap();
         let (events, incoming) = channel();
         let mut adopted = Process::adopt(id, events.clone()).unwrap();
         let other = ProcessId { began: id.began + 1, ..id };

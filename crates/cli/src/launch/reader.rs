@@ -21,9 +21,11 @@ const READ_BYTES: usize = 32 << 10;
 /// it simulated. After more of them, every control line is treated as output. Frequent lines need no
 /// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about links, moves, guests, warnings,
-/// checkpoints, the recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 10] = [
+/// Beginnings of the frequent control lines, after the mark: about diagnoses, links, moves, guests,
+/// warnings, checkpoints, the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 12] = [
+    b"{\"awake\"",
+    b"{\"diagnosed\"",
     b"{\"checkpoint\"",
     b"{\"links\"",
     b"{\"balanced\"",
@@ -192,6 +194,10 @@ impl Reader {
                 Some(Control::Recovers) => Event::Recovers,
                 Some(Control::Leaving) => Event::Leaving { node },
                 Some(Control::Unchangeable(reason)) => Event::Unchangeable { reason },
+                Some(Control::Awake { number, silent }) => Event::Awake { node, number, silent },
+                Some(Control::Diagnosed { number, diagnosis }) => {
+                    Event::Diagnosed { number, diagnosis: Box::new(diagnosis) }
+                }
                 Some(Control::Done) => {
                     self.is_done.store(true, Ordering::Release);
                     return true;

@@ -19,7 +19,7 @@
 //! Every object has a `version`, which changes when a script could break.
 
 use super::event::Exit;
-use crate::dry_run::PlannedNode;
+use super::plan::PlannedNode;
 use crate::quantity::{bandwidth, digits};
 use gridspan::simulated::Summary;
 use gridspan_balance::BalanceReport;

@@ -1,5 +1,6 @@
 //! Starts the process of a node, for the first time or again.
 
+use super::bridge_command::BridgeCommand;
 use super::child::Child;
 use super::guests::{Invited, issue_guests};
 use super::mirror::Mirror;
@@ -7,19 +8,18 @@ use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
 use super::slots::Slots;
-use super::way::Way;
+use super::supervisor::OnLoss;
+use super::tasks::Tasks;
 use crate::error::CliError;
-use crate::hosts::Hosts;
 use crate::job_folder::{NodeFiles, Saved};
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
 use gridspan::keeper::BridgeTask;
-use gridspan::variables::{DETACHED, DRIVER, REPORT};
-use gridspan_runtime::net::Authority;
+use gridspan::variables::DETACHED;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
+use gridspan_runtime::net::{Authority, NodePublicKey};
 use gridspan_topology::{GridSpec, NodeId};
-use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,12 +28,13 @@ use std::sync::Arc;
 pub(super) struct Starter<'a> {
     launch: &'a Launch<'a>,
     outlets: Outlets,
-    variables: Vec<(&'static str, OsString)>,
-    /// First line written to each process, if any.
+    /// First line written to each process, if any; those of tasks are elsewhere.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
     /// How many bridges connect at the same time.
     slots: Arc<Slots>,
+    /// The tasks of Slurm, if nodes are such.
+    tasks: Option<Tasks<'a>>,
 }
 
 impl<'a> Starter<'a> {
@@ -45,30 +46,33 @@ impl<'a> Starter<'a> {
         sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
         match &launch.processes {
-            Processes::Single { variables } => {
-                let mut variables = variables.clone();
-                variables.push((REPORT, "lines".into()));
+            Processes::Single { .. } => {
                 let bundles = vec![None];
-                let slots = Arc::default();
-                let starter = Self { launch, outlets, variables, bundles, sharing, slots };
+                let (slots, tasks) = (Arc::default(), None);
+                let starter = Self { launch, outlets, bundles, sharing, slots, tasks };
                 Ok((starter, Invited::default()))
             }
-            Processes::Nodes { is_emulated, hosts, settings, variables } => {
-                let mut variables = variables.clone();
-                variables.push((DRIVER, "node".into()));
-                let authority = Authority::new(&launch.id)?;
+            Processes::Nodes { is_emulated, tasks, settings, .. } => {
+                let authority = Arc::new(Authority::new(&launch.id)?);
                 let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
                 let value = serde_json::to_value(settings).map_err(encoding)?;
+                let nodes = launch.spec.layout().nodes();
+                let nodes_per_core = launch.processes.nodes_per_core(nodes);
                 for bundle in &mut guests {
-                    bundle.nodes_per_core = hosts.nodes_per_core(launch.spec.layout().nodes());
+                    bundle.nodes_per_core = nodes_per_core;
                     bundle.emulate = *is_emulated;
                     bundle.settings = value.clone();
                 }
+                let variables = launch.variables();
                 let command = Some(launch.program.command(&variables, &launch.surroundings)?);
                 let nodes = launch.spec.layout().nodes();
                 let bundles = vec![None; nodes.len()];
+                let is_loss_fatal = launch.membership.on_loss == OnLoss::Fail;
+                let open =
+                    |allocation| Tasks::new(allocation, is_loss_fatal, authority.clone(), &outlets);
+                let tasks = tasks.as_ref().map(open).transpose()?;
                 let slots = Arc::default();
-                let mut starter = Self { launch, outlets, variables, bundles, sharing, slots };
+                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -88,38 +92,51 @@ impl<'a> Starter<'a> {
         members: &[NodeId],
         order: Option<&RestoreOrder>,
     ) -> Result<(), CliError> {
-        let authority = Authority::new(&self.launch.id)?;
+        let authority = Arc::new(Authority::new(&self.launch.id)?);
         self.issue(&authority, members, order)
     }
 
     /// Issues the bundles of a run with these members.
     fn issue(
         &mut self,
-        authority: &Authority,
+        authority: &Arc<Authority>,
         members: &[NodeId],
         order: Option<&RestoreOrder>,
     ) -> Result<(), CliError> {
-        let Processes::Nodes { is_emulated, hosts, settings, .. } = &self.launch.processes else {
+        let processes = &self.launch.processes;
+        let Processes::Nodes { is_emulated, hosts, settings, .. } = processes else {
             return Ok(());
         };
         let Some(spec) = grid_of(self.launch.spec, members) else { return Ok(()) };
         self.outlets.known.begin_run(spec.clone());
         let settings = serde_json::to_value(settings).map_err(encoding)?;
-        let nodes_per_core = hosts.nodes_per_core(members.iter().copied());
-        for (&node, mut bundle) in members.iter().zip(issue(authority, &spec)?) {
+        let nodes_per_core = processes.nodes_per_core(members.iter().copied());
+        let mut bundles = issue(authority, &spec)?;
+        for (&node, bundle) in members.iter().zip(&mut bundles) {
             bundle.nodes_per_core = nodes_per_core;
             bundle.emulate = *is_emulated;
             bundle.settings = settings.clone();
             bundle.listen = hosts.listen(node);
             bundle.restore = order.cloned();
-            self.bundles[node.index()] = Some(bundle.to_line().map_err(encoding)?);
+        }
+        let bundles = members.iter().copied().zip(bundles);
+        match &mut self.tasks {
+            Some(tasks) => tasks.begin_run(authority.clone(), bundles),
+            None => {
+                for (node, bundle) in bundles {
+                    self.bundles[node.index()] = Some(bundle.to_line().map_err(encoding)?);
+                }
+            }
         }
         Ok(())
     }
 
-    /// The bundle of a node, as a line.
-    pub(super) fn bundle(&self, node: NodeId) -> String {
-        self.bundles[node.index()].clone().unwrap_or_default()
+    /// The bundle of a node, as a line; `None` if the node has none, or its task has not enrolled.
+    pub(super) fn bundle(&self, node: NodeId) -> Result<Option<String>, CliError> {
+        match &self.tasks {
+            Some(tasks) => tasks.bundle(node),
+            None => Ok(self.bundles.get(node.index()).cloned().flatten()),
+        }
     }
 
     /// Whether any node runs on another host.
@@ -128,7 +145,8 @@ impl<'a> Starter<'a> {
             return true;
         }
         let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
-        self.launch.spec.layout().nodes().any(|node| hosts.remote(node).is_some())
+        let is_remote = |node| hosts.remote(node).is_some();
+        self.tasks.is_some() || self.launch.spec.layout().nodes().any(is_remote)
     }
 
     /// Number of processes.
@@ -146,7 +164,7 @@ impl<'a> Starter<'a> {
     /// The files of a node of a detached job.
     fn files(&self, node: NodeId) -> Option<NodeFiles> {
         let (folder, _) = self.launch.detached.as_ref()?;
-        Some(folder.node(&nodes::name(self.launch.spec, node)))
+        Some(folder.node(&nodes::name(self.launch.spec, node), self.launch.log_limit))
     }
 
     /// Adopts the process of a node that another launcher has started; `None` if there is none, or
@@ -193,30 +211,29 @@ impl<'a> Starter<'a> {
             _ => Ok(None),
         };
         let start = start.map_err(CliError::system("read how the job was started"))?;
-        let way = Way::new(self.launch, node, task, &self.sharing.of(node))?;
-        let path = way.program();
+        let command = BridgeCommand::new(self.launch, node, task, &self.sharing.of(node))?;
+        let path = command.program();
         let named = (self.origin(node), nodes::name(self.launch.spec, node));
-        let what = (way, start.unwrap_or_default());
+        let what = (command, start.unwrap_or_default());
         Child::kept(named, what, (mirror, files), self.slots.clone(), &self.outlets)
             .map_err(|error| CliError::Start { path, error })
     }
 
-    /// Starts the process of a node, which then waits for its bundle.
-    pub(super) fn start(&self, node: NodeId) -> Result<Child, CliError> {
+    /// Starts the process of a node, which then waits for its bundle. A task is started by the next
+    /// [`launch_tasks`](Self::launch_tasks).
+    pub(super) fn start(&mut self, node: NodeId) -> Result<Child, CliError> {
         if let (Some(_), Some(files)) = (&self.launch.kept, self.files(node)) {
             let mirror = Mirror::open(&files, false);
             let mirror = mirror.map_err(CliError::system("open the files of a node"))?;
             return self.kept(node, BridgeTask::Start, mirror, &files);
         }
-        let here = Hosts::here();
-        let hosts = match &self.launch.processes {
-            Processes::Single { .. } => &here,
-            Processes::Nodes { hosts, .. } => hosts,
-        };
-        let program = self.launch.program.command(&self.variables, &self.launch.surroundings)?;
-        let (surroundings, shared) = (&self.launch.surroundings, self.sharing.of(node));
-        let mut command = hosts.command(node, program, &self.variables, surroundings, &shared)?;
-        let path = match hosts.remote(node) {
+        if let Some(tasks) = &mut self.tasks {
+            let program = self.launch.program_of(node)?;
+            return tasks.add(node, &program, &self.outlets);
+        }
+        let mut command = self.launch.command(node, &self.sharing.of(node))?;
+        let origin = self.origin(node);
+        let path = match origin.address {
             Some(_) => PathBuf::from(command.get_program()),
             None => {
                 if self.launch.detached.is_some() {
@@ -225,15 +242,37 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        Child::start(self.origin(node), command, &self.outlets, self.files(node).as_ref())
+        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })
     }
 
     /// Writes the bundle of a node, if there is one, to its process.
-    pub(super) fn pass_bundle(&self, node: NodeId, child: &Child) {
-        if let Some(Some(bundle)) = self.bundles.get(node.index()) {
-            child.tell(bundle.clone());
+    pub(super) fn pass_bundle(&self, node: NodeId, child: &Child) -> Result<(), CliError> {
+        self.bundle(node)?.into_iter().for_each(|bundle| child.tell(bundle));
+        Ok(())
+    }
+
+    /// Starts the tasks of the nodes that were started since the last call, if nodes are tasks. If
+    /// that fails, these have ended.
+    pub(super) fn launch_tasks(&mut self) -> Result<(), CliError> {
+        self.tasks.as_mut().map_or(Ok(()), |tasks| tasks.launch(&self.outlets))
+    }
+
+    /// Ends tasks that cannot start any more.
+    pub(super) fn notice_ends_of_tasks(&mut self) {
+        self.tasks.iter_mut().for_each(Tasks::notice_exits);
+    }
+
+    /// Notes the key of a task that has enrolled.
+    pub(super) fn enrolled(&mut self, node: NodeId, key: NodePublicKey) {
+        if let Some(tasks) = &mut self.tasks {
+            tasks.enrolled(node, key);
         }
+    }
+
+    /// Waits until nothing is left of the tasks, whose connections have ended.
+    pub(super) fn end_tasks(&mut self) {
+        self.tasks.iter_mut().for_each(Tasks::end);
     }
 }
 

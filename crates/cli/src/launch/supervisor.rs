@@ -22,10 +22,16 @@
 //! introduced again; see `recovery`. A node that is lost meanwhile begins the recovery again.
 //! Nodes that leave and join on request are another run of the job, too; see `change`.
 //!
+//! # Diagnosis
+//!
+//! On request, the nodes find out what the job waits for, and nodes that do not answer are named;
+//! see `diagnosing`.
+//!
 //! The supervisor performs no I/O: it takes events, returns [`Command`]s, and has time as an
 //! argument.
 
 use super::change::{Changes, Stage};
+use super::diagnosing::Diagnosing;
 use super::event::{Blame, Command, Event, Exit, Outcome, code_of};
 use super::recovery::Runs;
 use gridspan::advice;
@@ -37,11 +43,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 mod changing;
+mod diagnosing;
 mod ending;
 mod going_on;
 mod losing;
 mod members;
 mod taking_over;
+mod way;
+
+pub(super) use way::Way;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -78,6 +88,7 @@ pub(super) struct Supervisor {
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
     changes: Changes,
+    diagnosing: Diagnosing,
     /// Time that a node has to leave after SIGTERM.
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
@@ -88,6 +99,8 @@ pub(super) struct Supervisor {
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
     pauses: u64,
+    /// Numbers of the requests that wait for the end of the job.
+    waiting_for_end: Vec<u64>,
 }
 
 /// The runs of the job, and the beginning of the next one.
@@ -131,8 +144,8 @@ struct Patience {
 
 struct Node {
     name: String,
-    /// The other machine that it runs on, and the command that logs in there.
-    host: Option<(String, String)>,
+    /// How it is reached; `None` if it runs on this machine.
+    way: Option<Way>,
     address: Option<SocketAddr>,
     exit: Option<(Exit, Time)>,
     open_streams: u8,
@@ -188,7 +201,7 @@ impl Supervisor {
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
         let node = |name| Node {
             name,
-            host: None,
+            way: None,
             address: None,
             exit: None,
             open_streams: STREAMS,
@@ -219,11 +232,13 @@ impl Supervisor {
             patience,
             recovery: None,
             changes: Changes::default(),
+            diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
             has_folder: false,
             has_guests: false,
             is_stop_requested: false,
             pauses: 0,
+            waiting_for_end: Vec::new(),
         }
     }
 
@@ -261,16 +276,25 @@ impl Supervisor {
         self.awaits_simulation = true;
     }
 
-    /// Sets the other machine that a node runs on, and the command that logs in there.
-    pub(super) fn set_host(&mut self, node: NodeId, host: String, login: String) {
-        self.nodes[node.index()].host = Some((host, login));
+    /// Sets how a node on another machine is reached.
+    pub(super) fn set_way(&mut self, node: NodeId, way: Way) {
+        self.nodes[node.index()].way = Some(way);
+    }
+
+    /// Sets the time that processes have to start, if they take longer than those of a machine.
+    pub(super) fn set_start_patience(&mut self, patience: Duration) {
+        if let Phase::Starting { until } = &mut self.phase {
+            *until += patience.saturating_sub(self.patience.start);
+        }
+        self.patience.start = self.patience.start.max(patience);
     }
 
     pub(super) fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
     }
 
-    /// Records that another process was started, which restarts the timeout of the start.
+    /// Records that another process was started, or a task has enrolled, which restarts the timeout
+    /// of the start.
     pub(super) fn started(&mut self, now: Time) {
         if let Phase::Starting { until } = &mut self.phase {
             *until = now + self.patience.start;
@@ -291,6 +315,14 @@ impl Supervisor {
             Event::Leaving { node } => self.leave_on_signal(node, now),
             Event::Unchangeable { reason } => self.refuse_changes(&reason, now),
             Event::Requested { id, request } => self.request(id, request, now),
+            Event::Awake { node, number, silent } => {
+                self.diagnosing.note_awake(node, number, &silent);
+                self.end_diagnosis(now);
+            }
+            Event::Diagnosed { number, diagnosis } => {
+                self.diagnosing.note_found(number, *diagnosis);
+                self.end_diagnosis(now);
+            }
             Event::Simulated => self.awaits_simulation = false,
             Event::StreamEnded { node } => {
                 let node = &mut self.nodes[node.index()];
@@ -304,6 +336,7 @@ impl Supervisor {
                 self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
             }
             Event::Listening { .. }
+            | Event::Enrolled { .. }
             | Event::ChildrenChanged
             | Event::Written
             | Event::Saved { .. }
@@ -326,11 +359,12 @@ impl Supervisor {
         let drains = self.nodes.iter().filter(|node| !node.is_over);
         let drains = drains.filter_map(|node| Some(node.exit?.1 + self.patience.drain));
         let ends = self.nodes.iter().filter_map(|node| node.ends_until);
-        drains.chain(phase).chain(ends).chain(self.change_due()).min()
+        drains.chain(phase).chain(ends).chain(self.change_due()).chain(self.diagnosis_due()).min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.expire_changes(now);
+        self.end_diagnosis(now);
         self.kill_late(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {
@@ -394,6 +428,11 @@ impl Supervisor {
         }
         let blame = self.blame.clone().map(|(_, blame)| blame);
         Some(Outcome { code: self.code, is_interrupted: false, blame })
+    }
+
+    /// Returns the numbers of the requests that wait for the end of the job.
+    pub(super) fn waiting_for_end(&self) -> &[u64] {
+        &self.waiting_for_end
     }
 
     fn introduce(&mut self, now: Time) {
@@ -503,18 +542,15 @@ impl Supervisor {
         }
         let name = node.name.clone();
         if self.is_new(id) {
-            let host = self.nodes[id.index()].host.clone();
-            let known = host.and_then(|(host, login)| over_ssh(&host, &login, exit, true));
+            let known = node.way.as_ref().and_then(|way| way.explain(exit, true));
             let reason = known.map_or_else(|| ended(exit), |(message, _)| message);
             return self.lose_new(id, &reason, now);
         }
         if !matches!(exit, Exit::Code(0) | Exit::Signal(_)) && self.may_recover() {
             return self.lose(id, &ended(exit), now);
         }
-        let node = &self.nodes[id.index()];
-        if let Some((message, hint)) =
-            node.host.as_ref().and_then(|(host, login)| over_ssh(host, login, exit, is_starting))
-        {
+        let way = self.nodes[id.index()].way.as_ref();
+        if let Some((message, hint)) = way.and_then(|way| way.explain(exit, is_starting)) {
             return self.fail(id, 1, format!("{name}: {message}"), &hint, now);
         }
         match exit {
@@ -568,27 +604,6 @@ impl Supervisor {
 
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
-
-/// Explains the exit code of `ssh`, or of the shell on the other host, by a message and a hint.
-fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
-    Some(match exit {
-        Exit::Code(255) if is_starting => (
-            format!("ssh cannot start a node on host `{host}`"),
-            format!("`{login} true` must work without a question"),
-        ),
-        Exit::Code(255) | Exit::Unreachable => (
-            format!("the ssh connection to host `{host}` broke"),
-            "check the network between this machine and the host, and whether the host still runs"
-                .to_owned(),
-        ),
-        Exit::Code(126 | 127) if is_starting => (
-            format!("host `{host}` cannot run the program"),
-            "the program, and gridctl for a built-in job, must be at the same path on every host"
-                .to_owned(),
-        ),
-        _ => return None,
-    })
-}
 
 /// Says how a process ended.
 fn ended(exit: Exit) -> String {

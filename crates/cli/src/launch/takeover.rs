@@ -3,10 +3,10 @@
 //! Before the first phase it looks who can be reached, and whether another launcher attends to the
 //! job, so that nothing is disturbed if it cannot take over.
 
+use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
 use super::plan::Launch;
 use super::quorum::shortage;
-use super::way::{Way, await_frames, kill};
 use crate::error::CliError;
 use crate::hosts::Shared;
 use crate::job_folder::{Saved, Stage};
@@ -109,17 +109,18 @@ impl Survey<'_> {
         task: &BridgeTask,
         launcher: &LauncherId,
     ) -> Result<(), CliError> {
-        let mut ways = Vec::new();
+        let mut commands = Vec::new();
         for &node in nodes {
-            let way = Way::new(self.launch, node, task.clone(), &Shared::default())?;
-            let mut way = way.without_notes();
-            way.order.launcher = launcher.clone();
-            ways.push((node, way));
+            let command = BridgeCommand::new(self.launch, node, task.clone(), &Shared::default())?;
+            let mut command = command.without_notes();
+            command.order.launcher = launcher.clone();
+            commands.push((node, command));
         }
         let answers: Vec<_> = thread::scope(|scope| {
-            let begin =
-                |(node, mut way): (NodeId, Way)| scope.spawn(move || (node, answer(&mut way)));
-            let all: Vec<_> = ways.into_iter().map(begin).collect();
+            let begin = |(node, mut command): (NodeId, BridgeCommand)| {
+                scope.spawn(move || (node, answer(&mut command)))
+            };
+            let all: Vec<_> = commands.into_iter().map(begin).collect();
             all.into_iter().filter_map(|asked| asked.join().ok()).collect()
         });
         for (node, answer) in answers {
@@ -177,12 +178,12 @@ impl Survey<'_> {
 type Answer = Result<(KeptNode, Vec<u8>), BridgeRefusal>;
 
 /// Lets a keeper carry out the order, and returns its answer.
-fn answer(way: &mut Way) -> io::Result<Answer> {
-    let mut child = way.open()?;
+fn answer(command: &mut BridgeCommand) -> io::Result<Answer> {
+    let mut child = command.open()?;
     let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("a pipe is missing"));
     };
-    let order = ToBridge::Order(way.order.clone());
+    let order = ToBridge::Order(command.order.clone());
     let (over, is_over) = channel::<()>();
     let answer = thread::scope(|scope| {
         let child = &child;

@@ -26,6 +26,7 @@ mod trial;
 use crate::args::{INDIVIDUAL, RpcRunArgs, RpcVerb};
 use crate::error::CliError;
 use crate::output::show;
+use crate::progress::Progress;
 use crate::style::Style;
 use gridspan_rpc_net::Client;
 use gridspan_workflow::heuristics::NAMES;
@@ -58,8 +59,11 @@ fn map(args: &RpcRunArgs) -> Result<ExitCode, CliError> {
         }
         false => args.heuristic.iter().map(String::as_str).collect(),
     };
+    let progress = Progress::begin("mapping".to_owned(), Some(names.len() as u64));
     let trials = names.into_iter().map(|name| Trial::new(&inputs, name, args));
-    tell(args, &inputs, &trials.collect::<Result<Vec<_>, _>>()?)
+    let trials = trials.inspect(|_| progress.advance()).collect::<Result<Vec<_>, _>>();
+    progress.end();
+    tell(args, &inputs, &trials?)
 }
 
 /// Shows the executions.

@@ -61,8 +61,8 @@ fn options(args: &RpcServeArgs) -> Result<ServeOptions, CliError> {
         }
     };
     let pes = args.pes.map_or_else(|| cores() as u32, std::num::NonZeroU32::get);
-    let (memory_bytes, folder) = (args.memory, args.spill_to.clone());
-    let room = Room { memory_bytes, folder, ..Room::default() };
+    let mut room = Room::default().with_memory_bytes(args.memory);
+    room.folder = args.spill_to.clone();
     Ok(ServeOptions { name, pes, speed: args.speed, room, role })
 }
 

@@ -7,6 +7,7 @@ use crate::grid::Place;
 use crate::launch::{self, Launch};
 use crate::nodes;
 use crate::program::Program;
+use crate::progress::Progress;
 use crate::run::processes;
 use gridspan::Settings;
 use gridspan::variables::load_grid;
@@ -47,7 +48,14 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
     let program = Program::probe();
     let place = Place::of_run(args, true)?;
     let processes = processes(&place, args.ssh.as_deref(), Settings::default(), verbose)?;
-    let ended = launch::run(&Launch::new(&program, &place.grid.spec, processes))?;
+    let progress = Progress::begin(format!("measuring {args}"), None);
+    let launch = Launch {
+        progress: Some(progress.clone()),
+        ..Launch::new(&program, &place.grid.spec, processes)
+    };
+    let ended = launch::run(&launch);
+    progress.end();
+    let ended = ended?;
     match ended.links {
         Some(links) if ended.code == 0 => {
             let source = Source::Measured(args.to_string());

@@ -26,7 +26,7 @@ fn the_measurements_of_a_run_can_be_replayed_with_any_strategy() {
         let output = run(&[place, &dump, &LEANMD].concat());
         assert_eq!(output.code, Some(0), "{output:?}");
 
-        let replay = run(&["balance", "replay", file, "-s", "grid-cut", "-s", "rotate", "--json"]);
+        let replay = run(&["balance", "replay", file, "-s", "grid-cut,rotate", "--json"]);
         assert_eq!(replay.code, Some(0), "{replay:?}");
         let document: serde_json::Value = serde_json::from_str(&replay.stdout).unwrap();
         let actors = document["actors"].as_u64().unwrap();
@@ -66,7 +66,7 @@ fn an_export_for_vt_replays_like_its_dump() {
     assert!(exported.3 > 0);
 
     for (stem, number) in [(stem, "2"), ("/nowhere/vt", "1")] {
-        let output = run(&["balance", "replay", "--format", "vt", stem, "-n", number]);
+        let output = run(&["balance", "replay", "--format", "vt", stem, "--rebalance", number]);
         assert_eq!(output.code, Some(2), "{output:?}");
     }
 }
@@ -76,7 +76,9 @@ fn an_invalid_dump_and_a_missing_rebalance_are_usage_errors() {
     let file = path("nonsense.json");
     fs::write(&file, "{\"version\": 1}\n").unwrap();
     let file = file.to_str().unwrap();
-    for arguments in [vec!["balance", "replay", file], vec!["balance", "replay", file, "-n", "2"]] {
+    for arguments in
+        [vec!["balance", "replay", file], vec!["balance", "replay", file, "--rebalance", "2"]]
+    {
         let output = run(&arguments);
         assert_eq!(output.code, Some(2), "{output:?}");
         assert!(output.stderr.contains("--balance-dump FILE"), "{output:?}");

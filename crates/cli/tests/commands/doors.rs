@@ -32,7 +32,7 @@ fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
     assert_eq!(none.code, Some(1));
     assert!(none.stderr.contains("start one with `gridctl rpc serve`"), "{}", none.stderr);
 
-    let daemon = start(folder.path(), &["rpc", "serve", "-n", "2", "--name", "here"]);
+    let daemon = start(folder.path(), &["rpc", "serve", "-p", "2", "--name", "here"]);
     daemon.await_line("its token is");
     let tokens: Vec<_> = fs::read_dir(folder.path().join("gridspan")).unwrap().collect();
     let token = tokens[0].as_ref().unwrap().path();
@@ -62,7 +62,7 @@ fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
     let unknown = ask(folder.path(), &["rpc", "call", "ad"]);
     assert!(unknown.stderr.contains("GRPC_FUNCTION_NOT_FOUND"), "{}", unknown.stderr);
     let stranger = tempfile::tempdir().unwrap();
-    let other = start(stranger.path(), &["rpc", "serve", "-n", "1"]);
+    let other = start(stranger.path(), &["rpc", "serve", "-p", "1"]);
     let address = other.await_line("its token is");
     assert!(refused(&token, &address, folder.path()), "another token is refused");
     end(other);
@@ -96,14 +96,14 @@ fn servers_find_a_restarted_registry_and_calls_survive_a_killed_server() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let token = path.to_str().unwrap();
-    let registry = ["rpc", "serve", "--registry", "--name", "registry", "--token", token];
+    let registry = ["rpc", "serve", "--registry", "--name", "registry", "--write-token", token];
     let first = start(folder.path(), &registry);
     first.await_line("its token is");
     let empty = ask(folder.path(), &["rpc", "call", "add", "[1, 2]", "--token", token]);
     assert!(empty.stderr.contains("GRPC_SERVER_NOT_FOUND"), "{}", empty.stderr);
 
     let member = |name: &str, speed: &str| {
-        let flags = ["rpc", "serve", "-n", "1", "--name", name, "--speed", speed, "--join", token];
+        let flags = ["rpc", "serve", "-p", "1", "--name", name, "--speed", speed, "--join", token];
         let member = start(folder.path(), &flags);
         member.await_line("serves for the registry");
         member
@@ -143,9 +143,9 @@ fn queued_calls_are_dropped_when_their_callers_are_gone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.token");
     let token = path.to_str().unwrap();
-    let registry = start(folder.path(), &["rpc", "serve", "--registry", "--token", token]);
+    let registry = start(folder.path(), &["rpc", "serve", "--registry", "--write-token", token]);
     registry.await_line("its token is");
-    let member = start(folder.path(), &["rpc", "serve", "-n", "1", "--join", token]);
+    let member = start(folder.path(), &["rpc", "serve", "-p", "1", "--join", token]);
     member.await_line("serves for the registry");
     let calls = |count: u32| {
         let text = format!("\"calls\": {count},");
@@ -177,14 +177,15 @@ fn queued_calls_are_dropped_when_their_callers_are_gone() {
 #[test]
 fn tokens_hold_the_advertised_address_and_stale_tokens_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let everywhere = ["rpc", "serve", "-n", "1", "--listen", "0.0.0.0:0"];
+    let everywhere = ["rpc", "serve", "-p", "1", "--listen", "0.0.0.0:0"];
     let refused = ask(folder.path(), &everywhere);
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("--advertise"), "{}", refused.stderr);
 
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (old, new) = (path("old.token"), path("new.token"));
-    let flags = |token| [&everywhere[..], &["--advertise", "127.0.0.1", "--token", token]].concat();
+    let flags =
+        |token| [&everywhere[..], &["--advertise", "127.0.0.1", "--write-token", token]].concat();
     let daemon = start(folder.path(), &flags(&old));
     daemon.await_line("its token is");
     let listed = ask(folder.path(), &["rpc", "ls", "--token", &old]);
@@ -195,7 +196,7 @@ fn tokens_hold_the_advertised_address_and_stale_tokens_are_refused() {
     end(daemon);
 
     // Another daemon, with other certificates, at the same address.
-    let next = ["rpc", "serve", "-n", "1", "--listen", address, "--token", &new];
+    let next = ["rpc", "serve", "-p", "1", "--listen", address, "--write-token", &new];
     let daemon = start(folder.path(), &next);
     daemon.await_line("its token is");
     let stale = ask(folder.path(), &["rpc", "ls", "--token", &old]);
@@ -204,7 +205,7 @@ fn tokens_hold_the_advertised_address_and_stale_tokens_are_refused() {
     end(daemon);
 
     // A killed daemon leaves its token, which does not count as that of a running daemon.
-    let mut killed = start(folder.path(), &["rpc", "serve", "-n", "1"]);
+    let mut killed = start(folder.path(), &["rpc", "serve", "-p", "1"]);
     killed.await_line("its token is");
     killed.child.kill().unwrap();
     killed.wait(LIMIT).unwrap();

@@ -48,11 +48,11 @@ impl Grid {
             Running::start_with(&flags, &variables)
         };
         let token = token.to_str().unwrap();
-        let registry = start(&["--registry", "--token", token]);
+        let registry = start(&["--registry", "--write-token", token]);
         registry.await_line("its token is");
         let member = |number: u32| {
             let name = format!("m{number}");
-            let member = start(&["-n", "1", "--name", &name, "--join", token]);
+            let member = start(&["-p", "1", "--name", &name, "--join", token]);
             member.await_line("serves for the registry");
             member
         };
@@ -64,7 +64,7 @@ impl Grid {
         self.registry.child.kill().unwrap();
         self.registry.wait(LIMIT).unwrap();
         let token = self.token();
-        let flags = ["rpc", "serve", "--registry", "--token", token.to_str().unwrap()];
+        let flags = ["rpc", "serve", "--registry", "--write-token", token.to_str().unwrap()];
         self.registry = Running::start(&flags);
         self.registry.await_line("its token is");
     }
@@ -167,7 +167,7 @@ fn a_single_daemon_executes_a_workflow_and_shows_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("alone.token");
     let token = token.to_str().unwrap();
-    let mut daemon = Running::start(&["rpc", "serve", "-n", "2", "--token", token]);
+    let mut daemon = Running::start(&["rpc", "serve", "-p", "2", "--write-token", token]);
     daemon.await_line("its token is");
     let path = folder.path().join("workflow.json");
     fs::write(&path, workflow(2, 1, 1000)).unwrap();

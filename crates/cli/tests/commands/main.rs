@@ -4,14 +4,17 @@
 mod balance;
 mod bcast;
 mod bench;
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod doors;
 mod guests;
 mod live;
 mod own_program;
+mod reference;
 mod rpc;
 mod run;
 mod sim;
+mod slurm;
 mod ssh;
 mod topo;

@@ -83,9 +83,9 @@ fn the_failed_node_is_named_with_its_last_lines_and_a_hint() {
 #[test]
 fn invalid_command_lines_exit_with_2_and_a_hint() {
     let cases: [(&[&str], &[&str]); 12] = [
-        (&["run"], &["there is no program to run", "gridctl jobs"]),
+        (&["run"], &["there is no program to run", "gridctl programs"]),
         (&["run", "rign"], &["no built-in job `rign`", "did you mean `ring`?"]),
-        (&["run", "xyzzy"], &["no built-in job `xyzzy`", "`gridctl jobs` lists"]),
+        (&["run", "xyzzy"], &["no built-in job `xyzzy`", "`gridctl programs` lists"]),
         (&["run", "ring", "--bogus"], &["unexpected argument '--bogus'"]),
         (
             &["run", "ring", "--emulate", "2x1"],
@@ -236,6 +236,13 @@ fn a_dry_run_shows_the_places_and_runs_nothing() {
         output.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["a", "a1", "0", "0-1"]);
     assert_eq!(rows[2], ["b", "b1", "1", "2-3"]);
+    assert!(output.stdout.contains("\n  all nodes  env "), "one process: {output:?}");
+    assert!(output.stdout.contains(" __job drill --fail\n"), "{output:?}");
+    let links = "emulated links, at the start:\n  latency 10ms, bandwidth 1gbit  a-b\n";
+    assert!(output.stdout.contains(links), "{output:?}");
+    let output = run(&["run", "--dry-run", "-n", "3", "--spare", "local/2", "ring"]);
+    assert!(output.stdout.contains("    2  2  spare\n"), "{output:?}");
+    assert_eq!(output.stdout.matches(" __job ring\n").count(), 2, "{output:?}");
 }
 
 #[test]
@@ -262,8 +269,8 @@ fn flags_override_the_environment_and_invalid_variables_are_refused() {
 }
 
 #[test]
-fn jobs_are_listed_and_help_exits_with_0() {
-    let output = run(&["jobs"]);
+fn programs_are_listed_and_help_exits_with_0() {
+    let output = run(&["programs"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.lines().any(|line| line.starts_with("ring ")), "{output:?}");
     for arguments in [&["--help"][..], &["run", "--help"], &["run", "ring", "--help"]] {

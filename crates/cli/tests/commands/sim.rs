@@ -81,3 +81,21 @@ fn a_program_that_simulates_nothing_has_failed() {
         assert!(said.contains("the program ended and simulated nothing"), "{said}");
     }
 }
+
+#[test]
+fn a_dry_run_of_a_simulation_shows_its_links_and_writes_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = folder.path().join("dump");
+    let dump = dump.to_str().unwrap();
+    let place = ["sim", "--dry-run", "-e", "2x2,wan=20ms", "--balance-dump", dump];
+    let output = run(&[&place[..], &["drill", "--fail"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let table = "SITE  HOST   NODE  PES\na     a1        0  0\n";
+    assert!(output.stdout.starts_with(table), "{output:?}");
+    assert!(output.stdout.contains("  all nodes  threads of gridctl itself\n"), "{output:?}");
+    assert!(output.stdout.contains("simulated links, at the start:\n"), "{output:?}");
+    assert!(output.stdout.contains("latency 20ms, bandwidth 1gbit  a-b\n"), "{output:?}");
+    assert!(!std::path::Path::new(dump).exists());
+    let output = run(&[&place[..], &["/bin/true"]].concat());
+    assert!(output.stdout.contains(" /bin/true\n"), "a program is a process: {output:?}");
+}

@@ -69,12 +69,12 @@ const TWO_SITES: &str = "[site.far]\nhosts = [\"127.0.0.2\"]\ngateway = \"head.f
                          [site.near]\nhosts = [\"localhost\"]\n";
 
 /// Returns all descendants of a process.
-fn below(pid: u32) -> Vec<u32> {
+pub(crate) fn below(pid: u32) -> Vec<u32> {
     let children = children_of(pid);
     children.iter().flat_map(|&child| below(child)).chain(children.iter().copied()).collect()
 }
 
-fn assert_no_secret(text: &str) {
+pub(crate) fn assert_no_secret(text: &str) {
     for secret in ["PRIVATE", "BEGIN", "incarnation", "seed", "certificate"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
@@ -92,7 +92,8 @@ fn a_node_on_another_host_is_started_by_ssh_and_joins_the_job() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     let expected = format!(
         "-o BatchMode=yes -J head.far 127.0.0.2 -- sh -c 'cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null' \
-         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
+         sh {here} env RUST_LOG=info GRIDSPAN_DRIVER=node GRIDSPAN_NODE=0 GRIDSPAN_NODES=2 GRIDSPAN_SITE=far \
+         GRIDSPAN_LOCAL_NODE=0 GRIDSPAN_LOCAL_NODES=1 GRIDSPAN_LAUNCHER=3 {own} __job ring --members 8 \
          --rounds 3\n",
         here = std::env::current_dir().unwrap().display()
     );
@@ -231,6 +232,43 @@ fn a_dry_run_connects_to_no_host() {
     let output = run(&["run", "--dry-run", "--ssh", &ssh, "--grid", &grid, "ring"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(!Path::new(&fake.path("arguments")).exists());
+    assert!(output.stdout.contains(" nowhere.invalid -- sh -c "), "{output:?}");
+    let warning = "warning: cannot find the address of host `nowhere.invalid`";
+    assert!(output.stderr.contains(warning), "{output:?}");
+}
+
+#[test]
+fn a_dry_run_shows_the_commands_that_a_run_starts_and_no_values_of_variables() {
+    let fake = Fake::new();
+    let grid = fake.grid(TWO_SITES);
+    let ssh = fake.command();
+    let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--env", "KEY=it's secret"];
+    let job = ["ring", "--members", "8", "--rounds", "1"];
+    let dry = run(&[&flags[..], &["--dry-run", "--json"], &job].concat());
+    assert_eq!(dry.code, Some(0), "{dry:?}");
+    let lines: Vec<serde_json::Value> =
+        dry.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let processes: Vec<_> =
+        lines.iter().filter(|line| line["event"] == "process").map(|it| &it["process"]).collect();
+    assert_eq!(processes.iter().map(|it| &it["start"]).collect::<Vec<_>>(), ["ssh", "here"]);
+    assert_eq!(processes[1]["environment"]["KEY"], "***");
+    let words = processes[0]["command"].as_array().unwrap().iter();
+    let words: Vec<_> = words.map(|word| word.as_str().unwrap()).collect();
+    assert!(!dry.stdout.contains("secret"), "{dry:?}");
+
+    let output = run(&[&flags[..], &job].concat());
+
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let started = fake.said("arguments");
+    // The first two words are the command in place of ssh.
+    let planned = words[2..].join(" ").replace("'KEY=***'", r"'KEY=it'\''s secret'");
+    assert_eq!(started, planned + "\n");
+
+    let text = run(&[&flags[..], &["--dry-run"], &job].concat());
+    assert!(text.stdout.contains("far/0   sh "), "{text:?}");
+    assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node 'KEY=***' "), "{text:?}");
+    assert!(text.stdout.contains(r"''\''KEY=***'\'''"), "quoted for two shells: {text:?}");
+    assert!(!text.stdout.contains("secret"), "{text:?}");
 }
 
 #[test]

@@ -86,6 +86,11 @@ impl Running {
     pub fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = gridctl(arguments);
         command.envs(variables.iter().copied());
+        Self::of(command)
+    }
+
+    /// Starts a command that runs gridctl.
+    pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let streams: [Box<dyn Read + Send>; 2] =
@@ -105,9 +110,14 @@ impl Running {
 
     /// Waits for a line, of either stream, that contains `text`.
     pub fn await_line(&self, text: &str) -> String {
+        self.await_line_for(text, LIMIT)
+    }
+
+    /// As [`await_line`](Self::await_line), with another time limit for each line.
+    pub fn await_line_for(&self, text: &str, limit: Duration) -> String {
         let mut others = Vec::new();
         loop {
-            let Ok(line) = self.lines.recv_timeout(LIMIT) else {
+            let Ok(line) = self.lines.recv_timeout(limit) else {
                 panic!("a line with `{text}` should have come, not {others:?}");
             };
             if line.contains(text) {

@@ -6,9 +6,10 @@
 use super::mesh::Mesh;
 use super::part::{Part, cut};
 use gridspan_ranks::{Comm, RankError, wait_all};
+use serde::{Deserialize, Serialize};
 
 /// What the first rank knows of the mesh and its parts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct MeshFacts {
     pub(super) nodes: u64,
     pub(super) triangles: u64,

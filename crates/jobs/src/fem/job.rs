@@ -1,16 +1,16 @@
 //! The job: its options, and main, which checks the residual and the error.
 
-use super::distribution::{MeshFacts, distribute};
-use super::problem::{Equation, Problem, Solution};
-use super::product::{Exchange, Matrix};
-use super::solver::solve;
+use super::distribution::MeshFacts;
+use super::problem::Equation;
+use super::product::Exchange;
+use super::rank::{FemRank, Plan, Summary};
 use crate::entry::{Entry, parse};
+use crate::rank_limits::limits;
 use clap::{Parser, ValueEnum};
-use gridspan_ranks::{Comm, RankError, RankFunctions, ops};
+use gridspan_ranks as ranks;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::Latency;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Duration;
 
 const ABOUT: &str = "Finite elements on an unstructured mesh, by conjugate gradients on ranks";
@@ -83,6 +83,13 @@ pub struct FemOptions {
     /// Compute time of an entry of the matrix in one step, which is charged in virtual time.
     #[arg(long, value_name = "TIME", default_value = "2ns")]
     compute: Latency,
+    /// Steps between two points at which ranks may move and checkpoints are made; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    migrate_every: u32,
+    /// Solve the system this many times, one after the other, and print the total time.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
 }
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {
@@ -93,12 +100,34 @@ fn parse_tolerance(text: &str) -> Result<f64, String> {
 }
 
 impl FemOptions {
-    fn ranks(&self, pes: u32) -> u32 {
-        match (self.ranks, self.form) {
+    /// Number of ranks on this number of PEs.
+    fn ranks(&self, pes: u32) -> Result<u32, JobError> {
+        let ranks = match (self.ranks, self.form) {
             (Some(ranks), _) => ranks,
             (None, Some(Form::Sparse)) => pes.saturating_sub(1).max(1),
             (None, Some(Form::Redundant)) => pes.saturating_mul(3),
             (None, None) => pes.saturating_mul(self.ranks_per_pe),
+        };
+        match i64::from(ranks) > RANKS_MAX {
+            true => {
+                let reason = format!("{ranks} ranks are more than {RANKS_MAX}");
+                Err(format!("{reason}; use fewer for each PE").into())
+            }
+            false => Ok(ranks),
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            equation: self.problem,
+            size: self.size,
+            seed: self.seed,
+            exchange: self.exchange,
+            tolerance: self.tolerance,
+            steps_max: self.steps_max,
+            entry_cost: self.compute.duration(),
+            migrate_every: self.migrate_every,
+            repeat: self.repeat,
         }
     }
 }
@@ -130,7 +159,7 @@ pub struct FemOutcome {
     pub imbalance: f64,
     /// Values of unknowns that all ranks together get from others in a step.
     pub received: u64,
-    /// Number of steps.
+    /// Number of steps, of all solutions together.
     pub steps: u32,
     /// Time of all steps.
     pub time: Duration,
@@ -146,6 +175,33 @@ pub struct FemOutcome {
 }
 
 impl FemOutcome {
+    fn new(plan: &Plan, summary: Summary, ranks: u32, pes: u32) -> Self {
+        let Summary { facts, steps, time, residual, error } = summary;
+        let MeshFacts { nodes, triangles, inner_nodes, cut_edges, ghosts, imbalance, .. } = facts;
+        let problem = plan.problem();
+        let unknowns = problem.unknowns() as u64;
+        let received = match plan.exchange {
+            Exchange::Neighbours => ghosts,
+            Exchange::Gather => inner_nodes * u64::from(ranks - 1),
+        };
+        Self {
+            nodes,
+            triangles,
+            unknowns: inner_nodes * unknowns,
+            ranks,
+            pes,
+            cut_edges,
+            imbalance,
+            received: received * unknowns,
+            steps,
+            time,
+            residual,
+            residual_max: 2.0 * plan.tolerance,
+            error,
+            error_max: problem.error_max(facts.longest_edge),
+        }
+    }
+
     /// Why the result is wrong, if it is.
     fn problem(&self) -> Option<String> {
         let Self { steps, residual, residual_max, error, error_max, .. } = self;
@@ -166,58 +222,19 @@ pub fn job_with(
     options: FemOptions,
     then: impl Fn(&FemOutcome) -> Result<(), JobError> + Send + Sync + 'static,
 ) -> Job {
-    let function = move |world: Comm| run(world, options);
-    let (job, functions) = RankFunctions::add(Job::new("fem"), function);
-    let then = Arc::new(then);
-    job.restartable_main(async move |grid: Grid| {
-        let pes = grid.layout().pe_count();
-        let ranks = options.ranks(pes);
-        if i64::from(ranks) > RANKS_MAX {
-            let reason = format!("{ranks} ranks are more than {RANKS_MAX}; use fewer for each PE");
-            return Err(reason.into());
-        }
-        let first = functions.run(&grid, ranks).await?.into_iter().flatten().next();
-        let outcome = FemOutcome { pes, ..first.ok_or("no rank has a result")? };
+    let plan = options.plan();
+    let count = move |grid: &Grid| options.ranks(grid.layout().pe_count());
+    let end = move |grid: &Grid, found: Vec<Option<Summary>>| -> Result<(), JobError> {
+        let ranks = found.len() as u32;
+        let summary = found.into_iter().flatten().next().ok_or("no rank has a result")?;
+        let outcome = FemOutcome::new(&plan, summary, ranks, grid.layout().pe_count());
         then(&outcome)?;
         match outcome.problem() {
             None => Ok(()),
             Some(problem) => Err(format!("verified: no ({problem})").into()),
         }
-    })
-}
-
-/// Solves the problem; the first rank has the outcome.
-async fn run(world: Comm, options: FemOptions) -> Result<Option<FemOutcome>, RankError> {
-    let FemOptions { size, seed, exchange, tolerance, steps_max, .. } = options;
-    let problem = Problem { equation: options.problem, solution: Solution::Smooth };
-    let (part, facts) = distribute(&world, size, seed).await?;
-    let matrix = Matrix::new(&world, &part, problem, exchange, options.compute.duration()).await?;
-    let solved = solve(&matrix, tolerance, steps_max).await?;
-    let squares = problem.squared_error(&part.positions, &matrix.rows.masses, &solved.values);
-    let error = world.allreduce(&[squares], ops::sum).await?[0].sqrt();
-    let Some(facts) = facts else { return Ok(None) };
-    let MeshFacts { nodes, triangles, inner_nodes, cut_edges, ghosts, imbalance, .. } = facts;
-    let unknowns = problem.unknowns() as u64;
-    let received = match exchange {
-        Exchange::Neighbours => ghosts,
-        Exchange::Gather => inner_nodes * u64::from(world.size() - 1),
     };
-    Ok(Some(FemOutcome {
-        nodes,
-        triangles,
-        unknowns: inner_nodes * unknowns,
-        ranks: world.size(),
-        pes: 0,
-        cut_edges,
-        imbalance,
-        received: received * unknowns,
-        steps: solved.steps,
-        time: solved.time,
-        residual: solved.residual,
-        residual_max: 2.0 * tolerance,
-        error,
-        error_max: problem.error_max(facts.longest_edge),
-    }))
+    ranks::job_then::<FemRank>("fem", count, move |_| plan, end).limits(limits())
 }
 
 /// Prints the outcome.

@@ -13,6 +13,7 @@
 //! - `rows`: the rows of a rank: element matrices, right side and masses
 //! - `product`: products with the matrix, and how a rank gets the values of nodes of others
 //! - `solver`: the steps of conjugate gradients
+//! - `rank`: a rank, which may move between steps
 //! - [`job`]: options and main
 
 mod distribution;
@@ -21,6 +22,7 @@ mod mesh;
 mod part;
 mod problem;
 mod product;
+mod rank;
 mod rows;
 mod solver;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! manufactured solutions).
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
 /// A point of the plane, or a vector.
@@ -22,7 +23,7 @@ const LAMBDA: f64 = YOUNG * POISSON_RATIO / ((1.0 + POISSON_RATIO) * (1.0 - 2.0 
 const MU: f64 = YOUNG / (2.0 * (1.0 + POISSON_RATIO));
 
 /// The equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Equation {
     /// Poisson's equation: one unknown for each node.
     Poisson,

@@ -5,11 +5,12 @@ use super::problem::Problem;
 use super::rows::Rows;
 use clap::ValueEnum;
 use gridspan_ranks::{Comm, NeighbourGraph, RankError};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::time::Duration;
 
 /// How a rank gets the values of its ghosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Exchange {
     /// Each from its owner, while the rank computes the rows that need none.
     Neighbours,
@@ -17,31 +18,43 @@ pub(super) enum Exchange {
     Gather,
 }
 
-/// The rows of a rank, with the ranks to which they are coupled.
-pub(super) struct Matrix<'a> {
-    pub(super) world: &'a Comm,
+/// The rows of a rank, with its part of the mesh.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Matrix {
     pub(super) rows: Rows,
-    part: &'a Part,
-    neighbours: NeighbourGraph,
+    pub(super) part: Part,
     exchange: Exchange,
     unknowns: usize,
     /// Compute time of an entry in a product, which is charged.
     entry_cost: Duration,
 }
 
-impl<'a> Matrix<'a> {
-    /// Assembles the rows of a part. A collective operation.
-    pub(super) async fn new(
-        world: &'a Comm,
-        part: &'a Part,
+/// The ranks to which the rows of a rank are coupled, up to the next migration point.
+pub(super) struct Coupling<'a> {
+    pub(super) world: &'a Comm,
+    neighbours: NeighbourGraph,
+}
+
+impl<'a> Coupling<'a> {
+    /// A collective operation.
+    pub(super) async fn new(world: &'a Comm, matrix: &Matrix) -> Result<Self, RankError> {
+        let ranks: Vec<u32> = matrix.part.neighbours.keys().copied().collect();
+        Ok(Self { world, neighbours: world.graph(&ranks, &ranks).await? })
+    }
+}
+
+impl Matrix {
+    /// Assembles the rows of a part.
+    pub(super) fn new(
+        mut part: Part,
         problem: Problem,
         exchange: Exchange,
         entry_cost: Duration,
-    ) -> Result<Self, RankError> {
-        let ranks: Vec<u32> = part.neighbours.keys().copied().collect();
-        let neighbours = world.graph(&ranks, &ranks).await?;
-        let (rows, unknowns) = (Rows::new(problem, part), problem.unknowns());
-        Ok(Self { world, rows, part, neighbours, exchange, unknowns, entry_cost })
+    ) -> Self {
+        let (rows, unknowns) = (Rows::new(problem, &part), problem.unknowns());
+        // Nothing else needs them, and they would move with the rank.
+        part.triangles = Vec::new();
+        Self { rows, part, exchange, unknowns, entry_cost }
     }
 
     /// A vector of zeros, with places for the ghosts behind the own values.
@@ -52,26 +65,28 @@ impl<'a> Matrix<'a> {
     /// Sets the ghosts of a vector, and multiplies the rows with it. A collective operation.
     pub(super) async fn multiply(
         &self,
+        coupling: &Coupling<'_>,
         vector: &mut [f64],
         product: &mut [f64],
     ) -> Result<(), RankError> {
+        let world = coupling.world;
         let [interior, own] =
             [self.part.interior, self.part.own].map(|nodes| nodes as usize * self.unknowns);
         match self.exchange {
             Exchange::Neighbours => {
                 let leaving = self.part.neighbours.values();
                 let leaving = leaving.map(|nodes| self.values(vector, nodes)).collect();
-                let arriving = self.neighbours.ineighbour_alltoallv::<f64>(leaving)?;
+                let arriving = coupling.neighbours.ineighbour_alltoallv::<f64>(leaving)?;
                 // The messages leave before the PE computes.
-                self.world.yield_now().await;
-                self.compute(0..interior, vector, product);
+                world.yield_now().await;
+                self.compute(world, 0..interior, vector, product);
                 set(&mut vector[own..], &arriving.await?.concat())?;
-                self.compute(interior..own, vector, product);
+                self.compute(world, interior..own, vector, product);
             }
             Exchange::Gather => {
-                let whole = self.world.allgatherv(&vector[..own]).await?.concat();
+                let whole = world.allgatherv(&vector[..own]).await?.concat();
                 set(&mut vector[own..], &self.values(&whole, &self.part.ghosts))?;
-                self.compute(0..own, vector, product);
+                self.compute(world, 0..own, vector, product);
             }
         }
         Ok(())
@@ -85,10 +100,10 @@ impl<'a> Matrix<'a> {
     }
 
     /// Multiplies some rows, and charges the time.
-    fn compute(&self, rows: Range<usize>, vector: &[f64], product: &mut [f64]) {
+    fn compute(&self, world: &Comm, rows: Range<usize>, vector: &[f64], product: &mut [f64]) {
         let entries = self.rows.multiply(rows, vector, product);
         let entries = entries.try_into().unwrap_or(u32::MAX);
-        self.world.charge(self.entry_cost.saturating_mul(entries));
+        world.charge(self.entry_cost.saturating_mul(entries));
     }
 }
 

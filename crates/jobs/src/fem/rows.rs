@@ -7,11 +7,12 @@
 
 use super::part::Part;
 use super::problem::{Point, Problem};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// The rows of the unknowns of a rank's own nodes, in compressed form. The unknowns of a node are
 /// consecutive, in the order of the nodes of the part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Rows {
     /// Where the entries of each row begin; at the end, where those of the last one end.
     begins: Vec<usize>,

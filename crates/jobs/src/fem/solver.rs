@@ -2,67 +2,103 @@
 //! Linear Systems", 2nd edition, 2003, algorithm 9.1).
 //!
 //! A step has one product with the matrix and two reductions, the second of which is also for the
-//! norm of the residual.
+//! norm of the residual. The solver is all that lives from one step to the next, so that its rank
+//! may move in between.
 
-use super::product::Matrix;
-use crate::rank_clock::clock;
+use super::product::{Coupling, Matrix};
 use gridspan_ranks::{Comm, RankError, ops};
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
-/// The solution of a rank.
-#[derive(Clone, Debug)]
-pub(super) struct Solved {
-    /// The unknowns of the own nodes.
-    pub(super) values: Vec<f64>,
-    /// Number of steps.
-    pub(super) steps: u32,
-    /// Norm of the residual of the solution, divided by that of the right side.
-    pub(super) residual: f64,
-    /// Time of all steps.
-    pub(super) time: Duration,
+/// The vectors of a rank between two steps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Solver {
+    /// The solution and the direction of the next step, with places for ghosts behind the own
+    /// values.
+    x: Vec<f64>,
+    p: Vec<f64>,
+    /// The residual.
+    r: Vec<f64>,
+    /// The last product. Each step sets it.
+    #[serde(skip)]
+    q: Vec<f64>,
+    /// The inverse of the diagonal.
+    inverse: Vec<f64>,
+    /// The scalar product of the residual and its preconditioned form.
+    rho: f64,
+    /// The square of the norm of the right side, and of the residual.
+    norm: f64,
+    rest: f64,
+    steps: u32,
 }
 
-/// Does steps until the norm of the residual is at most `tolerance` times that of the right side,
-/// or `steps_max` have been done. Begins with zeros. A collective operation.
-pub(super) async fn solve(
-    matrix: &Matrix<'_>,
-    tolerance: f64,
-    steps_max: u32,
-) -> Result<Solved, RankError> {
-    let (world, right) = (matrix.world, &matrix.rows.right);
-    let inverse: Vec<f64> = matrix.rows.diagonal().iter().map(|entry| 1.0 / entry).collect();
-    let precondition = |residual: &[f64]| -> Vec<f64> {
-        residual.iter().zip(&inverse).map(|(residual, inverse)| residual * inverse).collect()
-    };
-    let own = right.len();
-    let (mut x, mut p, mut q) = (matrix.vector(), matrix.vector(), vec![0.0; own]);
-    let mut r = right.clone();
-    p[..own].copy_from_slice(&precondition(&r));
-    let begin = clock(world).await?;
-    let [mut rho, norm] = dots(world, [(&r, &p), (&r, &r)]).await?;
-    let (mut rest, mut steps) = (norm, 0);
-    while rest > tolerance * tolerance * norm && steps < steps_max {
-        matrix.multiply(&mut p, &mut q).await?;
-        let [curvature] = dots(world, [(&p, &q)]).await?;
-        let alpha = rho / curvature;
-        add(&mut x, alpha, &p[..own]);
-        add(&mut r, -alpha, &q);
-        let z = precondition(&r);
-        let before = rho;
-        [rho, rest] = dots(world, [(&r, &z), (&r, &r)]).await?;
-        let beta = rho / before;
-        for (p, z) in p.iter_mut().zip(&z) {
+impl Solver {
+    /// Begins with zeros. A collective operation.
+    pub(super) async fn begin(world: &Comm, matrix: &Matrix) -> Result<Self, RankError> {
+        let inverse = matrix.rows.diagonal().iter().map(|entry| 1.0 / entry).collect();
+        let (x, p, r) = (matrix.vector(), matrix.vector(), matrix.rows.right.clone());
+        let (q, rho, norm, rest, steps) = (Vec::new(), 0.0, 0.0, 0.0, 0);
+        let mut solver = Self { x, p, r, q, inverse, rho, norm, rest, steps };
+        let z = solver.preconditioned();
+        solver.p[..z.len()].copy_from_slice(&z);
+        let (r, p) = (&solver.r[..], &solver.p[..]);
+        let [rho, norm] = dots(world, [(r, p), (r, r)]).await?;
+        (solver.rho, solver.norm, solver.rest) = (rho, norm, norm);
+        Ok(solver)
+    }
+
+    /// Whether the norm of the residual is more than `tolerance` times that of the right side, and
+    /// less than `steps_max` steps have been done.
+    pub(super) fn goes_on(&self, tolerance: f64, steps_max: u32) -> bool {
+        self.rest > tolerance * tolerance * self.norm && self.steps < steps_max
+    }
+
+    /// Does a step. A collective operation.
+    pub(super) async fn step(
+        &mut self,
+        coupling: &Coupling<'_>,
+        matrix: &Matrix,
+    ) -> Result<(), RankError> {
+        let (world, own) = (coupling.world, self.r.len());
+        self.q.resize(own, 0.0);
+        matrix.multiply(coupling, &mut self.p, &mut self.q).await?;
+        let [curvature] = dots(world, [(&self.p, &self.q)]).await?;
+        let alpha = self.rho / curvature;
+        add(&mut self.x, alpha, &self.p[..own]);
+        add(&mut self.r, -alpha, &self.q);
+        let z = self.preconditioned();
+        let before = self.rho;
+        [self.rho, self.rest] = dots(world, [(&self.r, &z), (&self.r, &self.r)]).await?;
+        let beta = self.rho / before;
+        for (p, z) in self.p.iter_mut().zip(&z) {
             *p = z + beta * *p;
         }
-        steps += 1;
+        self.steps += 1;
+        Ok(())
     }
-    let time = Duration::from_secs_f64((clock(world).await? - begin).max(0.0));
-    // The residual of the recurrence has lost digits.
-    matrix.multiply(&mut x, &mut q).await?;
-    let r: Vec<f64> = right.iter().zip(&q).map(|(right, product)| right - product).collect();
-    let [rest] = dots(world, [(&r, &r)]).await?;
-    x.truncate(own);
-    Ok(Solved { values: x, steps, residual: (rest / norm).sqrt(), time })
+
+    /// The norm of the residual of the solution, divided by that of the right side. The residual of
+    /// the recurrence has lost digits. A collective operation.
+    pub(super) async fn residual(
+        &mut self,
+        coupling: &Coupling<'_>,
+        matrix: &Matrix,
+    ) -> Result<f64, RankError> {
+        let right = &matrix.rows.right;
+        self.q.resize(right.len(), 0.0);
+        matrix.multiply(coupling, &mut self.x, &mut self.q).await?;
+        let r: Vec<f64> = right.iter().zip(&self.q).map(|(right, q)| right - q).collect();
+        let [rest] = dots(coupling.world, [(&r, &r)]).await?;
+        Ok((rest / self.norm).sqrt())
+    }
+
+    /// The unknowns of the own nodes.
+    pub(super) fn values(&self) -> &[f64] {
+        &self.x[..self.r.len()]
+    }
+
+    fn preconditioned(&self) -> Vec<f64> {
+        self.r.iter().zip(&self.inverse).map(|(residual, inverse)| residual * inverse).collect()
+    }
 }
 
 /// Scalar products. A vector that is longer has ghosts at its end.

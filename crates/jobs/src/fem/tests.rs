@@ -5,11 +5,15 @@ use super::job::{FemOptions, FemOutcome, job_with};
 use super::mesh::{Mesh, is_on_boundary};
 use super::part::{Part, cut};
 use super::problem::{Equation, Problem, Solution};
-use super::product::{Exchange, Matrix};
-use super::solver::solve;
+use super::product::{Coupling, Exchange, Matrix};
+use super::solver::Solver;
 use clap::Parser;
+use gridspan_balance::StrategyName;
 use gridspan_ranks::{Comm, run_then};
 use gridspan_runtime::driver::embedded;
+use gridspan_runtime::{
+    CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, RestorePlan, Time,
+};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,10 +46,14 @@ impl Case {
         let (tell, told) = mpsc::channel();
         let function = move |world: Comm| async move {
             let (part, _) = distribute(&world, size, SEED).await?;
-            let matrix = Matrix::new(&world, &part, problem, exchange, Duration::ZERO).await?;
-            let solved = solve(&matrix, 1e-13, 10_000).await?;
-            let positions = part.positions.iter().map(|position| position.map(f64::to_bits));
-            let values = solved.values.chunks_exact(problem.unknowns()).map(<[f64]>::to_vec);
+            let matrix = Matrix::new(part, problem, exchange, Duration::ZERO);
+            let coupling = Coupling::new(&world, &matrix).await?;
+            let mut solver = Solver::begin(&world, &matrix).await?;
+            while solver.goes_on(1e-13, 10_000) {
+                solver.step(&coupling, &matrix).await?;
+            }
+            let positions = matrix.part.positions.iter().map(|at| at.map(f64::to_bits));
+            let values = solver.values().chunks_exact(problem.unknowns()).map(<[f64]>::to_vec);
             Ok(positions.zip(values).collect::<Vec<_>>())
         };
         let job = run_then(ranks, function, move |parts| {
@@ -190,14 +198,20 @@ fn ranks_that_gather_the_whole_vector_have_the_same_bits() {
     }
 }
 
-/// Runs the job in virtual time.
-fn outcome(arguments: &str, emulate: &str) -> FemOutcome {
+/// The job, and what main will get.
+fn job(arguments: &str) -> (Job, mpsc::Receiver<FemOutcome>) {
     let words = ["fem"].into_iter().chain(arguments.split_whitespace());
     let options = FemOptions::try_parse_from(words).unwrap();
     let (tell, told) = mpsc::channel();
     let job = job_with(options, move |outcome| {
         tell.send(outcome.clone()).map_err(|error| error.to_string().into())
     });
+    (job, told)
+}
+
+/// Runs the job in virtual time.
+fn outcome(arguments: &str, emulate: &str) -> FemOutcome {
+    let (job, told) = job(arguments);
     let spec = GridSpec::from_emulate(emulate).unwrap();
     Simulation::new(job, spec, SimOptions::with_seed(3)).unwrap().run().outcome.unwrap();
     told.recv().unwrap()
@@ -276,6 +290,94 @@ fn a_step_charges_each_entry_of_the_matrix_once() {
     // A node has six neighbours on average, a few of which are on the boundary.
     assert!(poisson > 6.5 * 900.0 && poisson < 7.0 * 900.0, "{poisson}");
     assert!((elasticity / poisson - 4.0).abs() < 1e-3, "{elasticity}");
+}
+
+/// The outcome, of which each bit of the solution changes a bit.
+fn bits(outcome: &FemOutcome) -> [u64; 3] {
+    [outcome.error.to_bits(), outcome.residual.to_bits(), outcome.steps.into()]
+}
+
+#[test]
+fn ranks_that_move_after_each_step_have_the_same_bits() {
+    let rotate = || "rotate".parse::<StrategyName>().unwrap();
+    for problem in ["poisson", "elasticity"] {
+        let words = format!("--problem {problem} --size 12 --ranks 5");
+        let (stays, told) = job(&words);
+        embedded::run(stays, 2).unwrap();
+        let expected = bits(&told.recv().unwrap());
+        let moving = || {
+            let (job, told) = job(&format!("{words} --migrate-every 1"));
+            (job.strategy(rotate()), told)
+        };
+
+        let (threads, on_threads) = moving();
+        embedded::run(threads, 3).unwrap();
+        let (quic, over_quic) = moving();
+        embedded::run_emulated(quic, &GridSpec::from_emulate("2x1x1,wan=1ms").unwrap()).unwrap();
+        let (virtual_time, in_virtual_time) = moving();
+        let spec = GridSpec::from_emulate("2x2x1,wan=3ms").unwrap();
+        let report = Simulation::new(virtual_time, spec, SimOptions::with_seed(3)).unwrap().run();
+
+        report.outcome.unwrap();
+        for told in [on_threads, over_quic, in_virtual_time] {
+            assert_eq!(bits(&told.recv().unwrap()), expected, "{problem}");
+        }
+        // All of them, after nearly all of the steps.
+        let steps = expected[2];
+        assert!(report.statistics.migrations > 4 * steps, "{}", report.statistics.migrations);
+    }
+}
+
+#[test]
+fn repeated_solutions_have_the_same_bits_and_add_up_their_steps() {
+    let once = outcome("--size 16 --ranks 3", "1x3");
+    let thrice = outcome("--size 16 --ranks 3 --repeat 3 --migrate-every 7", "1x3");
+
+    assert_eq!((thrice.error, thrice.residual), (once.error, once.residual));
+    assert_eq!(thrice.steps, 3 * once.steps);
+    assert!(thrice.time > 2 * once.time);
+}
+
+/// The last complete checkpoint, with the parts of all nodes.
+fn last(stores: &[CheckpointStore]) -> Image {
+    let complete = stores.iter().filter_map(CheckpointStore::last);
+    let newest = complete.max_by_key(|image| image.number()).expect("checkpoints were made");
+    let mut all = Image::new(newest.manifest().clone()).unwrap();
+    for store in stores {
+        let image = store.image(newest.manifest()).unwrap();
+        for part in image.parts() {
+            for position in image.segments_of(part) {
+                let segment = image.segment(part, position).unwrap().clone();
+                all.add(part, position, segment).unwrap();
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_checkpoint_is_restored_on_other_numbers_of_nodes_with_the_same_bits() {
+    let words = "--size 20 --ranks 6 --compute 100us --migrate-every 3";
+    let expected = bits(&outcome(words, "2x2x1,wan=2ms"));
+    let checked = || {
+        let (job, told) = job(words);
+        (job.checkpoints(Checkpoints::every(CheckpointEvery::Points(2))), told)
+    };
+    let grid = |text| GridSpec::from_emulate(text).unwrap();
+    for (seed, text) in [(1, "1x1x1"), (2, "1x3x1"), (3, "3x2x1,wan=2ms")] {
+        let options = SimOptions::with_seed(seed);
+        let first = Simulation::new(checked().0, grid("2x2x1,wan=2ms"), options).unwrap();
+        let at = Time(2_000_000_000 + seed * 100_000_000);
+        let Ok(halted) = first.run_until(at) else { panic!("the job has ended before {at}") };
+        let image = last(&halted.stores);
+        let plan = RestorePlan::restart(image.layout(), grid(text).layout());
+        let options = SimOptions::with_seed(seed + 100);
+        let (job, told) = checked();
+        let second = Simulation::restored(job, grid(text), options, (image, plan)).unwrap();
+
+        assert_eq!(second.run().outcome, Ok(()), "on {text}");
+        assert_eq!(bits(&told.recv().unwrap()), expected, "on {text}");
+    }
 }
 
 fn fails(arguments: &str) -> String {

@@ -166,7 +166,7 @@ pub async fn serve(grid: &Grid, speeds: &[f64]) -> Result<Services<Hydropad>, Rp
     for (number, pe) in layout.pes().skip(first).enumerate() {
         let name = format!("{}/{pe}", layout.site_name(layout.site_of(pe)));
         let speed = speeds.get(number).copied().unwrap_or(1.0);
-        services.join(ServerPlan { speed, ..ServerPlan::new(name, pe) }).await?;
+        services.join(ServerPlan::new(name, pe).with_speed(speed)).await?;
     }
     Ok(services)
 }

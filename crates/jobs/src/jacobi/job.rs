@@ -1,14 +1,15 @@
 //! The job: its options, and main, which compares the values with the exact ones.
 
 use super::problem::{Equation, Problem};
-use super::solver::{Exchange, Plan, Solved, solve};
+use super::rank::{JacobiRank, Summary};
+use super::solver::{Exchange, Plan};
 use crate::entry::{Entry, parse};
+use crate::rank_limits::limits;
 use clap::Parser;
-use gridspan_ranks::{Comm, RankError, RankFunctions, ops};
+use gridspan_ranks as ranks;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::Latency;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::time::Duration;
 
 const ABOUT: &str = "Jacobi iteration in two or three dimensions, as ranks of a Cartesian grid";
@@ -70,15 +71,26 @@ pub struct JacobiOptions {
     /// Wait for the time of `--compute` in real time, too, in place of a larger problem.
     #[arg(long)]
     wait: bool,
+    /// Steps between two points at which ranks may move and checkpoints are made; 0 for none.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    migrate_every: u64,
 }
 
 impl JacobiOptions {
-    /// Number of ranks of a tile, and of all ranks.
-    fn ranks(&self, pes: u32) -> (u32, u32) {
-        match self.ranks {
-            Some(ranks) => (1, ranks),
-            None => (self.ranks_per_pe, self.ranks_per_pe.saturating_mul(pes)),
+    /// Number of ranks of a tile.
+    fn per_tile(&self) -> u32 {
+        if self.ranks.is_some() { 1 } else { self.ranks_per_pe }
+    }
+
+    /// Number of ranks on this number of PEs.
+    fn ranks(&self, pes: u32) -> Result<u32, JobError> {
+        let ranks = self.ranks.unwrap_or_else(|| self.ranks_per_pe.saturating_mul(pes));
+        let points = self.points();
+        if points > POINTS_MAX || i64::from(ranks) > RANKS_MAX {
+            let reason = format!("{points} points and {ranks} ranks are more than {POINTS_MAX}");
+            return Err(format!("{reason} points or {RANKS_MAX} ranks; use fewer").into());
         }
+        Ok(ranks)
     }
 
     fn plan(&self) -> Plan {
@@ -90,7 +102,8 @@ impl JacobiOptions {
             exchange,
             point_cost: self.compute.duration(),
             waits: self.wait,
-            per_tile: self.ranks(1).0,
+            per_tile: self.per_tile(),
+            migrate_every: self.migrate_every,
         }
     }
 
@@ -130,33 +143,16 @@ pub struct JacobiOutcome {
     pub error_max: f64,
 }
 
-/// What the first rank knows at the end.
-#[derive(Serialize, Deserialize)]
-struct Summary {
-    time: Duration,
-    step: Duration,
-    changes: Vec<(u64, f64)>,
-    error: f64,
-}
-
 /// Makes the job; main gives the outcome to `then`, and fails if a value is wrong.
 pub fn job_with(
     options: JacobiOptions,
     then: impl Fn(&JacobiOutcome) -> Result<(), JobError> + Send + Sync + 'static,
 ) -> Job {
     let plan = options.plan();
-    let function = move |world: Comm| run(world, plan);
-    let (job, functions) = RankFunctions::add(Job::new("jacobi"), function);
-    let then = Arc::new(then);
-    job.restartable_main(async move |grid: Grid| {
-        let pes = grid.layout().pe_count();
-        let (_, ranks) = options.ranks(pes);
-        if options.points() > POINTS_MAX || i64::from(ranks) > RANKS_MAX {
-            let points = options.points();
-            let reason = format!("{points} points and {ranks} ranks are more than {POINTS_MAX}");
-            return Err(format!("{reason} points or {RANKS_MAX} ranks; use fewer").into());
-        }
-        let first = functions.run(&grid, ranks).await?.into_iter().flatten().next();
+    let count = move |grid: &Grid| options.ranks(grid.layout().pe_count());
+    let end = move |grid: &Grid, found: Vec<Option<Summary>>| -> Result<(), JobError> {
+        let (ranks, pes) = (found.len() as u32, grid.layout().pe_count());
+        let first = found.into_iter().flatten().next();
         let Summary { time, step, changes, error } = first.ok_or("no rank has a result")?;
         let (points, steps) = (options.points(), options.steps);
         let error_max = plan.problem.rounding_max(steps);
@@ -170,14 +166,8 @@ pub fn job_with(
                     .into())
             }
         }
-    })
-}
-
-/// Does all steps; the first rank has the summary.
-async fn run(world: Comm, plan: Plan) -> Result<Option<Summary>, RankError> {
-    let Solved { subdomain, changes, time, step } = solve(&world, plan).await?;
-    let error = world.allreduce(&[subdomain.error(plan.steps)], ops::max).await?[0];
-    Ok((world.rank() == 0).then_some(Summary { time, step, changes, error }))
+    };
+    ranks::job_then::<JacobiRank>("jacobi", count, move |_| plan, end).limits(limits())
 }
 
 /// Prints the outcome.

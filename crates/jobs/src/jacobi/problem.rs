@@ -13,10 +13,11 @@
 
 use crate::stencil::eigenmode;
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
 /// The equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Equation {
     /// No right side, with boundary values that are not zero.
     Laplace,
@@ -26,7 +27,7 @@ pub(super) enum Equation {
 
 /// An equation on a grid. A place has three indices from 0 to `size + 1`, of which the outermost
 /// are the boundary; in two dimensions the first is not used.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Problem {
     pub(super) equation: Equation,
     /// Number of dimensions: 2 or 3.

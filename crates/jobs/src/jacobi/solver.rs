@@ -5,6 +5,8 @@
 //! points. With the overlapped one it begins all sends and receives, computes the points that need
 //! no ghosts, waits for the ghosts, and computes the others. In both, a PE with several ranks runs
 //! those whose messages are there while others wait.
+//!
+//! The solver is all that lives from one step to the next, so that its rank may move in between.
 
 use super::problem::Problem;
 use super::subdomain::{Face, Region, Subdomain};
@@ -15,10 +17,12 @@ use crate::rank_clock::clock;
 use clap::ValueEnum;
 use gridspan_ranks::{Cartesian, Comm, RankError, ops, wait_all};
 use gridspan_runtime::Time;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::time::Duration;
 
 /// How a rank gets the faces of its neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(super) enum Exchange {
     /// `sendrecv` with each neighbour in turn, then all points.
     Blocking,
@@ -27,7 +31,7 @@ pub(super) enum Exchange {
 }
 
 /// What all ranks do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) problem: Problem,
     pub(super) steps: u64,
@@ -40,60 +44,21 @@ pub(super) struct Plan {
     pub(super) waits: bool,
     /// Ranks of a PE, which have a tile of the grid.
     pub(super) per_tile: u32,
+    /// Steps between two migration points; 0 for none.
+    pub(super) migrate_every: u64,
 }
 
-/// What a rank knows at the end.
-#[derive(Clone, Debug)]
-pub(super) struct Solved {
-    pub(super) subdomain: Subdomain,
-    /// The largest change of a point of all ranks in some steps.
-    pub(super) changes: Vec<(u64, f64)>,
-    /// Total time.
-    pub(super) time: Duration,
-    /// Time of a step in the later half.
-    pub(super) step: Duration,
-}
-
-/// A rank with its neighbours.
-struct Solver {
-    plan: Plan,
+/// A rank among its neighbours, up to the next migration point.
+pub(super) struct Neighbourhood {
     grid: Cartesian,
     neighbours: Vec<(u32, Face)>,
-    interior: Region,
-    border: Vec<Region>,
-    subdomain: Subdomain,
+    /// The places of the inner points of this rank.
+    places: [Range<u32>; 3],
 }
 
-/// Does all steps of one rank.
-pub(super) async fn solve(world: &Comm, plan: Plan) -> Result<Solved, RankError> {
-    let mut solver = Solver::new(world, plan).await?;
-    let (middle, last) = (plan.steps.saturating_sub(1) / 2, plan.steps.saturating_sub(1));
-    let mut at = [Time::default(); 2];
-    let mut changes = Vec::new();
-    let begin = clock(world).await?;
-    for step in 0..plan.steps {
-        let exchanged = solver.step(world).await?;
-        if step == middle {
-            at[0] = exchanged;
-        }
-        if step == last {
-            at[1] = exchanged;
-        }
-        let is_due = plan.check > 0 && (step + 1).is_multiple_of(plan.check);
-        if is_due || step == last {
-            let change = world.allreduce(&[solver.subdomain.change()], ops::max).await?[0];
-            changes.push((step + 1, change));
-        }
-    }
-    let time = Duration::from_secs_f64((clock(world).await? - begin).max(0.0));
-    let latest = world.allreduce(&at.map(|time| time.as_nanos()), ops::max).await?;
-    let between = Duration::from_nanos(latest[1].saturating_sub(latest[0]));
-    let step = between / ((last - middle).clamp(1, u32::MAX.into()) as u32);
-    Ok(Solved { subdomain: solver.subdomain, changes, time, step })
-}
-
-impl Solver {
-    async fn new(world: &Comm, plan: Plan) -> Result<Self, RankError> {
+impl Neighbourhood {
+    /// Arranges the ranks in a grid. A collective operation.
+    pub(super) async fn new(world: &Comm, plan: Plan) -> Result<Self, RankError> {
         let Problem { axes, size, .. } = plan.problem;
         let tiles = Tiles::new(axes, world.size(), plan.per_tile)?;
         let dims = tiles.dims();
@@ -122,61 +87,145 @@ impl Solver {
             neighbours.extend(below.map(|rank| (rank, face(false))));
             neighbours.extend(above.map(|rank| (rank, face(true))));
         }
-        let subdomain = Subdomain::new(plan.problem, &places);
-        let (interior, border) = subdomain.divided(neighbours.iter().map(|(_, face)| *face));
-        Ok(Self { plan, grid, neighbours, interior, border, subdomain })
+        Ok(Self { grid, neighbours, places })
+    }
+}
+
+/// The part of a rank between two steps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Solver {
+    plan: Plan,
+    pub(super) subdomain: Subdomain,
+    /// Number of steps that are done.
+    done: u64,
+    /// The largest change of a point of all ranks in some steps.
+    pub(super) changes: Vec<(u64, f64)>,
+    /// When the steps began, in seconds.
+    begin: f64,
+    /// When the last ghosts of the middle step and of the last one were there.
+    exchanged: [Time; 2],
+}
+
+impl Solver {
+    /// Before the first step. A collective operation.
+    pub(super) async fn begin(
+        world: &Comm,
+        plan: Plan,
+        around: &Neighbourhood,
+    ) -> Result<Self, RankError> {
+        let subdomain = Subdomain::new(plan.problem, &around.places);
+        let (done, changes, exchanged) = (0, Vec::new(), [Time::default(); 2]);
+        let begin = clock(world).await?;
+        Ok(Self { plan, subdomain, done, changes, begin, exchanged })
+    }
+
+    /// The step in the middle, and the last one.
+    fn marked(&self) -> [u64; 2] {
+        let last = self.plan.steps.saturating_sub(1);
+        [last / 2, last]
+    }
+
+    /// Does the steps up to a migration point or the last. Returns whether it is a migration point.
+    pub(super) async fn advance(
+        &mut self,
+        world: &Comm,
+        around: &Neighbourhood,
+    ) -> Result<bool, RankError> {
+        self.subdomain.settle();
+        let Plan { steps, check, migrate_every, .. } = self.plan;
+        let marked = self.marked();
+        while self.done < steps {
+            let exchanged = self.step(world, around).await?;
+            for (time, step) in self.exchanged.iter_mut().zip(marked) {
+                if self.done == step {
+                    *time = exchanged;
+                }
+            }
+            self.done += 1;
+            let is_last = self.done == steps;
+            let is_due = check > 0 && self.done.is_multiple_of(check);
+            if is_due || is_last {
+                let change = world.allreduce(&[self.subdomain.change()], ops::max).await?[0];
+                self.changes.push((self.done, change));
+            }
+            if !is_last && migrate_every > 0 && self.done.is_multiple_of(migrate_every) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The total time, and that of a step in the later half, when the steps of ranks have settled.
+    /// A collective operation.
+    pub(super) async fn times(&self, world: &Comm) -> Result<[Duration; 2], RankError> {
+        let time = Duration::from_secs_f64((clock(world).await? - self.begin).max(0.0));
+        let mine = self.exchanged.map(|time| time.as_nanos());
+        let latest = world.allreduce(&mine, ops::max).await?;
+        let between = Duration::from_nanos(latest[1].saturating_sub(latest[0]));
+        let [middle, last] = self.marked();
+        Ok([time, between / ((last - middle).clamp(1, u32::MAX.into()) as u32)])
     }
 
     /// Does one step. Returns the time at which the last ghosts were there.
-    async fn step(&mut self, world: &Comm) -> Result<Time, RankError> {
+    async fn step(&mut self, world: &Comm, around: &Neighbourhood) -> Result<Time, RankError> {
         let exchanged = match self.plan.exchange {
-            Exchange::Blocking => self.blocking_step(world).await?,
-            Exchange::Overlap => self.overlapped_step(world).await?,
+            Exchange::Blocking => self.blocking_step(world, around).await?,
+            Exchange::Overlap => self.overlapped_step(world, around).await?,
         };
         self.subdomain.advance();
         Ok(exchanged)
     }
 
-    async fn blocking_step(&mut self, world: &Comm) -> Result<Time, RankError> {
-        for &(rank, face) in &self.neighbours {
+    async fn blocking_step(
+        &mut self,
+        world: &Comm,
+        around: &Neighbourhood,
+    ) -> Result<Time, RankError> {
+        for &(rank, face) in &around.neighbours {
             let own = self.subdomain.face(face);
             let mut ghosts = vec![0.0; own.len()];
             let (there, back) = (face.tag(), face.opposite().tag());
-            self.grid.sendrecv(&own, rank, there, &mut ghosts, rank, back).await?;
+            around.grid.sendrecv(&own, rank, there, &mut ghosts, rank, back).await?;
             self.subdomain.set_ghosts(face, &ghosts)?;
         }
         let exchanged = world.now();
-        self.compute(self.subdomain.whole());
+        self.compute(world, self.subdomain.whole());
         Ok(exchanged)
     }
 
-    async fn overlapped_step(&mut self, world: &Comm) -> Result<Time, RankError> {
+    async fn overlapped_step(
+        &mut self,
+        world: &Comm,
+        around: &Neighbourhood,
+    ) -> Result<Time, RankError> {
+        let Neighbourhood { grid, neighbours, .. } = around;
+        let (interior, border) = self.subdomain.divided(neighbours.iter().map(|(_, face)| *face));
         let (mut arriving, mut leaving) = (Vec::new(), Vec::new());
-        for &(rank, face) in &self.neighbours {
-            arriving.push(self.grid.irecv::<f64>(rank, face.opposite().tag())?);
-            leaving.push(self.grid.isend_vec(self.subdomain.face(face), rank, face.tag())?);
+        for &(rank, face) in neighbours {
+            arriving.push(grid.irecv::<f64>(rank, face.opposite().tag())?);
+            leaving.push(grid.isend_vec(self.subdomain.face(face), rank, face.tag())?);
         }
         // The messages leave before the PE computes.
-        self.grid.yield_now().await;
-        self.compute(self.interior.clone());
+        grid.yield_now().await;
+        self.compute(world, interior);
         let arrived = wait_all(arriving).await?;
-        for ((_, face), (ghosts, _)) in self.neighbours.iter().zip(arrived) {
+        for ((_, face), (ghosts, _)) in neighbours.iter().zip(arrived) {
             self.subdomain.set_ghosts(*face, &ghosts)?;
         }
         let exchanged = world.now();
-        for region in self.border.clone() {
-            self.compute(region);
+        for region in border {
+            self.compute(world, region);
         }
         wait_all(leaving).await?;
         Ok(exchanged)
     }
 
     /// Sweeps over a region, and charges its time.
-    fn compute(&mut self, region: Region) {
+    fn compute(&mut self, world: &Comm, region: Region) {
         let points: usize = region.iter().map(|range| range.len()).product();
         self.subdomain.sweep(region);
         let time = self.plan.point_cost.saturating_mul(points.try_into().unwrap_or(u32::MAX));
-        self.grid.charge(time);
+        world.charge(time);
         if self.plan.waits {
             emulate(time);
         }

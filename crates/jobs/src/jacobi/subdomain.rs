@@ -4,6 +4,7 @@
 //! source last, so the result does not depend on how the grid is cut.
 
 use super::problem::Problem;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A box of points: a range of indices along each axis.
@@ -30,7 +31,7 @@ impl Face {
 }
 
 /// The points of a rank. Indices count from 0 at its own first point along each axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Subdomain {
     problem: Problem,
     /// Place of the first own point on the whole grid, whose first inner point has index 1.
@@ -40,8 +41,10 @@ pub(super) struct Subdomain {
     layers: [usize; 3],
     strides: [usize; 3],
     here: Vec<f64>,
-    /// The values that the sweep of this step writes.
+    /// The values that the sweep of this step writes. Neither they nor the sources move.
+    #[serde(skip)]
     next: Vec<f64>,
+    #[serde(skip)]
     source: Vec<f64>,
 }
 
@@ -53,15 +56,29 @@ impl Subdomain {
         let shape = [0, 1, 2].map(|axis| extents[axis] + 2 * layers[axis]);
         let strides = [shape[1] * shape[2], shape[2], 1];
         let first = [0, 1, 2].map(|axis| places[axis].start);
+        let (here, next, source) = (Vec::new(), Vec::new(), Vec::new());
+        let mut new = Self { problem, first, extents, layers, strides, here, next, source };
         let all = shape[0] * strides[0];
-        let place = |at: usize| {
-            let index = [at / strides[0], at / strides[1] % shape[1], at % shape[2]];
-            [0, 1, 2].map(|axis| first[axis] + index[axis] as u32 - layers[axis] as u32)
-        };
-        let here: Vec<f64> = (0..all).map(|at| problem.start(place(at))).collect();
-        let source = (0..all).map(|at| problem.source(place(at))).collect();
-        let next = here.clone();
-        Self { problem, first, extents, layers, strides, here, next, source }
+        new.here = (0..all).map(|at| problem.start(new.place(at))).collect();
+        new.settle();
+        new
+    }
+
+    /// Makes again what has not moved with the rank: the sources, and the values of the boundary
+    /// among the next ones, which no sweep writes.
+    pub(super) fn settle(&mut self) {
+        if self.next.len() != self.here.len() {
+            let all = 0..self.here.len();
+            self.source = all.map(|at| self.problem.source(self.place(at))).collect();
+            self.next = self.here.clone();
+        }
+    }
+
+    /// The place on the whole grid of a point of the arrays.
+    fn place(&self, at: usize) -> [u32; 3] {
+        let [plane, line, _] = self.strides;
+        let index = [at / plane, at % plane / line, at % line];
+        [0, 1, 2].map(|axis| self.first[axis] + index[axis] as u32 - self.layers[axis] as u32)
     }
 
     /// All points.

@@ -2,9 +2,10 @@
 
 use super::job::{JacobiOptions, JacobiOutcome, job_with};
 use super::problem::{Equation, Problem};
-use super::solver::{Exchange, Plan, solve};
+use super::solver::{Exchange, Neighbourhood, Plan, Solver};
 use super::subdomain::{Face, Subdomain};
 use clap::Parser;
+use gridspan_balance::StrategyName;
 use gridspan_ranks::{Comm, run_then};
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
@@ -45,17 +46,20 @@ fn serial(problem: Problem, steps: u64) -> Values {
 
 fn plan(problem: Problem, exchange: Exchange, per_tile: u32) -> Plan {
     let point_cost = Duration::from_micros(3);
-    Plan { problem, steps: 9, check: 4, exchange, point_cost, waits: false, per_tile }
+    let (steps, check, waits, migrate_every) = (9, 4, false, 0);
+    Plan { problem, steps, check, exchange, point_cost, waits, per_tile, migrate_every }
 }
 
 /// Ranks whose values must be those of the serial run.
 fn compared(plan: Plan, ranks: u32, expected: &Arc<Values>) -> Job {
     let expected = expected.clone();
     let function = move |world: Comm| async move {
-        let solved = solve(&world, plan).await?;
-        let steps: Vec<u64> = solved.changes.iter().map(|(step, _)| *step).collect();
+        let around = Neighbourhood::new(&world, plan).await?;
+        let mut solver = Solver::begin(&world, plan, &around).await?;
+        assert!(!solver.advance(&world, &around).await?);
+        let steps: Vec<u64> = solver.changes.iter().map(|(step, _)| *step).collect();
         assert_eq!(steps, [4, 8, 9]);
-        let points = solved.subdomain.points();
+        let points = solver.subdomain.points();
         Ok(points.map(|(place, value)| (place, value.to_bits())).collect::<Vec<_>>())
     };
     run_then(ranks, function, move |parts| {
@@ -182,16 +186,50 @@ fn ghosts_of_the_wrong_size_are_refused() {
     assert_eq!(error, "a face has 4 points, and 5 came");
 }
 
-/// Runs the job in virtual time at two sites of two PEs, 8 ms from each other.
-fn outcome(arguments: &str) -> JacobiOutcome {
+/// The job, and what main will get.
+fn job(arguments: &str) -> (Job, mpsc::Receiver<JacobiOutcome>) {
     let words = ["jacobi"].into_iter().chain(arguments.split_whitespace());
     let options = JacobiOptions::try_parse_from(words).unwrap();
     let (tell, told) = mpsc::channel();
     let job = job_with(options, move |outcome| {
         tell.send(outcome.clone()).map_err(|error| error.to_string().into())
     });
+    (job, told)
+}
+
+/// Runs the job in virtual time at two sites of two PEs, 8 ms from each other.
+fn outcome(arguments: &str) -> JacobiOutcome {
+    let (job, told) = job(arguments);
     simulate(job, "2x2,wan=8ms,rate=100gbit,lanrate=100gbit");
     told.recv().unwrap()
+}
+
+#[test]
+fn ranks_that_move_after_each_step_have_the_same_bits() {
+    for words in [
+        "--size 10 --ranks 6 --steps 12 --check 1 --equation poisson",
+        "--dims 3 --size 6 --ranks 6 --steps 12 --check 1 --exchange blocking",
+    ] {
+        let stays = outcome(words);
+        let moving = || {
+            let (job, told) = job(&format!("{words} --migrate-every 1"));
+            (job.strategy("rotate".parse::<StrategyName>().unwrap()), told)
+        };
+
+        let (threads, on_threads) = moving();
+        embedded::run(threads, 3).unwrap();
+        let (virtual_time, in_virtual_time) = moving();
+        let spec = GridSpec::from_emulate("2x2x1,wan=3ms").unwrap();
+        let report = Simulation::new(virtual_time, spec, SimOptions::with_seed(3)).unwrap().run();
+
+        report.outcome.unwrap();
+        assert!(report.statistics.migrations > 5 * 10, "{}", report.statistics.migrations);
+        for told in [on_threads, in_virtual_time] {
+            let moved = told.recv().unwrap();
+            assert_eq!(moved.error.to_bits(), stays.error.to_bits(), "{words}");
+            assert_eq!((moved.changes, moved.steps), (stays.changes.clone(), 12), "{words}");
+        }
+    }
 }
 
 #[test]

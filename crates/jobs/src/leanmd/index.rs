@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use gridspan_runtime::{ActorIndex, Key, Layout, PeId};
+use gridspan_runtime::{ActorIndex, Key, Layout, PeId, PlacementMap};
 
-/// Name of the placement map [`beside_a_cell`].
-pub const BESIDE_A_CELL: &str = "beside-a-cell";
+/// Places a pair on the home PE of one of its cells, if cells are placed in blocks.
+pub const BESIDE_A_CELL: PlacementMap = PlacementMap::new("beside-a-cell", beside_a_cell);
 
 /// A pair of cells, by their numbers.
 ///
@@ -38,12 +38,11 @@ impl ActorIndex for PairIx {
     }
 }
 
-/// A placement map that places a pair on the home PE of one of its cells, if cells are placed in
-/// blocks.
+/// The PE of the map [`BESIDE_A_CELL`].
 ///
 /// A hash chooses the cell for each pair. If the lower one were always chosen, the first PE would
 /// own the boundaries on both sides of its block and the last PE none.
-pub fn beside_a_cell(key: Key, layout: &Layout) -> PeId {
+fn beside_a_cell(key: Key, layout: &Layout) -> PeId {
     let PairIx { cells, a, b } = PairIx::from_key(key);
     let tossed =
         (a.wrapping_mul(0x9e37_79b9) ^ b.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0xc2b2_ae35);
@@ -118,7 +117,7 @@ mod tests {
     #[test]
     fn every_pair_starts_on_the_pe_of_one_of_its_cells() {
         let job = Job::new("test").actor::<Here<true>>().actor::<Here<false>>();
-        let job = job.placement(BESIDE_A_CELL, beside_a_cell).main(async |grid| {
+        let job = job.placement(BESIDE_A_CELL).main(async |grid| {
             let cells = Cells::with_dims([12.0; 3], [3, 4, 4], 3.0).unwrap();
             let members = grid.create::<Here<true>>(Ix3::grid(3, 4, 4), |_| ()).await?;
             let pairs: Vec<_> = cells.pairs();
@@ -127,7 +126,7 @@ mod tests {
                 .iter()
                 .map(|pair| PairIx { cells: 48, a: number(pair.a), b: number(pair.b) })
                 .collect();
-            let beside = Placement::Custom(BESIDE_A_CELL.to_owned());
+            let beside = Placement::Custom(BESIDE_A_CELL);
             let units = grid.create_placed::<Here<false>>(beside, indices, |_| ()).await?;
             let places: Vec<u64> = members.reduction(Op::Concat).await?;
             let units: Vec<u64> = units.reduction(Op::Concat).await?;

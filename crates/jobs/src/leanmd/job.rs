@@ -13,7 +13,7 @@ use super::atoms::Atom;
 use super::decomposition::Cells;
 use super::fingerprint::StateFingerprint;
 use super::force::PairSums;
-use super::index::{BESIDE_A_CELL, PairIx, beside_a_cell};
+use super::index::{BESIDE_A_CELL, PairIx};
 use super::integrate::Motion;
 use super::io::trajectory::{FrameInfo, write_frame};
 use super::outcome::MdOutcome;
@@ -44,10 +44,7 @@ pub fn job_with(
 }
 
 fn definition() -> Job {
-    Job::new("leanmd")
-        .actor::<Cell>()
-        .deterministic::<Pair>()
-        .placement(BESIDE_A_CELL, beside_a_cell)
+    Job::new("leanmd").actor::<Cell>().deterministic::<Pair>().placement(BESIDE_A_CELL)
 }
 
 /// Runs the job, and verifies its outcome.
@@ -151,7 +148,7 @@ async fn create(
     let indices: Vec<_> = units.iter().map(|unit| index(&geometry, [unit.a, unit.b])).collect();
     units.sort_by_key(|unit| index(&geometry, [unit.a, unit.b]));
     let members = cells.reference();
-    let placement = Placement::Custom(BESIDE_A_CELL.to_owned());
+    let placement = Placement::Custom(BESIDE_A_CELL);
     let pairs = grid.create_placed::<Pair>(placement, indices, |wanted| {
         let found = units.binary_search_by_key(&wanted, |unit| index(&geometry, [unit.a, unit.b]));
         let unit = units[found.expect("indices are those of the units")].clone();

@@ -1,13 +1,13 @@
 //! CG: estimates the smallest eigenvalue of a sparse matrix by conjugate gradients (RNR-94-007,
 //! section 2.2.3).
 //!
-//! A rank has a block of rows. For each product all ranks gather the vector. NPB cuts the columns,
-//! too, and exchanges less for many ranks.
+//! Ranks have blocks of the matrix in a [grid](RankGrid), as in NPB, and exchange parts of vectors
+//! within their columns and rows of the grid.
 
 use super::class::{Check, ProblemClass};
 use super::kernel::Kernel;
-use super::matrix::{Rows, rows};
-use crate::block_partition::BlockPartition;
+use super::matrix::{Block, block};
+use super::rank_grid::RankGrid;
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -26,11 +26,12 @@ const PROBLEMS: [(u32, u32, u32, f64, f64); 4] = [
     (75_000, 13, 75, 60.0, 22.712745482631),
 ];
 
-/// The part of a rank: its rows, and its blocks of the vectors.
+/// The part of a rank: its block of the matrix, and its part of the vector.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Cg {
     class: ProblemClass,
-    rows: Rows,
+    grid: RankGrid,
+    block: Block,
     x: Vec<f64>,
     zeta: f64,
 }
@@ -41,26 +42,22 @@ async fn dot(world: &Comm, one: &[f64], other: &[f64]) -> Result<f64, RankError>
 }
 
 impl Cg {
-    /// Multiplies the matrix with a vector, of which each rank has its block.
-    async fn multiply(
-        &self,
-        world: &Comm,
-        block: &[f64],
-        product: &mut [f64],
-    ) -> Result<(), RankError> {
-        let vector = world.allgatherv(block).await?.concat();
-        self.rows.multiply(&vector, product);
-        world.charge(ELEMENT_COST * self.rows.len() as u32);
-        Ok(())
+    /// Multiplies the matrix with a vector, of which each rank has its part.
+    async fn multiply(&self, world: &Comm, part: &[f64]) -> Result<Vec<f64>, RankError> {
+        let vector = self.grid.gather(world, part).await?;
+        let mut products = vec![0.0; self.grid.matrix_rows().len()];
+        self.block.multiply(&vector, &mut products);
+        world.charge(ELEMENT_COST * self.block.len() as u32);
+        self.grid.add(world, &products).await
     }
 
     /// Solves `A z = x`, approximately.
     async fn solve(&self, world: &Comm) -> Result<Vec<f64>, RankError> {
         let mut z = vec![0.0; self.x.len()];
-        let (mut r, mut p, mut q) = (self.x.clone(), self.x.clone(), z.clone());
+        let (mut r, mut p) = (self.x.clone(), self.x.clone());
         let mut rho = dot(world, &r, &r).await?;
         for _ in 0..STEPS {
-            self.multiply(world, &p, &mut q).await?;
+            let q = self.multiply(world, &p).await?;
             let alpha = rho / dot(world, &p, &q).await?;
             for (at, z) in z.iter_mut().enumerate() {
                 *z += alpha * p[at];
@@ -80,8 +77,7 @@ impl Cg {
     async fn step(&mut self, world: &Comm) -> Result<(), RankError> {
         let z = self.solve(world).await?;
         // NPB computes the residual in each iteration, too.
-        let mut product = vec![0.0; z.len()];
-        self.multiply(world, &z, &mut product).await?;
+        let product = self.multiply(world, &z).await?;
         let rest: Vec<f64> = self.x.iter().zip(&product).map(|(x, product)| x - product).collect();
         let residual = dot(world, &rest, &rest).await?.sqrt();
         if residual.is_nan() {
@@ -114,13 +110,14 @@ impl Kernel for Cg {
         if world.size() > order {
             return Err(format!("{} ranks for {order} rows", world.size()).into());
         }
-        let range = BlockPartition::new(order, world.size()).range(world.rank());
-        let ones = vec![1.0; range.len()];
-        let rows = rows(order, nonzeros as usize, shift, range);
-        let mut kernel = Self { class, rows, x: ones.clone(), zeta: 0.0 };
+        let grid = RankGrid::new(order, world.size(), world.rank());
+        let (rows, column) = (grid.matrix_rows(), grid.column_in_block());
+        let block = block(order, nonzeros as usize, shift, rows, column);
+        let x = vec![1.0; grid.elements().len()];
+        let mut kernel = Self { class, grid, block, x, zeta: 0.0 };
         // One iteration that is not timed, as in NPB.
         kernel.step(world).await?;
-        kernel.x = ones;
+        kernel.reset(world);
         Ok(kernel)
     }
 
@@ -128,7 +125,11 @@ impl Kernel for Cg {
         self.step(world).await
     }
 
-    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+    fn reset(&mut self, _world: &Comm) {
+        self.x.fill(1.0);
+    }
+
+    async fn checks(&mut self, _world: &Comm) -> Result<Vec<Check>, RankError> {
         let (.., published) = self.class.of(PROBLEMS);
         Ok(vec![Check::new("zeta", self.zeta, published, TOLERANCE)])
     }

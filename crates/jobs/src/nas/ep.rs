@@ -12,8 +12,8 @@ const SEED: u64 = 271_828_183;
 const BLOCK_BITS: u32 = 16;
 /// Virtual time of a block: about that of a core at 3 GHz.
 const BLOCK_COST: Duration = Duration::from_micros(1300);
-/// Number of parts into which a rank divides its blocks.
-const ITERATIONS: u32 = 16;
+/// Number of parts into which a rank divides its blocks, each of which ends at a migration point.
+const ITERATIONS: u32 = 64;
 /// Number of counters: by the integer part of the larger deviate of a pair.
 const ANNULI: usize = 10;
 
@@ -82,6 +82,8 @@ impl Kernel for Ep {
         for block in blocks * part / parts..blocks * (part + 1) / parts {
             self.tally.add_block(block);
             world.charge(BLOCK_COST);
+            // The PE handles what has come meanwhile.
+            world.yield_now().await;
         }
         Ok(())
     }
@@ -93,7 +95,11 @@ impl Kernel for Ep {
         Ok(())
     }
 
-    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+    fn reset(&mut self, _world: &Comm) {
+        self.tally = Tally::default();
+    }
+
+    async fn checks(&mut self, _world: &Comm) -> Result<Vec<Check>, RankError> {
         let Tally { sums, pairs } = self.tally;
         let published = self.class.of(SUMS);
         let counted: u64 = pairs.iter().sum();

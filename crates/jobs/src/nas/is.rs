@@ -227,8 +227,8 @@ pub(super) struct Is {
 impl Is {
     /// Number of keys of all ranks that are in order: those of a rank ascend, and are no smaller
     /// than those of lower ranks.
-    async fn sorted(self, world: &Comm) -> Result<u32, RankError> {
-        let mut ranked = self.ranked.ok_or("no iteration")?;
+    async fn sorted(&mut self, world: &Comm) -> Result<u32, RankError> {
+        let mut ranked = self.ranked.take().ok_or("no iteration")?;
         let counted = ranked.keys.len() as u32;
         let before = world.exscan(&[counted], ops::sum).await?.map_or(0, |before| before[0]);
         let keys = ranked.sort(before).unwrap_or_default();
@@ -270,7 +270,13 @@ impl Kernel for Is {
         Ok(())
     }
 
-    async fn checks(self, world: &Comm) -> Result<Vec<Check>, RankError> {
+    fn reset(&mut self, world: &Comm) {
+        // Iterations have changed some keys.
+        self.keys = Keys::new(world, self.class);
+        self.right = 0;
+    }
+
+    async fn checks(&mut self, world: &Comm) -> Result<Vec<Check>, RankError> {
         let (class, right) = (self.class, self.right);
         let sorted = self.sorted(world).await?;
         let total = f64::from(1_u32 << class.of(KEY_BITS));

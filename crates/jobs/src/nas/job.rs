@@ -8,6 +8,7 @@ use super::is::Is;
 use super::kernel::{Kernel, KernelRank, Plan};
 use super::mg::Mg;
 use crate::entry::{Entry, parse};
+use crate::rank_limits::limits;
 use clap::{Parser, ValueEnum};
 use gridspan_ranks as ranks;
 use gridspan_runtime::Job;
@@ -42,6 +43,10 @@ struct Options {
     /// Iterations between two points at which ranks may move and checkpoints are made; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     migrate_every: u32,
+    /// Run the kernel this many times, one after the other, and print the total time.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
 }
 
 fn job(options: Options) -> Job {
@@ -55,6 +60,7 @@ fn job(options: Options) -> Job {
 }
 
 fn job_of<K: Kernel>(options: Options) -> Job {
-    let Options { class, ranks, migrate_every, .. } = options;
-    ranks::job::<KernelRank<K>>("nas", ranks, move |_| Plan { class, migrate_every })
+    let Options { class, ranks, migrate_every, repeat, .. } = options;
+    let plan = Plan { class, migrate_every, repeat };
+    ranks::job::<KernelRank<K>>("nas", ranks, move |_| plan).limits(limits())
 }

@@ -41,7 +41,16 @@ pub(super) trait Kernel: Serialize + DeserializeOwned + Send + 'static {
     }
 
     /// Compares the values with the published ones.
-    fn checks(self, world: &Comm) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
+    fn checks(
+        &mut self,
+        world: &Comm,
+    ) -> impl Future<Output = Result<Vec<Check>, RankError>> + Send;
+
+    /// Goes back to where the kernel was after [`prepare`](Self::prepare).
+    fn reset(&mut self, world: &Comm);
+
+    /// Drops what the next iteration computes again, so that less moves.
+    fn shrink(&mut self) {}
 }
 
 /// What all ranks do.
@@ -50,6 +59,8 @@ pub(super) struct Plan {
     pub(super) class: ProblemClass,
     /// Iterations between two migration points; 0 for none.
     pub(super) migrate_every: u32,
+    /// How often the kernel is run, one time after the other.
+    pub(super) repeat: u32,
 }
 
 /// A rank of a kernel.
@@ -58,75 +69,116 @@ pub(super) struct Plan {
 pub(super) struct KernelRank<K: Kernel> {
     plan: Plan,
     kernel: Option<K>,
-    /// Number of iterations that are done.
+    /// Number of times that the kernel has been run.
+    repetition: u32,
+    /// Number of iterations that are done this time.
     iteration: u32,
-    /// When the time began, in seconds.
+    /// When the time began, in seconds. Between runs it goes on, since ranks may move there, too.
     begin: f64,
 }
 
 impl<K: Kernel> Rank for KernelRank<K> {
     type Init = Plan;
+    type Value = ();
 
     fn create(plan: Plan, _world: &Comm) -> Self {
-        Self { plan, kernel: None, iteration: 0, begin: 0.0 }
+        Self { plan, kernel: None, repetition: 0, iteration: 0, begin: 0.0 }
     }
 
     async fn run(mut self, world: Comm) -> Result<Continuation<Self>, RankError> {
-        let Plan { class, migrate_every } = self.plan;
         let mut kernel = match self.kernel.take() {
             Some(kernel) => kernel,
-            None => {
-                let mut kernel = K::prepare(&world, class).await?;
-                self.begin = clock(&world).await?;
-                kernel.start(&world).await?;
-                kernel
-            }
+            None => K::prepare(&world, self.plan.class).await?,
         };
-        let iterations = K::iterations(class);
-        while self.iteration < iterations {
-            kernel.iterate(&world, self.iteration).await?;
-            self.iteration += 1;
-            let is_due = migrate_every > 0 && self.iteration.is_multiple_of(migrate_every);
-            if is_due && self.iteration < iterations {
-                self.kernel = Some(kernel);
-                return Ok(Continuation::Migrate(self));
+        loop {
+            if self.iteration == 0 {
+                if self.repetition == 0 {
+                    self.begin = clock(&world).await?;
+                }
+                kernel.start(&world).await?;
+            }
+            if self.iterate(&world, &mut kernel).await? {
+                return Ok(self.moves(kernel));
+            }
+            kernel.end(&world).await?;
+            self.repetition += 1;
+            let is_last = self.repetition == self.plan.repeat;
+            let seconds = if is_last { clock(&world).await? - self.begin } else { 0.0 };
+            let checks = kernel.checks(&world).await?;
+            if world.rank() == 0 {
+                if is_last {
+                    self.print(&world, seconds, &checks);
+                }
+                check(&checks)?;
+            }
+            if is_last {
+                if world.rank() == 0 {
+                    println!("verified: yes ({} values)", checks.len());
+                }
+                return Ok(Continuation::Done(()));
+            }
+            kernel.reset(&world);
+            self.iteration = 0;
+            if self.is_due() {
+                return Ok(self.moves(kernel));
             }
         }
-        kernel.end(&world).await?;
-        let seconds = clock(&world).await? - self.begin;
-        let checks = kernel.checks(&world).await?;
-        if world.rank() == 0 {
-            report::<K>(&world, class, seconds, &checks)?;
-        }
-        Ok(Continuation::Done)
     }
 }
 
-/// Prints the rate and the values. Fails if one is wrong.
-fn report<K: Kernel>(
-    world: &Comm,
-    class: ProblemClass,
-    seconds: f64,
-    checks: &[Check],
-) -> Result<(), RankError> {
-    let ranks = world.size();
-    let pes: BTreeSet<_> = (0..ranks).map(|rank| world.pe(rank)).collect();
-    println!(
-        "nas {} class {class:?}: {ranks} ranks on {} PEs, {seconds:.3} s, {:.2} Mop/s",
-        K::NAME,
-        pes.len(),
-        K::mega_operations(class) / seconds
-    );
-    for Check { name, found, published, .. } in checks {
-        println!("{name}: {found:.13e}, published {published:.13e}");
+impl<K: Kernel> KernelRank<K> {
+    /// Does the iterations up to a migration point or the last. Returns whether it is a migration
+    /// point.
+    async fn iterate(&mut self, world: &Comm, kernel: &mut K) -> Result<bool, RankError> {
+        let iterations = K::iterations(self.plan.class);
+        while self.iteration < iterations {
+            kernel.iterate(world, self.iteration).await?;
+            self.iteration += 1;
+            if self.iteration < iterations && self.is_due() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
+
+    /// Whether ranks may move after as many iterations.
+    fn is_due(&self) -> bool {
+        let Plan { class, migrate_every, .. } = self.plan;
+        let before = u64::from(self.repetition) * u64::from(K::iterations(class));
+        let done = before + u64::from(self.iteration);
+        migrate_every > 0 && done.is_multiple_of(u64::from(migrate_every))
+    }
+
+    /// Comes to a migration point.
+    fn moves(mut self, mut kernel: K) -> Continuation<Self> {
+        kernel.shrink();
+        self.kernel = Some(kernel);
+        Continuation::Migrate(self)
+    }
+
+    /// Prints the rate and the values.
+    fn print(&self, world: &Comm, seconds: f64, checks: &[Check]) {
+        let (ranks, Plan { class, repeat, .. }) = (world.size(), self.plan);
+        let pes: BTreeSet<_> = (0..ranks).map(|rank| world.pe(rank)).collect();
+        let rate = K::mega_operations(class) * f64::from(repeat) / seconds;
+        let times = if repeat > 1 { format!(", {repeat} times") } else { String::new() };
+        let (kernel, pes) = (K::NAME, pes.len());
+        println!(
+            "nas {kernel} class {class:?}: {ranks} ranks on {pes} PEs, {seconds:.3} s, {rate:.2} \
+             Mop/s{times}"
+        );
+        for Check { name, found, published, .. } in checks {
+            println!("{name}: {found:.13e}, published {published:.13e}");
+        }
+    }
+}
+
+/// Fails if a value is wrong, or there is none.
+fn check(checks: &[Check]) -> Result<(), RankError> {
     let wrong = checks.iter().filter(|check| !check.is_right());
     let wrong: Vec<&str> = wrong.map(|check| check.name.as_str()).collect();
     match wrong.is_empty() && !checks.is_empty() {
-        true => {
-            println!("verified: yes ({} values)", checks.len());
-            Ok(())
-        }
+        true => Ok(()),
         false => Err(format!("verified: no ({} differ)", wrong.join(", ")).into()),
     }
 }

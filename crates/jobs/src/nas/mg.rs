@@ -46,7 +46,8 @@ pub(super) struct Mg {
     top: usize,
     solution: Vec<Planes>,
     residual: Vec<Planes>,
-    charges: Planes,
+    /// The places of the charges of this rank among the points of its finest planes, with signs.
+    charges: Vec<(usize, f64)>,
     norm: f64,
 }
 
@@ -59,10 +60,8 @@ impl Mg {
         };
         let levels = || (0..=top).map(planes).collect();
         let smoother = if class == ProblemClass::B { LARGE_SMOOTHER } else { SMALL_SMOOTHER };
-        let charges = planes(top);
         let (solution, residual) = (levels(), levels());
-        let top = top as usize;
-        let norm = f64::NAN;
+        let (top, charges, norm) = (top as usize, Vec::new(), f64::NAN);
         let mut kernel = Self { class, smoother, top, solution, residual, charges, norm };
         kernel.place_charges(world).await?;
         Ok(kernel)
@@ -70,13 +69,13 @@ impl Mg {
 
     /// Places the charges where a random field is largest, and smallest.
     async fn place_charges(&mut self, world: &Comm) -> Result<(), RankError> {
-        let plane = self.charges.extent * self.charges.extent;
-        let first = self.charges.own.start as usize * plane;
+        let finest = &self.residual[self.top];
+        let first = finest.own.start as usize * finest.extent * finest.extent;
+        let points = finest.values.len();
         let mut random = NasRandom::new(SEED);
         random.skip(first as u64);
-        let mut field: Vec<[f64; 2]> = (0..self.charges.values.len())
-            .map(|at| [random.next_unit(), (first + at) as f64])
-            .collect();
+        let mut field: Vec<[f64; 2]> =
+            (0..points).map(|at| [random.next_unit(), (first + at) as f64]).collect();
         let mut sign = 1.0;
         for _ in 0..2 {
             // The largest of each rank, and of them the largest of all.
@@ -85,10 +84,8 @@ impl Mg {
             let mut all = world.allgatherv(mine).await?.concat();
             all.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
             for [_, place] in &all[..CHARGES.min(all.len())] {
-                let at = (*place as usize).checked_sub(first);
-                if let Some(value) = at.and_then(|at| self.charges.values.get_mut(at)) {
-                    *value = sign;
-                }
+                let at = (*place as usize).checked_sub(first).filter(|at| *at < points);
+                self.charges.extend(at.map(|at| (at, sign)));
             }
             field.iter_mut().for_each(|point| point[0] = -point[0]);
             sign = -1.0;
@@ -103,7 +100,10 @@ impl Mg {
         solution.fetch_halo(world).await?;
         let residual = &mut self.residual[level];
         if level == self.top {
-            residual.values.copy_from_slice(&self.charges.values);
+            residual.clear();
+            for (at, charge) in &self.charges {
+                residual.values[*at] = *charge;
+            }
         }
         let (extent, mut sums) = (solution.extent, Around::new(solution.extent));
         let rows = residual.values.chunks_exact_mut(extent).enumerate();
@@ -204,6 +204,9 @@ impl Mg {
 
     /// One V-cycle, from the finest level to the coarsest and back.
     async fn cycle(&mut self, world: &Comm) -> Result<(), RankError> {
+        for planes in self.solution.iter_mut().chain(&mut self.residual) {
+            planes.ensure();
+        }
         for level in (2..=self.top).rev() {
             self.project(world, level).await?;
         }
@@ -272,7 +275,19 @@ impl Kernel for Mg {
         Ok(())
     }
 
-    async fn checks(self, _world: &Comm) -> Result<Vec<Check>, RankError> {
+    fn reset(&mut self, _world: &Comm) {
+        self.solution[self.top].clear();
+    }
+
+    fn shrink(&mut self) {
+        // Those of coarser levels follow from the finest.
+        for level in 0..self.top {
+            self.solution[level].forget();
+            self.residual[level].forget();
+        }
+    }
+
+    async fn checks(&mut self, _world: &Comm) -> Result<Vec<Check>, RankError> {
         let (_, _, published) = self.class.of(PROBLEMS);
         Ok(vec![Check::new("norm of the residual", self.norm, published, TOLERANCE)])
     }

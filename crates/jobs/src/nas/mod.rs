@@ -6,7 +6,8 @@
 //!
 //! - `ep`: pairs of normal deviates. Two reductions at the end.
 //! - `is`: ranks of integers. All-to-all exchange of keys.
-//! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and a vector that all gather.
+//! - `cg`: the smallest eigenvalue of a sparse matrix. Sums, and parts of vectors within the rows
+//!   and columns of a grid of ranks.
 //! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
 //! - `ft`: a spectral solver. Transposes.
 
@@ -20,6 +21,7 @@ mod kernel;
 mod matrix;
 mod mg;
 mod planes;
+mod rank_grid;
 mod share;
 
 pub(crate) use job::ENTRY;

@@ -31,6 +31,16 @@ impl Planes {
         self.values.fill(0.0);
     }
 
+    /// Drops all own points and copies.
+    pub(super) fn forget(&mut self) {
+        (self.values, self.copies) = (Vec::new(), BTreeMap::new());
+    }
+
+    /// Makes sure that there are own points: zeros, if they were dropped.
+    pub(super) fn ensure(&mut self) {
+        self.values.resize(self.own.len() * self.size(), 0.0);
+    }
+
     fn size(&self) -> usize {
         self.extent * self.extent
     }
@@ -81,8 +91,11 @@ impl Planes {
                 wanted.entry(owner).or_default().push(plane);
             }
         }
-        for (owner, planes) in wanted {
-            let (values, _) = world.recv::<f64>(owner, 0).await?;
+        // All begin to arrive at once: long ones are sent when they are asked for.
+        let arriving = wanted.keys().map(|owner| world.irecv::<f64>(*owner, 0));
+        let arriving = arriving.collect::<Result<Vec<_>, _>>()?;
+        let arrived = gridspan_ranks::wait_all(arriving).await?;
+        for (planes, (values, _)) in wanted.into_values().zip(arrived) {
             for (plane, values) in planes.into_iter().zip(values.chunks_exact(self.size())) {
                 self.copies.insert(plane, values.to_vec());
             }

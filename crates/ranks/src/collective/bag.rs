@@ -1,6 +1,6 @@
 //! What a collective operation collects on its way up: parts as they are, or partial results.
 
-use super::segments::Segments;
+use super::segments::{SegmentKey, Segments};
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
@@ -41,9 +41,28 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
     }
 
     /// Adds the value of a segment.
-    pub(super) fn put(&mut self, key: (u32, u32), value: Vec<T>) -> Result<(), RankError> {
+    pub(super) fn put(&mut self, key: SegmentKey, value: Vec<T>) -> Result<(), RankError> {
         let (op, at) = (self.op, self.at);
         self.segments.add(key, value, |left, right| combine(left, &right, op, at))
+    }
+
+    /// Adds a part of another rank, whose value must have this length.
+    pub(super) fn add_sized(&mut self, part: Part, expected: usize) -> Result<(), RankError> {
+        let (at, Part { key, content }) = (self.at, part);
+        let value: Vec<T> = content.to_vec(at)?;
+        match value.len() {
+            found if found != expected => Err(RankError::WrongLength { at, found, expected }),
+            _ => self.put(unpacked(key), value),
+        }
+    }
+
+    /// All that was collected, of each value only what `select` returns.
+    pub(super) fn selected(&self, select: impl Fn(&[T]) -> Vec<T>) -> Vec<Part> {
+        let part = |(key, value): (&SegmentKey, &Vec<T>)| Part {
+            key: packed(*key),
+            content: Content::owned(select(value)),
+        };
+        self.segments.iter().map(part).collect()
     }
 
     /// The result.
@@ -52,6 +71,16 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         let reason = || "ranks are missing in the result".to_owned();
         self.segments.into_total().ok_or_else(|| RankError::Invalid { at, reason: reason() })
     }
+}
+
+/// The key of a part with the value of a segment.
+fn packed((level, number): SegmentKey) -> u64 {
+    u64::from(level) << 32 | u64::from(number)
+}
+
+/// The segment of a part's key.
+fn unpacked(key: u64) -> SegmentKey {
+    ((key >> 32) as u32, key as u32)
 }
 
 /// Combines two values of equal length.
@@ -70,13 +99,12 @@ pub(super) fn combine<T>(
 
 impl<T: Element, O: Operator<T>> Bag for Partial<'_, T, O> {
     fn add(&mut self, Part { key, content }: Part) -> Result<(), RankError> {
-        let key = ((key >> 32) as u32, key as u32);
-        self.put(key, content.to_vec(self.at)?)
+        self.put(unpacked(key), content.to_vec(self.at)?)
     }
 
     fn parts(&self) -> Result<Vec<Part>, RankError> {
-        let part = |(key, value): (&(u32, u32), &Vec<T>)| Part {
-            key: u64::from(key.0) << 32 | u64::from(key.1),
+        let part = |(key, value): (&SegmentKey, &Vec<T>)| Part {
+            key: packed(*key),
             content: Content::copied(value),
         };
         Ok(self.segments.iter().map(part).collect())

@@ -6,6 +6,7 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
 use crate::ops::Operator;
+use crate::typed_block::TypedBlock;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,8 +19,10 @@ use serde::de::DeserializeOwned;
 /// exist.
 ///
 /// Only one rank of each site, its leader, communicates with other sites. An operation whose result
-/// all ranks get takes one crossing of the wide area. In [`alltoall`](Self::alltoall),
-/// [`scan`](Self::scan) and [`exscan`](Self::exscan), ranks send to each other directly. The order
+/// all ranks get takes one crossing of the wide area, and so does
+/// [`reduce_scatter`](Self::reduce_scatter), in which ranks of all PEs communicate with other sites
+/// so that each block crosses once. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
+/// [`exscan`](Self::exscan), ranks send to each other directly. The order
 /// in which values are combined depends only on the number of ranks: sums have the same bits
 /// wherever the ranks live.
 impl Comm {
@@ -29,7 +32,8 @@ impl Comm {
     ///
     /// Only those of the messages that it sends and receives.
     pub async fn barrier(&self) -> Result<(), RankError> {
-        Operation::new(self, "barrier").barrier().await
+        let operation = Operation::new(self, "barrier");
+        operation.complete(operation.barrier()).await
     }
 
     /// Sends the root's numbers to all ranks, into buffers of equal length.
@@ -40,7 +44,8 @@ impl Comm {
     pub async fn bcast<T: Element>(&self, numbers: &mut [T], root: u32) -> Result<(), RankError> {
         let operation = Operation::rooted(self, "bcast", root)?;
         let content = (root == self.rank()).then(|| Content::copied(numbers));
-        operation.bcast(content, root).await?.fill(numbers, operation.at)
+        let content = operation.complete(operation.bcast(content, root)).await?;
+        content.fill(numbers, operation.at)
     }
 
     /// Sends the root's value to all ranks. The root gives it, and others may give `None`.
@@ -62,7 +67,7 @@ impl Comm {
             }
             _ => None,
         };
-        operation.bcast(content, root).await?.decode(at)
+        operation.complete(operation.bcast(content, root)).await?.decode(at)
     }
 
     /// Combines the numbers of all ranks, in their order, element by element. The root gets the
@@ -77,7 +82,8 @@ impl Comm {
         op: impl Operator<T>,
         root: u32,
     ) -> Result<Option<Vec<T>>, RankError> {
-        Operation::rooted(self, "reduce", root)?.reduce(numbers.to_vec(), op, root).await
+        let operation = Operation::rooted(self, "reduce", root)?;
+        operation.complete(operation.reduce(numbers.to_vec(), op, root)).await
     }
 
     /// Combines the numbers of all ranks, in their order, element by element. All get the result.
@@ -90,7 +96,8 @@ impl Comm {
         numbers: &[T],
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
-        Operation::new(self, "allreduce").allreduce(numbers.to_vec(), op).await
+        let operation = Operation::new(self, "allreduce");
+        operation.complete(operation.allreduce(numbers.to_vec(), op)).await
     }
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. The root
@@ -105,7 +112,8 @@ impl Comm {
         numbers: &[f64],
         root: u32,
     ) -> Result<Option<Vec<f64>>, RankError> {
-        Operation::rooted(self, "reduce_exact", root)?.reduce_exact(numbers, root).await
+        let operation = Operation::rooted(self, "reduce_exact", root)?;
+        operation.complete(operation.reduce_exact(numbers, root)).await
     }
 
     /// Adds the numbers of all ranks, element by element, without rounding before the end. All get
@@ -133,11 +141,14 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
-        Operation::new(self, "allreduce_exact").allreduce_exact(numbers).await
+        let operation = Operation::new(self, "allreduce_exact");
+        operation.complete(operation.allreduce_exact(numbers)).await
     }
 
     /// Combines the numbers of all ranks, and leaves the first `counts[0]` elements of the result
-    /// to rank 0, and so on.
+    /// to rank 0, and so on. The operator must combine element by element, since blocks are
+    /// combined separately. A rank sends about as many elements as it gives, divided over all
+    /// others.
     ///
     /// # Errors
     ///
@@ -149,7 +160,7 @@ impl Comm {
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "reduce_scatter");
-        operation.reduce_scatter(numbers.to_vec(), counts, op).await
+        operation.complete(operation.reduce_scatter(numbers.to_vec(), counts, op)).await
     }
 
     /// Combines the numbers of the ranks up to this one.
@@ -162,7 +173,8 @@ impl Comm {
         numbers: &[T],
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
-        Operation::new(self, "scan").scan(numbers.to_vec(), &op).await
+        let operation = Operation::new(self, "scan");
+        operation.complete(operation.scan(numbers.to_vec(), &op)).await
     }
 
     /// Combines the numbers of the ranks before this one; `None` at rank 0.
@@ -175,7 +187,8 @@ impl Comm {
         numbers: &[T],
         op: impl Operator<T>,
     ) -> Result<Option<Vec<T>>, RankError> {
-        Operation::new(self, "exscan").exscan(numbers.to_vec(), op).await
+        let operation = Operation::new(self, "exscan");
+        operation.complete(operation.exscan(numbers.to_vec(), op)).await
     }
 
     /// Joins the numbers of all ranks, in their order, at the root.
@@ -189,7 +202,7 @@ impl Comm {
         root: u32,
     ) -> Result<Option<Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "gather", root)?;
-        let gathered = operation.gather(numbers.to_vec(), root).await?;
+        let gathered = operation.complete(operation.gather(numbers.to_vec(), root)).await?;
         gathered.map(|blocks| operation.join(&blocks, numbers.len())).transpose()
     }
 
@@ -203,7 +216,8 @@ impl Comm {
         numbers: &[T],
         root: u32,
     ) -> Result<Option<Vec<Vec<T>>>, RankError> {
-        Operation::rooted(self, "gatherv", root)?.gather(numbers.to_vec(), root).await
+        let operation = Operation::rooted(self, "gatherv", root)?;
+        operation.complete(operation.gather(numbers.to_vec(), root)).await
     }
 
     /// Joins the numbers of all ranks, in their order, at all ranks.
@@ -212,7 +226,8 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgather<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
-        Operation::new(self, "allgather").allgather_equal(numbers.to_vec()).await
+        let operation = Operation::new(self, "allgather");
+        operation.complete(operation.allgather_equal(numbers.to_vec())).await
     }
 
     /// Collects the numbers of all ranks, of any lengths, at all ranks.
@@ -221,7 +236,8 @@ impl Comm {
     ///
     /// Those [of collective operations](Self#collective-operations).
     pub async fn allgatherv<T: Element>(&self, numbers: &[T]) -> Result<Vec<Vec<T>>, RankError> {
-        Operation::new(self, "allgatherv").allgatherv(numbers.to_vec()).await
+        let operation = Operation::new(self, "allgatherv");
+        operation.complete(operation.allgatherv(numbers.to_vec())).await
     }
 
     /// Cuts the root's numbers into blocks of equal length, and gives each rank one. Other ranks
@@ -237,7 +253,7 @@ impl Comm {
             true => Some(operation.cut(numbers)?),
             false => None,
         };
-        operation.scatter(blocks, root).await
+        operation.complete(operation.scatter(blocks, root)).await
     }
 
     /// Gives each rank one of the root's blocks, which may have any lengths. Other ranks may give
@@ -253,7 +269,7 @@ impl Comm {
     ) -> Result<Vec<T>, RankError> {
         let operation = Operation::rooted(self, "scatterv", root)?;
         let blocks = (root == self.rank()).then(|| blocks.to_vec());
-        operation.scatter(blocks, root).await
+        operation.complete(operation.scatter(blocks, root)).await
     }
 
     /// Cuts the numbers of each rank into blocks of equal length, and gives block `i` to rank `i`.
@@ -266,7 +282,7 @@ impl Comm {
     pub async fn alltoall<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "alltoall");
         let blocks = operation.cut(numbers)?;
-        let blocks = operation.alltoall(blocks).await?;
+        let blocks = operation.complete(operation.alltoall(blocks)).await?;
         operation.join(&blocks, numbers.len() / self.size() as usize)
     }
 
@@ -279,6 +295,18 @@ impl Comm {
         &self,
         blocks: Vec<Vec<T>>,
     ) -> Result<Vec<Vec<T>>, RankError> {
-        Operation::new(self, "alltoallv").alltoall(blocks).await
+        let operation = Operation::new(self, "alltoallv");
+        operation.complete(operation.alltoall(blocks)).await
+    }
+
+    /// Gives block `i` of each rank to rank `i`. Blocks may have any types and lengths; see
+    /// [`TypedBlock`] for an example.
+    ///
+    /// # Errors
+    ///
+    /// Those [of collective operations](Self#collective-operations), except for types: the blocks
+    /// give [`RankError::TypeMismatch`] where the receiver names another type.
+    pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
+        Operation::new(self, "alltoallw").alltoallw(blocks).await
     }
 }

@@ -5,11 +5,12 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
 use crate::packet::Part;
+use crate::typed_block::TypedBlock;
 use std::collections::BTreeMap;
 
 impl Operation {
     /// Sends the root's content to all ranks.
-    pub(super) async fn bcast(
+    pub(crate) async fn bcast(
         &self,
         content: Option<Content>,
         root: u32,
@@ -172,24 +173,55 @@ impl Operation {
     /// Sends a block to each rank, and receives one from each.
     pub(super) async fn alltoall<T: Element>(
         &self,
-        blocks: Vec<Vec<T>>,
+        mut blocks: Vec<Vec<T>>,
     ) -> Result<Vec<Vec<T>>, RankError> {
+        let (at, me) = (self.at, self.me());
+        let mut mine = blocks.get_mut(me as usize).map(std::mem::take);
+        let contents = blocks.into_iter().map(Content::owned).collect();
+        let open = |from: u32, content: Content| match mine.take_if(|_| from == me) {
+            Some(mine) => Ok(mine),
+            None => content.to_vec(at),
+        };
+        self.exchange_all(contents, open).await
+    }
+
+    /// Sends a block of any type to each rank, and receives one from each.
+    pub(super) async fn alltoallw(
+        &self,
+        blocks: Vec<TypedBlock>,
+    ) -> Result<Vec<TypedBlock>, RankError> {
+        let at = self.at;
+        let contents = blocks.into_iter().map(TypedBlock::into_content).collect();
+        let open = |from: u32, content: Content| {
+            Ok(TypedBlock::received(content, at.with(Some(from), None)))
+        };
+        self.exchange_all(contents, open).await
+    }
+
+    /// Sends a content to each rank, and opens those that it receives, by rank.
+    async fn exchange_all<R>(
+        &self,
+        contents: Vec<Content>,
+        mut open: impl FnMut(u32, Content) -> Result<R, RankError>,
+    ) -> Result<Vec<R>, RankError> {
         let (at, me, size) = (self.at, self.me() as usize, self.comm.size() as usize);
-        if blocks.len() != size {
-            return Err(RankError::WrongLength { at, found: blocks.len(), expected: size });
+        if contents.len() != size {
+            return Err(RankError::WrongLength { at, found: contents.len(), expected: size });
         }
-        let mut blocks: Vec<Option<Vec<T>>> = blocks.into_iter().map(Some).collect();
-        let mut received: Vec<Vec<T>> = vec![Vec::new(); size];
-        received[me] = blocks[me].take().unwrap_or_default();
+        let mut contents: Vec<Option<Content>> = contents.into_iter().map(Some).collect();
+        let mut opened: Vec<Option<R>> = (0..size).map(|_| None).collect();
         // Ranks begin with different receivers.
         for to in (me + 1..size).chain(0..me) {
-            let block = blocks[to].take().unwrap_or_default();
-            self.post(to as u32, vec![Part { key: 0, content: Content::owned(block) }]);
+            let part = contents[to].take().map(|content| Part { key: 0, content });
+            self.post(to as u32, part.into_iter().collect());
+        }
+        if let Some(content) = contents[me].take() {
+            opened[me] = Some(open(me as u32, content)?);
         }
         for from in (0..me).rev().chain((me + 1..size).rev()) {
             let content = self.only(self.take(from as u32).await?)?;
-            received[from] = content.to_vec(at)?;
+            opened[from] = Some(open(from as u32, content)?);
         }
-        Ok(received)
+        Ok(opened.into_iter().flatten().collect())
     }
 }

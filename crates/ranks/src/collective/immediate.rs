@@ -11,6 +11,7 @@ use crate::error::RankError;
 use crate::local::slots::{Outcome, Wait};
 use crate::ops::Operator;
 use crate::request::CommRequest;
+use crate::typed_block::TypedBlock;
 
 /// # Immediate collective operations
 ///
@@ -31,7 +32,7 @@ use crate::request::CommRequest;
 impl Comm {
     /// Begins a [`barrier`](Self::barrier).
     pub fn ibarrier(&self) -> CommRequest<'static, ()> {
-        self.spawn(Operation::new(self, "ibarrier"), |operation| async move {
+        self.in_background(Operation::new(self, "ibarrier"), |operation| async move {
             operation.barrier().await
         })
     }
@@ -47,7 +48,7 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "ibcast", root)?;
-        Ok(self.spawn(operation, |operation| async move {
+        Ok(self.in_background(operation, |operation| async move {
             let (mut numbers, me) = (numbers, operation.me());
             let content = (root == me).then(|| Content::copied(&numbers));
             operation.bcast(content, root).await?.fill(&mut numbers, operation.at)?;
@@ -67,8 +68,9 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Option<Vec<T>>>, RankError> {
         let operation = Operation::rooted(self, "ireduce", root)?;
-        Ok(self
-            .spawn(operation, |operation| async move { operation.reduce(numbers, op, root).await }))
+        Ok(self.in_background(operation, |operation| async move {
+            operation.reduce(numbers, op, root).await
+        }))
     }
 
     /// Begins an [`allreduce`](Self::allreduce).
@@ -77,7 +79,7 @@ impl Comm {
         numbers: Vec<T>,
         op: impl Operator<T> + 'static,
     ) -> CommRequest<'static, Vec<T>> {
-        self.spawn(Operation::new(self, "iallreduce"), |operation| async move {
+        self.in_background(Operation::new(self, "iallreduce"), |operation| async move {
             operation.allreduce(numbers, op).await
         })
     }
@@ -89,7 +91,7 @@ impl Comm {
         counts: Vec<usize>,
         op: impl Operator<T> + 'static,
     ) -> CommRequest<'static, Vec<T>> {
-        self.spawn(Operation::new(self, "ireduce_scatter"), |operation| async move {
+        self.in_background(Operation::new(self, "ireduce_scatter"), |operation| async move {
             operation.reduce_scatter(numbers, &counts, op).await
         })
     }
@@ -100,7 +102,7 @@ impl Comm {
         numbers: Vec<T>,
         op: impl Operator<T> + 'static,
     ) -> CommRequest<'static, Vec<T>> {
-        self.spawn(Operation::new(self, "iscan"), |operation| async move {
+        self.in_background(Operation::new(self, "iscan"), |operation| async move {
             operation.scan(numbers, &op).await
         })
     }
@@ -111,7 +113,7 @@ impl Comm {
         numbers: Vec<T>,
         op: impl Operator<T> + 'static,
     ) -> CommRequest<'static, Option<Vec<T>>> {
-        self.spawn(Operation::new(self, "iexscan"), |operation| async move {
+        self.in_background(Operation::new(self, "iexscan"), |operation| async move {
             operation.exscan(numbers, op).await
         })
     }
@@ -127,12 +129,14 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Option<Vec<Vec<T>>>>, RankError> {
         let operation = Operation::rooted(self, "igatherv", root)?;
-        Ok(self.spawn(operation, |operation| async move { operation.gather(numbers, root).await }))
+        Ok(self.in_background(operation, |operation| async move {
+            operation.gather(numbers, root).await
+        }))
     }
 
     /// Begins an [`allgatherv`](Self::allgatherv).
     pub fn iallgatherv<T: Element>(&self, numbers: Vec<T>) -> CommRequest<'static, Vec<Vec<T>>> {
-        self.spawn(Operation::new(self, "iallgatherv"), |operation| async move {
+        self.in_background(Operation::new(self, "iallgatherv"), |operation| async move {
             operation.allgatherv(numbers).await
         })
     }
@@ -148,21 +152,27 @@ impl Comm {
         root: u32,
     ) -> Result<CommRequest<'static, Vec<T>>, RankError> {
         let operation = Operation::rooted(self, "iscatterv", root)?;
-        Ok(self.spawn(
-            operation,
-            |operation| async move { operation.scatter(Some(blocks), root).await },
-        ))
+        Ok(self.in_background(operation, |operation| async move {
+            operation.scatter(Some(blocks), root).await
+        }))
     }
 
     /// Begins an [`alltoallv`](Self::alltoallv).
     pub fn ialltoallv<T: Element>(&self, blocks: Vec<Vec<T>>) -> CommRequest<'static, Vec<Vec<T>>> {
-        self.spawn(Operation::new(self, "ialltoallv"), |operation| async move {
+        self.in_background(Operation::new(self, "ialltoallv"), |operation| async move {
             operation.alltoall(blocks).await
         })
     }
 
+    /// Begins an [`alltoallw`](Self::alltoallw).
+    pub fn ialltoallw(&self, blocks: Vec<TypedBlock>) -> CommRequest<'static, Vec<TypedBlock>> {
+        self.in_background(Operation::new(self, "ialltoallw"), |operation| async move {
+            operation.alltoallw(blocks).await
+        })
+    }
+
     /// Lets the rank's actor run an operation.
-    pub(crate) fn spawn<T: Send + 'static, U>(
+    pub(crate) fn in_background<T: Send + 'static, U>(
         &self,
         operation: Operation,
         run: impl FnOnce(Operation) -> U,

@@ -6,4 +6,5 @@ mod exchange;
 mod immediate;
 pub(crate) mod operation;
 mod reduce;
+mod reduce_scatter;
 mod segments;

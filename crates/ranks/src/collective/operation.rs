@@ -12,6 +12,7 @@ use crate::error::{CallSite, RankError};
 use crate::matching::Pattern;
 use crate::p2p::wait;
 use crate::packet::{Load, Part};
+use crate::request::go_on;
 use crate::selector::TagSelector;
 use crate::tree::CommTree;
 
@@ -29,7 +30,7 @@ impl Operation {
     }
 
     /// Begins an operation that has a root.
-    pub(super) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
+    pub(crate) fn rooted(comm: &Comm, call: &'static str, root: u32) -> Result<Self, RankError> {
         let operation = Self::new(comm, call);
         let at = operation.at.with(Some(root), None);
         comm.check(root, at)?;
@@ -40,11 +41,30 @@ impl Operation {
         self.comm.rank()
     }
 
+    /// Completes an operation that the rank waits for, and lets the PE send what it has left: what
+    /// the rank computes next would delay the ranks below it in the tree.
+    pub(super) async fn complete<T>(
+        &self,
+        run: impl Future<Output = Result<T, RankError>>,
+    ) -> Result<T, RankError> {
+        let result = run.await;
+        let local = &self.comm.local;
+        if local.with(|state| state.gives_way_after_collective()) {
+            go_on(local).await;
+        }
+        result
+    }
+
     /// Sends parts to a rank.
     pub(crate) fn post(&self, to: u32, parts: Vec<Part>) {
         let label = self.comm.collective_label(self.number);
+        let pe_of = |rank| self.comm.scope.place(rank).1;
+        let is_near = pe_of(to) == pe_of(self.me());
         if let Some(to) = self.comm.world_rank(to) {
-            self.comm.local.with(|state| state.post(to, label, Load::Parts(parts)));
+            self.comm.local.with(|state| {
+                state.note_sent(is_near);
+                state.post(to, label, Load::Parts(parts));
+            });
         }
     }
 
@@ -54,7 +74,8 @@ impl Operation {
         let tag = TagSelector::Tag(self.number);
         let pattern = Pattern { context, source: Some(from), tag };
         let at = self.at.with(Some(from), None);
-        let begun = self.comm.local.with(|state| state.receive(pattern, at));
+        let peers = self.comm.scope.peers(Some(from));
+        let begun = self.comm.local.with(|state| state.receive(pattern, peers, at));
         wait::parts(&self.comm.local, begun, at).await
     }
 

@@ -134,40 +134,4 @@ impl Operation {
             Some(before) => Ok(Some(self.only(self.take(before).await?)?.to_vec(self.at)?)),
         }
     }
-
-    /// Reduces, and leaves `counts[rank]` elements of the result to each rank.
-    pub(super) async fn reduce_scatter<T: Element>(
-        &self,
-        values: Vec<T>,
-        counts: &[usize],
-        op: impl Operator<T>,
-    ) -> Result<Vec<T>, RankError> {
-        let (at, size) = (self.at, self.comm.size() as usize);
-        if counts.len() != size {
-            return Err(RankError::WrongLength { at, found: counts.len(), expected: size });
-        }
-        let (found, expected) = (values.len(), counts.iter().sum());
-        if found != expected {
-            return Err(RankError::WrongLength { at, found, expected });
-        }
-        let total = self.reduce(values, op, 0).await?;
-        let blocks = total.map(|total| {
-            let mut rest = &total[..];
-            let block = |count: &usize| {
-                let (block, after) = rest.split_at(*count);
-                rest = after;
-                block.to_vec()
-            };
-            counts.iter().map(block).collect()
-        });
-        let mine = self.scatter(blocks, 0).await?;
-        match mine.len() == counts[self.me() as usize] {
-            true => Ok(mine),
-            false => Err(RankError::WrongLength {
-                at,
-                found: mine.len(),
-                expected: counts[self.me() as usize],
-            }),
-        }
-    }
 }

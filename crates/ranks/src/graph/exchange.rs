@@ -7,6 +7,7 @@ use crate::element::Element;
 use crate::error::RankError;
 use crate::packet::Part;
 use crate::request::CommRequest;
+use crate::typed_block::TypedBlock;
 
 /// What a rank sends to its neighbours.
 struct Sending {
@@ -16,20 +17,39 @@ struct Sending {
 }
 
 impl Operation {
-    /// Sends to the neighbours, and receives from each source.
-    async fn neighbour_exchange<T: Element>(
+    /// Sends to the neighbours, and opens what it receives from each source.
+    async fn neighbour_exchange<R>(
         &self,
         sending: Sending,
-    ) -> Result<Vec<Vec<T>>, RankError> {
+        mut open: impl FnMut(u32, Content) -> Result<R, RankError>,
+    ) -> Result<Vec<R>, RankError> {
         for (to, content) in sending.contents {
             self.post(to, vec![Part { key: 0, content }]);
         }
-        let mut blocks = Vec::with_capacity(sending.sources.len());
+        let mut opened = Vec::with_capacity(sending.sources.len());
         for from in sending.sources {
             let content = self.only(self.take(from).await?)?;
-            blocks.push(content.to_vec(self.at)?);
+            opened.push(open(from, content)?);
         }
-        Ok(blocks)
+        Ok(opened)
+    }
+
+    /// Exchanges numbers of one type.
+    async fn neighbour_numbers<T: Element>(
+        &self,
+        sending: Sending,
+    ) -> Result<Vec<Vec<T>>, RankError> {
+        let at = self.at;
+        self.neighbour_exchange(sending, |_, content: Content| content.to_vec(at)).await
+    }
+
+    /// Exchanges blocks of any types.
+    async fn neighbour_blocks(&self, sending: Sending) -> Result<Vec<TypedBlock>, RankError> {
+        let at = self.at;
+        let open = |from: u32, content: Content| {
+            Ok(TypedBlock::received(content, at.with(Some(from), None)))
+        };
+        self.neighbour_exchange(sending, open).await
     }
 }
 
@@ -49,7 +69,7 @@ impl NeighbourGraph {
     ) -> Result<Vec<Vec<T>>, RankError> {
         let content = Content::copied(numbers);
         let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
-        Operation::new(self, "neighbour_allgatherv").neighbour_exchange(sending).await
+        Operation::new(self, "neighbour_allgatherv").neighbour_numbers(sending).await
     }
 
     /// Sends a block to each destination, in the order of [`destinations`](Self::destinations).
@@ -64,8 +84,8 @@ impl NeighbourGraph {
         blocks: Vec<Vec<T>>,
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "neighbour_alltoallv");
-        let sending = self.blocks(&operation, blocks)?;
-        operation.neighbour_exchange(sending).await
+        let sending = self.blocks(&operation, blocks.into_iter().map(Content::owned))?;
+        operation.neighbour_numbers(sending).await
     }
 
     /// Begins a [`neighbour_allgatherv`](Self::neighbour_allgatherv).
@@ -75,8 +95,8 @@ impl NeighbourGraph {
     ) -> CommRequest<'static, Vec<Vec<T>>> {
         let content = Content::owned(numbers);
         let sending = self.sending(self.destinations().iter().map(|_| content.clone()));
-        self.spawn(Operation::new(self, "ineighbour_allgatherv"), |operation| async move {
-            operation.neighbour_exchange(sending).await
+        self.in_background(Operation::new(self, "ineighbour_allgatherv"), |operation| async move {
+            operation.neighbour_numbers(sending).await
         })
     }
 
@@ -90,23 +110,54 @@ impl NeighbourGraph {
         blocks: Vec<Vec<T>>,
     ) -> Result<CommRequest<'static, Vec<Vec<T>>>, RankError> {
         let operation = Operation::new(self, "ineighbour_alltoallv");
-        let sending = self.blocks(&operation, blocks)?;
-        Ok(self.spawn(
-            operation,
-            |operation| async move { operation.neighbour_exchange(sending).await },
-        ))
+        let sending = self.blocks(&operation, blocks.into_iter().map(Content::owned))?;
+        Ok(self.in_background(operation, |operation| async move {
+            operation.neighbour_numbers(sending).await
+        }))
     }
 
-    fn blocks<T: Element>(
+    /// Sends a block of any type to each destination, in the order of
+    /// [`destinations`](Self::destinations). Returns the block of each source, in the order of
+    /// [`sources`](Self::sources).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::WrongLength`] if there is not one block for each destination.
+    pub async fn neighbour_alltoallw(
+        &self,
+        blocks: Vec<TypedBlock>,
+    ) -> Result<Vec<TypedBlock>, RankError> {
+        let operation = Operation::new(self, "neighbour_alltoallw");
+        let sending = self.blocks(&operation, blocks.into_iter().map(TypedBlock::into_content))?;
+        operation.neighbour_blocks(sending).await
+    }
+
+    /// Begins a [`neighbour_alltoallw`](Self::neighbour_alltoallw).
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::WrongLength`].
+    pub fn ineighbour_alltoallw(
+        &self,
+        blocks: Vec<TypedBlock>,
+    ) -> Result<CommRequest<'static, Vec<TypedBlock>>, RankError> {
+        let operation = Operation::new(self, "ineighbour_alltoallw");
+        let sending = self.blocks(&operation, blocks.into_iter().map(TypedBlock::into_content))?;
+        Ok(self.in_background(operation, |operation| async move {
+            operation.neighbour_blocks(sending).await
+        }))
+    }
+
+    fn blocks(
         &self,
         operation: &Operation,
-        blocks: Vec<Vec<T>>,
+        contents: impl ExactSizeIterator<Item = Content>,
     ) -> Result<Sending, RankError> {
-        let (found, expected) = (blocks.len(), self.destinations().len());
+        let (found, expected) = (contents.len(), self.destinations().len());
         if found != expected {
             return Err(RankError::WrongLength { at: operation.at, found, expected });
         }
-        Ok(self.sending(blocks.into_iter().map(Content::owned)))
+        Ok(self.sending(contents))
     }
 
     /// Brings contents, one for each destination, into the order of sending: those to other sites

@@ -39,6 +39,11 @@ impl SendBuffer {
         self.used = self.used.saturating_sub(bytes);
     }
 
+    /// Whether no message is in the buffer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
     /// Detaches the buffer and returns its size, once it is empty. `None` while it is not.
     pub(crate) fn detach(&mut self) -> Option<usize> {
         match self.used {

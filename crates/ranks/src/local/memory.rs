@@ -73,7 +73,7 @@ impl Window {
         Some(&mut self.memory.as_any().downcast_mut::<Memory<T>>()?.values)
     }
 
-    /// Carries out an access of a rank of the world. Returns the answers, with their receivers.
+    /// Carries out an access of a rank of the job. Returns the answers, with their receivers.
     pub(crate) fn access(&mut self, from: u32, token: u32, access: &Access) -> Vec<(u32, Answer)> {
         let done = |content| vec![(from, Answer { token, content })];
         match access {

@@ -4,17 +4,24 @@
 //! arrived, and sends. Nothing here sends, waits or reads a clock. The lock is never contended,
 //! since a rank's code runs only inside its actor.
 
+mod blocked;
 pub(crate) mod buffer;
+pub(crate) mod link;
 pub(crate) mod memory;
+mod receives;
 pub(crate) mod saved;
 pub(crate) mod slots;
 
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
-use crate::matching::{Arrival, Arrived, Label, Matcher, Pattern};
-use crate::packet::{Access, Answer, Letter, Load, RankMessage, Ticket};
+use crate::matching::{Arrival, Arrived, Label, Matcher};
+use crate::name_server::ServerRequest;
+use crate::packet::{Access, Answer, Letter, Load, RankMessage};
+use crate::scope::Peers;
+use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
 use gridspan_runtime::Time;
+use link::Link;
 use memory::Window;
 use serde::{Deserialize, Serialize};
 use slots::{Outcome, Slots, Wait};
@@ -45,7 +52,7 @@ pub(crate) enum SendMode {
 /// A message that was sent and that waits for its receiver.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sent {
-    /// The receiver's rank in the world.
+    /// The receiver's number in the job.
     to: u32,
     label: Label,
     /// The data, for an offer; a synchronous send has sent it.
@@ -71,9 +78,17 @@ struct Turn {
     far: u32,
 }
 
+/// A task that looks at each message that no receive has taken.
+pub(crate) struct Watcher {
+    pub(crate) waker: Waker,
+    /// The ranks whose messages it looks for.
+    pub(crate) peers: Peers,
+    pub(crate) at: CallSite,
+}
+
 /// The state of one rank, behind a lock.
 pub(crate) struct Local {
-    /// The rank in the world.
+    /// The number in the job.
     pub(crate) rank: u32,
     state: Mutex<LocalState>,
 }
@@ -93,18 +108,22 @@ impl Local {
 /// The state of one rank.
 pub(crate) struct LocalState {
     rank: u32,
+    /// Number of changes of what the rank waits for, at least.
+    pub(crate) changes: u64,
     pub(crate) matcher: Matcher<Letter>,
     pub(crate) slots: Slots,
-    /// Messages to send, with the ranks of their receivers in the world.
+    /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
     /// The messages that sends and receives have left in this turn of the PE.
     turn: Turn,
     /// Futures to run.
     pub(crate) tasks: Vec<Task>,
     /// Tasks to poll once a message has arrived that no receive waits for, such as probes.
-    pub(crate) watchers: Vec<Waker>,
+    watchers: Vec<Watcher>,
     /// Tasks to poll once the PE has handled other messages.
     resumed: Vec<Waker>,
+    /// Sends that end then, because their data leaves first.
+    leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
     /// The delays that have begun, and whom to wake.
@@ -120,10 +139,19 @@ pub(crate) struct LocalState {
     /// Number of collective operations on the world that this rank has begun.
     pub(crate) world_operations: Arc<AtomicU32>,
     pub(crate) buffer: SendBuffer,
+    /// Operations that wait until the buffer is empty.
+    detaching: Vec<Ticket>,
+    /// The receives that get the data of messages whose first receives were dropped, by the
+    /// generations of those.
+    redirected: BTreeMap<u64, Ticket>,
+    /// Such messages whose data have come while the program holds them as matched messages.
+    strays: BTreeMap<u64, Arrived<Letter>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
     /// Accesses of this rank that are not complete.
     accesses: BTreeMap<u32, Ticket>,
+    /// The groups that this rank was spawned by, or has spawned.
+    pub(crate) links: Vec<Link>,
     /// Requests that were dropped before they were complete.
     pub(crate) abandoned: Vec<CallSite>,
     pub(crate) eager_bytes: usize,
@@ -136,6 +164,7 @@ impl LocalState {
     fn new(rank: u32) -> Self {
         Self {
             rank,
+            changes: 0,
             matcher: Matcher::default(),
             slots: Slots::default(),
             outbox: Vec::new(),
@@ -143,6 +172,7 @@ impl LocalState {
             tasks: Vec::new(),
             watchers: Vec::new(),
             resumed: Vec::new(),
+            leaving: Vec::new(),
             delays: Vec::new(),
             sleeping: BTreeMap::new(),
             last_delay: 0,
@@ -153,8 +183,12 @@ impl LocalState {
             makers: Vec::new(),
             world_operations: Arc::default(),
             buffer: SendBuffer::default(),
+            detaching: Vec::new(),
+            redirected: BTreeMap::new(),
+            strays: BTreeMap::new(),
             windows: BTreeMap::new(),
             accesses: BTreeMap::new(),
+            links: Vec::new(),
             abandoned: Vec::new(),
             eager_bytes: EAGER_BYTES,
             now: Time::ZERO,
@@ -186,15 +220,27 @@ impl LocalState {
         self.turn.far > 0 || self.turn.near > 0
     }
 
+    /// Whether a collective operation that is complete lets the PE go on: messages that it has sent
+    /// to other PEs would otherwise leave only after the rank's next computation.
+    pub(crate) fn gives_way_after_collective(&self) -> bool {
+        self.turn.far > 0
+    }
+
     /// Wakes a task once the PE has handled the messages that wait for it now.
     pub(crate) fn go_on(&mut self, waker: &Waker) {
-        if self.resumed.is_empty() {
-            self.outbox.push((self.rank, RankMessage::GoOn));
-        }
+        self.call_back();
         self.resumed.push(waker.clone());
     }
 
-    /// Begins an access to a window of a rank of the world. Returns its number, too.
+    /// Sends this rank a message that it gets once the PE has handled those that wait now, and sent
+    /// what they have left.
+    fn call_back(&mut self) {
+        if self.resumed.is_empty() && self.leaving.is_empty() {
+            self.outbox.push((self.rank, RankMessage::GoOn));
+        }
+    }
+
+    /// Begins an access to a window of a rank of the job. Returns its number, too.
     pub(crate) fn access(
         &mut self,
         to: u32,
@@ -222,15 +268,35 @@ impl LocalState {
         self.tell(to, window, Access::Withdraw { lock });
     }
 
-    /// What the rank waits for, as text.
-    pub(crate) fn waits(&self) -> String {
-        let mut waits: Vec<String> = self.slots.waiting().map(|at| at.to_string()).collect();
-        if !self.watchers.is_empty() {
-            waits.push("probe".to_owned());
-        }
-        match waits.is_empty() {
-            true => "something that is no operation of ranks".to_owned(),
-            false => waits.join(" and "),
+    /// Asks the name server, which rank 0 has.
+    pub(crate) fn ask(&mut self, request: ServerRequest, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Reply);
+        let asker = Asker { rank: self.rank, ticket };
+        self.outbox.push((0, RankMessage::Ask { asker, request: Box::new(request) }));
+        ticket
+    }
+
+    /// Takes a request to the name server back that the rank no longer waits for.
+    pub(crate) fn withdraw_request(&mut self, ticket: Ticket) {
+        let asker = Asker { rank: self.rank, ticket };
+        let request = Box::new(ServerRequest::Withdraw);
+        self.outbox.push((0, RankMessage::Ask { asker, request }));
+    }
+
+    /// Asks a rank of the job to answer at its end.
+    pub(crate) fn ask_end(&mut self, rank: u32, at: CallSite) -> Ticket {
+        let ticket = self.slots.add(at, Wait::Reply);
+        let asker = Asker { rank: self.rank, ticket };
+        self.outbox.push((rank, RankMessage::TellEnd(asker)));
+        ticket
+    }
+
+    /// Wakes a task at the next message that no receive has taken.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        let is_same =
+            |other: &Watcher| other.at == watcher.at && other.waker.will_wake(&watcher.waker);
+        if !self.watchers.iter().any(is_same) {
+            self.watchers.push(watcher);
         }
     }
 
@@ -253,7 +319,7 @@ impl LocalState {
         }
     }
 
-    /// Sends a message to a rank of the world.
+    /// Sends a message to a rank of the job.
     pub(crate) fn send(
         &mut self,
         mode: SendMode,
@@ -297,60 +363,21 @@ impl LocalState {
         self.outbox.push((to, RankMessage::Letter(label, letter)));
     }
 
-    /// Receives a message. Returns it if it has arrived whole, and otherwise a ticket.
-    pub(crate) fn receive(&mut self, pattern: Pattern, at: CallSite) -> Begun<Arrived<Letter>> {
-        match self.matcher.take(&pattern) {
-            Some(arrived) => self.accept(arrived, at),
-            None => {
-                let ticket = self.slots.add(at, Wait::Receive(pattern));
-                self.matcher.post(&pattern, ticket.slot);
-                Begun::Later(ticket)
-            }
-        }
-    }
-
-    /// Receives a message that was taken from the matching engine.
-    pub(crate) fn accept(
-        &mut self,
-        arrived: Arrived<Letter>,
-        at: CallSite,
-    ) -> Begun<Arrived<Letter>> {
-        if let Load::Offer { token, .. } = arrived.message.load {
-            let receive = self.slots.add(at, Wait::Data);
-            let accept = RankMessage::Accept { token, receive, at: arrived.at };
-            self.outbox.push((arrived.message.origin, accept));
-            return Begun::Later(receive);
-        }
-        Begun::Now(self.acknowledged(arrived))
-    }
-
-    /// Keeps a message that was received for a request.
-    pub(crate) fn hold(&mut self, arrived: Arrived<Letter>, at: CallSite) -> Ticket {
-        let ticket = self.slots.add(at, Wait::Data);
-        self.slots.end(ticket, Outcome::Message(arrived));
-        ticket
-    }
-
-    /// Tells the sender of a synchronous send, once, that its message was matched.
-    fn acknowledged(&mut self, mut arrived: Arrived<Letter>) -> Arrived<Letter> {
-        if let Load::Whole { acknowledge, .. } = &mut arrived.message.load
-            && let Some(token) = acknowledge.take()
-        {
-            self.outbox.push((arrived.message.origin, RankMessage::Matched { token }));
-        }
-        arrived
-    }
-
     /// Takes a message from another rank.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
+        let is_change = !matches!(message, RankMessage::Letter(..) | RankMessage::Access { .. });
+        self.changes += u64::from(is_change);
         match message {
             RankMessage::Letter(label, letter) => match self.matcher.arrive(label, letter) {
-                Some((receive, arrived)) => self.matched(receive, arrived),
-                None => self.watchers.drain(..).for_each(Waker::wake),
+                Some((receive, arrived)) => {
+                    self.changes += 1;
+                    self.matched(receive, arrived);
+                }
+                None => self.wake_watchers(),
             },
             RankMessage::Accept { token, receive, at } => self.send_data(token, receive, at),
             RankMessage::Data(receive, arrived) => self.end_receive(receive, arrived),
-            RankMessage::Matched { token } => drop(self.end_send(token)),
+            RankMessage::Matched { token } => self.end_send(token),
             RankMessage::Access { from, window, token, access } => {
                 let Some(window) = self.windows.get_mut(&window) else { return };
                 for (to, answer) in window.access(from, token, &access) {
@@ -362,7 +389,15 @@ impl LocalState {
                     self.slots.end(ticket, Outcome::Answer(content));
                 }
             }
-            RankMessage::GoOn => self.resumed.drain(..).for_each(Waker::wake),
+            RankMessage::Answered { ticket, reply } => {
+                drop(self.slots.end(ticket, Outcome::Reply(reply)));
+            }
+            RankMessage::GoOn => {
+                self.resumed.drain(..).for_each(Waker::wake);
+                for send in std::mem::take(&mut self.leaving) {
+                    self.slots.end(send, Outcome::Sent);
+                }
+            }
             RankMessage::Elapsed(number) => {
                 if let Some(waker) = self.sleeping.remove(&number) {
                     waker.wake();
@@ -372,75 +407,50 @@ impl LocalState {
         }
     }
 
-    /// A receive has got a message.
-    fn matched(&mut self, receive: u32, arrived: Arrived<Letter>) {
-        let Some(ticket) = self.slots.ticket(receive) else { return };
-        if let Load::Offer { token, .. } = arrived.message.load {
-            self.slots.waits_for(ticket, Wait::Data);
-            let accept = RankMessage::Accept { token, receive: ticket, at: arrived.at };
-            self.outbox.push((arrived.message.origin, accept));
-        } else {
-            let arrived = self.acknowledged(arrived);
-            self.end_receive(ticket, arrived);
-        }
-    }
-
-    /// Sends the data of an offer that was accepted.
+    /// Sends the data of an offer that was accepted. The send ends once the data has left: a rank
+    /// that waits for nothing else would otherwise compute first, in the same turn of its PE, and
+    /// the receiver would wait for that.
     fn send_data(&mut self, token: u32, receive: Ticket, at: Arrival) {
-        let Some(Sent { to, label, content: Some(content), .. }) = self.end_send(token) else {
-            return;
-        };
+        let Some(sent) = self.sent.remove(&token) else { return };
+        self.give_back_buffer(sent.buffered);
+        if let Some(send) = sent.ticket {
+            self.call_back();
+            self.leaving.push(send);
+        }
+        let Sent { to, label, content: Some(content), .. } = sent else { return };
         let load = Load::Whole { content, acknowledge: None };
         let message = Letter { origin: self.rank, load };
         self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
     }
 
-    /// Ends the send of a message that its receiver has got or asked for.
-    fn end_send(&mut self, token: u32) -> Option<Sent> {
-        let sent = self.sent.remove(&token)?;
-        self.buffer.give_back(sent.buffered);
+    /// Ends a synchronous send, whose message its receiver has matched.
+    fn end_send(&mut self, token: u32) {
+        let Some(sent) = self.sent.remove(&token) else { return };
+        self.give_back_buffer(sent.buffered);
         if let Some(ticket) = sent.ticket {
             self.slots.end(ticket, Outcome::Sent);
         }
-        Some(sent)
     }
 
-    /// Gives a message to its receive. If that was dropped meanwhile, the message waits again.
-    fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Letter>) {
-        let left = self.slots.end(receive, Outcome::Message(arrived));
-        if let Some(Outcome::Message(arrived)) = left {
-            self.give_back(arrived);
+    /// Gives back the part of the attached buffer that a message took.
+    fn give_back_buffer(&mut self, bytes: usize) {
+        self.buffer.give_back(bytes);
+        if self.buffer.is_empty() {
+            for ticket in std::mem::take(&mut self.detaching) {
+                self.slots.end(ticket, Outcome::Sent);
+            }
         }
     }
 
-    /// Gives a message back that was matched and not received.
-    pub(crate) fn give_back(&mut self, arrived: Arrived<Letter>) {
-        match self.matcher.give_back(arrived) {
-            Some((receive, arrived)) => self.matched(receive, arrived),
-            None => self.watchers.drain(..).for_each(Waker::wake),
-        }
-    }
-
-    /// Cancels a receive that has no message yet. Returns whether it had none.
-    pub(crate) fn cancel(&mut self, ticket: Ticket) -> bool {
-        let Some(Wait::Receive(pattern)) = self.slots.wait(ticket) else { return false };
-        let is_cancelled = self.matcher.cancel(&pattern.clone(), ticket.slot);
-        if is_cancelled {
-            self.slots.end(ticket, Outcome::Cancelled);
-        }
-        is_cancelled
-    }
-
-    /// Forgets an operation: a send goes on by itself, and a receive leaves its message to others.
-    pub(crate) fn forget(&mut self, ticket: Ticket) {
-        self.cancel(ticket);
-        if let Some(Wait::Receiver(token)) = self.slots.wait(ticket)
-            && let Some(sent) = self.sent.get_mut(token)
-        {
-            sent.ticket = None;
-        }
-        if let Some(Outcome::Message(arrived)) = self.slots.remove(ticket) {
-            self.give_back(arrived);
+    /// Detaches the buffer and returns its size, or waits until it is empty.
+    pub(crate) fn detach(&mut self, at: CallSite) -> Begun<usize> {
+        match self.buffer.detach() {
+            Some(bytes) => Begun::Now(bytes),
+            None => {
+                let ticket = self.slots.add(at, Wait::Buffer);
+                self.detaching.push(ticket);
+                Begun::Later(ticket)
+            }
         }
     }
 }

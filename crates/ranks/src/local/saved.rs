@@ -1,6 +1,7 @@
 //! The part of a rank's state that moves with it between two runs.
 
 use super::buffer::SendBuffer;
+use super::link::Link;
 use super::{Local, Sent};
 use crate::error::CallSite;
 use crate::matching::{Arrived, Matcher};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// Messages that wait for a receive, messages that wait for their receivers, and counters.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SavedState {
     rank: u32,
     unexpected: Vec<Arrived<Letter>>,
@@ -22,6 +23,7 @@ pub(crate) struct SavedState {
     world_operations: u32,
     buffer: SendBuffer,
     last_delay: u64,
+    links: Vec<Link>,
 }
 
 impl SavedState {
@@ -38,6 +40,7 @@ impl SavedState {
             world_operations: state.world_operations.load(Ordering::Relaxed),
             buffer: state.buffer.clone(),
             last_delay: state.last_delay,
+            links: state.links.clone(),
         })
     }
 
@@ -58,6 +61,7 @@ impl SavedState {
             state.world_operations.store(self.world_operations, Ordering::Relaxed);
             state.buffer = self.buffer;
             state.last_delay = self.last_delay;
+            state.links = self.links;
         });
         local
     }

@@ -3,7 +3,10 @@
 use crate::content::Content;
 use crate::error::CallSite;
 use crate::matching::{Arrived, Pattern};
-use crate::packet::{Letter, Ticket};
+use crate::name_server::ServerReply;
+use crate::packet::Letter;
+use crate::scope::Peers;
+use crate::ticket::Ticket;
 use std::any::Any;
 use std::task::{Context, Poll, Waker};
 
@@ -17,22 +20,28 @@ pub(crate) enum Outcome {
     Answer(Option<Content>),
     /// A receive was cancelled.
     Cancelled,
+    /// The answer of the name server, or of a rank that has ended.
+    Reply(ServerReply),
     /// A collective operation has ended with this result, whose type is known to it alone.
     Value(Box<dyn Any + Send>),
 }
 
 /// What an operation waits for.
 pub(crate) enum Wait {
-    /// A message.
-    Receive(Pattern),
-    /// The data of an offer that the receive has got.
-    Data,
+    /// A message, of one of these ranks.
+    Receive(Pattern, Peers),
+    /// The data of this message, which was offered and which the receive has got.
+    Data(Box<Arrived<Letter>>),
     /// The receiver of the message that was sent under this number.
     Receiver(u32),
+    /// The receivers of all messages in the attached buffer.
+    Buffer,
     /// The end of an access to a window.
     Access,
     /// A task of the rank.
     Task,
+    /// An answer of the name server, or of a rank at its end.
+    Reply,
 }
 
 enum State {
@@ -166,6 +175,14 @@ impl Slots {
     pub(crate) fn waiting(&self) -> impl Iterator<Item = CallSite> {
         let is_waiting = |slot: &&Slot| matches!(slot.state, State::Waiting { .. });
         self.slots.iter().filter(is_waiting).map(|slot| slot.at)
+    }
+
+    /// What the operations wait for whose end would wake a task.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &Wait> {
+        self.slots.iter().filter_map(|slot| match &slot.state {
+            State::Waiting { wait, waker: Some(_) } => Some(wait),
+            _ => None,
+        })
     }
 
     /// The operations that have not ended, or whose outcome was not taken.

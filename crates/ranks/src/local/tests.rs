@@ -2,6 +2,7 @@
 
 use super::saved::SavedState;
 use super::*;
+use crate::matching::Pattern;
 use crate::selector::ANY_TAG;
 use std::task::Context;
 
@@ -46,7 +47,7 @@ fn a_long_message_is_sent_once_it_is_asked_for() {
     let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
     settle([&one, &other]);
     assert!(!one.with(|state| state.slots.is_done(sending)));
-    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     settle([&one, &other]);
     assert!(one.with(|state| state.slots.is_done(sending)));
     let outcome = other.with(|state| state.slots.take(receiving));
@@ -60,7 +61,7 @@ fn a_synchronous_send_ends_when_its_message_is_matched() {
     let sending = later(&send(&one, SendMode::Synchronous, 1));
     settle([&one, &other]);
     assert!(!one.with(|state| state.slots.is_done(sending)));
-    assert!(matches!(other.with(|state| state.receive(ALL, AT)), Begun::Now(_)));
+    assert!(matches!(other.with(|state| state.receive(ALL, Peers::One(0), AT)), Begun::Now(_)));
     settle([&one, &other]);
     assert!(one.with(|state| state.slots.is_done(sending)));
 }
@@ -68,13 +69,13 @@ fn a_synchronous_send_ends_when_its_message_is_matched() {
 #[test]
 fn a_dropped_receive_leaves_its_message_at_its_place() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let first = later(&other.with(|state| state.receive(ALL, AT)));
+    let first = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     for bytes in [1, 2] {
         assert!(matches!(send(&one, SendMode::Standard, bytes), Begun::Now(())));
     }
     settle([&one, &other]);
     other.with(|state| state.forget(first));
-    let Begun::Now(arrived) = other.with(|state| state.receive(ALL, AT)) else {
+    let Begun::Now(arrived) = other.with(|state| state.receive(ALL, Peers::One(0), AT)) else {
         panic!("no message")
     };
     assert_eq!(arrived.message.load.bytes(), 1);
@@ -83,7 +84,7 @@ fn a_dropped_receive_leaves_its_message_at_its_place() {
 #[test]
 fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let first = later(&other.with(|state| state.receive(ALL, AT)));
+    let first = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     let sending = later(&send(&one, SendMode::Standard, EAGER_BYTES + 1));
     // The offer arrives, and is accepted.
     let offer = one.with(|state| std::mem::take(&mut state.outbox));
@@ -93,17 +94,110 @@ fn data_on_its_way_to_a_dropped_receive_waits_for_the_next_one() {
     other.with(|state| state.forget(first));
     settle([&one, &other]);
     assert!(one.with(|state| state.slots.take(sending)).is_some());
-    assert!(matches!(other.with(|state| state.receive(ALL, AT)), Begun::Now(_)));
+    assert!(matches!(other.with(|state| state.receive(ALL, Peers::One(0), AT)), Begun::Now(_)));
+}
+
+/// Lets the offer of a long message be accepted by a receive, which is then dropped.
+fn drop_accepted(one: &Local, other: &Local) {
+    let first = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    later(&send(one, SendMode::Standard, EAGER_BYTES + 1));
+    for (_, message) in one.with(|state| std::mem::take(&mut state.outbox)) {
+        other.with(|state| state.deliver(message));
+    }
+    other.with(|state| state.forget(first));
+}
+
+#[test]
+fn a_long_message_of_a_dropped_receive_is_not_overtaken() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    drop_accepted(&one, &other);
+    assert!(matches!(send(&one, SendMode::Standard, 1), Begun::Now(())));
+    // The short message arrives before the data.
+    let short = one.with(|state| state.outbox.pop()).unwrap();
+    other.with(|state| state.deliver(short.1));
+    let second = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    // This receive is dropped, too.
+    other.with(|state| state.forget(second));
+    let third = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    settle([&one, &other]);
+    let Some(Outcome::Message(arrived)) = other.with(|state| state.slots.take(third)) else {
+        panic!("no message")
+    };
+    assert_eq!(arrived.message.load.bytes(), EAGER_BYTES + 1);
+    let Begun::Now(short) = other.with(|state| state.receive(ALL, Peers::One(0), AT)) else {
+        panic!("no message")
+    };
+    assert_eq!(short.message.load.bytes(), 1);
+}
+
+#[test]
+fn data_that_come_while_the_message_is_held_by_a_probe_are_kept_for_it() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    for gives_back in [false, true] {
+        drop_accepted(&one, &other);
+        let probed = other.with(|state| state.matcher.take(&ALL)).unwrap();
+        settle([&one, &other]);
+        let found = if gives_back {
+            other.with(|state| state.give_back(probed));
+            other.with(|state| state.receive(ALL, Peers::One(0), AT))
+        } else {
+            let ticket = later(&other.with(|state| state.accept(probed, AT)));
+            match other.with(|state| state.slots.take(ticket)) {
+                Some(Outcome::Message(arrived)) => Begun::Now(arrived),
+                _ => panic!("no data"),
+            }
+        };
+        let Begun::Now(arrived) = found else { panic!("no message") };
+        assert!(matches!(arrived.message.load, Load::Whole { .. }));
+        assert_eq!(other.with(|state| state.strays.len() + state.redirected.len()), 0);
+    }
+}
+
+#[test]
+fn a_rank_waits_for_those_that_can_let_it_go_on() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    let mut cx = Context::from_waker(Waker::noop());
+    let sending = later(&send(&one, SendMode::Synchronous, 1));
+    // No task waits for it yet.
+    assert_eq!(one.with(|state| state.waits_until()), None);
+    assert!(one.with(|state| state.slots.poll(sending, &mut cx)).is_pending());
+    assert_eq!(one.with(|state| state.waits_until()), Some(vec![(1, 1)]));
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    assert!(other.with(|state| state.slots.poll(receiving, &mut cx)).is_pending());
+    assert_eq!(other.with(|state| state.waits_until()), Some(vec![(0, 1)]));
+    let before = other.with(|state| state.changes);
+    other.with(|state| state.sleep(Duration::from_secs(1), Waker::noop()));
+    assert_eq!(other.with(|state| state.waits_until()), None);
+    settle([&one, &other]);
+    assert!(other.with(|state| state.changes) > before);
+    assert_eq!(one.with(|state| state.waits_until()), None);
+}
+
+#[test]
+fn detaching_ends_once_the_buffer_is_empty() {
+    let (one, other) = (Local::new(0), Local::new(1));
+    one.with(|state| state.buffer.attach(1 << 20)).unwrap();
+    assert!(matches!(send(&one, SendMode::Buffered, EAGER_BYTES + 1), Begun::Now(())));
+    settle([&one, &other]);
+    let detaching = match one.with(|state| state.detach(AT)) {
+        Begun::Later(ticket) => ticket,
+        Begun::Now(_) => panic!("the buffer is not empty"),
+    };
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
+    settle([&one, &other]);
+    assert!(other.with(|state| state.slots.is_done(receiving)));
+    assert!(one.with(|state| state.slots.is_done(detaching)));
+    assert!(matches!(one.with(|state| state.detach(AT)), Begun::Now(bytes) if bytes == 1 << 20));
 }
 
 #[test]
 fn a_cancelled_receive_gets_no_message_and_a_matched_one_cannot_be_cancelled() {
     let (one, other) = (Local::new(0), Local::new(1));
-    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     assert!(other.with(|state| state.cancel(receiving)));
     assert!(!other.with(|state| state.cancel(receiving)));
     assert!(matches!(other.with(|s| s.slots.take(receiving)), Some(Outcome::Cancelled)));
-    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     assert!(matches!(send(&one, SendMode::Standard, 1), Begun::Now(())));
     settle([&one, &other]);
     assert!(!other.with(|state| state.cancel(receiving)));
@@ -121,8 +215,8 @@ fn waiting_messages_and_offers_move_with_a_rank() {
         postcard::from_bytes::<SavedState>(&bytes).unwrap().restored()
     };
     let (one, other) = (moved(&one), moved(&other));
-    assert!(matches!(other.with(|state| state.receive(ALL, AT)), Begun::Now(_)));
-    let receiving = later(&other.with(|state| state.receive(ALL, AT)));
+    assert!(matches!(other.with(|state| state.receive(ALL, Peers::One(0), AT)), Begun::Now(_)));
+    let receiving = later(&other.with(|state| state.receive(ALL, Peers::One(0), AT)));
     assert_eq!(one.with(|state| state.buffer.detach()), None);
     settle([&one, &other]);
     let outcome =

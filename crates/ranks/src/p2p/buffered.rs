@@ -1,11 +1,12 @@
 //! Buffered sends, and the buffer that a rank attaches for them.
 
+use super::wait::outcome;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
-use crate::local::SendMode;
-use crate::request::{CommRequest, go_on};
+use crate::local::{Begun, SendMode};
+use crate::request::CommRequest;
 use crate::selector::Destination;
 
 /// # Buffered sends
@@ -38,11 +39,12 @@ impl Comm {
     /// Waits until all messages in the attached buffer are on their way, ends the permission, and
     /// returns the number of bytes that were attached, or 0.
     pub async fn detach_buffer(&self) -> usize {
+        let at = self.at("detach_buffer");
         loop {
-            if let Some(bytes) = self.local.with(|state| state.buffer.detach()) {
-                return bytes;
+            match self.local.with(|state| state.detach(at)) {
+                Begun::Now(bytes) => return bytes,
+                Begun::Later(ticket) => drop(outcome(&self.local, ticket).await),
             }
-            go_on(&self.local).await;
         }
     }
 

@@ -6,10 +6,11 @@ use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
-use crate::local::Local;
+use crate::local::{Local, Watcher};
 use crate::matching::{Arrived, Pattern};
 use crate::packet::Letter;
 use crate::request::go_on;
+use crate::scope::Peers;
 use crate::selector::{SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -121,9 +122,9 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Status, RankError> {
-        let (pattern, _) = self.probed(source.into(), tag.into(), "probe")?;
-        Ok(match pattern {
-            Some(pattern) => self.found(|comm| comm.look(&pattern)).await,
+        let (probed, at) = self.probed(source.into(), tag.into(), "probe")?;
+        Ok(match probed {
+            Some((pattern, peers)) => self.found(&peers, at, |comm| comm.look(&pattern)).await,
             None => Status::NULL,
         })
     }
@@ -139,8 +140,8 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<Status>, RankError> {
-        let (pattern, _) = self.probed(source.into(), tag.into(), "iprobe")?;
-        let Some(pattern) = pattern else { return Ok(Some(Status::NULL)) };
+        let (probed, _) = self.probed(source.into(), tag.into(), "iprobe")?;
+        let Some((pattern, _)) = probed else { return Ok(Some(Status::NULL)) };
         if let Some(status) = self.look(&pattern) {
             return Ok(Some(status));
         }
@@ -158,9 +159,11 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<MatchedMessage, RankError> {
-        let (pattern, at) = self.probed(source.into(), tag.into(), "mprobe")?;
-        Ok(match pattern {
-            Some(pattern) => self.found(|comm| comm.matched(&pattern, at)).await,
+        let (probed, at) = self.probed(source.into(), tag.into(), "mprobe")?;
+        Ok(match probed {
+            Some((pattern, peers)) => {
+                self.found(&peers, at, |comm| comm.matched(&pattern, at)).await
+            }
             None => self.matched_nothing(at),
         })
     }
@@ -176,8 +179,8 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<MatchedMessage>, RankError> {
-        let (pattern, at) = self.probed(source.into(), tag.into(), "improbe")?;
-        let Some(pattern) = pattern else { return Ok(Some(self.matched_nothing(at))) };
+        let (probed, at) = self.probed(source.into(), tag.into(), "improbe")?;
+        let Some((pattern, _)) = probed else { return Ok(Some(self.matched_nothing(at))) };
         if let Some(message) = self.matched(&pattern, at) {
             return Ok(Some(message));
         }
@@ -190,7 +193,7 @@ impl Comm {
         source: SourceSelector,
         tag: TagSelector,
         call: &'static str,
-    ) -> Result<(Option<Pattern>, CallSite), RankError> {
+    ) -> Result<(Option<(Pattern, Peers)>, CallSite), RankError> {
         let at = self.receiver(source, tag, call);
         Ok((self.pattern(source, tag, at)?, at))
     }
@@ -210,15 +213,12 @@ impl Comm {
     }
 
     /// Looks again after each message that no receive has taken, until something is found.
-    async fn found<T>(&self, find: impl Fn(&Self) -> Option<T>) -> T {
+    async fn found<T>(&self, peers: &Peers, at: CallSite, find: impl Fn(&Self) -> Option<T>) -> T {
         poll_fn(|cx| match find(self) {
             Some(found) => Poll::Ready(found),
             None => {
-                self.local.with(|state| {
-                    if !state.watchers.iter().any(|other| other.will_wake(cx.waker())) {
-                        state.watchers.push(cx.waker().clone());
-                    }
-                });
+                let (waker, peers) = (cx.waker().clone(), peers.clone());
+                self.local.with(|state| state.watch(Watcher { waker, peers, at }));
                 Poll::Pending
             }
         })

@@ -1,6 +1,6 @@
 //! Receives, and sends that are combined with them.
 
-use super::wait::{message, of_outcome};
+use super::wait::{Receiving, message, of_outcome, outcome};
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
@@ -13,7 +13,7 @@ use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 
 /// A receive that has begun; `None` from no rank.
-type Receiving = Option<Begun<Arrived<Letter>>>;
+type BegunReceive = Option<Begun<Arrived<Letter>>>;
 
 /// # Receiving
 ///
@@ -123,7 +123,9 @@ impl Comm {
         self.immediate_recv(source.into(), tag.into(), "irecv_value", finish, null)
     }
 
-    /// Sends numbers to one rank and receives from another, in whatever order they are ready.
+    /// Sends numbers to one rank and receives from another, in whatever order they are ready. If
+    /// its future is dropped, the send completes by itself, and the message stays for the next
+    /// receive.
     ///
     /// ```
     /// use gridspan::ranks;
@@ -155,13 +157,18 @@ impl Comm {
         let (call, to) = ("sendrecv", to.into());
         self.destination(to, self.at(call).with(None, Some(send_tag)))?;
         let (receiving, at) = self.begin_recv(source.into(), recv_tag.into(), call)?;
-        let begun = self.begin(SendMode::Standard, Content::copied(numbers), to, send_tag, call)?;
-        let received = match receiving {
-            None => None,
-            Some(begun) => Some(message(&self.local, begun, at).await),
+        // It keeps its message until the send has ended, too.
+        let receiving = receiving.map(|begun| Receiving::new(&self.local, begun, at));
+        let sending =
+            self.begin(SendMode::Standard, Content::copied(numbers), to, send_tag, call)?;
+        let Some(receiving) = receiving else {
+            self.complete(sending).await?;
+            return Ok(Status::NULL);
         };
-        self.complete(begun).await?;
-        let Some((content, status)) = received.transpose()? else { return Ok(Status::NULL) };
+        if let Begun::Later(ticket) = sending {
+            drop(outcome(&self.local, ticket).await);
+        }
+        let (content, status) = receiving.message().await?;
         content.copy_to(buffer, received_by(at, &status))?;
         Ok(status)
     }
@@ -189,11 +196,11 @@ impl Comm {
         source: SourceSelector,
         tag: TagSelector,
         call: &'static str,
-    ) -> Result<(Receiving, CallSite), RankError> {
+    ) -> Result<(BegunReceive, CallSite), RankError> {
         let at = self.receiver(source, tag, call);
         let begun = self
             .pattern(source, tag, at)?
-            .map(|pattern| self.local.with(|state| state.receive(pattern, at)));
+            .map(|(pattern, peers)| self.local.with(|state| state.receive(pattern, peers, at)));
         Ok((begun, at))
     }
 

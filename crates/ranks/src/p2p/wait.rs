@@ -5,9 +5,10 @@ use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
 use crate::local::{Begun, Local};
 use crate::matching::Arrived;
-use crate::packet::{Letter, Load, Part, Ticket};
+use crate::packet::{Letter, Load, Part};
 use crate::request::go_on;
 use crate::selector::Status;
+use crate::ticket::Ticket;
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -34,6 +35,34 @@ pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
     Waiting { local, ticket }.outcome().await
 }
 
+/// A receive under way, which keeps its message until it is asked for. If it is dropped, it leaves
+/// its message to others.
+pub(crate) struct Receiving<'a> {
+    waiting: Waiting<'a>,
+    at: CallSite,
+    /// Whether the message was there when the receive began.
+    was_here: bool,
+}
+
+impl<'a> Receiving<'a> {
+    pub(crate) fn new(local: &'a Arc<Local>, begun: Begun<Arrived<Letter>>, at: CallSite) -> Self {
+        let (ticket, was_here) = match begun {
+            Begun::Now(arrived) => (local.with(|state| state.hold(arrived, at)), true),
+            Begun::Later(ticket) => (ticket, false),
+        };
+        Self { waiting: Waiting { local, ticket }, at, was_here }
+    }
+
+    /// Waits for the message.
+    pub(crate) async fn message(self) -> Result<(Content, Status), RankError> {
+        let local = self.waiting.local;
+        if self.was_here && local.with(|state| state.gives_way_after_recv()) {
+            go_on(local).await;
+        }
+        of_outcome(self.waiting.outcome().await, self.at)
+    }
+}
+
 /// Waits for the message of a receive.
 pub(crate) async fn message(
     local: &Arc<Local>,
@@ -41,11 +70,8 @@ pub(crate) async fn message(
     at: CallSite,
 ) -> Result<(Content, Status), RankError> {
     match begun {
-        Begun::Now(arrived) if local.with(|state| state.gives_way_after_recv()) => {
-            let ticket = local.with(|state| state.hold(arrived, at));
-            let waiting = Waiting { local, ticket };
-            go_on(local).await;
-            of_outcome(waiting.outcome().await, at)
+        Begun::Now(_) if local.with(|state| state.gives_way_after_recv()) => {
+            Receiving::new(local, begun, at).message().await
         }
         Begun::Now(arrived) => Ok(received(arrived)),
         Begun::Later(ticket) => of_outcome(outcome(local, ticket).await, at),

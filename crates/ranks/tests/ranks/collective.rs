@@ -1,7 +1,7 @@
 //! Collective operations.
 
 use crate::common::{SITES, check, failure, simulate};
-use gridspan_ranks::{RankError, ops, run_then, wait_all};
+use gridspan_ranks::{RankError, TypedBlock, ops, run_then, wait_all};
 use gridspan_runtime::ExactSum;
 use gridspan_runtime::driver::embedded;
 use std::sync::{Arc, Mutex};
@@ -81,6 +81,53 @@ fn operators_that_do_not_commute_see_the_ranks_in_order() {
 }
 
 #[test]
+fn blocks_of_a_reduction_have_the_bits_of_the_whole() {
+    check(
+        RANKS,
+        async |world| {
+            let me = world.rank();
+            // Some ranks get nothing.
+            let counts: Vec<usize> = (0..RANKS as usize).map(|rank| (rank * 7) % 5).collect();
+            let begin: usize = counts[..me as usize].iter().sum();
+            let length: usize = counts.iter().sum();
+            // Sums that depend on the order of the ranks, and an operator that does not commute.
+            let numbers: Vec<f64> =
+                (0..length).map(|at| 0.1 + f64::from(me) * 1e3_f64.powi(at as i32 % 7)).collect();
+            let digits = vec![u64::from(me) + 1; length];
+            let mine = begin..begin + counts[me as usize];
+            let sums = world.reduce_scatter(&numbers, &counts, ops::sum).await?;
+            let joined = world.reduce_scatter(&digits, &counts, join).await?;
+            let expected = world.allreduce(&numbers, ops::sum).await?[mine.clone()].to_vec();
+            let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect();
+            let (sums, expected): (Vec<u64>, Vec<u64>) = (bits(&sums), bits(&expected));
+            let all_joined = world.allreduce(&digits, join).await?[mine].to_vec();
+            Ok((sums == expected, joined == all_joined, sums.len()))
+        },
+        |rank| (true, true, (rank as usize * 7) % 5),
+    );
+}
+
+#[test]
+fn blocks_of_a_reduction_cross_between_sites_in_one_latency() {
+    // Three sites of four PEs, 8 ms apart.
+    let job = run_then(
+        12,
+        async |world| {
+            world.barrier().await?;
+            let begin = world.now();
+            world.reduce_scatter(&[1_u32; 24], &[2; 12], ops::sum).await?;
+            Ok(world.now().since(begin).as_millis() as u64)
+        },
+        |times| {
+            // Ranks leave the barrier up to a crossing apart.
+            assert!(times.iter().all(|time| *time < 2 * 8 + 2), "{times:?}");
+            Ok(())
+        },
+    );
+    simulate(job, SITES).unwrap();
+}
+
+#[test]
 fn data_are_broadcast_gathered_and_scattered() {
     check(
         RANKS,
@@ -139,6 +186,75 @@ fn every_rank_gives_something_to_every_other() {
             )
         },
     );
+}
+
+/// What a rank gives another: numbers of one of two types, a text, or nothing.
+fn typed(from: u32, to: u32) -> Result<TypedBlock, RankError> {
+    Ok(match (from + 2 * to) % 4 {
+        0 => TypedBlock::from(vec![from; to as usize]),
+        1 => TypedBlock::from(&[f64::from(from), f64::from(to)][..]),
+        2 => TypedBlock::value(&format!("from {from} to {to}"))?,
+        _ => TypedBlock::empty(),
+    })
+}
+
+/// What a rank has got from another, as text.
+fn opened(block: &TypedBlock, from: u32, to: u32) -> Result<String, RankError> {
+    Ok(match (from + 2 * to) % 4 {
+        0 => format!("{:?}", block.to_vec::<u32>()?),
+        1 => {
+            let mut numbers = [0.0; 3];
+            let count = block.copy_to(&mut numbers)?;
+            format!("{count} of {numbers:?}")
+        }
+        2 => block.to_value()?,
+        _ => format!("{} bytes", block.bytes()),
+    })
+}
+
+#[test]
+fn each_pair_of_ranks_exchanges_data_of_another_type() {
+    check(
+        7,
+        async |world| {
+            let (me, size) = (world.rank(), world.size());
+            let blocks = || (0..size).map(|to| typed(me, to)).collect::<Result<Vec<_>, _>>();
+            let later = world.ialltoallw(blocks()?);
+            let found = world.alltoallw(blocks()?).await?;
+            let mut all = vec![];
+            for (from, (one, other)) in (0..).zip(found.iter().zip(&later.await?)) {
+                let text = opened(one, from, me)?;
+                assert_eq!(text, opened(other, from, me)?);
+                all.push(text);
+            }
+            // Around a ring, each to its right neighbour.
+            let ring = world.graph(&[(me + size - 1) % size], &[(me + 1) % size]).await?;
+            let block = ring.neighbour_alltoallw(vec![typed(me, (me + 1) % size)?]).await?;
+            all.push(opened(&block[0], (me + size - 1) % size, me)?);
+            Ok(all)
+        },
+        |rank| {
+            let text = |from: u32| match (from + 2 * rank) % 4 {
+                0 => format!("{:?}", vec![from; rank as usize]),
+                1 => format!("2 of [{from}.0, {rank}.0, 0.0]"),
+                2 => format!("from {from} to {rank}"),
+                _ => "0 bytes".to_owned(),
+            };
+            (0..7).chain([(rank + 6) % 7]).map(text).collect()
+        },
+    );
+}
+
+#[test]
+fn a_block_of_another_type_is_an_error_that_names_its_sender() {
+    let text = failure(async |world| {
+        let blocks = vec![TypedBlock::from(vec![1.5]), TypedBlock::from(vec![1.5])];
+        let found = world.alltoallw(blocks).await?;
+        found[1].to_vec::<u8>().map(drop)
+    });
+    assert!(text.contains("alltoallw with rank 1, on the world: f64 was sent where u8"), "{text}");
+    let text = failure(async |world| world.alltoallw(vec![]).await.map(drop));
+    assert!(text.contains("alltoallw, on the world: 0 elements where 2 are expected"), "{text}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Ranks that wait for each other for ever.
 
 use crate::common::{SITES, simulate};
-use gridspan_ranks::{ANY_SOURCE, ANY_TAG, Comm, RankError, run};
+use gridspan_ranks::{ANY_SOURCE, ANY_TAG, Comm, RankError, SpawnPlacement, run, wait_all};
+use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
+use gridspan_sim::{SimOptions, Simulation};
+use gridspan_topology::GridSpec;
 use std::time::Duration;
 
 /// Ranks 3 and 4 receive from the next rank in a circle, rank 2 waits in a barrier, and rank 1
@@ -19,9 +22,9 @@ async fn circle(world: Comm) -> Result<(), RankError> {
 
 #[test]
 fn a_deadlock_names_what_each_rank_waits_for() {
-    let expected = "the ranks are in a deadlock: rank 1 waits in probe; rank 2 waits in barrier \
-                    with rank 0, on the world; rank 3 waits in recv with rank 4, tag 3, on the \
-                    world; rank 4 waits in recv with rank 0, tag 4, on the world";
+    let expected = "the ranks are in a deadlock: rank 1 waits in probe, on the world; rank 2 waits \
+                    in barrier with rank 0, on the world; rank 3 waits in recv with rank 4, tag 3, \
+                    on the world; rank 4 waits in recv with rank 0, tag 4, on the world";
     let job = run(5, circle).time_limit(Duration::from_secs(60));
     assert_eq!(embedded::run(job, 1).unwrap_err().to_string(), expected);
     // Elsewhere, rank 2 waits for another one in its tree.
@@ -50,4 +53,168 @@ fn ranks_that_wait_long_for_a_timer_or_a_computation_are_in_no_deadlock() {
         world.recv::<u8>(0, 0).await.map(drop)
     };
     embedded::run(run(2, short).time_limit(Duration::from_secs(60)), 2).unwrap();
+}
+
+#[test]
+fn a_rank_that_detaches_a_buffer_of_messages_that_none_receives_is_in_a_deadlock() {
+    let detaching = async |world: Comm| {
+        if world.rank() == 1 {
+            return world.recv::<u8>(0, 5).await.map(drop);
+        }
+        world.attach_buffer(1 << 20)?;
+        world.bsend(&vec![1_u8; 100_000], 1, 4).await?;
+        world.detach_buffer().await;
+        Ok(())
+    };
+    let expected = "the ranks are in a deadlock: rank 0 waits in detach_buffer, on the world; \
+                    rank 1 waits in recv with rank 0, tag 5, on the world";
+    assert_eq!(simulate(run(2, detaching), SITES).unwrap_err().to_string(), expected);
+}
+
+/// Ranks 0 and 1 exchange messages for this long.
+const OTHERS_RUN: Duration = Duration::from_secs(30);
+
+async fn run_on(world: &Comm) -> Result<(), RankError> {
+    let other = 1 - world.rank();
+    let begin = world.now();
+    let mut is_over = [0_u8; 2];
+    while is_over == [0; 2] {
+        let mine = u8::from(world.now().since(begin) > OTHERS_RUN);
+        let mut theirs = [0];
+        world.sendrecv(&[mine], other, 0, &mut theirs, other, 0).await?;
+        is_over = [mine, theirs[0]];
+        world.sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// The error of a job in virtual time, which must come within five seconds of its begin.
+fn soon(job: Job, grid: &str) -> String {
+    let spec = GridSpec::from_emulate(grid).unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(5)).unwrap().run();
+    let seconds = report.virtual_time.since(gridspan_runtime::Time::ZERO).as_secs_f64();
+    assert!(seconds < 5.0, "{seconds} s, {:?}", report.outcome);
+    report.outcome.unwrap_err().to_string()
+}
+
+/// Ranks 2 and 3 wait for each other, and rank 4 for them by a send. Rank 5 waits for rank 0.
+async fn cycle(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    match me {
+        0 => {
+            run_on(&world).await?;
+            world.send(&[1_u8], 5, 9).await
+        }
+        1 => run_on(&world).await,
+        2 => {
+            let requests = [world.irecv::<u8>(3, 1)?, world.irecv::<u8>(0, 1)?];
+            wait_all(requests).await.map(drop)
+        }
+        3 => world.recv::<u8>(2, 1).await.map(drop),
+        4 => world.ssend(&[1_u8], 2, 7).await,
+        _ => world.recv::<u8>(0, 9).await.map(drop),
+    }
+}
+
+#[test]
+fn ranks_that_wait_in_a_circle_are_named_while_others_run() {
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in irecv with rank 3, \
+                    tag 1, on the world and irecv with rank 0, tag 1, on the world; rank 3 waits \
+                    in recv with rank 2, tag 1, on the world; rank 4 waits in ssend with rank 2, \
+                    tag 7, on the world";
+    for grid in ["1x1x1", SITES] {
+        assert_eq!(soon(run(6, cycle), grid), expected);
+    }
+    let job = run(6, cycle).time_limit(Duration::from_secs(20));
+    assert_eq!(embedded::run(job, 2).unwrap_err().to_string(), expected);
+}
+
+/// Ranks 2 to 4 wait for a message of any of them, and rank 5 for one of rank 6, which has ended.
+async fn knot(world: Comm) -> Result<(), RankError> {
+    let me = world.rank();
+    let part = world.split(Some(u32::from((2..5).contains(&me))), 0).await?.ok_or("no part")?;
+    match me {
+        0 | 1 => run_on(&world).await,
+        2 | 3 => part.recv::<u8>(ANY_SOURCE, ANY_TAG).await.map(drop),
+        4 => part.probe(ANY_SOURCE, 3).await.map(drop),
+        5 => world.recv_value::<String>(6, 4).await.map(drop),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn ranks_that_wait_for_any_of_each_other_are_named_while_others_run() {
+    let text = soon(run(7, knot), SITES);
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv, on \
+                    communicator 2; rank 3 waits in recv, on communicator 2; rank 4 waits in \
+                    probe, tag 3, on communicator 2; rank 5 waits in recv_value with rank 6, tag \
+                    4, on the world";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn parents_and_children_that_wait_for_each_other_are_named_while_others_run() {
+    let family = async |world: Comm| {
+        if let Some(parents) = world.parent() {
+            return parents.recv::<u8>(0, 0).await.map(drop);
+        }
+        let alone = world.split(Some(world.rank()), 0).await?.ok_or("no part")?;
+        match world.rank() {
+            2 => {
+                let children = alone.spawn(2, SpawnPlacement::Block).await?;
+                children.recv::<u8>(ANY_SOURCE, 0).await.map(drop)
+            }
+            _ => run_on(&world).await,
+        }
+    };
+    let text = soon(run(3, family), SITES);
+    let expected = "ranks are in a deadlock while others run: rank 2 waits in recv, tag 0, on \
+                    inter-communicator 0; rank 3 waits in recv with rank 0, tag 0, on \
+                    inter-communicator 0; rank 4 waits in recv with rank 0, tag 0, on \
+                    inter-communicator 0";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn ranks_that_wait_for_messages_on_a_slow_way_are_in_no_deadlock() {
+    // Both ranks wait for each other while a message is on its way for three seconds.
+    let slow = async |world: Comm| {
+        let (me, other) = (world.rank(), 1 - world.rank());
+        for round in 0..4 {
+            // The last ones are longer than the eager limit.
+            let numbers = vec![round; if round < 2 { 1 } else { 50_000 }];
+            if me == round % 2 {
+                world.send(&numbers, other, round).await?;
+            } else {
+                assert_eq!(world.recv::<u32>(other, round).await?.0, numbers);
+            }
+        }
+        world.barrier().await?;
+        // A receive that was posted before matches a synchronous send.
+        if me == 0 {
+            let receiving = world.irecv::<u8>(1, 20)?;
+            world.recv::<u8>(1, 21).await?;
+            receiving.await.map(drop)
+        } else {
+            world.ssend(&[1_u8], 0, 20).await?;
+            world.send(&[1_u8], 0, 21).await
+        }
+    };
+    simulate(run(2, slow), "2x1x1,wan=3000ms").unwrap();
+    // All wait for one that computes, in two ways.
+    let long = async |world: Comm| {
+        let (me, size) = (world.rank(), world.size());
+        if me == 0 {
+            world.charge(Duration::from_secs(10));
+            world.yield_now().await;
+            world.sleep(Duration::from_secs(10)).await;
+            for _ in 1..size {
+                world.recv::<u8>(ANY_SOURCE, 0).await?;
+            }
+        } else {
+            world.ssend(&[1_u8], 0, 0).await?;
+        }
+        world.barrier().await
+    };
+    simulate(run(6, long), SITES).unwrap();
 }

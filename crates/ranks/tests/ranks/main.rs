@@ -4,11 +4,13 @@
 mod collective;
 mod common;
 mod comms;
+mod connect;
 mod deadlock;
 mod migration;
 mod neighbours;
 mod p2p;
 mod recovery;
 mod sequential;
+mod spawn;
 mod traffic;
 mod windows;

@@ -1,11 +1,13 @@
 //! Messages between two ranks.
 
 use crate::common::{check, failure, simulate};
+use futures_util::future::{Either, select};
 use gridspan_ranks::{
     ANY_SOURCE, ANY_TAG, Comm, PROC_NULL, RankError, Status, run_then, test_all, test_some,
     wait_all, wait_any, wait_some,
 };
 use gridspan_runtime::Time;
+use std::pin::pin;
 use std::time::Duration;
 
 #[test]
@@ -172,6 +174,46 @@ fn a_message_leaves_although_its_sender_only_computes_and_sends() {
 }
 
 #[test]
+fn a_long_message_leaves_before_its_sender_computes() {
+    let milliseconds = async |world: Comm| {
+        if world.rank() == 0 {
+            // Waits for nothing but the receive, and then computes.
+            world.send(&vec![7_u8; 100_000], 1, 0).await?;
+            world.charge(Duration::from_secs(1));
+            world.yield_now().await;
+            return Ok(0);
+        }
+        world.charge(Duration::from_millis(100));
+        world.yield_now().await;
+        world.recv::<u8>(0, 0).await?;
+        Ok(world.now().since(Time::ZERO).as_millis() as u64)
+    };
+    let job = run_then(2, milliseconds, |arrived| {
+        assert!((100..200).contains(&arrived[1]), "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "2x1").unwrap();
+}
+
+#[test]
+fn what_a_collective_operation_has_left_leaves_before_its_ranks_compute() {
+    // Rank 0 is the root of the tree, and computes longest.
+    let milliseconds = async |world: Comm| {
+        let mut numbers = [if world.rank() == 0 { 5 } else { 0 }; 4];
+        world.bcast(&mut numbers, 0).await?;
+        let arrived = world.now().since(Time::ZERO).as_millis() as u64;
+        world.charge(Duration::from_secs(1));
+        world.yield_now().await;
+        Ok((numbers[3], arrived))
+    };
+    let job = run_then(8, milliseconds, |arrived| {
+        assert!(arrived.iter().all(|(number, at)| *number == 5 && *at < 900), "{arrived:?}");
+        Ok(())
+    });
+    simulate(job, "1x8").unwrap();
+}
+
+#[test]
 fn requests_after_one_that_fails_have_ended_too() {
     check(
         2,
@@ -281,6 +323,73 @@ fn buffered_sends_need_room() {
             Ok(world.detach_buffer().await)
         },
         |_| 150_000,
+    );
+}
+
+#[test]
+fn a_dropped_exchange_sends_its_message_and_leaves_the_other() {
+    const LONG: usize = 100_000;
+    check(
+        2,
+        async |world| {
+            let (me, other) = (world.rank(), 1 - world.rank());
+            let (mine, mut theirs) = (vec![me; LONG], vec![9; LONG]);
+            let mut short = [7_u8];
+            if me == 1 {
+                world.send(&[3_u8], other, 2).await?;
+                world.recv::<u8>(other, 1).await?;
+                world.sendrecv(&mine, other, 0, &mut theirs, other, 0).await?;
+                return Ok((
+                    theirs == vec![other; LONG],
+                    world.recv::<u8>(other, 4).await?.0.len(),
+                ));
+            }
+            {
+                // Nothing comes before the delay is over.
+                let exchange = pin!(world.sendrecv(&mine, other, 0, &mut theirs, other, 0));
+                let delay = pin!(world.sleep(Duration::from_millis(60)));
+                assert!(matches!(select(exchange, delay).await, Either::Right(_)));
+            }
+            {
+                // The message has come, and the send waits for its receive.
+                let exchange = pin!(world.sendrecv(&[1_u8; LONG], other, 4, &mut short, other, 2));
+                let delay = pin!(world.sleep(Duration::from_millis(60)));
+                assert!(matches!(select(exchange, delay).await, Either::Right(_)));
+            }
+            assert_eq!((theirs[0], short), (9, [7]));
+            world.send(&[1_u8], other, 1).await?;
+            world.recv_into(&mut theirs, other, 0).await?;
+            world.recv_into(&mut short, other, 2).await?;
+            Ok((theirs == vec![other; LONG], usize::from(short[0])))
+        },
+        |rank| (true, if rank == 0 { 3 } else { LONG }),
+    );
+}
+
+#[test]
+fn a_long_message_whose_receive_was_dropped_is_not_overtaken() {
+    check(
+        2,
+        async |world| {
+            const LONG: usize = 4_000_000;
+            if world.rank() == 1 {
+                let sending = world.isend_vec(vec![1_u8; LONG], 0, 0)?;
+                world.send(&[2_u8], 0, 0).await?;
+                sending.await?;
+                return Ok(vec![]);
+            }
+            let mut lengths = vec![];
+            while lengths.len() < 2 {
+                // Dropped at some time between the offer and the data, or not at all.
+                let receive = pin!(world.recv::<u8>(1, ANY_TAG));
+                let delay = pin!(world.sleep(Duration::from_micros(200)));
+                if let Either::Left((received, _)) = select(receive, delay).await {
+                    lengths.push(received?.0.len());
+                }
+            }
+            Ok(lengths)
+        },
+        |rank| if rank == 0 { vec![4_000_000, 1] } else { vec![] },
     );
 }
 

@@ -21,6 +21,7 @@ struct Counter {
 
 impl Rank for Counter {
     type Init = ();
+    type Value = ();
 
     fn create((): (), _world: &Comm) -> Self {
         Self { round: 0, total: 0 }
@@ -35,7 +36,7 @@ impl Rank for Counter {
             // Each round has moved the numbers 0 to 6 by one rank.
             let total = world.allreduce(&[self.total], ops::sum).await?[0];
             assert_eq!(total, ROUNDS * (RANKS * (RANKS - 1) / 2));
-            return Ok(Continuation::Done);
+            return Ok(Continuation::Done(()));
         }
         world.charge(Duration::from_millis(20));
         world.send(&[me], (me + 1) % RANKS, 0).await?;

@@ -30,20 +30,16 @@ pub(crate) fn platform(
     let count = sites.iter().max().map_or(1, |last| last + 1);
     let between = links.between(&sites);
     let link = |from, to, believed| link(&between, (from, to), believed);
-    let site = |site| Site {
-        name: format!("site {}", site + 1),
-        lan: link(site, site, beliefs.lan),
-        uplink: Link::perfect().with_latency(Latency::ZERO),
+    let site = |site| {
+        let (lan, uplink) = (link(site, site, beliefs.lan), Link::perfect());
+        Site::new(format!("site {}", site + 1), lan, uplink.with_latency(Latency::ZERO))
     };
-    let server = |(position, listed): (usize, &ListedServer)| ServerSpec {
-        name: listed.card.name.clone(),
-        site: sites[position],
-        cores: listed.cores,
-        speed: listed.card.speed / f64::from(listed.cores.max(1)) * observed_speed(position),
-        is_direct: true,
+    let server = |(position, listed): (usize, &ListedServer)| {
+        let speed = listed.card.speed / f64::from(listed.cores.max(1)) * observed_speed(position);
+        ServerSpec::new(&listed.card.name, sites[position], speed).with_cores(listed.cores)
     };
     let own = sites[servers.len()];
-    let client = ClientSpec { site: Some(own), link: links.of_client(beliefs.lan) };
+    let client = ClientSpec::at_site(own, links.of_client(beliefs.lan));
     let all = servers.iter().enumerate().map(server).collect();
     let mut platform = Platform::new(all, (0..count).map(site).collect(), client);
     for from in 0..count {

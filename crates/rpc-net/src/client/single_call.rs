@@ -118,17 +118,12 @@ fn graph(wanted: &Wanted) -> Result<TaskGraph, gridspan_workflow::TaskGraphError
 
 /// Returns a platform for the candidates: one site, without measurements, and one core for each.
 fn platform(candidates: &[Candidate]) -> Platform {
-    let server = |candidate: &Candidate| ServerSpec {
-        name: candidate.card.name.clone(),
-        site: 0,
-        cores: 1,
-        speed: candidate.card.speed,
-        is_direct: true,
-    };
+    let server =
+        |candidate: &Candidate| ServerSpec::new(&candidate.card.name, 0, candidate.card.speed);
     let link = Link::lan();
-    let site = Site { name: "all".to_owned(), lan: link, uplink: link };
+    let site = Site::new("all", link, link);
     let servers = candidates.iter().map(server).collect();
-    Platform::new(servers, vec![site], ClientSpec { site: Some(0), link })
+    Platform::new(servers, vec![site], ClientSpec::at_site(0, link))
 }
 
 impl<M: FnMut(u32)> GroupEvents for PendingCall<'_, M> {

@@ -133,7 +133,7 @@ mod tests {
 
     /// Returns a cache with half of its room in memory.
     fn cache() -> ObjectCache {
-        ObjectCache::new(Room { memory_bytes: 5, disk_bytes: 10, folder: None })
+        ObjectCache::new(Room::default().with_memory_bytes(5).with_disk_bytes(10))
     }
 
     /// Adds data to the first group.

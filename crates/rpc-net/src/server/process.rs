@@ -125,7 +125,7 @@ async fn start<C: Catalogue>(
         services.join(ServerPlan::new(format!("{}/{pe}", options.name), pe)).await?;
     }
     let mut rpc = GridRpc::new(&services);
-    rpc.initialize(&Config { timeout: PATIENCE, ..Config::default() })?;
+    rpc.initialize(&Config::default().with_timeout(PATIENCE))?;
     let card = ServerCard {
         number: 0,
         name: options.name.clone(),

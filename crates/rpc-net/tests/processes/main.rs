@@ -106,9 +106,7 @@ fn a_process_of_another_test() {
         _ => Role::Member(Token::read(&token).unwrap()),
     };
     let room = match role.as_str() {
-        "small" => {
-            Room { memory_bytes: SMALL_BYTES, folder: Some(token_folder), ..Room::default() }
-        }
+        "small" => Room::default().with_memory_bytes(SMALL_BYTES).with_folder(token_folder),
         _ => Room::default(),
     };
     let options = ServeOptions { name: role, pes: 1, speed: 1.0, room, role: role_of };

@@ -166,7 +166,7 @@ async fn a_dropped_wait_takes_no_session() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_without_a_server_end_together_after_their_timeout() {
     let mut grid = Grid::new(&["one"]);
-    let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
+    let config = Config::default().with_timeout(Duration::from_secs(1));
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {
         let sum = rpc.handle(&SUM).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
 
         // Both are late, and then there is no other server.
-        let config = Config { timeout: Duration::from_millis(300), attempts: 3 };
+        let config = Config::default().with_timeout(Duration::from_millis(300));
         grid.servers.push(Process::start("third", &grid.token()));
         let remote = grid.remote();
         let hasty = remote.rpc(&config).unwrap();
@@ -255,7 +255,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
 async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
     let mut grid = Grid::new(&["one", "two", "three"]);
     let limit = Duration::from_secs(2);
-    let config = Config { timeout: limit, attempts: 3 };
+    let config = Config::default().with_timeout(limit);
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {
         let (go, session) = held(&rpc, &grid, "go", 7).await;
@@ -286,7 +286,7 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_a_short_timeout_continue_without_the_registry() {
     let mut grid = Grid::new(&["one", "other"]);
-    let config = Config { timeout: Duration::from_secs(1), attempts: 3 };
+    let config = Config::default().with_timeout(Duration::from_secs(1));
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {
         let sum = rpc.handle(&SUM).await.unwrap();

@@ -15,10 +15,11 @@ pub(super) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// use std::time::Duration;
 ///
 /// let config = Config::parse("timeout = \"30s\"\nattempts = 2")?;
-/// assert_eq!(config, Config { timeout: Duration::from_secs(30), attempts: 2 });
+/// assert_eq!(config, Config::default().with_timeout(Duration::from_secs(30)).with_attempts(2));
 /// # Ok::<(), gridspan_rpc::calls::RpcError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// Time that a server has to answer before the next is tried. From 1 ms to a year; an hour by
     /// default.
@@ -41,6 +42,18 @@ struct Stored {
 }
 
 impl Config {
+    /// Sets the time that a server has to answer, from 1 ms to a year.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum number of servers that are tried for a call, at least 1.
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
     /// Parses settings in TOML, such as `timeout = "30s"` and `attempts = 2`.
     ///
     /// # Errors

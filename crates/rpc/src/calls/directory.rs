@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// use gridspan_runtime::PeId;
 ///
 /// let services: Services<Numbers> = Services::new(grid).await?;
-/// services.join(ServerPlan { speed: 2.0, ..ServerPlan::new("fast", PeId(1)) }).await?;
+/// services.join(ServerPlan::new("fast", PeId(1)).with_speed(2.0)).await?;
 /// let cards: Vec<ServerCard> = services.list().await?;
 /// assert_eq!((cards[0].name.as_str(), cards[0].speed), ("fast", 2.0));
 /// assert_eq!(cards[0].functions["square"], SQUARE.signature());

@@ -66,10 +66,10 @@ pub use session_manager::SessionManager;
 pub use sessions::{Over, SessionId, Sessions, Until, Waited};
 pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
-use gridspan_runtime::{Job, PeId};
+use gridspan_runtime::Job;
 
 /// Adds the actor types and the placement map that calls need to a job.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
     let job = job.actor::<Registry>().actor::<Server<C>>().actor::<SessionManager<C>>();
-    job.placement(services::BESIDE_MAIN, |_, _| PeId(0))
+    job.placement(services::BESIDE_MAIN)
 }

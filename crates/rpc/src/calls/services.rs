@@ -11,7 +11,8 @@ use super::session_manager::{SessionManager, SessionManagerInit};
 use crate::group::Room;
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{
-    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, Reply, Time,
+    Collection, Grid, GridError, Ix1, Layout, Links, Member, PeId, Per, Placement, PlacementMap,
+    Reply, Time,
 };
 use serde::de::DeserializeOwned;
 use std::future::poll_fn;
@@ -19,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// Name of the placement map that puts actors on the PE of `main`.
-pub(super) const BESIDE_MAIN: &str = "rpc beside main";
+/// Puts actors on the PE of `main`.
+pub(super) const BESIDE_MAIN: PlacementMap = PlacementMap::new("rpc beside main", |_, _| PeId(0));
 
 /// A server to start.
 ///
@@ -28,11 +29,11 @@ pub(super) const BESIDE_MAIN: &str = "rpc beside main";
 /// use gridspan_rpc::calls::ServerPlan;
 /// use gridspan_runtime::PeId;
 ///
-/// let offers = vec!["square".to_owned()];
-/// let plan = ServerPlan { speed: 2.0, offers, ..ServerPlan::new("delft/fast", PeId(3)) };
+/// let plan = ServerPlan::new("delft/fast", PeId(3)).with_speed(2.0).with_offers(["square"]);
 /// assert!(plan.is_direct);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ServerPlan {
     /// Name of the server, which must be unique.
     pub name: String,
@@ -60,6 +61,30 @@ impl ServerPlan {
             offers: Vec::new(),
             room: Room::default(),
         }
+    }
+
+    /// Sets the speed: a call takes its work divided by the speed.
+    pub fn with_speed(mut self, speed: f64) -> Self {
+        self.speed = speed;
+        self
+    }
+
+    /// Sets whether the server sends data to other servers.
+    pub fn with_direct(mut self, is_direct: bool) -> Self {
+        self.is_direct = is_direct;
+        self
+    }
+
+    /// Sets the names of the functions that it offers; none means all of the catalogue.
+    pub fn with_offers(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.offers = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the space for the data of groups.
+    pub fn with_room(mut self, room: Room) -> Self {
+        self.room = room;
+        self
     }
 }
 
@@ -132,11 +157,11 @@ impl<C: Catalogue> Services<C> {
         let servers = servers.await.map_err(|error| from_grid(&error))?;
         // Session managers are inserted later. Their collection is created now, because creating it
         // later would have to wait until every PE that computes pauses.
-        let beside_main = || Placement::Custom(BESIDE_MAIN.to_owned());
+        let beside_main = Placement::Custom(BESIDE_MAIN);
         let nobody = Vec::<Ix1>::new();
         let start = |_| SessionManagerInit::new(registry, servers.reference(), &Config::default());
         let session_managers =
-            grid.create_placed::<SessionManager<C>>(beside_main(), nobody, start).await;
+            grid.create_placed::<SessionManager<C>>(beside_main, nobody, start).await;
         let session_managers = session_managers.map_err(|error| from_grid(&error))?;
         Ok(Self {
             grid: grid.clone(),

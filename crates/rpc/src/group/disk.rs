@@ -18,11 +18,12 @@ use std::path::PathBuf;
 /// use gridspan_rpc::group::Room;
 /// use gridspan_runtime::PeId;
 ///
-/// let room = Room { memory_bytes: 4 << 30, ..Room::default() };
-/// let plan = ServerPlan { room, ..ServerPlan::new("large", PeId(1)) };
+/// let room = Room::default().with_memory_bytes(4 << 30);
+/// let plan = ServerPlan::new("large", PeId(1)).with_room(room);
 /// # assert_eq!(plan.room.disk_bytes, 64 << 30);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Room {
     /// Bytes in memory. The least recently used data beyond that goes to disk. Default 1 GiB.
     pub memory_bytes: u64,
@@ -36,6 +37,26 @@ pub struct Room {
 impl Default for Room {
     fn default() -> Self {
         Self { memory_bytes: 1 << 30, disk_bytes: 64 << 30, folder: None }
+    }
+}
+
+impl Room {
+    /// Sets the number of bytes in memory.
+    pub fn with_memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// Sets the number of bytes on disk.
+    pub fn with_disk_bytes(mut self, bytes: u64) -> Self {
+        self.disk_bytes = bytes;
+        self
+    }
+
+    /// Sets the folder on whose disk the server keeps its unnamed file.
+    pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
     }
 }
 

@@ -25,12 +25,9 @@ pub(super) fn platform(
     links: Option<&Links>,
     observed_speed: &dyn Fn(u32) -> f64,
 ) -> Platform {
-    let server = |card: &ServerCard| ServerSpec {
-        name: card.name.clone(),
-        site: card.site as usize,
-        cores: 1,
-        speed: card.speed * observed_speed(card.number),
-        is_direct: card.is_direct,
+    let server = |card: &ServerCard| {
+        let speed = card.speed * observed_speed(card.number);
+        ServerSpec::new(&card.name, card.site as usize, speed).with_direct(card.is_direct)
     };
     let servers = cards.iter().map(server).collect();
     match links {
@@ -42,8 +39,8 @@ pub(super) fn platform(
 fn by_uplinks(layout: &Layout, servers: Vec<ServerSpec>, declared: Declared) -> Platform {
     let Declared { lan, wan } = declared;
     let half = wan.with_latency(Latency(wan.latency.0 / 2));
-    let site = |site| Site { name: layout.site_name(site).to_owned(), lan, uplink: half };
-    let client = ClientSpec { site: Some(0), link: lan };
+    let site = |site| Site::new(layout.site_name(site), lan, half);
+    let client = ClientSpec::at_site(0, lan);
     Platform::new(servers, layout.sites().map(site).collect(), client)
 }
 
@@ -63,9 +60,8 @@ fn by_pairs(
         let pair = nodes.next().zip(nodes.next_back());
         pair.map_or(declared.lan, |(one, other)| measured.link(one, other, declared.lan))
     };
-    let site =
-        |site| Site { name: layout.site_name(site).to_owned(), lan: lan(site), uplink: free };
-    let client = ClientSpec { site: Some(0), link: lan(SiteId(0)) };
+    let site = |site| Site::new(layout.site_name(site), lan(site), free);
+    let client = ClientSpec::at_site(0, lan(SiteId(0)));
     let mut platform = Platform::new(servers, layout.sites().map(site).collect(), client);
     for from in layout.sites() {
         for to in layout.sites().filter(|&to| to != from) {

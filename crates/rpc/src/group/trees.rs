@@ -167,17 +167,10 @@ mod tests {
         let link = |mbit: u64| {
             Link::new(Latency::from_millis(1), Bandwidth::from_bits_per_second(mbit * 1_000_000))
         };
-        let server = |number: usize| ServerSpec {
-            name: number.to_string(),
-            site: 1 + number / 2,
-            cores: 1,
-            speed: 1.0,
-            is_direct: true,
-        };
-        let site =
-            |mbit: u64| Site { name: mbit.to_string(), lan: link(10_000), uplink: link(mbit) };
+        let server = |number: usize| ServerSpec::new(number.to_string(), 1 + number / 2, 1.0);
+        let site = |mbit: u64| Site::new(mbit.to_string(), link(10_000), link(mbit));
         let sites = vec![site(client_mbit), site(1_000), site(1_000)];
-        let client = ClientSpec { site: Some(0), link: link(10_000) };
+        let client = ClientSpec::at_site(0, link(10_000));
         Platform::new((0..4).map(server).collect(), sites, client)
     }
 

@@ -48,7 +48,7 @@ fn job(
     with_rpc::<Bytes>(Job::new("groups")).main(async move |grid: Grid| {
         let services = Services::new(&grid).await?;
         for pe in grid.layout().pes().skip(1) {
-            let plan = ServerPlan { is_direct, ..ServerPlan::new(pe.to_string(), pe) };
+            let plan = ServerPlan::new(pe.to_string(), pe).with_direct(is_direct);
             services.join(plan).await?;
         }
         main(grid, services).await.map_err(JobError::from)

@@ -48,7 +48,7 @@ fn job(
     with_rpc::<Large>(Job::new("large")).main(async move |grid: Grid| {
         let services = Services::new(&grid).await?;
         for pe in grid.layout().pes().skip(1) {
-            let plan = ServerPlan { room: room.clone(), ..ServerPlan::new(pe.to_string(), pe) };
+            let plan = ServerPlan::new(pe.to_string(), pe).with_room(room.clone());
             services.join(plan).await?;
         }
         main(services).await.map_err(JobError::from)
@@ -134,7 +134,7 @@ fn files(folder: &Path) -> usize {
 }
 
 fn small(folder: &Path) -> Room {
-    Room { memory_bytes: 10 << 20, folder: Some(folder.to_owned()), ..Room::default() }
+    Room::default().with_memory_bytes(10 << 20).with_folder(folder)
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn the_files_of_servers_on_threads_are_closed_with_the_job() {
 
 #[test]
 fn a_server_without_room_fails_the_group_and_says_what_to_do() {
-    let tiny = Room { memory_bytes: 1 << 20, disk_bytes: 3 << 20, ..Room::default() };
+    let tiny = Room::default().with_memory_bytes(1 << 20).with_disk_bytes(3 << 20);
     over_wide_area(tiny, async |services| {
         let mapper = Mapper::new(&services);
         let failed = mapper

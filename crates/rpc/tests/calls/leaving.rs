@@ -168,8 +168,8 @@ const LARGE: u64 = 5 << 20;
 #[test]
 fn a_server_that_hands_over_more_than_its_memory_still_serves_the_data() {
     run("2x2,rate=1gbit", async |grid, services| {
-        let room = Room { memory_bytes: 8 << 20, ..Room::default() };
-        services.join(ServerPlan { room, ..ServerPlan::new("full", PeId(1)) }).await?;
+        let room = Room::default().with_memory_bytes(8 << 20);
+        services.join(ServerPlan::new("full", PeId(1)).with_room(room)).await?;
         let (mapper, other) = (Mapper::new(&services), services.clone());
         let handed = mapper.map(&MinCompletionTime, async |group| {
             let (bytes, mut made) = (group.value(&LARGE)?, Vec::new());
@@ -203,8 +203,7 @@ fn a_server_that_hands_over_more_than_its_memory_still_serves_the_data() {
 fn lost_data_is_made_again_only_where_its_function_is_offered() {
     run("1x1x5", async |grid, services| {
         let plan = |name: &str, pe, speed, offers: &[&str]| {
-            let offers = offers.iter().map(|offer| (*offer).to_owned()).collect();
-            ServerPlan { speed, offers, ..ServerPlan::new(name, PeId(pe)) }
+            ServerPlan::new(name, PeId(pe)).with_speed(speed).with_offers(offers.iter().copied())
         };
         services.join(plan("maker", 1, 1.0, &["step"])).await?;
         services.join(plan("other", 2, 0.5, &["step"])).await?;

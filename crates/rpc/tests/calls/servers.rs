@@ -100,8 +100,7 @@ fn a_server_with_a_name_in_use_or_an_unknown_function_is_refused() {
         let reason = again.unwrap_err().to_string();
         assert!(reason.contains("choose another name"), "{reason}");
         assert!(reason.contains(&taken), "{reason}");
-        let offers = ["stp".to_owned()].into();
-        let misspelt = ServerPlan { offers, ..ServerPlan::new("third", PeId(0)) };
+        let misspelt = ServerPlan::new("third", PeId(0)).with_offers(["stp"]);
         let reason = services.join(misspelt).await.unwrap_err().to_string();
         assert!(reason.contains("`stp`, which is not in the catalogue"), "{reason}");
         assert_eq!(services.list().await?, before, "neither has started");

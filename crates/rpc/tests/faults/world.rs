@@ -92,7 +92,7 @@ async fn group(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcE
 /// Makes single calls, and does not wait for some of them.
 async fn calls(services: &Services<Vectors>, dice: &mut Dice) -> Result<(), RpcError> {
     let mut rpc = GridRpc::new(services);
-    rpc.initialize(&Config { attempts: 10, ..Config::default() })?;
+    rpc.initialize(&Config::default().with_attempts(10))?;
     let handle = rpc.handle(&HEAD).await?;
     let mut sessions = Vec::new();
     for number in 0..dice.below(40_u32) {
@@ -290,7 +290,7 @@ async fn main(grid: Grid, mut dice: Dice, counts: Arc<Mutex<Counts>>) -> Result<
             let pe = PeId(1 + dice.below(grid.layout().pe_count() - 1));
             let is_direct = dice.below(3_u32) > 0;
             let name = format!("new{round}-{which}");
-            services.join(ServerPlan { is_direct, ..ServerPlan::new(name, pe) }).await?;
+            services.join(ServerPlan::new(name, pe).with_direct(is_direct)).await?;
         }
     }
     // Long enough for calls in execution, and for delayed messages.

@@ -40,8 +40,9 @@ impl Catalogue for Sums {
 pub(crate) async fn servers(grid: &Grid) -> Result<Services<Sums>, RpcError> {
     let services = Services::new(grid).await?;
     services.join(ServerPlan::new("slow", PeId(1))).await?;
-    let offers = ["add", "sleep", "surprise", "fail", "panic"].map(str::to_owned).into();
-    services.join(ServerPlan { speed: 2.0, offers, ..ServerPlan::new("fast", PeId(2)) }).await?;
+    let offers = ["add", "sleep", "surprise", "fail", "panic"];
+    let fast = ServerPlan::new("fast", PeId(2)).with_speed(2.0).with_offers(offers);
+    services.join(fast).await?;
     Ok(services)
 }
 

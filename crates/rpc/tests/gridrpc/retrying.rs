@@ -62,7 +62,7 @@ fn a_server_that_joins_is_called() {
         let services = servers(&grid).await?;
         let mut rpc = GridRpc::new(&services);
         rpc.initialize(&Config::default())?;
-        let quick = ServerPlan { speed: 100.0, ..ServerPlan::new("quick", PeId(1)) };
+        let quick = ServerPlan::new("quick", PeId(1)).with_speed(100.0);
         services.join(quick).await?;
         let begin = grid.now().await.unwrap();
         rpc.call(&rpc.handle(&SLEEP).await?, &1000).await?;
@@ -77,7 +77,7 @@ fn a_server_needs_an_existing_pe_and_a_positive_speed() {
     simulated(async |grid| {
         let services = servers(&grid).await?;
         assert_eq!(code(services.join(ServerPlan::new("far", PeId(99))).await), 13);
-        let still = ServerPlan { speed: 0.0, ..ServerPlan::new("still", PeId(1)) };
+        let still = ServerPlan::new("still", PeId(1)).with_speed(0.0);
         assert_eq!(code(services.join(still).await), 13);
         Ok(())
     });
@@ -98,7 +98,7 @@ fn a_call_that_is_not_answered_in_time_goes_to_the_next_server() {
         let services = servers(&grid).await?;
         let _other = surprise(&services).await?;
         let mut rpc = GridRpc::new(&services);
-        rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 2 })?;
+        rpc.initialize(&Config::default().with_timeout(Duration::from_secs(1)).with_attempts(2))?;
         let add = rpc.handle(&ADD).await?;
         let mut took_s = Vec::new();
         for _ in 0..3 {
@@ -126,7 +126,7 @@ fn a_call_is_retried_on_a_server_that_joined_meanwhile() {
         services.leave("slow").await?;
         let _other = surprise(&services).await?;
         let mut rpc = GridRpc::new(&services);
-        rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 2 })?;
+        rpc.initialize(&Config::default().with_timeout(Duration::from_secs(1)).with_attempts(2))?;
         let add = rpc.handle(&ADD).await?;
         let session = rpc.call_async(&add, &(1, 2)).await?;
         services.join(ServerPlan::new("new", PeId(1))).await?;
@@ -139,7 +139,7 @@ fn a_call_is_retried_on_a_server_that_joined_meanwhile() {
 fn a_call_that_no_server_answers_in_time_is_code_9() {
     simulated(async |grid| {
         let mut rpc = GridRpc::new(&servers(&grid).await?);
-        rpc.initialize(&Config { timeout: Duration::from_secs(1), attempts: 3 })?;
+        rpc.initialize(&Config::default().with_timeout(Duration::from_secs(1)))?;
         let begin = grid.now().await.unwrap();
         assert_eq!(code(rpc.call(&rpc.handle(&SLEEP).await?, &60_000).await), 9);
         let took_s = grid.now().await.unwrap().since(begin).as_secs_f64();

@@ -6,6 +6,7 @@ use crate::address::index::{Key, Shape};
 use gridspan_topology::dice::mix;
 use gridspan_topology::{Layout, PeId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Assigns each member a *home*: the PE that always knows where the member lives. Members created
 /// with the collection start at their home; a member inserted later starts where `insert` puts it.
@@ -35,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// # });
 /// # Runner::on_threads(2).run(job).unwrap();
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
     /// Keeps neighbouring indices together: cuts the members, in row-major order, into as many
@@ -50,8 +51,8 @@ pub enum Placement {
     BySite,
     /// Spreads members evenly by a hash of the index.
     Scatter,
-    /// Uses a map that the job defines; see `Job::placement`.
-    Custom(String),
+    /// Uses a map that the job defines.
+    Custom(PlacementMap),
 }
 
 /// The PE on which a member is created [on demand](crate::Job::on_demand).
@@ -87,9 +88,69 @@ pub enum CreateAt {
     Sender,
 }
 
-/// A placement map that a job defines: from index and layout to the member's home. The result is
-/// taken modulo the number of PEs.
-pub type PlacementMap = fn(Key, &Layout) -> PeId;
+/// A placement map that a job defines: from index and layout to the member's home.
+///
+/// ```
+/// use gridspan::{ActorIndex, Key, Layout, PeId, Placement, PlacementMap, prelude::*};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Cell;
+/// # impl Actor for Cell {
+/// #     type Index = Ix1;
+/// #     type Init = ();
+/// #     type Message = ();
+/// #     fn create((): (), _cx: &mut Context<Self>) -> Self { Cell }
+/// #     fn handle(&mut self, (): (), cx: &mut Context<Self>) {
+/// #         cx.contribute(Sum, u64::from(cx.pe().0), To::main());
+/// #     }
+/// # }
+///
+/// /// The first member on the first PE, all others on the last.
+/// const ENDS: PlacementMap = PlacementMap::new("ends", |key, layout| match Ix1::from_key(key) {
+///     Ix1(0) => PeId(0),
+///     _ => PeId(layout.pe_count() - 1),
+/// });
+///
+/// let job = Job::new("cells").actor::<Cell>().placement(ENDS).main(async |grid: Grid| {
+///     let placement = Placement::Custom(ENDS);
+///     let cells = grid.create_placed::<Cell>(placement, Ix1::range(3), |_| ()).await?;
+/// #   cells.broadcast(());
+/// #   assert_eq!(cells.reduction::<u64>(Sum).await?, 2);
+///     Ok(())
+/// });
+/// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+/// ```
+#[derive(Clone, Copy)]
+pub struct PlacementMap {
+    name: &'static str,
+    home: fn(Key, &Layout) -> PeId,
+}
+
+impl PlacementMap {
+    /// Creates a map. No other map of the job has its name. The function must give the same PE for
+    /// the same index and layout on every node; its result is taken modulo the number of PEs.
+    pub const fn new(name: &'static str, home: fn(Key, &Layout) -> PeId) -> Self {
+        Self { name, home }
+    }
+
+    /// Name of the map.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl PartialEq for PlacementMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for PlacementMap {}
+
+impl fmt::Debug for PlacementMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PlacementMap").field(&self.name).finish()
+    }
+}
 
 /// The rule behind a [`Placement`], with names resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +213,7 @@ impl CollectionInfo {
                 PeId(near.start + (rank % near.len() as u64) as u32)
             }
             (Map::Custom(map), _) => match maps.get(usize::from(map)) {
-                Some(map) => PeId(map(key, layout).0 % layout.pe_count()),
+                Some(map) => PeId((map.home)(key, layout).0 % layout.pe_count()),
                 None => scatter(key, pes),
             },
             (Map::PerPe, _) => match u32::try_from(key.0).map(PeId) {

@@ -15,7 +15,9 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, event: CoordinatorEvent) -> Vec<CoordinatorCommand> {
         self.set_now(now);
         match event {
-            CoordinatorEvent::Packet { .. } | CoordinatorEvent::Planned(_)
+            CoordinatorEvent::Packet { .. }
+            | CoordinatorEvent::Planned(_)
+            | CoordinatorEvent::Diagnose(_)
                 if self.outcome.is_some() => {}
             CoordinatorEvent::Packet { from, packet: Packet(Content::Control(control)) } => {
                 self.handle_control(from, *control);
@@ -26,6 +28,7 @@ impl Coordinator {
             }
             CoordinatorEvent::Planned(job) => self.planned(job),
             CoordinatorEvent::PlannerLost => self.planner_lost(),
+            CoordinatorEvent::Diagnose(request) => self.begin_diagnosis(Some(request)),
             CoordinatorEvent::Failed(error) => self.stop(Err(error)),
             CoordinatorEvent::Overflow(bytes) => self.fail_over_budget(bytes),
             // The coordinator is on this node, and the PEs here report losses to it.
@@ -105,7 +108,8 @@ impl Coordinator {
             Timer::BeginPlanning => self.begin_planning(),
             Timer::CheckStall => self.check_stall(),
             Timer::TimeIsUp => self.time_is_up(),
-            Timer::EndAtLimit => self.end_at_limit(),
+            Timer::EndDiagnosis(number) => self.end_diagnosis(number),
+            Timer::DiagnoseAgain(number) => self.diagnose_again(number),
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
             Timer::BeginDrainRound => self.begin_drain_round(),
         }
@@ -183,6 +187,9 @@ impl Coordinator {
             Control::Membership(message) => self.handle_membership(from, &message),
             Control::Looked(looked) => self.handle_looked(from, *looked),
             Control::Inside { handler } => self.note_inside(from, handler),
+            Control::Diagnosed { round, findings } => {
+                self.handle_diagnosed(from, round, *findings);
+            }
             Control::Piece(piece) => {
                 match self.pieces.take(from, piece, self.common.limits.hard_bytes) {
                     Ok(Some(control)) => self.handle_control(from, control),

@@ -6,6 +6,7 @@ use super::state::balance::Balances;
 use super::state::broadcasts::RequestOrders;
 use super::state::checkpoint::Checkpoints;
 use super::state::collections::CollectionState;
+use super::state::diagnosis::Diagnosing;
 use super::state::membership::Members;
 use super::state::phases::Phases;
 use super::state::publications::Publications;
@@ -73,6 +74,7 @@ pub struct Coordinator {
     pub(super) advice: Advice,
     pub(super) members: Members,
     pub(super) stall: StallWatch,
+    pub(super) diagnosing: Diagnosing,
 }
 
 impl Coordinator {
@@ -110,6 +112,7 @@ impl Coordinator {
             advice: Advice::new(common.broadcasts == Mode::Planned),
             members: Members::default(),
             stall: StallWatch::default(),
+            diagnosing: Diagnosing::default(),
             common,
         }
     }

@@ -25,7 +25,7 @@
 //!   events. A part that has work for a part that calls it leaves a follow-up.
 //! - `checkpoint`: images of the job; `restoration`: what changes in them for groups of another
 //!   size. `membership`: nodes that join and leave. `stall`: a job that
-//!   cannot continue.
+//!   cannot continue. `diagnosis`: what a job waits for.
 //! - `host`: a node's host of the coordinator, which runs it or forwards packets to it. `transfer`:
 //!   the coordinator's move to another node.
 
@@ -35,6 +35,7 @@ mod broadcasts;
 mod checkpoint;
 mod collections;
 mod control;
+mod diagnosis;
 mod ending;
 mod event;
 mod host;

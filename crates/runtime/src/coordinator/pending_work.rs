@@ -19,8 +19,12 @@ impl Coordinator {
 
     /// Describes, in readable text, the requests that main waits for.
     fn main_waits(&self) -> Vec<String> {
-        let publications = self.publications.waits();
-        let others = publications.chain(self.quiescence.waits()).chain(self.survey.waits());
+        self.quiescence.waits().into_iter().chain(self.other_waits()).collect()
+    }
+
+    /// Describes, in readable text, the requests that main waits for, except for quiescence.
+    pub(super) fn other_waits(&self) -> Vec<String> {
+        let others = self.publications.waits().chain(self.survey.waits());
         let mut waits: Vec<String> = others.collect();
         let moves = self.transfers.iter().map(|(to, _)| format!("the coordinator to move to {to}"));
         waits.extend(moves);

@@ -17,13 +17,13 @@
 //! has work to do.
 //!
 //! **Failure.** No stall is reported before all PEs have answered. At the time limit the job ends
-//! soon after, even if answers are missing.
+//! after a diagnosis (`diagnosis.rs`), even if answers are missing.
 
 use super::machine::Coordinator;
 use super::state::stall::Round;
 use super::state::timers::Timer;
 use crate::error::JobError;
-use crate::message::pending_work::{NAMED_MAX, PendingWork, counted};
+use crate::message::pending_work::PendingWork;
 use crate::message::{Control, Looked, MainStatus};
 use gridspan_topology::{PeId, Time};
 use std::time::Duration;
@@ -39,8 +39,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Time that a PE spends in one handler before a warning: a computation of half a minute without a
 /// message is rare.
 const HANDLER_LONG: Duration = Duration::from_secs(30);
-/// Time within which PEs must report their work at the job's time limit.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 
 impl Coordinator {
     /// Starts watching for stalls, if the job warns of them or ends by them, and for the time
@@ -104,7 +102,8 @@ impl Coordinator {
 
     pub(super) fn handle_looked(&mut self, from: PeId, looked: Looked) {
         let stall = &mut self.stall;
-        if looked.round != stall.round || !stall.missing.remove(&from) {
+        let is_late = stall.is_over_time || looked.round != stall.round;
+        if is_late || !stall.missing.remove(&from) {
             return;
         }
         stall.sum.activity = stall.sum.activity.wrapping_add(looked.activity);
@@ -122,9 +121,6 @@ impl Coordinator {
         stall.sum.activity = stall.sum.activity.wrapping_add(activity);
         stall.sum.is_quiet &= is_quiet;
         stall.sum.pending += pending;
-        if stall.is_over_time {
-            return self.end_at_limit();
-        }
         let sum = stall.sum.clone();
         let previous = stall.previous.replace(sum.clone());
         let is_first = previous.is_none();
@@ -186,56 +182,15 @@ impl Coordinator {
             return;
         }
         stall.is_handler_told = true;
-        let text = format!("{}; no other PE has work to do", self.handlers());
+        let pes = self.stall.missing.iter().copied();
+        let text = format!("{}; no other PE has work to do", self.silence_of_all(pes));
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
     }
 
-    /// Describes, in readable text, the handlers that keep PEs from answering.
-    fn handlers(&self) -> String {
-        let (stall, layout) = (&self.stall, &self.common.layout);
-        let name = |pe: &PeId| {
-            let node = layout.node_of(*pe);
-            let place = format!("{pe} ({node} at site {})", layout.site_name(layout.site_of(*pe)));
-            match stall.inside.get(pe) {
-                Some((actor, since)) => {
-                    let seconds = self.now.since(*since).as_secs();
-                    format!("{place} has been inside a handler of {actor} for {seconds} s")
-                }
-                None => format!("{place} has not answered"),
-            }
-        };
-        let mut names: Vec<String> = stall.missing.iter().take(NAMED_MAX).map(name).collect();
-        if stall.missing.len() > NAMED_MAX {
-            let more = (stall.missing.len() - NAMED_MAX) as u64;
-            names.push(counted(more, "more PE does not answer", "more PEs do not answer"));
-        }
-        names.join("; ")
-    }
-
-    /// Handles the time limit of the job: asks PEs for their unfinished work, and schedules the end
-    /// of the job.
+    /// Handles the time limit of the job: finds out what it waits for, which ends the job.
     pub(super) fn time_is_up(&mut self) {
         self.stall.is_over_time = true;
-        self.ask_all();
-        self.run_after(LAST_WORDS, Timer::EndAtLimit);
-    }
-
-    pub(super) fn end_at_limit(&mut self) {
-        let Some(limit) = self.common.watch.time_limit else { return };
-        let is_incomplete = !self.stall.missing.is_empty();
-        let mut pending = self.stall.sum.pending.clone();
-        if is_incomplete {
-            // The last answer would have added the coordinator's work.
-            pending += self.pending_work();
-        }
-        let mut waits = match self.stall.main {
-            MainStatus::WaitsOutside => format!("main waits for something outside; {pending}"),
-            _ => pending.to_string(),
-        };
-        if is_incomplete {
-            waits = format!("{}; {waits}", self.handlers());
-        }
-        self.fail(JobError::TimeLimit { limit, waits });
+        self.begin_diagnosis(None);
     }
 }
 

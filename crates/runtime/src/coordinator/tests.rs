@@ -8,7 +8,7 @@ use crate::address::id::CollectionId;
 use crate::address::id::RebalanceId;
 use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE};
 use crate::address::index::{ActorIndex, Ix1};
-use crate::error::JobError;
+use crate::error::{JobError, LossCause};
 use crate::job::program::Program;
 use crate::message::codec;
 use crate::message::payload::Payload;
@@ -18,7 +18,7 @@ use crate::message::{
 };
 use crate::schema::definition::Definition;
 use crate::{Actor, Context, Job};
-use gridspan_balance::{PeLoad, Rotate};
+use gridspan_balance::{PeLoad, Refine, Rotate};
 use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
 use serde::Deserialize;
 use serde::Serialize;
@@ -448,7 +448,8 @@ fn a_host_ends_the_job_if_the_coordinators_present_or_next_node_is_lost() {
             hosts.told.clear();
         }
         let (site, reason) = ("a".to_owned(), "it was silent".to_owned());
-        let lost = JobError::NodeLost { node: NodeId(1), site, reason, others: Vec::new() };
+        let (node, cause, others) = (NodeId(1), LossCause::Silent, Vec::new());
+        let lost = JobError::NodeLost { node, site, cause, reason, others };
         let event = |node| CoordinatorEvent::NodeLost(NodeId(node), lost.clone());
 
         let commands = hosts.hosts[0].handle(Time::ZERO, event(2));
@@ -568,4 +569,61 @@ fn an_announced_place_outside_the_job_ends_the_job() {
         _ => false,
     };
     assert!(pe.take_output().packets.any(|(_, packet)| is_failure(&packet)));
+}
+
+/// Answers, as PEs that have handled `handled` messages each, all that the coordinator asks about
+/// loads and progress. Returns the number of questions about loads.
+fn answer_as_measured(
+    host: &mut CoordinatorHost,
+    commands: Vec<CoordinatorCommand>,
+    (now, handled): (Time, u64),
+) -> usize {
+    let (mut asked, mut measured) = (sent(commands), 0);
+    while let Some((pe, control)) = asked.pop() {
+        let answer = match control {
+            Control::Measure { rebalance, .. } => {
+                measured += 1;
+                let Control::Loads(mut loads) = no_loads(rebalance.0) else { unreachable!() };
+                loads.handled = handled;
+                Control::Loads(loads)
+            }
+            Control::ProgressProbe { number } => Control::Progress { number, handled, own: now },
+            _ => continue,
+        };
+        let event = CoordinatorEvent::Packet { from: pe, packet: Packet::control(answer) };
+        asked.extend(sent(host.handle(now, event)));
+        // Plans are made by a timer.
+        asked.extend(sent(host.wake(now)));
+    }
+    measured
+}
+
+#[test]
+fn changes_of_foreign_load_do_not_keep_a_job_that_handles_nothing_from_being_found_stalled() {
+    let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+    let job = Job::new("idle").actor::<Idle>().strategy(Refine);
+    let program = Program::new(job.main(async |_| Ok::<(), JobError>(())), layout).unwrap();
+    let mut host = program.coordinator_host(NodeId(0));
+    // As in real time.
+    host.set_stopwatch(std::sync::Arc::new(|| 0_u64));
+    let second = |number: u64| Time(number * 1_000_000_000);
+    let mut load_changes = |at: u64, handled: u64| {
+        let now = second(at);
+        let due = host.wake(now);
+        let before = answer_as_measured(&mut host, due, (now, handled));
+        let packet = Packet::control(Control::ShareChanged);
+        let told = host.handle(now, CoordinatorEvent::Packet { from: PeId(1), packet });
+        let activity = host.coordinator().unwrap().activity();
+        (before + answer_as_measured(&mut host, told, (now, handled)), activity)
+    };
+
+    let first: usize = (1..5).map(|at| load_changes(at, 50).0).sum();
+    assert!(first > 0, "the job has handled messages, so it is measured");
+    let (_, activity) = load_changes(5, 50);
+    for at in 6..40 {
+        assert_eq!(load_changes(at, 50), (0, activity), "second {at}");
+    }
+
+    let again: usize = (40..44).map(|at| load_changes(at, 51).0).sum();
+    assert!(again > 0, "the job has handled messages again");
 }

@@ -6,9 +6,11 @@ use crate::coordinator::CoordinatorEvent;
 use crate::error::JobError;
 #[cfg(feature = "net")]
 use crate::net::bootstrap::PauseOrder;
+use gridspan_topology::NodeId;
 #[cfg(feature = "net")]
 use gridspan_topology::PeId;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Cancels the job of a node in this process, or makes the node leave it, from any thread. Does
 /// nothing once the node has ended.
@@ -31,6 +33,17 @@ impl NodeHandle {
         switch.inbox(MAIN_PE).push_action(Box::new(fail));
         // All other PEs end even if main's PE is inside a handler.
         switch.tell_coordinator(CoordinatorEvent::Failed(JobError::Cancelled));
+    }
+
+    /// Makes the coordinator, if it runs on this node, find out within two seconds why the job is
+    /// slow or does not go on, and tell [listeners](crate::Job::on_diagnosis) with the number of
+    /// this request. Tells it, from any node, which handlers PEs of this node are inside. So ask
+    /// all nodes. Returns the other nodes that this one suspects because they are silent, each with
+    /// the time since then. Does not wait.
+    pub fn diagnose(&self, request: u64) -> Vec<(NodeId, Duration)> {
+        let Some(switch) = self.0.upgrade() else { return Vec::new() };
+        switch.diagnose(request);
+        switch.silences()
     }
 
     /// Ends the run of this node, because the job goes on from a checkpoint without nodes that are

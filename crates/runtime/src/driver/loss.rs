@@ -19,8 +19,9 @@ pub(super) fn error(layout: &Layout, node: NodeId, reason: &LossReason) -> JobEr
         _ => Vec::new(),
     };
     let site = layout.site_name(layout.site_of_node(node)).to_owned();
+    let cause = reason.cause();
     let reason = format!("{reason}{}", company(layout, node, &others));
-    JobError::NodeLost { node, site, reason, others }
+    JobError::NodeLost { node, site, cause, reason, others }
 }
 
 /// Whether the loss of a node certainly ends the job, so that it may be reported before a PE
@@ -61,6 +62,7 @@ fn company(layout: &Layout, node: NodeId, others: &[NodeId]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::LossCause;
     use std::time::Duration;
 
     fn layout() -> Layout {
@@ -89,8 +91,8 @@ mod tests {
             "lost node2 at site b: it was silent for 3s, and so were node3 at b, node4 at b; \
              that is all of site b"
         );
-        let JobError::NodeLost { others, .. } = error else { panic!("{error:?}") };
-        assert_eq!(others, [NodeId(3), NodeId(4)]);
+        let JobError::NodeLost { cause, others, .. } = error else { panic!("{error:?}") };
+        assert_eq!((cause, others), (LossCause::Silent, vec![NodeId(3), NodeId(4)]));
     }
 
     #[test]

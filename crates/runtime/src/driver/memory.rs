@@ -6,9 +6,17 @@ use std::path::Path;
 /// Part of the machine's memory that checkpoints leave free.
 const FREE_SHARE: u64 = 16;
 
-/// Memory in bytes.
+/// The memory of this machine.
+///
+/// ```
+/// use gridspan_runtime::driver::Memory;
+///
+/// if let Some(memory) = Memory::of_machine() {
+///     assert!(memory.available_bytes() <= memory.total_bytes());
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Memory {
+pub struct Memory {
     total: u64,
     available: u64,
 }
@@ -16,7 +24,7 @@ pub(super) struct Memory {
 impl Memory {
     /// The memory of the machine, or of a control group of this process that has less left. `None`
     /// on systems that do not say.
-    pub(super) fn of_machine() -> Option<Self> {
+    pub fn of_machine() -> Option<Self> {
         let machine = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let path = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
@@ -28,6 +36,16 @@ impl Memory {
         };
         let groups = Path::new(path).ancestors().filter_map(of_group);
         groups.chain([machine]).min_by_key(|memory| memory.available)
+    }
+
+    /// Bytes that this process could have if it were alone.
+    pub fn total_bytes(self) -> u64 {
+        self.total
+    }
+
+    /// Bytes that are left.
+    pub fn available_bytes(self) -> u64 {
+        self.available
     }
 
     /// The reason why no checkpoint should be kept, if too little memory is left, and what to do.

@@ -38,3 +38,4 @@ mod worker;
 
 pub use checkpoints::{CheckpointArchive, CheckpointKeeper};
 pub use handle::NodeHandle;
+pub use memory::Memory;

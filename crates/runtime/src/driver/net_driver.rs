@@ -21,7 +21,7 @@ use crate::net::{FrameClass, LossReason, NetLoop, SendError, TransportEvent, Wak
 use crate::pe::Core;
 use crate::pe::links::OnFailure;
 use gridspan_topology::NodeId;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -55,6 +55,8 @@ pub(super) struct NetDriver {
     arrivals: Mutex<Arrivals>,
     /// Addresses of guests that the transport does not know yet.
     contacts: Mutex<Vec<(NodeId, SocketAddr)>>,
+    /// The suspected nodes, and since when they are suspected.
+    suspects: Mutex<BTreeMap<NodeId, Instant>>,
     /// Whether anything was queued since the last turn.
     has_frames: AtomicBool,
     /// Bytes of frames that the transport has not accepted yet, whether offered to it or not.
@@ -125,6 +127,11 @@ impl Network for NetDriver {
     fn backlog_bytes(&self) -> usize {
         self.backlog_bytes.load(Ordering::Relaxed)
     }
+
+    fn silences(&self) -> Vec<(NodeId, Duration)> {
+        let suspects = lock(&self.suspects);
+        suspects.iter().map(|(&node, since)| (node, since.elapsed())).collect()
+    }
 }
 
 impl NetDriver {
@@ -135,6 +142,7 @@ impl NetDriver {
             looks: Mutex::default(),
             arrivals: Mutex::default(),
             contacts: Mutex::default(),
+            suspects: Mutex::default(),
             has_frames: AtomicBool::new(false),
             backlog_bytes: AtomicUsize::new(0),
             received_bytes: AtomicU64::new(0),
@@ -316,12 +324,21 @@ impl NetDriver {
             TransportEvent::Probed(report) => tell(switch, move |core| core.probed(report)),
             TransportEvent::Sampled(samples) => tell(switch, move |core| core.observed(samples)),
             TransportEvent::Connected(node) => tracing::info!(%node, "connected"),
-            TransportEvent::Suspected(node) => tracing::warn!(%node, "silent; suspected"),
-            TransportEvent::Recovered(node) => tracing::info!(%node, "responds again"),
+            TransportEvent::Suspected(node) => {
+                tracing::warn!(%node, "silent; suspected");
+                lock(&self.suspects).insert(node, Instant::now());
+            }
+            TransportEvent::Recovered(node) => {
+                tracing::info!(%node, "responds again");
+                lock(&self.suspects).remove(&node);
+            }
             TransportEvent::Refused { address, node, reason, count } => {
                 tracing::warn!(%address, ?node, count, %reason, "refused");
             }
-            TransportEvent::Lost { node, reason } => self.lose(switch, node, &reason),
+            TransportEvent::Lost { node, reason } => {
+                lock(&self.suspects).remove(&node);
+                self.lose(switch, node, &reason);
+            }
         }
     }
 

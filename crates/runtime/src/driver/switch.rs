@@ -16,8 +16,8 @@ use crate::relay::{Relay, RelayCommand};
 use gridspan_topology::{Layout, NodeId, PeId, Time};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// The network as seen by the PEs of a node.
@@ -38,6 +38,8 @@ pub(crate) trait Network: Send + Sync {
     fn hurry(&self);
     /// Bytes of frames that the transport has not accepted yet.
     fn backlog_bytes(&self) -> usize;
+    /// The nodes that are suspected because they are silent, each with the time since then.
+    fn silences(&self) -> Vec<(NodeId, Duration)>;
 }
 
 /// Value of `due_ns` if no timer is set.
@@ -89,6 +91,10 @@ pub(super) struct Switch {
     /// Whether other nodes need not get what this node has not sent yet.
     #[cfg(feature = "net")]
     is_abandoned: AtomicBool,
+    /// The thread of the watchdog.
+    watchdog: OnceLock<Thread>,
+    /// Whether the watchdog is to report all handlers that PEs are inside.
+    are_handlers_wanted: AtomicBool,
 }
 
 impl Switch {
@@ -134,6 +140,8 @@ impl Switch {
             checkpoints,
             #[cfg(feature = "net")]
             is_abandoned: AtomicBool::new(false),
+            watchdog: OnceLock::new(),
+            are_handlers_wanted: AtomicBool::new(false),
         })
     }
 
@@ -190,6 +198,10 @@ impl Switch {
                 self.tell_coordinator(CoordinatorEvent::Place(place));
             }
             PeCommand::Look { round } => self.look(pe, round),
+            PeCommand::Diagnose => {
+                let main = self.main.status();
+                self.inbox(pe).push_action(Box::new(move |core| core.diagnosed(main)));
+            }
             PeCommand::Keep(segment) => {
                 let switch = self.me.clone();
                 self.checkpoints.keep(&segment, move |action| {
@@ -390,6 +402,32 @@ impl Switch {
         let is_waiting = inbox.has_packets() || self.carried_bytes() > 0;
         let (is_quiet, main) = (is_quiet && !is_waiting, self.main.status());
         inbox.push_action(Box::new(move |core| core.looked(round, is_quiet, main)));
+    }
+
+    /// Makes the coordinator, if it is on this node, find out what the job waits for, and tells it
+    /// which handlers the PEs of this node are inside.
+    pub(super) fn diagnose(&self, request: u64) {
+        self.are_handlers_wanted.store(true, Ordering::SeqCst);
+        if let Some(watchdog) = self.watchdog.get() {
+            watchdog.unpark();
+        }
+        self.tell_coordinator(CoordinatorEvent::Diagnose(request));
+    }
+
+    /// Sets the thread of the watchdog.
+    pub(super) fn set_watchdog(&self, watchdog: Thread) {
+        // Set once, when the watchdog begins.
+        let _ = self.watchdog.set(watchdog);
+    }
+
+    /// Whether a diagnosis has asked for all handlers since the last call.
+    pub(super) fn take_handlers_wanted(&self) -> bool {
+        self.are_handlers_wanted.swap(false, Ordering::SeqCst)
+    }
+
+    /// The nodes that this node suspects, each with the time since then.
+    pub(super) fn silences(&self) -> Vec<(NodeId, Duration)> {
+        self.network.as_ref().map(|network| network.silences()).unwrap_or_default()
     }
 
     /// Reports to the coordinator, on behalf of a PE of this node, the handler that it is inside.

@@ -1,9 +1,10 @@
 //! Watches PEs that are busy in a handler and cannot answer.
 //!
 //! One thread per node checks every second which handlers the node's PEs are inside. It reports a
-//! long handler to the coordinator, which uses the report if that PE does not answer. For main's PE
-//! it also notifies the job's listeners: of a long handler, if main reaches no progress point in a
-//! job with checkpoints, and if main's PE does not end the job at its time limit.
+//! long handler to the coordinator, which uses the report if that PE does not answer; for a
+//! diagnosis of the job, it reports all handlers at once. For main's PE it also notifies the job's
+//! listeners: of a long handler, if main reaches no progress point in a job with checkpoints, and
+//! if main's PE does not end the job at its time limit.
 
 use super::switch::Switch;
 use crate::address::id::MAIN_PE;
@@ -57,17 +58,22 @@ enum News {
 }
 
 impl Seen {
-    /// Notes the current handler, and returns the change to report, if any.
-    fn look(&mut self, number: Option<u64>, now: Time) -> Option<News> {
+    /// Notes the current handler, and returns the change to report, if any. `are_all_wanted`: also
+    /// a handler that has not lasted long.
+    fn look(&mut self, number: Option<u64>, now: Time, are_all_wanted: bool) -> Option<News> {
+        let mut was_noted = false;
         if self.number != number {
-            let was_noted = std::mem::take(&mut self.is_noted);
+            was_noted = std::mem::take(&mut self.is_noted);
             (self.number, self.since) = (number, now);
-            return was_noted.then_some(News::Outside);
         }
         let lasted = now.since(self.since);
-        let is_news = number.is_some() && lasted >= NOTED && !self.is_noted;
+        let is_wanted = lasted >= NOTED || are_all_wanted;
+        let is_news = number.is_some() && is_wanted && !self.is_noted;
         self.is_noted |= is_news;
-        is_news.then_some(News::Inside(lasted))
+        match is_news {
+            true => Some(News::Inside(lasted)),
+            false => was_noted.then_some(News::Outside),
+        }
     }
 
     /// Returns how long the current handler has lasted, if there is one.
@@ -103,11 +109,13 @@ impl Watchdog {
 
     /// Watches until the job is over on this node.
     pub(super) fn run(mut self, switch: &Arc<Switch>, begin: Instant) {
+        switch.set_watchdog(thread::current());
         while !switch.is_closed() {
             thread::park_timeout(LOOK);
             let now = Time(begin.elapsed().as_nanos() as u64);
+            let are_all_wanted = switch.take_handlers_wanted();
             for position in 0..self.views.len() {
-                self.look(position, now, switch);
+                self.look(position, now, are_all_wanted, switch);
             }
             if switch.node == NodeId(0) && !switch.ending.is_over() {
                 self.look_at_mains_pe(now, switch);
@@ -115,13 +123,13 @@ impl Watchdog {
         }
     }
 
-    fn look(&mut self, position: usize, now: Time, switch: &Switch) {
+    fn look(&mut self, position: usize, now: Time, are_all_wanted: bool, switch: &Switch) {
         let view = &self.views[position];
         let found = view.look();
         let number = found.as_ref().map(|(number, _)| *number);
-        let handler = match (self.seen[position].look(number, now), found) {
-            (Some(News::Inside(lasted)), Some((_, actor))) => {
-                Some((actor, lasted.as_nanos() as u64))
+        let handler = match (self.seen[position].look(number, now, are_all_wanted), found) {
+            (Some(News::Inside(lasted)), Some((_, handler))) => {
+                Some((handler, lasted.as_nanos() as u64))
             }
             (Some(News::Outside), _) => None,
             _ => return,
@@ -136,11 +144,11 @@ impl Watchdog {
     fn look_at_mains_pe(&mut self, now: Time, switch: &Switch) {
         let Some(at) = self.views.iter().position(|view| view.pe == MAIN_PE) else { return };
         let inside = self.seen[at].lasted(now).zip(self.views[at].look());
-        let inside = inside.map(|(lasted, (_, actor))| {
+        let inside = inside.map(|(lasted, (_, handler))| {
             let seconds = lasted.as_secs();
             let site = switch.layout.site_name(switch.layout.site_of_node(switch.node));
             let text = format!(
-                "{} ({} at site {site}) has been inside a handler of {actor} for {seconds} s",
+                "{} ({} at site {site}) has been inside {handler} for {seconds} s",
                 MAIN_PE, switch.node
             );
             (lasted, text)
@@ -182,21 +190,31 @@ mod tests {
     #[test]
     fn a_long_handler_and_its_end_are_each_reported_once() {
         let mut seen = Seen::default();
-        assert_eq!(seen.look(Some(7), at(1)), None);
-        assert_eq!(seen.look(Some(7), at(2)), None);
-        assert_eq!(seen.look(Some(7), at(3)), Some(News::Inside(Duration::from_secs(2))));
-        assert_eq!(seen.look(Some(7), at(40)), None);
+        assert_eq!(seen.look(Some(7), at(1), false), None);
+        assert_eq!(seen.look(Some(7), at(2), false), None);
+        assert_eq!(seen.look(Some(7), at(3), false), Some(News::Inside(Duration::from_secs(2))));
+        assert_eq!(seen.look(Some(7), at(40), false), None);
         assert_eq!(seen.lasted(at(41)), Some(Duration::from_secs(40)));
-        assert_eq!(seen.look(None, at(42)), Some(News::Outside));
+        assert_eq!(seen.look(None, at(42), false), Some(News::Outside));
         assert_eq!(seen.lasted(at(43)), None);
+    }
+
+    #[test]
+    fn a_short_handler_is_reported_if_all_are_wanted() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.look(None, at(1), true), None, "there is none");
+        assert_eq!(seen.look(Some(7), at(2), true), Some(News::Inside(Duration::ZERO)));
+        assert_eq!(seen.look(Some(7), at(9), true), None, "it is known");
+        assert_eq!(seen.look(Some(8), at(10), true), Some(News::Inside(Duration::ZERO)));
+        assert_eq!(seen.look(Some(9), at(11), false), Some(News::Outside));
     }
 
     #[test]
     fn a_series_of_short_handlers_is_not_reported() {
         let mut seen = Seen::default();
         for second in 1..100 {
-            assert_eq!(seen.look(Some(second), at(second)), None);
+            assert_eq!(seen.look(Some(second), at(second), false), None);
         }
-        assert_eq!(seen.look(None, at(100)), None);
+        assert_eq!(seen.look(None, at(100), false), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::Actor;
 use crate::Published;
-use crate::address::collection::{Map, Placement};
+use crate::address::collection::{Map, Placement, PlacementMap};
 use crate::address::id::{CollectionId, KindId, Phase, Sender};
 use crate::address::index::{ActorIndex, IndexSet, Ix1, Key, Shape};
 use crate::error::{AskError, GridError};
@@ -72,7 +72,7 @@ struct Shared {
     port: MainPort,
     layout: Arc<Layout>,
     registry: Registry,
-    maps: Vec<String>,
+    maps: Vec<PlacementMap>,
     awaited: Arc<Awaited>,
     /// Number of phases so far.
     phases: AtomicU32,
@@ -121,7 +121,7 @@ impl Grid {
         port: MainPort,
         layout: Arc<Layout>,
         registry: Registry,
-        maps: Vec<String>,
+        maps: Vec<PlacementMap>,
         awaited: Arc<Awaited>,
         phases: u32,
     ) -> Self {
@@ -190,9 +190,9 @@ impl Grid {
             Placement::RoundRobin => Map::RoundRobin,
             Placement::BySite => Map::BySite,
             Placement::Scatter => Map::Scatter,
-            Placement::Custom(name) => match self.shared.maps.iter().position(|map| *map == name) {
+            Placement::Custom(map) => match self.shared.maps.iter().position(|own| *own == map) {
                 Some(position) => Map::Custom(position as u16),
-                None => return Err(GridError::UnknownPlacement(name)),
+                None => return Err(GridError::UnknownPlacement(map.name().to_owned())),
             },
         };
         let shape = indices.shape();
@@ -409,7 +409,7 @@ impl Grid {
     /// Fails only if the job is ending.
     pub async fn sleep(&self, duration: Duration) -> Result<(), GridError> {
         let (resolve, over) = self.promise();
-        self.run(move |core| core.run_after(duration, move |_| resolve.with(Ok(()))));
+        self.run(move |core| core.sleep(duration, move || resolve.with(Ok(()))));
         wait(over).await
     }
 
@@ -837,7 +837,7 @@ impl<A: Actor> Member<A> {
             let answered = move |_: &mut Core, answer: Result<T, AskError>| {
                 resolve.with(answer.map_err(GridError::from));
             };
-            let reply = core.expect_reply(timeout, answered);
+            let reply = core.expect_reply_for_main(to, timeout, answered);
             core.send::<A>(Sender::Pe, to, 0, question(reply));
         });
         wait(answer).await

@@ -9,6 +9,7 @@ use crate::address::collection::{CreateAt, PlacementMap};
 use crate::address::index::Ix1;
 use crate::error::{JobError, StartError};
 use crate::job::grid::Grid;
+use crate::message::Diagnosis;
 use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::actor::resources::Resources;
@@ -50,7 +51,7 @@ enum Main {
 pub struct Job {
     name: String,
     registry: Registry,
-    maps: Vec<(String, PlacementMap)>,
+    maps: Vec<PlacementMap>,
     reducers: Vec<(String, CustomOp)>,
     main: Option<Main>,
     limits: Limits,
@@ -270,16 +271,16 @@ impl Job {
         self
     }
 
-    /// Adds a type whose groups have ended when a checkpoint is made, so that nothing of them is
-    /// restored on another number of PEs.
-    pub(crate) fn ending_group<A: Actor>(mut self) -> Self {
-        self.registry.add_ending::<A>();
+    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
+    /// is made, so that nothing of them is restored on another number of PEs.
+    pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
+        self.registry.add_workers::<A>(tasks);
         self
     }
 
     /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
-    pub fn placement(mut self, name: impl Into<String>, map: PlacementMap) -> Self {
-        self.maps.push((name.into(), map));
+    pub fn placement(mut self, map: PlacementMap) -> Self {
+        self.maps.push(map);
         self
     }
 
@@ -526,6 +527,14 @@ impl Job {
         self
     }
 
+    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out
+    /// why the job is slow or does not go on, each with the number of the request. Runs in the
+    /// coordinator; it must not block.
+    pub fn on_diagnosis(mut self, tell: impl Fn(u64, &Diagnosis) + Send + Sync + 'static) -> Self {
+        self.watch.on_diagnosis.push(Arc::new(tell));
+        self
+    }
+
     /// Sets whether a job that can never continue ends with an error. Default no. A long handler is
     /// not a stall.
     pub fn fail_on_stall(mut self, yes: bool) -> Self {
@@ -677,7 +686,7 @@ impl Job {
     /// equal order, if messages, initial values and states have the same structure on the wire.
     pub fn fingerprint(&self) -> u64 {
         let names = self.registry.kinds().map(|kind| kind.name());
-        let maps = self.maps.iter().map(|(name, _)| name.as_str());
+        let maps = self.maps.iter().map(|map| -> &str { map.name() });
         let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
         let deterministic =
             self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
@@ -703,11 +712,11 @@ impl Job {
             let (node, nodes) = (self.coordinator, layout.node_count());
             return Err(StartError::NoSuchCoordinator { node, nodes });
         }
-        let maps = self.maps.iter().map(|(name, _)| ("placement map", name));
-        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name));
+        let maps = self.maps.iter().map(|map| ("placement map", map.name()));
+        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name.as_str()));
         let mut names = BTreeSet::new();
         if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
-            let (what, name) = (what.to_owned(), name.clone());
+            let (what, name) = (what.to_owned(), name.to_owned());
             return Err(StartError::DefinedTwice { what, name });
         }
         Ok(())
@@ -723,7 +732,8 @@ impl Job {
             deterministic: Arc::new(self.registry.deterministic().clone()),
             on_demand: Arc::new(self.registry.on_demand().clone()),
             resizing: Arc::new(self.registry.resizing().clone()),
-            maps: self.maps.iter().map(|(_, map)| *map).collect(),
+            maps: self.maps.iter().copied().collect(),
+            task_names: Arc::new(self.registry.task_names().clone()),
             reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
             limits: self.limits,
             balancing: self.balancing.clone(),
@@ -746,7 +756,7 @@ impl Job {
                     }
                     _ => self.checkpoints,
                 },
-                maps: self.maps.iter().map(|(name, _)| name.clone()).collect(),
+                maps: self.maps.iter().map(|map| map.name().to_owned()).collect(),
                 reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
             }),
             node_local: Arc::default(),
@@ -755,10 +765,9 @@ impl Job {
     }
 
     /// Returns the parts of the definition that main needs, and main itself.
-    pub(crate) fn into_main(mut self) -> (Registry, Vec<String>, MainFunction) {
+    pub(crate) fn into_main(mut self) -> (Registry, Vec<PlacementMap>, MainFunction) {
         let main = self.main.take();
-        let maps = self.maps.into_iter().map(|(name, _)| name).collect();
-        (self.registry, maps, MainFunction(main))
+        (self.registry, self.maps, MainFunction(main))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::broadcast::{Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, Travel, Wanted};
 use super::checkpoint::CheckpointMessage;
+use super::diagnosis::{Findings, WaitKind};
 use super::look::Looked;
 use super::membership::MembershipMessage;
 use super::migrant::{MemberRecord, Migrant};
@@ -80,6 +81,25 @@ impl ReductionGroup {
         match self {
             Self::Collection(id) | Self::Sync(id) => id,
             Self::Section(section) => section.collection,
+        }
+    }
+
+    /// Names the operation of this number, for people.
+    pub(crate) fn subject(self, number: u64) -> String {
+        match self {
+            Self::Collection(id) => format!("reduction {number} over collection {}", id.0),
+            Self::Section(SectionId { collection, name }) => {
+                format!("reduction {number} over section {name} of collection {}", collection.0)
+            }
+            Self::Sync(id) => format!("sync point {number} of collection {}", id.0),
+        }
+    }
+
+    /// Returns the kind of the wait for members that are missing.
+    pub(crate) fn wait_kind(self) -> WaitKind {
+        match self {
+            Self::Collection(_) | Self::Section(_) => WaitKind::Reduction,
+            Self::Sync(_) => WaitKind::SyncPoint,
         }
     }
 }
@@ -426,8 +446,8 @@ pub(crate) enum Control {
     Look { round: u64 },
     /// To the coordinator: the report of a PE's work.
     Looked(Box<Looked>),
-    /// To the coordinator: the sender has been inside a handler of this actor for this number of
-    /// nanoseconds, or is no longer.
+    /// To the coordinator: the sender has been inside this handler for this number of nanoseconds,
+    /// or is no longer inside one.
     Inside { handler: Option<(String, u64)> },
     /// To the coordinator: the job has failed.
     Failed { error: JobError },
@@ -455,6 +475,11 @@ pub(crate) enum Control {
     Placed { collection: CollectionId, members: u64, missing: Option<Key> },
     /// About checkpoints.
     Checkpoint(Box<CheckpointMessage>),
+    /// Report at once what waits, and which members are missing from these reductions and sync
+    /// points, each with its number.
+    Diagnose { round: u64, about: Vec<(ReductionGroup, u64)> },
+    /// To the coordinator: the answer.
+    Diagnosed { round: u64, findings: Box<Findings> },
 }
 
 impl Control {

@@ -22,9 +22,9 @@ pub struct Limits {
     /// Number of bytes of messages, ready or held for earlier ones, above which the job ends with
     /// an error that names the fullest mailboxes. Default 2 GiB.
     pub hard_bytes: usize,
-    /// Size of the largest message that crosses to another node, in bytes once encoded, up to 1
-    /// GiB. Default 60 MiB: a message travels in one piece, which both nodes hold whole. Lower
-    /// values count as the default, which other packets need.
+    /// Size of the largest message that crosses to another node, and of the largest actor that
+    /// moves, in bytes once encoded, up to 1 GiB. Default 60 MiB: it travels in one piece, which
+    /// both nodes hold whole. Lower values count as the default, which other packets need.
     pub message_bytes: usize,
 }
 
@@ -36,7 +36,6 @@ impl Default for Limits {
 
 /// Size in bytes of the largest message that a job may allow: a receiver holds a message twice, as
 /// bytes and as a value.
-#[cfg(feature = "net")]
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 impl Limits {
@@ -63,8 +62,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Returns the size of the largest message, within its bounds.
-    #[cfg(feature = "net")]
+    /// Returns the size of the largest message or actor, within its bounds.
     pub(crate) fn message_bytes(&self) -> usize {
         self.message_bytes.clamp(PIECE_BYTES_MAX, MESSAGE_BYTES_MAX)
     }

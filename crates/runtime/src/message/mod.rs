@@ -9,6 +9,7 @@ mod broadcast;
 mod checkpoint;
 pub(crate) mod codec;
 mod control;
+mod diagnosis;
 mod earlier;
 pub(crate) mod envelope;
 pub(crate) mod frame;
@@ -44,6 +45,8 @@ pub(crate) use control::{
     Accepted, Arrival, Contribution, Control, Edge, Follower, Insertion, Loads, MainRequest, Moves,
     Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,
 };
+pub use diagnosis::{Diagnosis, Wait, WaitKind, Waits};
+pub(crate) use diagnosis::{Findings, Rounds};
 pub(crate) use earlier::Earlier;
 pub use image::{CheckpointStore, EncodedManifest, Holding, Image};
 pub use list::List;

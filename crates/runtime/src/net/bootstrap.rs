@@ -15,10 +15,11 @@
 //!
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
-//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`]. The launcher of a
-//! guest is `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3
-//! at once. The launcher passes on the output of the program unchanged; only the line of step 2
-//! begins with a character that programs do not print.
+//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`]; all nodes
+//! together find out what the job waits for at a [`diagnose_line`]. The launcher of a guest is
+//! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
+//! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
+//! a character that programs do not print.
 //!
 //! # Failure
 //!
@@ -327,6 +328,8 @@ pub enum LauncherRequest {
     Recover,
     /// Stop the job after a checkpoint.
     Pause(PauseOrder),
+    /// Find out what the job waits for, under this number.
+    Diagnose(u64),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -362,11 +365,26 @@ impl PauseOrder {
     }
 }
 
+/// The beginning of the line that requests a diagnosis.
+const DIAGNOSE: &str = "diagnose ";
+
+/// Returns the line with which the launcher requests each node to find out what the job waits for.
+pub fn diagnose_line(number: u64) -> String {
+    format!("{DIAGNOSE}{number}\n")
+}
+
+/// Reads the number in a [`diagnose_line`].
+fn diagnose_number(line: &[u8]) -> Option<u64> {
+    let number = line.strip_prefix(DIAGNOSE.as_bytes())?.strip_suffix(b"\n")?;
+    str::from_utf8(number).ok()?.parse().ok()
+}
+
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
-/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`].
+/// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`] and
+/// those that request a diagnosis.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -393,9 +411,13 @@ pub fn watch_launcher(
                     line.drain(..line.len() - RECOVER.len());
                     Some(LauncherRequest::Recover)
                 }
-                line => PauseOrder::of_line(line).map(LauncherRequest::Pause),
+                line => match diagnose_number(line) {
+                    Some(number) => Some(LauncherRequest::Diagnose(number)),
+                    None => PauseOrder::of_line(line).map(LauncherRequest::Pause),
+                },
             };
-            let is_for_join = !matches!(request, Some(LauncherRequest::Pause(_)));
+            let is_for_join =
+                !matches!(request, Some(LauncherRequest::Pause(_) | LauncherRequest::Diagnose(_)));
             if let Some(request) = request {
                 on_request(request);
             }
@@ -579,6 +601,26 @@ mod tests {
         for wrong in ["pause", "pause \n", "pause 1,2\n", "pauses {}\n", "pause {}\n"] {
             assert_eq!(PauseOrder::of_line(wrong.as_bytes()), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_request_for_a_diagnosis_is_a_line_that_join_does_not_read() {
+        for number in [0, 7, u64::MAX] {
+            assert_eq!(diagnose_number(diagnose_line(number).as_bytes()), Some(number));
+        }
+        for wrong in ["diagnose\n", "diagnose \n", "diagnose 7", "diagnose -1\n", "diagnoses 7\n"] {
+            assert_eq!(diagnose_number(wrong.as_bytes()), None, "{wrong:?}");
+        }
+        let bundle = bundles().remove(0);
+        let address: SocketAddr = ([127, 0, 0, 1], 4).into();
+        let addresses = Addresses(vec![address, address]).to_line().unwrap();
+        let lines = format!("{}{}{addresses}", bundle.to_line().unwrap(), diagnose_line(3));
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+
+        assert_eq!(join(&mut lines, &mut vec![]).unwrap().addresses, [address, address]);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Diagnose(3)]);
     }
 
     #[test]

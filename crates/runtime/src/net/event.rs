@@ -1,6 +1,7 @@
 //! Events and link statistics of a transport for the layer above, and the errors of a send.
 
 use super::hello::HelloRefusal;
+use crate::error::LossCause;
 use crate::message::probe::ProbeReport;
 use crate::session::Backlog;
 use bytes::Bytes;
@@ -83,6 +84,20 @@ pub enum LossReason {
     /// It refused this node.
     #[error(transparent)]
     Refused(#[from] HelloRefusal),
+}
+
+impl LossReason {
+    /// The reason without its details.
+    pub fn cause(&self) -> LossCause {
+        match self {
+            Self::Silent { .. } => LossCause::Silent,
+            Self::PortClosed => LossCause::Ended,
+            Self::Closed(_) => LossCause::Closed,
+            Self::Restarted { .. } => LossCause::Restarted,
+            Self::Unreachable(_) => LossCause::Unreachable,
+            Self::Refused(_) => LossCause::Refused,
+        }
+    }
 }
 
 /// Returns a duration for people, without what is less than a tenth of a second.

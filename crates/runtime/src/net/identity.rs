@@ -7,7 +7,8 @@
 //! The authority's key never leaves the launcher. A node receives its key over the launch channel,
 //! and the key is not written anywhere else, unless the user lets guests join: their identities are
 //! issued as the job starts and are in files that only this user can read, until they are taken or
-//! the job ends. A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
+//! the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
+//! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
 //! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the
 //! node), which both sides require once the other has sent its hello.
 //!
@@ -27,7 +28,7 @@ use gridspan_topology::NodeId;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -91,7 +92,19 @@ impl Authority {
 
     /// Issues a certificate with a fresh key for one life of `node`.
     pub fn issue(&self, node: NodeId, incarnation: u64) -> Result<Identity, IdentityError> {
-        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let key = NodeKey::new()?;
+        let identity = self.certify(node, incarnation, &key.public())?;
+        Ok(Identity { key: key.to_pem(), ..identity })
+    }
+
+    /// Issues a certificate for the key that one life of `node` has made. The identity contains no
+    /// key: the node adds it.
+    pub fn certify(
+        &self,
+        node: NodeId,
+        incarnation: u64,
+        key: &NodePublicKey,
+    ) -> Result<Identity, IdentityError> {
         let names = vec![node_name(&self.job, node), life_name(&self.job, node, incarnation)];
         let mut parameters = rcgen::CertificateParams::new(names)?;
         parameters.serial_number = Some(serial(node, incarnation));
@@ -100,16 +113,76 @@ impl Authority {
             rcgen::ExtendedKeyUsagePurpose::ClientAuth,
             rcgen::ExtendedKeyUsagePurpose::ServerAuth,
         ];
-        let certificate = parameters.signed_by(&key, &self.issuer)?;
+        let certificate = parameters.signed_by(key, &self.issuer)?;
         Ok(Identity {
             job: self.job.clone(),
             node,
             incarnation,
             authority: self.certificate.pem(),
             certificate: certificate.pem(),
-            key: key.serialize_pem(),
+            key: String::new(),
             probe_key: self.probe_key,
         })
+    }
+
+    /// Returns the certificate of the authority.
+    pub(super) fn certificate(&self) -> CertificateDer<'static> {
+        self.certificate.der().clone()
+    }
+
+    /// Issues a certificate with a fresh key for a server of this name that is no node.
+    pub(super) fn issue_server(
+        &self,
+        name: &str,
+    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), IdentityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let mut parameters = rcgen::CertificateParams::new(vec![name.to_owned()])?;
+        parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = parameters.signed_by(&key, &self.issuer)?;
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        Ok((certificate.der().clone(), key.into()))
+    }
+}
+
+/// The key pair of a node.
+pub struct NodeKey(rcgen::KeyPair);
+
+impl NodeKey {
+    /// Makes a fresh key pair.
+    pub fn new() -> Result<Self, IdentityError> {
+        Ok(Self(rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?))
+    }
+
+    /// Returns the public half.
+    pub fn public(&self) -> NodePublicKey {
+        let bytes = self.0.public_key_raw().try_into();
+        NodePublicKey(bytes.expect("an Ed25519 key has 32 bytes"))
+    }
+
+    /// Returns the private half, in PEM.
+    pub fn to_pem(&self) -> String {
+        self.0.serialize_pem()
+    }
+}
+
+impl fmt::Debug for NodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeKey").field(&self.public()).finish()
+    }
+}
+
+/// The public half of a [`NodeKey`]: a key of Ed25519 (RFC 8032).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePublicKey([u8; 32]);
+
+impl rcgen::PublicKeyData for NodePublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_ED25519
     }
 }
 
@@ -142,7 +215,7 @@ pub struct Identity {
     pub authority: String,
     /// The node's certificate, in PEM.
     pub certificate: String,
-    /// The node's private key, in PEM.
+    /// The node's private key, in PEM; empty until the node adds a key that it has made itself.
     pub key: String,
     /// Key with which all nodes of the job sign their probes.
     pub probe_key: [u8; 32],
@@ -260,7 +333,7 @@ fn life_name(job: &str, node: NodeId, incarnation: u64) -> String {
     format!("n{}.i{incarnation}.{job}.gridspan.invalid", node.0)
 }
 
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+pub(super) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -277,6 +350,22 @@ mod tests {
         assert!(!certifies(&chain, "heat-7", NodeId(4), 2));
         assert!(!certifies(&chain, "heat-8", NodeId(3), 2));
         assert!(!certifies(&[], "heat-7", NodeId(3), 2));
+    }
+
+    #[test]
+    fn a_key_that_a_node_has_made_fits_its_certificate() {
+        let authority = Authority::new("heat").unwrap();
+        let key = NodeKey::new().unwrap();
+
+        let identity = authority.certify(NodeId(3), 2, &key.public()).unwrap();
+
+        assert!(certifies(&identity.chain().unwrap(), "heat", NodeId(3), 2));
+        assert!(identity.client_config().is_err(), "the key is missing");
+        let whole = Identity { key: key.to_pem(), ..identity.clone() };
+        assert!(whole.client_config().is_ok() && whole.server_config().is_ok());
+        let other = Identity { key: NodeKey::new().unwrap().to_pem(), ..identity };
+        assert!(other.client_config().is_err(), "the key of another certificate");
+        assert!(!format!("{key:?}").contains("PRIVATE"));
     }
 
     #[test]

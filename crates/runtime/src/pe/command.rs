@@ -24,6 +24,9 @@ pub enum PeCommand {
         /// The coordinator's round.
         round: u64,
     },
+    /// The coordinator asks main's PE what waits. The driver answers with
+    /// [`Core::diagnosed`](super::Core).
+    Diagnose,
     /// Keep a segment of a part of a checkpoint. The driver confirms each complete part with
     /// [`Core::checkpoint_kept`](super::Core).
     Keep(CheckpointSegment),

@@ -99,6 +99,7 @@ impl Pe {
             }
             Control::Checkpoint(message) => self.handle_checkpoint(from, *message),
             Control::Look { round } => core.handle_look(round),
+            Control::Diagnose { round, about } => core.handle_diagnose(round, about),
             Control::Stop { outcome } => core.handle_stop(outcome),
             control => self.handle_movement(from, control),
         }

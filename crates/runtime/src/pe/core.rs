@@ -207,6 +207,8 @@ pub(crate) struct Common {
     pub(crate) on_demand: Arc<BTreeMap<KindId, OnDemand>>,
     /// The types whose groups can change their size between a checkpoint and its restoration.
     pub(crate) resizing: Arc<BTreeMap<KindId, Resizing<Core>>>,
+    /// For workers of pools, the type of their tasks.
+    pub(crate) task_names: Arc<BTreeMap<KindId, &'static str>>,
     pub(crate) maps: Arc<[PlacementMap]>,
     pub(crate) reducers: Arc<[CustomOp]>,
     pub(crate) limits: Limits,

@@ -16,7 +16,7 @@
 //! - `checkpoint`: the image of this PE, and its restoration. `ask`: questions and answers.
 //!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
 //!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
-//!   coordinator. `stall`, `current_handler`: reports of a PE about itself.
+//!   coordinator. `stall`, `diagnosis`, `current_handler`: reports of a PE about itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 
@@ -32,6 +32,7 @@ mod coordinator_place;
 mod core;
 pub(crate) mod current_handler;
 mod delivery;
+mod diagnosis;
 mod ending;
 mod fault;
 mod guest_event;
@@ -80,7 +81,7 @@ pub use guest_event::GuestEvent;
 pub(crate) use guest_event::OnGuests;
 pub use measure::timesheet::{Spent, TRIAL};
 pub(crate) use members::member::{Request, Wish};
-pub(crate) use membership::state::PoolEvent;
+pub(crate) use membership::state::{OpenTasks, PoolEvent};
 pub(crate) use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;
 pub(crate) use pieces::Pieces;
@@ -95,6 +96,7 @@ use crate::pe::current_handler::CurrentHandler;
 use crate::schema::definition::Definition;
 use gridspan_topology::{PeId, Speed, Time};
 use migrate::Tentatives;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One processing element.
@@ -109,14 +111,19 @@ pub(crate) struct HandlerView {
     pub(crate) pe: PeId,
     current: Arc<CurrentHandler>,
     kinds: Arc<[&'static dyn Kind]>,
+    task_names: Arc<BTreeMap<KindId, &'static str>>,
 }
 
 impl HandlerView {
-    /// The number of the handler, and the name of its actor.
+    /// The number of the handler, and what it is: a handler of an actor, or a task.
     pub(crate) fn look(&self) -> Option<(u64, String)> {
         let (number, kind, id) = self.current.look()?;
-        let kind = self.kinds.get(kind.index())?.name();
-        Some((number, format!("{kind} {:?} of collection {}", id.key, id.collection.0)))
+        if let Some(task) = self.task_names.get(&kind) {
+            return Some((number, format!("a task of type {task}")));
+        }
+        let actor = self.kinds.get(kind.index())?.name();
+        let (key, collection) = (id.key, id.collection.0);
+        Some((number, format!("a handler of {actor} {key:?} of collection {collection}")))
     }
 }
 
@@ -315,6 +322,7 @@ impl Pe {
             pe: self.core.me,
             current: looks.current.clone(),
             kinds: self.core.common.kinds.clone(),
+            task_names: self.core.common.task_names.clone(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Pe;
 use super::core::Core;
 use super::delivery::Channels;
-use crate::address::id::ActorId;
+use crate::address::id::{ActorId, CollectionId};
 use crate::message::pending_work::PendingWork;
 
 impl Pe {
@@ -44,10 +44,16 @@ impl Core {
     }
 
     /// The name of a member, for people.
-    fn name_of(&self, id: ActorId) -> String {
+    pub(super) fn name_of(&self, id: ActorId) -> String {
         let local = self.collections.get(id.collection);
         let kind = local.and_then(|local| self.common.kind(local.info.kind));
         let kind = kind.map_or("a member", |kind| kind.name());
         format!("{kind} {:?} of collection {}", id.key, id.collection.0)
+    }
+
+    /// The type of the tasks of a pool, if the collection is one.
+    pub(super) fn tasks_of(&self, collection: CollectionId) -> Option<&'static str> {
+        let kind = self.collections.get(collection)?.info.kind;
+        self.common.task_names.get(&kind).copied()
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 pub(crate) trait Delayed<C>: Send {
     /// Sends the message.
     fn send(self: Box<Self>, core: &mut C);
+    /// Its receiver.
+    fn receiver(&self) -> ActorId;
     /// Its receiver, its type, and the encoded message.
     fn image(&self) -> (ActorId, KindId, Bytes);
     /// The timer that its sender got, if the job was restored since.

@@ -1,11 +1,15 @@
 //! Listeners to a job, and measures against one that does not end.
 
+use crate::message::Diagnosis;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Called with a warning about a job, such as the reason why it makes no progress.
 pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Called with a diagnosis, and the number of the request for it.
+pub(crate) type OnDiagnosis = Arc<dyn Fn(u64, &Diagnosis) + Send + Sync>;
 
 /// Called with a complete checkpoint.
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
@@ -43,6 +47,7 @@ pub struct CheckpointReport {
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
+    pub(crate) on_diagnosis: Vec<OnDiagnosis>,
     pub(crate) on_checkpoint: Vec<OnCheckpoint>,
     pub(crate) on_progress: Vec<OnProgress>,
     /// Whether a job that can make no progress fails.

@@ -7,7 +7,7 @@ use super::lineage::{Held, LineageId};
 use super::message::WorkerMessage;
 use crate::address::id::{ActorId, CollectionId};
 use crate::message::codec::DecodeError;
-use crate::pe::Core;
+use crate::pe::{Core, OpenTasks};
 use bytes::Bytes;
 use crossbeam_deque::Worker;
 use gridspan_topology::{PeId, Time};
@@ -380,6 +380,12 @@ impl<W: Work> Engine<W> {
     #[inline]
     pub(super) fn has_tasks(&self) -> bool {
         !self.kept.is_empty() || !self.offered.is_empty()
+    }
+
+    /// What is to be done here, where `roots` tasks were handed in.
+    pub(super) fn open_tasks(&self, roots: u64) -> OpenTasks {
+        let ready = self.kept.len() + self.node.offered(self.slot);
+        OpenTasks { roots, frames: self.frames.len() as u64, ready: ready as u64 }
     }
 
     /// Marks this PE asleep. Returns whether it was the last PE of the node awake.

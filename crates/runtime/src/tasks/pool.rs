@@ -1,5 +1,6 @@
 //! Pools, through which main hands in root tasks and gets their results.
 
+use super::engine::Work;
 use super::pool_ref::TaskPoolRef;
 use super::stream::{SearchStream, Stream, TaskStream};
 use super::workers::Pool;
@@ -101,12 +102,12 @@ impl<S: Search> Clone for SearchPool<S> {
 impl Job {
     /// Adds a type of tasks.
     pub fn tasks<T: Task>(self) -> Self {
-        self.ending_group::<Worker<Joining<T>>>()
+        self.workers::<Worker<Joining<T>>>(Joining::<T>::name())
     }
 
     /// Adds a type of searches.
     pub fn search<S: Search>(self) -> Self {
-        self.ending_group::<Worker<Searching<S>>>()
+        self.workers::<Worker<Searching<S>>>(Searching::<S>::name())
     }
 }
 

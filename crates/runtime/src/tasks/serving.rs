@@ -127,7 +127,7 @@ impl<W: Work> Worker<W> {
             let output = answer.ok().flatten();
             core.send::<Self>(Sender::Pe, me, 0, WorkerMessage::Called { call: number, output });
         };
-        let reply = cx.core.expect_reply_for_actor(Duration::MAX, resume);
+        let reply = cx.core.expect_reply_for_actor((me, to), Duration::MAX, resume);
         send(cx.core, to, WorkerMessage::Begin { item, reply });
     }
 

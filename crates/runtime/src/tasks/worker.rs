@@ -178,8 +178,8 @@ impl<W: Work> Worker<W> {
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Hands back tasks if this node leaves, continues or falls asleep, and passes on outputs,
-    /// wakes and calls.
+    /// Hands back tasks if this node leaves, continues or falls asleep, passes on outputs, wakes
+    /// and calls, and notes what is to be done.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
@@ -188,6 +188,8 @@ impl<W: Work> Worker<W> {
             self.rest(cx);
         }
         self.flush(cx);
+        let (pool, roots) = (cx.collection().id, self.roots.open.len() as u64);
+        cx.core.note_open_tasks(pool, self.engine.open_tasks(roots));
         cx.charge(Duration::from_nanos(std::mem::take(&mut self.engine.charged_ns)));
     }
 

@@ -3,7 +3,8 @@
 use crate::two_sites;
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, ActorIndex, Context, Grid, Ix1, Job, Limits, Numbers, PeId, Placement, Reply,
+    Actor, ActorIndex, Context, Grid, Ix1, Job, Limits, Numbers, PeId, Placement, PlacementMap,
+    Reply,
 };
 use serde::{Deserialize, Serialize, Serializer};
 use std::sync::Arc;
@@ -55,6 +56,12 @@ impl Actor for Receiver {
     }
 }
 
+/// Places the first member on the first PE, and all others on the last.
+const ENDS: PlacementMap = PlacementMap::new("ends", |key, layout| match Ix1::from_key(key) {
+    Ix1(0) => PeId(0),
+    _ => PeId(layout.pe_count() - 1),
+});
+
 /// A job with a receiver on the first and on the last PE.
 fn job(
     main: impl AsyncFnOnce(
@@ -65,12 +72,8 @@ fn job(
     + 'static,
 ) -> Job {
     let job = Job::new("crossing").actor::<Receiver>();
-    let job = job.placement("ends", |key, layout| match Ix1::from_key(key) {
-        Ix1(0) => PeId(0),
-        _ => PeId(layout.pe_count() - 1),
-    });
-    job.main(async move |grid| {
-        let ends = Placement::Custom("ends".to_owned());
+    job.placement(ENDS).main(async move |grid| {
+        let ends = Placement::Custom(ENDS);
         let both = grid.create_placed::<Receiver>(ends, Ix1::range(2), |_| ()).await?;
         main(grid, both).await
     })

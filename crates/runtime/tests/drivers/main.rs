@@ -15,17 +15,17 @@ use gridspan_balance::{Rotate, StrategyName};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
     AskError, CollectionRef, GridError, Ix1, Job, JobError, Limits, Numbers, Op, PeId, Per,
-    Placement, Priority, Reply, Unordered,
+    Placement, PlacementMap, Priority, Reply, Unordered,
 };
 use std::time::Duration;
 
 const ASK: Duration = Duration::from_secs(20);
 
+/// Places all members on the last PE.
+const LAST: PlacementMap = PlacementMap::new("last", |_, layout| PeId(layout.pe_count() - 1));
+
 fn job() -> Job {
-    Job::new("test")
-        .actor::<Cell>()
-        .actor::<Blob>()
-        .placement("last", |_, layout| PeId(layout.pe_count() - 1))
+    Job::new("test").actor::<Cell>().actor::<Blob>().placement(LAST)
 }
 
 /// Runs a job on one PE, on three, and on three nodes at two sites over QUIC.
@@ -136,9 +136,8 @@ fn all_members_resume_after_each_sync_point() {
 fn large_arrays_publications_and_timers_work() {
     everywhere(|| {
         job().main(async |grid| {
-            let cells = grid
-                .create_placed::<Cell>(Placement::Custom("last".into()), Ix1::range(4), |_| 0)
-                .await?;
+            let cells =
+                grid.create_placed::<Cell>(Placement::Custom(LAST), Ix1::range(4), |_| 0).await?;
             let numbers: Vec<f64> = (0..100_000).map(f64::from).collect();
             let data = Numbers::from(numbers);
             let sum: f64 =

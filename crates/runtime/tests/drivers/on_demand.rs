@@ -1,6 +1,6 @@
 //! Members that the first message to them creates.
 
-use super::{ASK, everywhere, outcome};
+use super::{ASK, LAST, everywhere, outcome};
 use gridspan_runtime::{
     Actor, ActorId, ActorRef, CollectionRef, Context, CreateAt, Ix1, Job, Op, PeId, Per, Placement,
     Reply, To, Unordered,
@@ -174,9 +174,8 @@ fn a_member_is_created_where_the_job_says() {
         })
     });
     everywhere(|| {
-        let last = |_, layout: &gridspan_runtime::Layout| PeId(layout.pe_count() - 1);
-        job(CreateAt::Home).placement("last", last).main(async |grid| {
-            let placement = Placement::Custom("last".into());
+        job(CreateAt::Home).placement(LAST).main(async |grid| {
+            let placement = Placement::Custom(LAST);
             let tallies = grid.create_placed::<Tally>(placement, Ix1::range(0), |_| 0).await?;
             let place = tallies.member(Ix1(3)).ask(ASK, Order::Where).await?;
             assert_eq!(place, PeId(grid.layout().pe_count() - 1), "the home");

@@ -2,7 +2,7 @@
 
 use gridspan_balance::{BalanceReport, Cause, Refine};
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, PlacementMap, To};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -50,16 +50,18 @@ impl Actor for Worker {
     }
 }
 
+const FIRST: PlacementMap = PlacementMap::new("first", |_, _| PeId(0));
+
 fn job(told: &Arc<Mutex<Vec<BalanceReport>>>) -> Job {
     let told = told.clone();
     Job::new("workers")
         .actor::<Worker>()
-        .placement("first", |_, _| PeId(0))
+        .placement(FIRST)
         .strategy(Refine)
         .balance_every(Duration::from_millis(100))
         .on_balance(move |report| told.lock().unwrap().push(report.clone()))
         .main(async |grid| {
-            let first = Placement::Custom("first".to_owned());
+            let first = Placement::Custom(FIRST);
             let workers = grid.create_placed::<Worker>(first, Ix1::range(WORKERS), |_| ()).await?;
             workers.broadcast(Msg::Token(HOPS));
             grid.quiescence().await?;

@@ -3,7 +3,7 @@
 
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{
-    Actor, Context, Ix1, Job, JobError, Layout, Op, PeId, Placement, Reduction, To, Value,
+    Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, PlacementMap, Reduction, To, Value,
 };
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -90,31 +90,24 @@ impl Actor for Talking {
 }
 
 /// Places all members on the second node.
-fn there(_key: gridspan_runtime::Key, _layout: &Layout) -> PeId {
-    PeId(1)
-}
+const THERE: PlacementMap = PlacementMap::new("there", |_, _| PeId(1));
 
 #[test]
 fn broadcasts_and_reductions_on_another_node_go_on_while_the_coordinators_pe_computes() {
     let spec = GridSpec::from_emulate("2x1").unwrap();
-    let job =
-        Job::new("busy").actor::<Computing>().actor::<Talking>().placement("there", there).main(
-            async |grid| {
-                let talking = grid
-                    .create_placed::<Talking>(
-                        Placement::Custom("there".to_owned()),
-                        Ix1::range(3),
-                        |_| (),
-                    )
-                    .await?;
-                let computing = grid.create::<Computing>(Ix1::range(1), |_| ()).await?;
-                talking.broadcast(Talk::Prepare);
-                grid.sleep(PAUSE / 5).await?;
-                computing.member(Ix1(0)).send(());
-                grid.quiescence().await?;
-                Ok::<(), JobError>(())
-            },
-        );
+    let job = Job::new("busy").actor::<Computing>().actor::<Talking>().placement(THERE).main(
+        async |grid| {
+            let talking = grid
+                .create_placed::<Talking>(Placement::Custom(THERE), Ix1::range(3), |_| ())
+                .await?;
+            let computing = grid.create::<Computing>(Ix1::range(1), |_| ()).await?;
+            talking.broadcast(Talk::Prepare);
+            grid.sleep(PAUSE / 5).await?;
+            computing.member(Ix1(0)).send(());
+            grid.quiescence().await?;
+            Ok::<(), JobError>(())
+        },
+    );
 
     embedded::run_emulated(job, &spec).unwrap();
 

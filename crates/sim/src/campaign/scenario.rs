@@ -187,7 +187,7 @@ impl Scenario {
             young: self.young,
             forwarders: self.forwarders,
             refusal: self.refusal,
-            placement: placements[dice.below(4_usize)].clone(),
+            placement: placements[dice.below(4_usize)],
             has_tasks: self.stealing.is_some(),
             phases: self.has_phases.then(|| Dice::new(self.seed ^ 0x0063_6172_7269)),
             late: self.on_demand.map(|_| Dice::new(self.seed ^ 0x6465_6d61_6e64)),

@@ -4,8 +4,9 @@ use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
 use gridspan_runtime::coordinator::Coordinator;
+use gridspan_runtime::message::MainStatus;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
-use gridspan_runtime::{CheckpointStore, JobError};
+use gridspan_runtime::{CheckpointStore, Diagnosis, JobError};
 use gridspan_topology::Time;
 
 impl Simulation {
@@ -47,6 +48,18 @@ impl Simulation {
         sum
     }
 
+    /// What the job waits for; `None` while the coordinator moves.
+    pub(super) fn diagnosis(&self) -> Option<Diagnosis> {
+        // As in real time, only founders are asked.
+        let machines = self.stations.iter().map(|station| &station.machine);
+        let founders = machines.filter(|machine| self.layout.contains(machine.id()));
+        let main = match self.main.waits_inside() {
+            true => MainStatus::WaitsInside,
+            false => MainStatus::WaitsOutside,
+        };
+        Some(self.coordinator()?.diagnosis(founders, main))
+    }
+
     /// Ends a job that does not end by itself, with an error that names the work for which it
     /// waits.
     pub(super) fn give_up(mut self, ending: Ending) -> SimReport {
@@ -57,10 +70,12 @@ impl Simulation {
                 let waits = format!("{}; {returned}at {}", pending.stalled(), self.now);
                 JobError::Stalled { waits }
             }
-            _ => JobError::TimeLimit {
-                limit: self.options.time_limit,
-                waits: format!("{returned}{pending}"),
-            },
+            _ => {
+                let diagnosis = self.diagnosis().map(|diagnosis| diagnosis.to_string());
+                let waits = diagnosis.unwrap_or_else(|| pending.to_string());
+                let limit = self.options.time_limit;
+                JobError::TimeLimit { limit, waits: format!("{returned}{waits}") }
+            }
         };
         self.pending = Some(pending);
         self.report(ending, Err(error))

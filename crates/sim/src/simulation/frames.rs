@@ -138,7 +138,8 @@ impl Simulation {
             LossReason::Silent { others, .. } => others.clone(),
             _ => Vec::new(),
         };
-        let error = JobError::NodeLost { node, site, reason: reason.to_string(), others };
+        let (cause, reason) = (reason.cause(), reason.to_string());
+        let error = JobError::NodeLost { node, site, cause, reason, others };
         self.have(self.layout.leader(at), move |core| core.node_lost(node, error));
     }
 

@@ -8,7 +8,7 @@ use crate::station::Station;
 use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::pe::{Action, Core, Pe};
 use gridspan_runtime::relay::Relay;
-use gridspan_runtime::{JobError, NodeId, PeId, Program, SiteId, Time};
+use gridspan_runtime::{JobError, LossCause, NodeId, PeId, Program, SiteId, Time};
 use gridspan_topology::Speed;
 use std::collections::BTreeMap;
 
@@ -86,8 +86,8 @@ impl Simulation {
     /// Makes every founder report a guest as silent.
     fn miss(&mut self, guest: NodeId) {
         let site = self.layout.site_name(self.layout.site_of_node(guest)).to_owned();
-        let reason = "it is silent".to_owned();
-        let error = JobError::NodeLost { node: guest, site, reason, others: Vec::new() };
+        let (cause, reason, others) = (LossCause::Silent, "it is silent".to_owned(), Vec::new());
+        let error = JobError::NodeLost { node: guest, site, cause, reason, others };
         for node in self.layout.clone().nodes() {
             let error = error.clone();
             self.have(self.layout.leader(node), move |core| core.node_lost(guest, error));

@@ -2,8 +2,8 @@
 //! expected results.
 
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Grid, InStep, Ix1, Job, JobError, Key, Layout, Op, PeId,
-    Placement, SectionRef, To,
+    Actor, CollectionRef, Context, Grid, InStep, Ix1, Job, JobError, Op, PeId, Placement,
+    PlacementMap, SectionRef, To,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -179,22 +179,26 @@ pub(crate) struct Cells {
     pub(crate) is_faithless: bool,
 }
 
+/// Places the first cell on the first PE, the other in the middle of the job.
+const ENDS: PlacementMap = PlacementMap::new("ends", |key, layout| {
+    PeId(if key.0 == 0 { 0 } else { layout.pe_count() / 2 })
+});
+/// Places all pairs on the last PE of the first half.
+const NEAR: PlacementMap = PlacementMap::new("near", |_, layout| PeId(layout.pe_count() / 2 - 1));
+
 impl Cells {
     /// The job, which fails if its result differs from [`expected`].
     pub(crate) fn job(self) -> Job {
         let job = Job::new("cells").actor::<Cell>().deterministic::<Pair>();
-        job.placement("ends", |key: Key, layout: &Layout| {
-            PeId(if key.0 == 0 { 0 } else { layout.pe_count() / 2 })
-        })
-        .placement("near", |_, layout: &Layout| PeId(layout.pe_count() / 2 - 1))
-        .main(async move |grid| self.run(grid).await)
+        job.placement(ENDS).placement(NEAR).main(async move |grid| self.run(grid).await)
     }
 
     async fn run(self, grid: Grid) -> Result<(), JobError> {
-        let custom = |name: &str| Placement::Custom(name.to_owned());
-        let cells = grid.create_placed::<Cell>(custom("ends"), Ix1::range(2), |_| ()).await?;
+        let ends = Placement::Custom(ENDS);
+        let cells = grid.create_placed::<Cell>(ends, Ix1::range(2), |_| ()).await?;
         let init = (cells.reference(), self.work, self.is_faithless);
-        let pairs = grid.create_placed::<Pair>(custom("near"), Ix1::range(PAIRS), |_| init).await?;
+        let near = Placement::Custom(NEAR);
+        let pairs = grid.create_placed::<Pair>(near, Ix1::range(PAIRS), |_| init).await?;
         let section = pairs.section(1, (0..PAIRS as i32).map(Ix1));
         let Self { steps, wanders, .. } = self;
         cells.broadcast(CellMessage::Begin { pairs: section, steps, wanders });

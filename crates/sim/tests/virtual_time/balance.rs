@@ -4,7 +4,7 @@
 use gridspan_balance::{
     Auto, BalanceReport, Cause, Greedy, NoMoves, Plan, Refine, Snapshot, Strategy,
 };
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, PeId, Placement, To};
+use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Op, PeId, Placement, PlacementMap, To};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::{Deserialize, Serialize};
@@ -59,16 +59,18 @@ impl Actor for Worker {
 /// The reports, in order.
 type Told = Arc<Mutex<Vec<BalanceReport>>>;
 
+const FIRST: PlacementMap = PlacementMap::new("first", |_, _| PeId(0));
+
 /// A job whose workers all start on PE 0 and handle `hops` tokens each. Stores the sum of the
 /// numbers of the PEs on which they end.
 fn job(factor: u32, hops: u32, told: &Told, places: &Arc<Mutex<u64>>) -> Job {
     let (told, places) = (told.clone(), places.clone());
     Job::new("workers")
         .actor::<Worker>()
-        .placement("first", |_, _: &Layout| PeId(0))
+        .placement(FIRST)
         .on_balance(move |report| told.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
-            let first = Placement::Custom("first".to_owned());
+            let first = Placement::Custom(FIRST);
             let workers =
                 grid.create_placed::<Worker>(first, Ix1::range(WORKERS), |_| factor).await?;
             workers.broadcast(Msg::Begin(hops));

@@ -134,6 +134,25 @@ fn a_stalled_job_ends_with_the_reason() {
 }
 
 #[test]
+fn the_report_at_the_time_limit_names_a_member_that_has_not_contributed() {
+    let job = Job::new("late").actor::<Cell>().main(async |grid| {
+        let cells = grid.create::<Cell>(Ix1::range(10), |_| 0).await?;
+        (1..10).for_each(|index| cells.member(Ix1(index)).send(Msg::Sum));
+        grid.sleep(Duration::from_secs(1000)).await?;
+        Ok(())
+    });
+    let options = SimOptions::default().with_time_limit(Duration::from_secs(100));
+
+    let report = Simulation::new(job, two_sites(), options).unwrap().run();
+
+    assert_eq!(report.ending, Ending::TimeLimit);
+    let reason = report.outcome.unwrap_err().to_string();
+    let cause = "100s: reduction 0 over collection 0, to which 9 of 10 have contributed, waits for";
+    assert!(reason.contains(cause), "{reason}");
+    assert!(reason.contains("Cell 0x0 of collection 0; main sleeps for another "), "{reason}");
+}
+
+#[test]
 fn an_endless_job_ends_at_the_time_limit() {
     let job = Job::new("endless").main(async |grid| {
         loop {

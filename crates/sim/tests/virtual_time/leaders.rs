@@ -2,7 +2,8 @@
 
 use gridspan_balance::{BalanceReport, Cause, LeaderCut, StrategyName};
 use gridspan_runtime::{
-    Actor, Context, Ix1, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, Time, To,
+    Actor, Context, Ix1, Ix2, Job, JobError, Key, Layout, Op, PeId, Placement, PlacementMap, Time,
+    To,
 };
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -131,13 +132,14 @@ fn run(
 ) -> Outcome {
     let (told, places) = (Told::default(), Arc::new(Mutex::new(0)));
     let (tell, leave) = (told.clone(), places.clone());
+    let given = PlacementMap::new("given", place);
     let job = Job::new("mesh")
         .actor::<Cell>()
         .strategy(LeaderCut::default())
-        .placement("given", place)
+        .placement(given)
         .on_balance(move |report| tell.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
-            let given = Placement::Custom("given".to_owned());
+            let given = Placement::Custom(given);
             let cells =
                 grid.create_placed::<Cell>(given, Ix2::grid(SIDE, SIDE), |_| factor).await?;
             let mut expected = 0;

@@ -1,7 +1,7 @@
 //! Members that are created on demand, over slow links.
 
 use gridspan_runtime::{
-    Actor, Context, CreateAt, Ix1, Job, JobError, Layout, Limits, Op, PeId, Placement, To,
+    Actor, Context, CreateAt, Ix1, Job, JobError, Limits, Op, PeId, Placement, PlacementMap, To,
 };
 use gridspan_sim::{SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
@@ -71,9 +71,7 @@ impl Actor for Speaker {
 }
 
 /// Places all members on the second PE.
-fn second(_: gridspan_runtime::Key, _: &Layout) -> PeId {
-    PeId(1)
-}
+const SECOND: PlacementMap = PlacementMap::new("second", |_, _| PeId(1));
 
 fn run(job: Job, grid: &str) -> SimReport {
     let spec = GridSpec::from_emulate(grid).unwrap();
@@ -150,8 +148,8 @@ fn a_broadcast_reaches_members_that_exist_and_creates_none() {
 fn noting(notes: usize) -> Job {
     let limits = Limits::default().with_soft_bytes(1 << 19).with_hard_bytes(1 << 20);
     let job = Job::new("on demand").on_demand::<Speaker>(CreateAt::Home, |_| ()).limits(limits);
-    job.placement("second", second).coordinator_on(0).main(async move |grid| {
-        let placement = Placement::Custom("second".into());
+    job.placement(SECOND).coordinator_on(0).main(async move |grid| {
+        let placement = Placement::Custom(SECOND);
         let all = grid.create_placed::<Speaker>(placement, Ix1::range(0), |_| ()).await?;
         let member = all.member(Ix1(5));
         for _ in 0..notes {

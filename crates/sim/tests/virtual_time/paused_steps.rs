@@ -3,7 +3,7 @@
 
 use gridspan_balance::{BalanceReport, Cause, StrategyName};
 use gridspan_runtime::{
-    Actor, ActorIndex as _, Context, Ix1, Job, Layout, Op, PeId, Placement, To,
+    Actor, ActorIndex as _, Context, Ix1, Job, Op, PeId, Placement, PlacementMap, To,
 };
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -62,6 +62,12 @@ impl Actor for Row {
     }
 }
 
+/// Places 9 of a site's 12 rows on its first PE, the others on its second.
+const UNEVEN: PlacementMap = PlacementMap::new("uneven", |key, _| {
+    let row = Ix1::from_key(key).0;
+    PeId(2 * (row as u32 / 12) + u32::from(row % 12 >= 9))
+});
+
 /// Runs steps with a pause before each but the first, on 2 sites of 2 PEs, where the first PE has 9
 /// of a site's 12 rows. Returns the reports, and the time of the last step.
 fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
@@ -71,13 +77,10 @@ fn run(strategy: &str, every: Duration) -> (Vec<BalanceReport>, Duration) {
         .actor::<Row>()
         .strategy(strategy.parse::<StrategyName>().expect("it is a name"))
         .balance_every(every)
-        .placement("uneven", |key, _: &Layout| {
-            let row = Ix1::from_key(key).0;
-            PeId(2 * (row as u32 / 12) + u32::from(row % 12 >= 9))
-        })
+        .placement(UNEVEN)
         .on_balance(move |report| notes.lock().unwrap().push(report.clone()))
         .main(async move |grid| {
-            let uneven = Placement::Custom("uneven".to_owned());
+            let uneven = Placement::Custom(UNEVEN);
             let work = |_| Duration::from_millis(4);
             let rows = grid.create_placed::<Row>(uneven, Ix1::range(ROWS as u32), work).await?;
             for step in 0..STEPS {

@@ -146,16 +146,19 @@ impl Actor for Link {
     }
 }
 
+/// Three are on the one PE of site a, one on that of site b.
+const ROW: gridspan_runtime::PlacementMap = gridspan_runtime::PlacementMap::new("row", |key, _| {
+    gridspan_runtime::PeId(u32::from(key == last()))
+});
+
 /// The order in which members 0 to 2 are woken, all of them by one handler.
 fn woken(strategy: &str) -> Vec<u64> {
     let (tell, told) = mpsc::channel();
     let job = Job::new("links")
         .actor::<Link>()
         .strategy(strategy.parse::<StrategyName>().expect("it is a name"));
-    // Three are on the one PE of site a, one on that of site b.
-    let job = job.placement("row", |key, _| gridspan_runtime::PeId(u32::from(key == last())));
-    let job = job.main(async move |grid| {
-        let row = gridspan_runtime::Placement::Custom("row".to_owned());
+    let job = job.placement(ROW).main(async move |grid| {
+        let row = gridspan_runtime::Placement::Custom(ROW);
         let links = grid.create_placed::<Link>(row, Ix1::range(LINKS as u32), |_| ()).await?;
         links.member(Ix1(0)).send(Talk::Chat);
         grid.quiescence().await?;

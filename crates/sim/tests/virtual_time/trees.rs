@@ -95,10 +95,13 @@ fn any_grid(dice: &mut Dice) -> GridSpec {
         let hosts = (0..1 + dice.below(6_u32)).map(|host| {
             let cluster = dice.below(clusters + 1);
             let name = format!("s{site}h{host}");
-            HostSpec { cluster: (cluster < clusters).then_some(cluster), ..HostSpec::new(name, 1) }
+            match cluster < clusters {
+                true => HostSpec::new(name, 1).with_cluster(cluster),
+                false => HostSpec::new(name, 1),
+            }
         });
         let mut spec = SiteSpec::new(format!("s{site}"), hosts.collect(), Link::lan());
-        let named = |cluster| ClusterSpec { name: format!("c{cluster}"), lan: Link::lan() };
+        let named = |cluster| ClusterSpec::new(format!("c{cluster}"), Link::lan());
         spec.clusters = (0..clusters).map(named).collect();
         spec
     });

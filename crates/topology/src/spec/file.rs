@@ -5,7 +5,7 @@ use crate::link::Link;
 use crate::quantity::{ByteCount, Probability, QuantityError};
 use crate::spec::file_error::{GridFileError, GridFileProblem, Located};
 use crate::spec::grid::GridSpec;
-use crate::spec::host_range::expand;
+use crate::spec::host_range::expand_hosts;
 use crate::spec::site::{ClusterSpec, HostSpec, SiteSpec, Sites, check_host_name};
 use crate::spec::source::{self, Key, Section, Value, located, text};
 use crate::speed::Speed;
@@ -211,7 +211,7 @@ fn read_hosts(
 ) -> Result<(), Located> {
     for value in section.array(HOSTS)? {
         let pattern = text(value, HOSTS)?;
-        let names = expand(pattern, hosts_left - hosts.len()).map_err(|error| {
+        let names = expand_hosts(pattern, hosts_left - hosts.len()).map_err(|error| {
             located(value, GridFileProblem::Hosts { pattern: pattern.to_owned(), error })
         })?;
         for name in names {

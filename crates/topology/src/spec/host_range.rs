@@ -43,7 +43,14 @@ pub enum HostRangeError {
 /// Returns the hosts of `pattern`, in order; the last bracket varies fastest. If the start of a
 /// range has leading zeros, all numbers of the range have at least as many digits. Never creates
 /// more than `limit` names.
-pub(super) fn expand(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeError> {
+///
+/// ```
+/// use gridspan_topology::expand_hosts;
+///
+/// assert_eq!(expand_hosts("d[09-10,7]", 100)?, ["d09", "d10", "d7"]);
+/// # Ok::<(), gridspan_topology::HostRangeError>(())
+/// ```
+pub fn expand_hosts(pattern: &str, limit: usize) -> Result<Vec<String>, HostRangeError> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(HostRangeError::TooLong);
     }
@@ -135,26 +142,29 @@ mod tests {
 
     #[test]
     fn a_name_without_brackets_is_one_host() {
-        assert_eq!(expand("u1.example", 10).unwrap(), ["u1.example"]);
+        assert_eq!(expand_hosts("u1.example", 10).unwrap(), ["u1.example"]);
     }
 
     #[test]
     fn a_range_keeps_the_zeros_of_its_start() {
-        assert_eq!(expand("d[01-03]", 10).unwrap(), ["d01", "d02", "d03"]);
-        assert_eq!(expand("d[9-11]x", 10).unwrap(), ["d9x", "d10x", "d11x"]);
-        assert_eq!(expand("d[098-101]", 10).unwrap(), ["d098", "d099", "d100", "d101"]);
-        assert_eq!(expand("d[0-1]", 10).unwrap(), ["d0", "d1"]);
+        assert_eq!(expand_hosts("d[01-03]", 10).unwrap(), ["d01", "d02", "d03"]);
+        assert_eq!(expand_hosts("d[9-11]x", 10).unwrap(), ["d9x", "d10x", "d11x"]);
+        assert_eq!(expand_hosts("d[098-101]", 10).unwrap(), ["d098", "d099", "d100", "d101"]);
+        assert_eq!(expand_hosts("d[0-1]", 10).unwrap(), ["d0", "d1"]);
     }
 
     #[test]
     fn a_list_mixes_ranges_and_numbers() {
-        assert_eq!(expand("h[01-03,7, 010]", 10).unwrap(), ["h01", "h02", "h03", "h7", "h010"]);
+        assert_eq!(
+            expand_hosts("h[01-03,7, 010]", 10).unwrap(),
+            ["h01", "h02", "h03", "h7", "h010"]
+        );
     }
 
     #[test]
     fn the_last_of_several_brackets_varies_fastest() {
         let expected = ["r1n1", "r1n2", "r2n1", "r2n2"];
-        assert_eq!(expand("r[1-2]n[1-2]", 10).unwrap(), expected);
+        assert_eq!(expand_hosts("r[1-2]n[1-2]", 10).unwrap(), expected);
     }
 
     #[test]
@@ -172,24 +182,24 @@ mod tests {
             ("d[4-1]", Backwards { from: 4, to: 1 }),
             ("d1,d2", Comma),
         ] {
-            assert_eq!(expand(pattern, 10), Err(error), "{pattern}");
+            assert_eq!(expand_hosts(pattern, 10), Err(error), "{pattern}");
         }
     }
 
     #[test]
     fn no_pattern_makes_more_names_than_the_limit() {
         let refused = Err(HostRangeError::TooMany { limit: 100 });
-        assert_eq!(expand("d[0-9999999999]", 100), refused);
-        assert_eq!(expand("d[1-11][1-10]", 100), refused);
-        assert_eq!(expand(&"d".repeat(1025), 100), Err(HostRangeError::TooLong));
-        assert_eq!(expand("d", 0), Err(HostRangeError::TooMany { limit: 0 }));
-        assert_eq!(expand("d[1-10][1-10]", 100).map(|names| names.len()), Ok(100));
+        assert_eq!(expand_hosts("d[0-9999999999]", 100), refused);
+        assert_eq!(expand_hosts("d[1-11][1-10]", 100), refused);
+        assert_eq!(expand_hosts(&"d".repeat(1025), 100), Err(HostRangeError::TooLong));
+        assert_eq!(expand_hosts("d", 0), Err(HostRangeError::TooMany { limit: 0 }));
+        assert_eq!(expand_hosts("d[1-10][1-10]", 100).map(|names| names.len()), Ok(100));
     }
 
     proptest! {
         #[test]
         fn no_pattern_panics(pattern in "[a0-9,\\-\\[\\] ]{0,40}") {
-            if let Ok(names) = expand(&pattern, 1000) {
+            if let Ok(names) = expand_hosts(&pattern, 1000) {
                 prop_assert!(names.len() <= 1000);
             }
         }

@@ -24,7 +24,7 @@ mod timeline;
 pub use emulate::EmulateError;
 pub use file_error::{GridFileError, GridFileProblem};
 pub use grid::GridSpec;
-pub use host_range::HostRangeError;
+pub use host_range::{HostRangeError, expand_hosts};
 pub use site::{ClusterSpec, HostSpec, MAX_HOSTS, MAX_PES, MAX_SITES, SiteError, SiteSpec};
 pub use stored::GridSpecError;
 pub use timeline::TimelineError;

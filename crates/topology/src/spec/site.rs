@@ -24,13 +24,14 @@ const MAX_SITE_NAME_BYTES: usize = 64;
 ///
 /// let site = |name: &str| {
 ///     let hosts = (1..=2).map(|n| HostSpec::new(format!("{name}{n}"), 4)).collect();
-///     SiteSpec { port: Some(7000), ..SiteSpec::new(name, hosts, Link::lan()) }
+///     SiteSpec::new(name, hosts, Link::lan()).with_port(7000)
 /// };
 /// let grid = GridSpec::new(vec![site("delft"), site("urbana")])?;
 /// assert_eq!(grid.layout().pe_count(), 16);
 /// # Ok::<(), gridspan_topology::SiteError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SiteSpec {
     /// Name of the site: 1 to 64 letters, digits, `.`, `-` and `_`; unique in the grid.
     pub name: String,
@@ -52,6 +53,24 @@ impl SiteSpec {
     pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, lan: Link) -> Self {
         Self { name: name.into(), hosts, lan, clusters: vec![], port: None, gateway: None }
     }
+
+    /// Adds a cluster. Hosts refer to it by its position, counted from zero.
+    pub fn with_cluster(mut self, cluster: ClusterSpec) -> Self {
+        self.clusters.push(cluster);
+        self
+    }
+
+    /// Sets the UDP port on which the first node of each host listens.
+    pub fn with_port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Sets the host through which `ssh` reaches the others.
+    pub fn with_gateway(mut self, gateway: impl Into<String>) -> Self {
+        self.gateway = Some(gateway.into());
+        self
+    }
 }
 
 /// Some hosts of a site with a separate network.
@@ -59,14 +78,14 @@ impl SiteSpec {
 /// ```
 /// use gridspan_topology::{ClusterSpec, GridSpec, HostSpec, Link, NodeId, SiteSpec};
 ///
-/// let mut site = SiteSpec::new("delft", vec![HostSpec::new("d1", 2); 2], Link::lan());
-/// site.clusters = vec![ClusterSpec { name: "das".to_owned(), lan: Link::loopback() }];
-/// site.hosts[1].cluster = Some(0);
-/// let grid = GridSpec::new(vec![site])?;
+/// let hosts = vec![HostSpec::new("d1", 2), HostSpec::new("d2", 2).with_cluster(0)];
+/// let das = ClusterSpec::new("das", Link::loopback());
+/// let grid = GridSpec::new(vec![SiteSpec::new("delft", hosts, Link::lan()).with_cluster(das)])?;
 /// assert_eq!(grid.layout().cluster_of(NodeId(1)), Some(0));
 /// # Ok::<(), gridspan_topology::SiteError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClusterSpec {
     /// Name of the cluster: 1 to 64 letters, digits, `.`, `-` and `_`; unique in the site.
     pub name: String,
@@ -74,16 +93,24 @@ pub struct ClusterSpec {
     pub lan: Link,
 }
 
+impl ClusterSpec {
+    /// Creates a cluster with the link between any two of its nodes.
+    pub fn new(name: impl Into<String>, lan: Link) -> Self {
+        Self { name: name.into(), lan }
+    }
+}
+
 /// A host and the node on it.
 ///
 /// ```
 /// use gridspan_topology::{HostSpec, Speed};
 ///
-/// let slow = HostSpec { speed: "0.5".parse()?, ..HostSpec::new("old-host", 4) };
+/// let slow = HostSpec::new("old-host", 4).with_speed("0.5".parse()?);
 /// assert!(slow.speed < Speed::ORDINARY);
 /// # Ok::<(), gridspan_topology::QuantityError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HostSpec {
     /// The launcher's name of the host: a name or an address, perhaps `user@host`.
     pub name: String,
@@ -100,6 +127,18 @@ impl HostSpec {
     /// Creates a host of ordinary speed that is in no cluster.
     pub fn new(name: impl Into<String>, pes: u32) -> Self {
         Self { name: name.into(), pes, cluster: None, speed: Speed::ORDINARY }
+    }
+
+    /// Puts the host into the cluster of its site at this position, counted from zero.
+    pub fn with_cluster(mut self, cluster: u32) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// Sets the speed of its processors in simulations and where the grid is emulated.
+    pub fn with_speed(mut self, speed: Speed) -> Self {
+        self.speed = speed;
+        self
     }
 }
 

@@ -14,11 +14,11 @@ use crate::stragglers::StragglerPolicy;
 /// ```
 /// # use gridspan_topology::Link;
 /// # use gridspan_workflow::{ClientSpec, GraphBuilder, Platform, ServerId, ServerSpec, Site};
-/// # let site = Site { name: "delft".to_owned(), lan: Link::lan(), uplink: Link::wan() };
+/// # let site = Site::new("delft", Link::lan(), Link::wan());
 /// # let servers = [("fast", 2.0), ("slow", 1.0)].map(|(name, speed)| {
-/// #     ServerSpec { name: name.to_owned(), site: 0, cores: 1, speed, is_direct: true }
+/// #     ServerSpec::new(name, 0, speed)
 /// # });
-/// # let client = ClientSpec { site: Some(0), link: Link::lan() };
+/// # let client = ClientSpec::at_site(0, Link::lan());
 /// # let platform = Platform::new(servers.to_vec(), vec![site], client);
 /// # let mut calls = GraphBuilder::default();
 /// # let (make, take) = (calls.task("make", 1.0), calls.task("take", 2.0));

@@ -18,6 +18,7 @@ impl Supervisor {
                 let states = (0..self.nodes.len()).map(|node| self.state_of(NodeId::from(node)));
                 return self.answer(Some(id), Answer::Nodes(states.collect()));
             }
+            Request::Diagnose => return self.diagnose(id, now),
             Request::Stop => {
                 self.answer(Some(id), Answer::Done("the job is stopping".to_owned()));
                 return match self.stops_with_checkpoint(SIGTERM) {
@@ -25,6 +26,11 @@ impl Supervisor {
                     false => self.interrupt(SIGTERM, now),
                 };
             }
+            Request::Kill => {
+                self.answer(Some(id), Answer::Done("the job is killed".to_owned()));
+                return self.kill(now);
+            }
+            Request::Wait => return self.waiting_for_end.push(id),
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
         };

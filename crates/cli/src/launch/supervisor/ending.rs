@@ -3,6 +3,7 @@
 use super::super::event::{Blame, Command};
 use super::{GRACE, KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
+use signal_hook::consts::SIGKILL;
 
 impl Supervisor {
     pub(super) fn fail(&mut self, node: NodeId, code: u8, message: String, hint: &str, now: Time) {
@@ -33,6 +34,14 @@ impl Supervisor {
         self.interrupted = Some(signal);
         self.commands.push_back(Command::TellStopping);
         self.ask_all(now);
+    }
+
+    /// Kills all nodes at the user's request.
+    pub(super) fn kill(&mut self, now: Time) {
+        self.interrupted = Some(SIGKILL);
+        let text = "`gridctl kill` kills all nodes";
+        self.commands.push_back(Command::TellRecovery(text.to_owned()));
+        self.kill_all(now);
     }
 
     pub(super) fn ask_all(&mut self, now: Time) {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::request::{Answer, Request};
 use gridspan::control::Pause;
+use gridspan_runtime::Diagnosis;
 use gridspan_runtime::net::bootstrap::PauseOrder;
 
 const A: NodeId = NodeId(0);
@@ -196,7 +197,8 @@ fn endless_output_delays_the_outcome_by_at_most_a_second() {
 #[test]
 fn exit_codes_of_ssh_are_explained() {
     let blame = |mut supervisor: Supervisor, code| {
-        supervisor.set_host(B, "b1".to_owned(), "ssh b1".to_owned());
+        let way = Way::Ssh { host: "b1".to_owned(), login: "ssh b1".to_owned() };
+        supervisor.set_way(B, way);
         ends(&mut supervisor, B, Exit::Code(code), seconds(1));
         ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
         supervisor.outcome().unwrap().blame.unwrap().message
@@ -205,6 +207,25 @@ fn exit_codes_of_ssh_are_explained() {
     assert_eq!(blame(running(), 255), "b/1: the ssh connection to host `b1` broke");
     assert_eq!(blame(starting(), 127), "b/1: host `b1` cannot run the program");
     assert_eq!(blame(running(), 127), "b/1 ended on its own with exit code 127");
+}
+
+#[test]
+fn the_end_of_a_task_of_slurm_is_explained() {
+    let blame = |mut supervisor: Supervisor, exit| {
+        supervisor.set_way(B, Way::Srun { host: "n2".to_owned() });
+        ends(&mut supervisor, B, exit, seconds(1));
+        ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
+        supervisor.outcome().unwrap().blame.unwrap()
+    };
+    let blamed = blame(starting(), Exit::Code(255));
+    assert_eq!(blamed.message, "b/1: srun has started no node on host `n2`");
+    assert!(blamed.hint.unwrap().contains("`srun --overlap hostname` must work"));
+    let lost = "b/1: the task on host `n2` ended, or cannot be reached any more";
+    assert_eq!(blame(running(), Exit::Unknown).message, lost);
+    let absent = blame(starting(), Exit::Code(127)).message;
+    assert_eq!(absent, "b/1: host `n2` cannot run the program");
+    let own = blame(running(), Exit::Code(255)).message;
+    assert_eq!(own, "b/1 ended on its own with exit code 255");
 }
 
 #[test]
@@ -231,6 +252,11 @@ fn many_nodes_per_core_extend_the_time_to_start() {
     assert_eq!(supervisor.poll_timeout(), Some(seconds(30)));
     supervisor.set_crowding(17);
     assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
+    supervisor.set_start_patience(Duration::from_secs(60));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(90)), "it has more already");
+    supervisor.set_start_patience(Duration::from_secs(120));
+    supervisor.started(seconds(1));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(121)));
 }
 
 /// What a node holds of a checkpoint of a job on two nodes of one PE each: the manifest and
@@ -728,4 +754,59 @@ fn another_launcher_stops_a_job_that_was_to_stop() {
     assert_eq!(actions(&mut next), [Command::TellStopping, Command::Ask(A), Command::Ask(B)]);
     [A, B].into_iter().for_each(|node| ends(&mut next, node, Exit::Unknown, seconds(10)));
     assert_eq!(next.outcome().unwrap().code, 143);
+}
+
+#[test]
+fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
+    assert!(commands(&mut supervisor).is_empty());
+
+    supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
+
+    let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
+    let told = Command::TellRecovery("`gridctl kill` kills all nodes".to_owned());
+    assert_eq!(commands(&mut supervisor), [answer, told, Command::Kill(A), Command::Kill(B)]);
+    [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
+    assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
+}
+
+#[test]
+fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 1), Command::Diagnose(B, 1)]);
+
+    supervisor.handle(Event::Awake { node: A, number: 1, silent: vec![(B, 5)] }, seconds(10));
+    let diagnosis = Box::new(Diagnosis { pes: 2, unanswered: 1, ..Diagnosis::default() });
+    supervisor.handle(Event::Diagnosed { number: 1, diagnosis }, seconds(11));
+    assert_eq!((commands(&mut supervisor), supervisor.poll_timeout()), (vec![], Some(seconds(12))));
+    supervisor.handle_timeout(seconds(12));
+
+    let told = commands(&mut supervisor);
+    let [Command::Answer(3, Answer::Diagnosis(found))] = &told[..] else { panic!("{told:?}") };
+    let summary = found.summary();
+    assert!(summary.starts_with("b/1 has been silent for 5 s"), "{summary}");
+    assert_eq!(supervisor.poll_timeout(), None);
+}
+
+#[test]
+fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
+    let refusal = |supervisor: &mut Supervisor| {
+        commands(supervisor);
+        supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(1));
+        let told = commands(supervisor);
+        let [Command::Answer(3, Answer::Refused(reason))] = &told[..] else { panic!("{told:?}") };
+        reason.clone()
+    };
+    let mut supervisor = starting();
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+    let wanted = "it is starting, and waits until these nodes listen: b/1";
+    assert_eq!(refusal(&mut supervisor), wanted);
+
+    let mut supervisor = running();
+    ends(&mut supervisor, B, Exit::Code(3), seconds(1));
+    assert_eq!(refusal(&mut supervisor), "it is ending");
 }

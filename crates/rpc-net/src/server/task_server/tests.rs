@@ -33,7 +33,7 @@ fn with_daemon(client: impl AsyncFnOnce(Connection)) {
     let path = folder.path().join("grid.token");
     let listen = ([127, 0, 0, 1], 0).into();
     let role = DaemonOptions { listen, advertise: None, token: path.clone(), is_kept: false };
-    let room = Room { memory_bytes: ROOM_BYTES, disk_bytes: 0, folder: None };
+    let room = Room::default().with_memory_bytes(ROOM_BYTES).with_disk_bytes(0);
     let (name, role) = ("one".to_owned(), Role::Daemon(role));
     let options = ServeOptions { name, pes: 1, speed: 1.0, room, role };
     let ((end, ended), (told, open)) = (oneshot::channel(), mpsc::channel());

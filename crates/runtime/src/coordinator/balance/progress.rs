@@ -12,7 +12,10 @@
 //! time, which main's PE keeps (`pe/own_time`).
 //!
 //! **Failure.** If a job handles no message for long, it waits for something other than messages,
-//! and its last plan is not judged.
+//! and its last plan is not judged. Reports of loads count as messages of the job: while it handles
+//! no others, it is not measured again for a period, nor for an event if it is watched for stalls.
+//! Other programs that use the processors now and then, or links whose round trips vary, would
+//! otherwise keep a stall from being found.
 
 use crate::address::id::MAIN_PE;
 use crate::coordinator::event::FollowUp;
@@ -111,6 +114,10 @@ impl Coordinator {
         let events = &mut self.balances.events;
         events.waiting = Some(cause);
         events.pause = EVENT_PAUSE;
+        if self.is_to_await_work() {
+            return self.await_work();
+        }
+        let events = &mut self.balances.events;
         // A look postponed for an earlier event would be too late for this one.
         if events.look.is_none_or(|look| look.is_retry) {
             // Measurements from before a change of the foreign load do not show its effect.
@@ -119,6 +126,37 @@ impl Coordinator {
                 self.forget_window();
             }
             self.look_after(EVENT_PAUSE, false);
+        }
+    }
+
+    /// Whether the job is watched for stalls and has handled no message in the last window.
+    fn is_to_await_work(&self) -> bool {
+        self.stall.is_on && self.balances.was_idle
+    }
+
+    /// Postpones an event until a progress probe finds that the job has handled messages, and
+    /// probes now and again later.
+    fn await_work(&mut self) {
+        let events = &mut self.balances.events;
+        events.awaits_work = true;
+        events.pause = (events.pause * 2).clamp(EVENT_PAUSE, EVENT_PAUSE_MAX);
+        let pause = events.pause;
+        if events.look.is_none() {
+            self.look_after(pause, true);
+        }
+        if !self.balances.progress.is_on {
+            self.begin_progress_probes(PAUSE_MIN);
+        }
+    }
+
+    /// Looks at an event that was postponed, if messages were handled since the last window.
+    fn end_idle_event(&mut self, handled: u64) {
+        let has_worked = handled > self.balances.window.1;
+        let events = &mut self.balances.events;
+        if has_worked && std::mem::take(&mut events.awaits_work) {
+            let cause = events.waiting.take();
+            self.balances.was_idle = false;
+            cause.into_iter().for_each(|cause| self.balance_after(cause));
         }
     }
 
@@ -147,6 +185,10 @@ impl Coordinator {
         if events.waiting.is_none() {
             return;
         }
+        if self.is_to_await_work() {
+            return self.await_work();
+        }
+        let events = &mut self.balances.events;
         if may_balance && let Some(cause) = events.waiting.take() {
             return self.queue_balance(cause);
         }
@@ -284,6 +326,7 @@ impl Coordinator {
             self.after_judging();
         }
         self.end_idle_tick(all);
+        self.end_idle_event(all);
     }
 
     /// Estimates the clock of the job's own time, from the last report of main's PE.

@@ -109,6 +109,10 @@ pub(crate) struct Events {
     pub(crate) pause: Duration,
     /// Whether the present window is discarded, to start one that begins after the event.
     pub(crate) is_fresh_wanted: bool,
+    /// Whether the event waits until the job has handled messages. If the coordinator moves
+    /// meanwhile, the next look notes it again.
+    #[serde(skip)]
+    pub(crate) awaits_work: bool,
 }
 
 /// A scheduled look at an event.

@@ -6,6 +6,7 @@ pub(super) mod broadcasts;
 pub(super) mod checkpoint;
 pub(super) mod clusters;
 pub(super) mod collections;
+pub(super) mod diagnosis;
 pub(super) mod membership;
 pub(super) mod phases;
 pub(super) mod publications;

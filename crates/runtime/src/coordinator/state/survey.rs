@@ -201,6 +201,17 @@ impl Survey {
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }
 
+    /// Returns the lowest rate between nodes of one site, of the sites where it is known.
+    pub(crate) fn rate_inside(&self, now: Time, layout: &Layout) -> Option<Bandwidth> {
+        let places = self.places.as_ref()?;
+        let rate = |site| {
+            let mut nodes = layout.nodes_in(site);
+            let pair = (nodes.next()?, nodes.next()?);
+            self.link(now, &places.hierarchy, pair)?.bandwidth
+        };
+        layout.sites().filter_map(rate).min()
+    }
+
     /// Describes, in readable text, the measurements that main waits for.
     pub(crate) fn waits(&self) -> Option<String> {
         let (_, missing) = self.inference.as_ref()?;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A timer. A job in which only timers are left has stalled: apart from the time limit, each kind
-/// is periodic or has no effect if nothing else happens.
+/// A timer. A job in which only timers are left has stalled: apart from the time limit and
+/// diagnoses, each kind is periodic or has no effect if nothing else happens.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Timer {
     BeginQuiescenceRound,
@@ -22,9 +22,11 @@ pub(crate) enum Timer {
     BeginPlanning,
     CheckStall,
     TimeIsUp,
-    EndAtLimit,
+    EndDiagnosis(u64),
     BeginPhaseRound(u32),
     BeginDrainRound,
+    /// Begin the second round of the diagnosis of this number.
+    DiagnoseAgain(u64),
 }
 
 /// Timers by due time and, at equal times, in the order they were set.

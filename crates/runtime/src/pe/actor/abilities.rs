@@ -257,7 +257,7 @@ impl<A: Actor> Context<'_, A> {
             return;
         }
         let me = self.id();
-        let reply = self.core.expect_reply_for_actor(timeout, move |core, answer| {
+        let reply = self.core.expect_reply_for_actor((me, to.id), timeout, move |core, answer| {
             core.send::<A>(Sender::Pe, me, 0, answered(answer));
         });
         self.send(to, question(reply));

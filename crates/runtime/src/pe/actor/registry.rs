@@ -27,6 +27,8 @@ pub(crate) struct Registry {
     deterministic: BTreeSet<KindId>,
     on_demand: BTreeMap<KindId, OnDemand>,
     resizing: BTreeMap<KindId, Resizing<Core>>,
+    /// For workers of pools, the type of their tasks.
+    task_names: BTreeMap<KindId, &'static str>,
 }
 
 impl Registry {
@@ -85,10 +87,16 @@ impl Registry {
         self.resizing.extend(self.find::<A>().map(|kind| (kind, rule)));
     }
 
-    /// Adds a type whose groups have ended when a checkpoint is made.
-    pub(crate) fn add_ending<A: Actor>(&mut self) {
+    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
+    /// is made.
+    pub(crate) fn add_workers<A: Actor>(&mut self, tasks: &'static str) {
         self.add::<A>();
         self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));
+        self.task_names.extend(self.find::<A>().map(|kind| (kind, tasks)));
+    }
+
+    pub(crate) fn task_names(&self) -> &BTreeMap<KindId, &'static str> {
+        &self.task_names
     }
 
     pub(crate) fn resizing(&self) -> &BTreeMap<KindId, Resizing<Core>> {

@@ -21,6 +21,10 @@ impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
         core.send::<A>(Sender::Pe, self.to, 0, self.message);
     }
 
+    fn receiver(&self) -> ActorId {
+        self.to
+    }
+
     fn image(&self) -> (ActorId, KindId, Bytes) {
         (self.to, self.kind, codec::encode(&self.message).into())
     }
@@ -38,6 +42,10 @@ impl Delayed<Core> for RestoredMessage {
         core.processed += 1;
         let DelayedImage { to, kind, message, .. } = self.0;
         core.send_encoded(kind, to, Payload::Bytes(message));
+    }
+
+    fn receiver(&self) -> ActorId {
+        self.0.to
     }
 
     fn image(&self) -> (ActorId, KindId, Bytes) {

@@ -4,13 +4,13 @@ mod delayed;
 pub(in crate::pe) mod waits;
 
 use crate::Actor;
-use crate::address::id::{ActorId, COORDINATOR, Sender, Timer};
+use crate::address::id::{ActorId, COORDINATOR, MAIN_PE, Sender, Timer};
 use crate::error::{AskError, JobError};
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
 use crate::pe::actor::reference::Reply;
 use crate::pe::ask::delayed::DelayedMessage;
-use crate::pe::ask::waits::Resume;
+use crate::pe::ask::waits::{Question, Resume};
 use crate::pe::core::Core;
 use crate::pe::timers::TimerId;
 use gridspan_topology::{PeId, Time};
@@ -21,8 +21,9 @@ use std::time::Duration;
 impl Core {
     /// Opens a slot for an answer. `resume` is called once: with the answer, or with an error after
     /// `timeout`.
-    pub(crate) fn expect_reply<T: DeserializeOwned + 'static>(
+    fn expect_reply<T: DeserializeOwned + 'static>(
         &mut self,
+        question: Option<Question>,
         timeout: Duration,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
@@ -39,19 +40,32 @@ impl Core {
             let answer = answer.and_then(|payload| payload.open().map_err(AskError::from));
             resume(core, answer);
         });
-        self.waits.pending.insert(slot, (resume, timer));
+        self.waits.insert(slot, (resume, timer), question);
         Reply::new(self.me, slot)
     }
 
-    /// Opens a slot for an answer to an actor. Until the answer arrives or times out, the job is
-    /// not quiescent, since both lead to a message.
+    /// Opens a slot for an answer to main, which asks an actor.
+    pub(crate) fn expect_reply_for_main<T: DeserializeOwned + 'static>(
+        &mut self,
+        to: ActorId,
+        timeout: Duration,
+        resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
+    ) -> Reply<T> {
+        let question = Question { by: ActorId::system(MAIN_PE), to: Some(to), at: self.now };
+        self.expect_reply(Some(question), timeout, resume)
+    }
+
+    /// Opens a slot for an answer to an actor, which asks another. Until the answer arrives or
+    /// times out, the job is not quiescent, since both lead to a message.
     pub(crate) fn expect_reply_for_actor<T: DeserializeOwned + 'static>(
         &mut self,
+        (by, to): (ActorId, ActorId),
         timeout: Duration,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
         self.created += 1;
-        self.expect_reply(timeout, move |core, answer| {
+        let question = Question { by, to: Some(to), at: self.now };
+        self.expect_reply(Some(question), timeout, move |core, answer| {
             core.processed += 1;
             resume(core, answer);
         })
@@ -111,11 +125,13 @@ impl Core {
 
     /// Sends `to` a message once the job is quiescent.
     pub(crate) fn when_quiescent<A: Actor>(&mut self, to: ActorId, message: A::Message) {
-        let reply = self.expect_reply(Duration::MAX, move |core, answer: Result<(), AskError>| {
+        let question = Question { by: to, to: None, at: self.now };
+        let send = move |core: &mut Self, answer: Result<(), AskError>| {
             if answer.is_ok() {
                 core.send::<A>(Sender::Pe, to, 0, message);
             }
-        });
+        };
+        let reply = self.expect_reply(Some(question), Duration::MAX, send);
         let request = MainRequest::Quiescence;
         self.post(COORDINATOR, Control::MainRequest { slot: reply.slot, request });
     }
@@ -135,15 +151,22 @@ impl Core {
         &mut self,
         resume: impl FnOnce(&mut Self, T) + Send + 'static,
     ) -> u64 {
-        let reply =
-            self.expect_reply(Duration::MAX, |core, answer: Result<T, AskError>| match answer {
-                Ok(answer) => resume(core, answer),
-                Err(error) => {
-                    core.fail(JobError::Protocol(format!("from the coordinator: {error}")))
-                }
-            });
+        let answered = |core: &mut Self, answer: Result<T, AskError>| match answer {
+            Ok(answer) => resume(core, answer),
+            Err(error) => core.fail(JobError::Protocol(format!("from the coordinator: {error}"))),
+        };
+        let reply = self.expect_reply(None, Duration::MAX, answered);
         self.waits.note_for_main(reply.slot);
         reply.slot
+    }
+
+    /// Calls `awake` after a delay for which main sleeps.
+    pub(crate) fn sleep(&mut self, delay: Duration, awake: impl FnOnce() + Send + 'static) {
+        let number = self.looks.begin_sleep(self.now + delay);
+        self.run_after(delay, move |core| {
+            core.looks.end_sleep(number);
+            awake();
+        });
     }
 
     /// Runs `action` after a delay.

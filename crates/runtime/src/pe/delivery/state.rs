@@ -134,6 +134,11 @@ impl Delivery {
         self.receivers.keys().copied()
     }
 
+    /// The actors for which messages wait here, with the number of messages.
+    pub(crate) fn awaited_messages(&self) -> impl Iterator<Item = (ActorId, u64)> {
+        self.receivers.iter().map(|(&id, held)| (id, held.envelopes.len() as u64))
+    }
+
     /// The actors for which messages have waited beyond their deadline.
     pub(super) fn expired(&self, now: Time) -> Vec<ActorId> {
         let expired = self.receivers.iter().filter(|(_, held)| held.deadline <= now);

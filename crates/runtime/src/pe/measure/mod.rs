@@ -118,6 +118,7 @@ impl Core {
         // Timed handlers include the time in which other programs had the processor; charged costs
         // do not.
         let share = if self.stopwatch.is_some() { measures.time.share() } else { 1.0 };
+        let bytes_max = self.common.limits.message_bytes() as u64;
         let mut actors = Vec::new();
         let mut sum = Duration::ZERO;
         let slots = self.members.iter_mut().zip(stores).flat_map(|(members, store)| {
@@ -139,7 +140,9 @@ impl Core {
                 pe: self.me,
                 load: Duration::from_nanos(ns as u64),
                 bytes: member.state_bytes.unwrap_or_default(),
-                migratable: local.info.migratable() && is_movable,
+                migratable: local.info.migratable()
+                    && is_movable
+                    && member.state_bytes.is_none_or(|bytes| bytes <= bytes_max),
                 pace: member.paced.take(self.me, load_ns, share),
             };
             sum = sum.saturating_add(load.load);
@@ -191,7 +194,7 @@ impl Pe {
     pub fn note_time(&mut self, spent: Spent) {
         let Core { measures, now, .. } = &mut self.core;
         if measures.as_mut().is_some_and(|measures| measures.time.note(*now, spent)) {
-            self.core.post(COORDINATOR, Control::ShareChanged);
+            self.tell_share();
         }
     }
 
@@ -200,6 +203,23 @@ impl Pe {
         let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
         if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
+            self.tell_share();
+        }
+    }
+
+    /// Tells the coordinator of a changed share, unless no actor here can move now. Then a
+    /// rebalance would only end the window that the next one needs, at which actors can move.
+    fn tell_share(&mut self) {
+        let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
+            let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
+            slots.map(move |(slot, _)| store.is_movable(slot as u32))
+        });
+        let (mut has_members, mut may_move) = (false, false);
+        for is_movable in slots {
+            has_members = true;
+            may_move |= is_movable;
+        }
+        if may_move || !has_members {
             self.core.post(COORDINATOR, Control::ShareChanged);
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct Timesheet {
     /// The speed of the PE without load from other programs, where 1.0 is an ordinary one.
     speed: f64,
     sum: Spent,
+    /// The part of `sum` after the last change of the share.
+    present: Spent,
     /// Time that does not suffice yet to compute a share.
     recent: Spent,
     /// The last reported share.
@@ -67,6 +69,7 @@ impl Default for Timesheet {
             since: Time::ZERO,
             speed: 1.0,
             sum: nothing,
+            present: nothing,
             recent: nothing,
             told: 1.0,
             differs: false,
@@ -88,18 +91,20 @@ impl Timesheet {
 
     /// Notes time. Returns whether a changed share of the processor should be reported.
     pub(crate) fn note(&mut self, now: Time, spent: Spent) -> bool {
-        add(&mut self.sum, spent);
-        add(&mut self.recent, spent);
-        if self.recent.ran.saturating_add(self.recent.waited) < WANTED_MIN {
+        for sum in [&mut self.sum, &mut self.present, &mut self.recent] {
+            add(sum, spent);
+        }
+        if wanted(self.recent) < WANTED_MIN {
             return false;
         }
-        let share = share(std::mem::take(&mut self.recent));
+        let recent = std::mem::take(&mut self.recent);
+        let share = share(recent);
         (self.share, self.heard, self.is_tried) = (share, now, false);
         let differs = (share - self.told).abs() > CHANGE;
         let is_news = differs && self.differs;
         self.differs = differs && !is_news;
         if is_news {
-            self.told = share;
+            (self.told, self.present) = (share, recent);
         }
         is_news
     }
@@ -125,16 +130,27 @@ impl Timesheet {
         (self.share < SLOWED).then(|| self.heard + DOUBT)
     }
 
-    /// The share of a processor that the PE got when it wanted one, or the last known share if it
-    /// wanted none.
+    /// The share of a processor that the PE got in the whole window when it wanted one, or the last
+    /// known share if it wanted none.
     pub(crate) fn share(&self) -> f64 {
-        let is_better_known = self.is_tried || wanted(self.sum) < WINDOW_MIN;
-        if is_better_known { self.share } else { share(self.sum) }
+        self.share_in(self.sum)
+    }
+
+    /// The share that the PE gets now: that since the last change. A plan for actors that can move
+    /// only now and then must not take load for present that was there early in a long window.
+    fn present_share(&self) -> f64 {
+        self.share_in(self.present)
+    }
+
+    fn share_in(&self, spent: Spent) -> f64 {
+        let is_better_known = self.is_tried || wanted(spent) < WINDOW_MIN;
+        if is_better_known { self.share } else { share(spent) }
     }
 
     /// Takes the use of time until now, of which `handlers` was spent in handlers.
     pub(crate) fn take(&mut self, now: Time, handlers: Duration) -> PeLoad {
-        let available = self.share();
+        let available = self.present_share();
+        self.present = Spent::default();
         let window = now.since(std::mem::replace(&mut self.since, now));
         let Spent { ran, waited, communication } = std::mem::take(&mut self.sum);
         let busy = ran.max(handlers);
@@ -190,6 +206,21 @@ mod tests {
         let next = sheet.take(Time::ZERO + ms(1500), ms(100));
         assert_eq!(next.idle, ms(400));
         assert!((next.available - 5.0 / 7.0).abs() < 1e-9, "the last known share");
+    }
+
+    #[test]
+    fn the_share_of_a_long_window_is_that_after_the_last_change() {
+        let mut sheet = Timesheet::default();
+        for _ in 0..10 {
+            sheet.note(Time::ZERO, spent(200, 200));
+        }
+        for _ in 0..5 {
+            sheet.note(Time::ZERO, spent(400, 0));
+        }
+
+        // 2 s of 4 s, and then 2 s of 2 s.
+        assert!((sheet.share() - 4.0 / 6.0).abs() < 1e-9, "what actors got on average");
+        assert_eq!(sheet.take(Time::ZERO + ms(6000), ms(4000)).available, 1.0);
     }
 
     #[test]

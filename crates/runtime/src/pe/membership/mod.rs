@@ -35,7 +35,7 @@ use crate::error::JobError;
 use crate::message::{Control, MembershipEvent, MembershipMessage, Packet, Spread, Stage};
 use crate::pe::command::PeCommand;
 use crate::pe::core::Core;
-use crate::pe::membership::state::{IsAllowed, PoolEvent, PoolHooks, Tell};
+use crate::pe::membership::state::{IsAllowed, OpenTasks, PoolEvent, PoolHooks, Tell};
 use gridspan_topology::{NodeId, PeId};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -106,9 +106,17 @@ impl Core {
         tell: Tell<Self>,
         is_allowed: IsAllowed,
     ) {
-        self.membership.pools.insert(collection, PoolHooks { tell, is_allowed });
+        let open = OpenTasks::default();
+        self.membership.pools.insert(collection, PoolHooks { tell, is_allowed, open });
         if self.me == MAIN_PE {
             self.post(COORDINATOR, Control::PoolOpened { collection });
+        }
+    }
+
+    /// Notes what a pool has to do on this PE, for diagnoses.
+    pub(crate) fn note_open_tasks(&mut self, collection: CollectionId, open: OpenTasks) {
+        if let Some(hooks) = self.membership.pools.get_mut(&collection) {
+            hooks.open = open;
         }
     }
 

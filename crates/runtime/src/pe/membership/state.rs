@@ -22,16 +22,29 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
+/// What a pool has to do on a PE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OpenTasks {
+    /// Number of tasks that were handed in here and are not done.
+    pub(crate) roots: u64,
+    /// Number of frames that wait for outputs.
+    pub(crate) frames: u64,
+    /// Number of tasks that are ready to run.
+    pub(crate) ready: u64,
+}
+
 /// The hooks of a collection whose member on this PE works with other nodes.
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
+    /// What the member has last said about its tasks.
+    pub(crate) open: OpenTasks,
 }
 
 // Not derived, since the derive would require `C: Clone`.
 impl<C> Clone for PoolHooks<C> {
     fn clone(&self) -> Self {
-        Self { tell: self.tell, is_allowed: self.is_allowed }
+        Self { tell: self.tell, is_allowed: self.is_allowed, open: self.open }
     }
 }
 

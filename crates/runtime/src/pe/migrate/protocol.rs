@@ -20,7 +20,6 @@ use crate::address::collection::PlanEntry;
 use crate::address::id::{ActorId, KindId, RebalanceId};
 use crate::error::{JobError, Misuse};
 use crate::message::codec;
-use crate::message::limits::PIECE_BYTES_MAX;
 use crate::message::{Accepted, Control, Migrant};
 use crate::pe::PlantedFault;
 use crate::pe::core::{Core, Store};
@@ -63,11 +62,12 @@ pub(crate) fn depart(
     let leaving = |id| leave(core, stores, id, to, (plan, is_movable));
     let mut migrants: Vec<Migrant> = partners.into_iter().filter_map(leaving).collect();
     let bytes = migrants.iter().map(codec::encoded_len).sum();
-    if bytes > PIECE_BYTES_MAX || !is_movable {
+    let limit = core.common.limits.message_bytes();
+    if bytes > limit || !is_movable {
         // They are refused here, with the same effect as a refusal by the target. The target learns
         // their place, since a plan may have announced the move to all nodes.
         let reason = match is_movable {
-            true => too_large(bytes),
+            true => too_large(bytes, limit),
             false => "it cannot move now".to_owned(),
         };
         let pe = core.me;
@@ -113,8 +113,11 @@ fn leave(
     Some(migrant)
 }
 
-fn too_large(bytes: usize) -> String {
-    format!("{bytes} bytes are more than the limit of {PIECE_BYTES_MAX}; make the actor smaller")
+fn too_large(bytes: usize, limit: usize) -> String {
+    format!(
+        "{bytes} bytes are more than the limit of {limit}; make the actor smaller, or raise \
+         `message_bytes` of the job's `Limits`"
+    )
 }
 
 /// Sets offered partners aside, or refuses them.
@@ -169,9 +172,10 @@ fn states(
     migrants: &[Migrant],
     size: usize,
 ) -> Result<Vec<Box<dyn Any + Send>>, String> {
+    let limit = core.common.limits.message_bytes();
     let state = |migrant: &Migrant| match stores.get(migrant.kind.index()) {
         None => Err("its actor type is unknown there".to_owned()),
-        Some(_) if size > PIECE_BYTES_MAX => Err(too_large(size)),
+        Some(_) if size > limit => Err(too_large(size, limit)),
         Some(_) if !core.has_room(size) => Err("the mailboxes there are full".to_owned()),
         Some(store) => store.decode(&migrant.state).map_err(|error| error.to_string()),
     };

@@ -1,12 +1,14 @@
-//! State of a PE for the detection of stalls.
+//! State of a PE for the detection of stalls and for diagnoses.
 
 use crate::address::id::ActorId;
+use crate::message::ReductionGroup;
 use crate::message::pending_work::NAMED_MAX;
 use crate::pe::current_handler::CurrentHandler;
-use std::collections::BTreeSet;
+use gridspan_topology::Time;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// State for a PE's answers about stalls.
+/// State for a PE's answers about stalls and in diagnoses.
 #[derive(Default)]
 pub(crate) struct Looks {
     /// The handler that the PE is running.
@@ -14,8 +16,15 @@ pub(crate) struct Looks {
     /// The coordinator's last round, until this PE is idle and passes it to the driver, which knows
     /// whether packets are in flight.
     pub(crate) asked: Option<u64>,
+    /// On main's PE: the coordinator's last round of a diagnosis, and what it asks about, until the
+    /// driver adds the status of main.
+    pub(crate) diagnosed: Option<(u64, Vec<(ReductionGroup, u64)>)>,
     /// Receivers of messages that did not exist, at most [`NAMED_MAX`] of them.
     pub(crate) absent_members: BTreeSet<ActorId>,
+    /// When the sleeps of main end, by number.
+    sleeps: BTreeMap<u64, Time>,
+    /// Number of sleeps so far.
+    slept: u64,
 }
 
 impl Looks {
@@ -24,5 +33,22 @@ impl Looks {
         if self.absent_members.len() < NAMED_MAX {
             self.absent_members.insert(id);
         }
+    }
+
+    /// Notes that main sleeps until a time, and returns the number of the sleep.
+    pub(crate) fn begin_sleep(&mut self, until: Time) -> u64 {
+        self.slept += 1;
+        self.sleeps.insert(self.slept, until);
+        self.slept
+    }
+
+    /// Notes that a sleep is over.
+    pub(crate) fn end_sleep(&mut self, number: u64) {
+        self.sleeps.remove(&number);
+    }
+
+    /// The time at which the first of main's sleeps ends.
+    pub(crate) fn asleep_until(&self) -> Option<Time> {
+        self.sleeps.values().min().copied()
     }
 }

@@ -1,8 +1,11 @@
-//! `gridctl jobs`: lists the built-in jobs, and finds names that are similar to a wrong one.
+//! `gridctl programs`: lists the built-in jobs, and finds names that are similar to a wrong one.
 
+use crate::args::ProgramsArgs;
 use crate::error::CliError;
+use crate::output;
 use gridspan_jobs::{ENTRIES, Entry};
-use std::io::Write;
+use serde::Serialize;
+use std::io;
 use std::process::ExitCode;
 
 /// Smallest similarity (Jaro-Winkler, 0 to 1) of names that are offered instead of a wrong one.
@@ -10,13 +13,32 @@ const NEAR: f64 = 0.75;
 /// Largest number of offered names.
 const OFFERED_MAX: usize = 3;
 
+/// A built-in job, for scripts.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+}
+
 /// Lists the built-in jobs.
-pub(crate) fn list(to: &mut impl Write) -> Result<ExitCode, CliError> {
+pub(crate) fn list(args: &ProgramsArgs) -> Result<ExitCode, CliError> {
+    let text = match args.json {
+        true => json().map_err(CliError::system("print the list"))?,
+        false => text(),
+    };
+    output::print(&text, "print the list")
+}
+
+fn text() -> String {
     let width = ENTRIES.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
-    for Entry { name, about, .. } in ENTRIES {
-        writeln!(to, "{name:width$}  {about}").map_err(CliError::system("print the list"))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let line = |Entry { name, about, .. }: &Entry| format!("{name:width$}  {about}\n");
+    ENTRIES.iter().map(line).collect()
+}
+
+fn json() -> io::Result<String> {
+    let listed = |entry: &Entry| Listed { name: entry.name, about: entry.about };
+    let all: Vec<Listed> = ENTRIES.iter().map(listed).collect();
+    Ok(serde_json::to_string(&all)? + "\n")
 }
 
 /// Returns the names of up to [`OFFERED_MAX`] jobs that are similar to `name`, nearest first.
@@ -39,11 +61,12 @@ mod tests {
 
     #[test]
     fn every_job_has_one_line() {
-        let mut list_text = vec![];
-        list(&mut list_text).unwrap();
-        let list_text = String::from_utf8(list_text).unwrap();
-        assert_eq!(list_text.lines().count(), ENTRIES.len());
-        assert!(list_text.lines().zip(ENTRIES).all(|(line, entry)| line.starts_with(entry.name)));
+        let listed = text();
+        assert_eq!(listed.lines().count(), ENTRIES.len());
+        assert!(listed.lines().zip(ENTRIES).all(|(line, entry)| line.starts_with(entry.name)));
+        let document: serde_json::Value = serde_json::from_str(&json().unwrap()).unwrap();
+        assert_eq!(document.as_array().unwrap().len(), ENTRIES.len());
+        assert_eq!(document[0]["name"], ENTRIES[0].name);
     }
 
     #[test]

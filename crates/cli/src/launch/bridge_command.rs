@@ -1,13 +1,10 @@
-//! How a bridge to a kept node is started, and its first answer.
+//! The command that starts a bridge to a kept node, and the first answer of the bridge.
 
-use super::plan::{Launch, Processes};
+use super::plan::Launch;
 use crate::error::CliError;
 use crate::hosts::Shared;
 use crate::nodes;
-use gridspan::keeper::{
-    BRIDGE, BRIDGE_BEGINS, BRIDGE_VERSION, BridgeOrder, BridgeTask, LauncherId,
-};
-use gridspan::variables::{DETACHED, DRIVER};
+use gridspan::keeper::{BRIDGE_BEGINS, BRIDGE_VERSION, BridgeOrder, BridgeTask, LauncherId};
 use gridspan_topology::NodeId;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{self, BufRead, Read};
@@ -18,8 +15,8 @@ use std::process::{Child, Command, Stdio};
 /// Number of bytes that a program or a shell may print before a bridge answers.
 const BEFORE_BYTES_MAX: u64 = 64 << 10;
 
-/// How a bridge to a node is started, any number of times.
-pub(super) struct Way {
+/// Starts bridges to a node, any number of times.
+pub(super) struct BridgeCommand {
     command: Command,
     /// The host or gateway to which a connection is opened; `None` for a node of this machine.
     pub(super) entry: Option<String>,
@@ -27,24 +24,19 @@ pub(super) struct Way {
     pub(super) order: BridgeOrder,
 }
 
-impl Way {
-    /// The way to a node of a kept job.
+impl BridgeCommand {
+    /// The command for a node of a kept job.
     pub(super) fn new(
         launch: &Launch<'_>,
         node: NodeId,
         task: BridgeTask,
         shared: &Shared,
     ) -> Result<Self, CliError> {
-        let (Processes::Nodes { hosts, variables, .. }, Some(kept)) =
-            (&launch.processes, &launch.kept)
-        else {
+        let Some(kept) = &launch.kept else {
             let error = io::Error::from(io::ErrorKind::Unsupported);
             return Err(CliError::System { what: "keep the nodes of this job", error });
         };
-        let mut variables = variables.clone();
-        variables.extend([(DRIVER, "node".into()), (DETACHED, BRIDGE.into())]);
-        let program = launch.program.command(&variables, &launch.surroundings)?;
-        let mut command = hosts.command(node, program, &variables, &launch.surroundings, shared)?;
+        let mut command = launch.command(node, shared)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C reaches only the launcher, and what a shell starts ends with it.
         command.process_group(0);

@@ -4,32 +4,40 @@
 //! sends what they have left in the outbox, until nothing is woken. So a PE runs its other ranks
 //! while one waits.
 //!
-//! A balancer may move an actor at any time, and futures cannot be encoded. An actor that moves
-//! during a run leaves its futures at its node, in the [`Parking`], and carries their number. On
-//! another PE of that node it takes them up again. On another node it keeps its messages and asks
-//! to go back; it moves for good at a migration point.
+//! Futures cannot be encoded. So an actor of a job on several nodes is not movable during a run: a
+//! strategy would otherwise plan moves that bring nothing, and take the size of a rank for that of
+//! its place. In a job on one node a balancer may move it at any time. Then it leaves its futures
+//! in the [`Parking`] of the node, carries their number, and takes them up again on the other PE.
+//! If the job has got another node meanwhile and the actor was moved there, it keeps its messages
+//! and asks to go back.
+
+mod body;
+mod image;
+mod serving;
+mod watching;
+
+pub(crate) use body::Parking;
 
 use crate::comm::Comm;
+use crate::deadlock::{self, Detector, WaitWatch};
 use crate::error::RankError;
-use crate::executor::Wakeup;
-use crate::local::saved::SavedState;
-use crate::local::{Local, Task};
-use crate::packet::RankMessage;
+use crate::local::Local;
+use crate::local::link::Link;
+use crate::name_server::NameServer;
+use crate::packet::{Birth, RankMessage};
 use crate::pieces::{self, Joiner, PIECE_BYTES};
 use crate::places::Places;
-use crate::program::{EagerLimit, RankProgram, Run, RunEnd};
-use crate::scope::Scope;
+use crate::program::{EagerLimit, RankProgram, RunEnd};
+use crate::scope::World;
+use crate::ticket::Asker;
+use body::{Body, End, Parked};
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, List, NodeId, Op, PeId, To};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest number of ranks that a deadlock names.
-const STUCK_NAMED_MAX: usize = 32;
 /// Time after which a rank that was moved away from its futures asks again to go back.
 const RETURN_AFTER: Duration = Duration::from_millis(50);
 
@@ -46,74 +54,6 @@ enum Life<I, S, V> {
     Running,
 }
 
-/// A run and the tasks that it has begun.
-struct Body<P: RankProgram> {
-    run: Option<Run<P>>,
-    wakeup: Wakeup,
-    tasks: Vec<(Task, Wakeup)>,
-}
-
-type End<P> = Result<RunEnd<<P as RankProgram>::State, <P as RankProgram>::Value>, RankError>;
-
-impl<P: RankProgram> Body<P> {
-    /// Polls what was woken. Returns whether anything was, and the end of the run.
-    fn poll(&mut self) -> (bool, Option<End<P>>) {
-        let (mut is_woken, mut end) = (false, None);
-        if let Some(run) = &mut self.run
-            && let Some(polled) = self.wakeup.poll(run.as_mut())
-        {
-            is_woken = true;
-            if let Poll::Ready(ended) = polled {
-                self.run = None;
-                end = Some(ended);
-            }
-        }
-        self.tasks.retain_mut(|(task, wakeup)| match wakeup.poll(task.as_mut()) {
-            None => true,
-            Some(polled) => {
-                is_woken = true;
-                polled.is_pending()
-            }
-        });
-        (is_woken, end)
-    }
-}
-
-/// Where the futures of a run are parked: the node, the PE, and their key in the [`Parking`].
-#[derive(Clone, Copy, Serialize, Deserialize)]
-struct Parked {
-    node: NodeId,
-    pe: PeId,
-    number: u64,
-}
-
-/// The futures of actors that are on their way, and the state that the futures share with them. It
-/// is a resource of the job.
-pub(crate) struct Parking<P: RankProgram>(Mutex<ParkedBodies<P>>);
-
-struct ParkedBodies<P: RankProgram> {
-    last: u64,
-    found: BTreeMap<u64, (Body<P>, Arc<Local>)>,
-}
-
-impl<P: RankProgram> Parking<P> {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(ParkedBodies { last: 0, found: BTreeMap::new() }))
-    }
-
-    fn park(&self, body: Body<P>, local: Arc<Local>) -> u64 {
-        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        bodies.last += 1;
-        let number = bodies.last;
-        bodies.found.insert(number, (body, local));
-        number
-    }
-
-    fn take(&self, number: u64) -> Option<(Body<P>, Arc<Local>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).found.remove(&number)
-    }
-}
-
 /// The actor of one rank.
 pub(crate) struct RankActor<P: RankProgram> {
     life: Life<P::Init, P::State, P::Value>,
@@ -127,7 +67,12 @@ pub(crate) struct RankActor<P: RankProgram> {
     held: Vec<RankMessage>,
     /// Whether it will ask again to go back to its body.
     is_returning: bool,
-    /// Number of ranks of the world, as of the last run.
+    /// Whether the job has one node, as far as this actor knows.
+    has_one_node: bool,
+    /// The ranks that began together with this one; `None` before its first run.
+    world: Option<World>,
+    /// Number of ranks of the job. Rank 0 counts those that it spawns; others know the number at
+    /// the last migration point.
     size: u32,
     /// Where the ranks live, as of the last run; empty after a move.
     places: Arc<Places>,
@@ -136,6 +81,14 @@ pub(crate) struct RankActor<P: RankProgram> {
     spare_outbox: Vec<(u32, RankMessage)>,
     /// At rank 0: what ranks wait for, if nothing happens any more.
     stuck: BTreeMap<u32, Option<String>>,
+    /// At rank 0, once it was asked.
+    server: Option<Box<NameServer>>,
+    /// Those who wait for the end of this rank.
+    wait_for_end: Vec<Asker>,
+    /// Once ranks were looked at, which those of large jobs are not.
+    watch: Option<Box<WaitWatch>>,
+    /// At rank 0, once ranks were looked at.
+    detector: Option<Box<Detector>>,
 }
 
 impl<P: RankProgram> Actor for RankActor<P> {
@@ -145,6 +98,10 @@ impl<P: RankProgram> Actor for RankActor<P> {
 
     fn create(init: P::Init, cx: &mut Context<'_, Self>) -> Self {
         Self::new(Life::New(init), Local::new(cx.index().0 as u32))
+    }
+
+    fn is_movable(&self) -> bool {
+        self.has_one_node || !matches!(self.life, Life::Running)
     }
 
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {
@@ -175,6 +132,9 @@ impl<P: RankProgram> RankActor<P> {
         let (local, held, stuck) = (Arc::new(local), Vec::new(), BTreeMap::new());
         let (places, joiner) = (Arc::default(), Joiner::default());
         let (place, is_returning, size, spare_outbox) = (None, false, 0, Vec::new());
+        let has_one_node = false;
+        let (world, server, wait_for_end) = (None, None, Vec::new());
+        let (watch, detector) = (None, None);
         Self {
             life,
             local,
@@ -183,11 +143,17 @@ impl<P: RankProgram> RankActor<P> {
             parked,
             held,
             is_returning,
+            has_one_node,
+            world,
             size,
             places,
             joiner,
             spare_outbox,
             stuck,
+            server,
+            wait_for_end,
+            watch,
+            detector,
         }
     }
 
@@ -195,6 +161,7 @@ impl<P: RankProgram> RankActor<P> {
     /// where they are.
     fn is_complete(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let (node, pe) = (cx.node(), cx.pe());
+        self.has_one_node = cx.layout().node_count() == 1;
         if self.place.as_ref().is_none_or(|(_, known, _)| *known != pe) {
             self.place = cx.resource().map(|parking| (node, pe, parking));
         }
@@ -235,28 +202,59 @@ impl<P: RankProgram> RankActor<P> {
 
     fn take(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
         match message {
+            RankMessage::Piece { from, is_last, bytes } => {
+                match self.joiner.add(from, is_last, &bytes) {
+                    Ok(Some(message)) => self.take_whole(message, cx),
+                    Ok(None) => {}
+                    Err(error) => cx.fail(format!("a long message of rank {from}: {error}")),
+                }
+            }
+            message => self.take_whole(message, cx),
+        }
+        self.advance(cx);
+    }
+
+    fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
+        match message {
             RankMessage::Report => {
                 let pe = u64::from(cx.pe().0);
                 cx.contribute(Op::Concat, vec![pe], To::main());
             }
-            RankMessage::Begin(places) => self.begin(places, cx),
+            RankMessage::Begin(places) => {
+                self.size = places.len();
+                self.begin(places, cx);
+            }
+            RankMessage::Born(birth) => self.be_born(&birth, cx),
             RankMessage::Results => self.give_result(cx),
             RankMessage::Explain => {
                 let first = cx.collection().at(Ix1(0));
                 cx.send(&first, RankMessage::Stuck(self.local.rank, self.waits()));
             }
             RankMessage::Stuck(rank, waits) => self.collect(rank, waits, cx),
-            RankMessage::Piece { from, is_last, bytes } => {
-                match self.joiner.add(from, is_last, &bytes) {
-                    Ok(message) => self.local.with(|state| {
-                        message.into_iter().for_each(|message| state.deliver(message));
-                    }),
-                    Err(error) => cx.fail(format!("a long message of rank {from}: {error}")),
-                }
+            RankMessage::Ask { asker, request } => self.serve(asker, *request, cx),
+            RankMessage::Begun { first } => self.note_begun(first, cx),
+            RankMessage::TellEnd(asker) => self.tell_end(asker, cx),
+            RankMessage::Look => self.look(cx),
+            RankMessage::Waits { rank, state } => self.note_wait(rank, state),
+            RankMessage::Flush(flush) => self.begin_flush(flush, cx),
+            RankMessage::Marker { round, from } => self.take_marker(round, from, cx),
+            RankMessage::Flushed { round, rank, waits } => {
+                self.note_flushed((round, rank), waits, cx);
             }
             message => self.local.with(|state| state.deliver(message)),
         }
-        self.advance(cx);
+    }
+
+    /// Begins the first run of a spawned rank.
+    fn be_born(&mut self, birth: &Birth, cx: &mut Context<'_, Self>) {
+        let Birth { number, children, parents, places } = birth;
+        places.learn(*number, &[children, parents]);
+        let first = children.ranks.first().copied().unwrap_or(self.local.rank);
+        self.world = Some(World { first, size: children.ranks.len() as u32 });
+        let link = Link::new(*number, true, &children.ranks, &parents.ranks);
+        self.local.with(|state| state.links.push(link));
+        cx.send(&cx.collection().at(Ix1(0)), RankMessage::Begun { first });
+        self.begin(places.clone(), cx);
     }
 
     /// Begins a run; a rank that has ended has come to its next migration point at once.
@@ -265,14 +263,15 @@ impl<P: RankProgram> RankActor<P> {
             cx.fail("the job of these ranks lacks their program");
             return;
         };
-        self.size = places.len();
         self.places = places.clone();
+        (self.watch, self.detector) = (None, None);
+        let world = *self.world.get_or_insert(World::of_job(places.len()));
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
-        let world = Comm::world(self.local.clone(), Arc::new(Scope::world(places)));
+        let world = Comm::world(self.local.clone(), Arc::new(world.scope(places)));
         let state = match std::mem::replace(&mut self.life, Life::Running) {
             Life::New(init) => P::create(init, &world),
             Life::Between(state) => state,
@@ -282,8 +281,7 @@ impl<P: RankProgram> RankActor<P> {
                 return;
             }
         };
-        let run = Some(program.begin(state, world));
-        self.body.set(Some(Body { run, wakeup: Wakeup::new(), tasks: Vec::new() }));
+        self.body.set(Some(Body::new(program.begin(state, world))));
     }
 
     /// Polls the futures and sends their messages until nothing is left to do.
@@ -302,8 +300,11 @@ impl<P: RankProgram> RankActor<P> {
                 }
                 continue;
             }
-            let tasks = self.local.with(|state| std::mem::take(&mut state.tasks));
-            body.tasks.extend(tasks.into_iter().map(|task| (task, Wakeup::new())));
+            let tasks = self.local.with(|state| {
+                state.changes += 1;
+                std::mem::take(&mut state.tasks)
+            });
+            body.add(tasks);
             self.flush(cx);
             if let Some(end) = end {
                 self.end(end, cx);
@@ -337,6 +338,14 @@ impl<P: RankProgram> RankActor<P> {
                 match message {
                     // It comes back once the PE has handled what waits now.
                     RankMessage::GoOn => cx.send(&cx.me(), RankMessage::GoOn),
+                    RankMessage::Ask { asker, request } if to == self.local.rank => {
+                        self.serve(asker, *request, cx);
+                        has_delivered = true;
+                    }
+                    RankMessage::TellEnd(asker) if to == self.local.rank => {
+                        self.tell_end(asker, cx);
+                        has_delivered = true;
+                    }
                     message if to == self.local.rank => {
                         self.local.with(|state| state.deliver(message));
                         has_delivered = true;
@@ -356,8 +365,8 @@ impl<P: RankProgram> RankActor<P> {
         message: RankMessage,
         cx: &mut Context<'_, Self>,
     ) {
-        let is_here = |pe| cx.layout().node_of(PeId(pe)) == cx.node();
-        let is_near = || to < self.places.len() && is_here(self.places.of(to).1);
+        let is_here = |(_, pe): (u32, u32)| cx.layout().node_of(PeId(pe)) == cx.node();
+        let is_near = || self.places.find(to).is_some_and(is_here);
         if message.heap_bytes() <= PIECE_BYTES || is_near() {
             cx.send(rank, message);
             return;
@@ -385,6 +394,9 @@ impl<P: RankProgram> RankActor<P> {
             }
             Ok(RunEnd::Value(value)) => {
                 self.life = Life::Ended(value);
+                for asker in std::mem::take(&mut self.wait_for_end) {
+                    self.tell_end(asker, cx);
+                }
                 arrive(false, cx);
             }
         }
@@ -400,13 +412,19 @@ impl<P: RankProgram> RankActor<P> {
     fn collect(&mut self, rank: u32, waits: Option<String>, cx: &mut Context<'_, Self>) {
         self.stuck.insert(rank, waits);
         if self.stuck.len() as u32 == self.size {
-            cx.fail(deadlock(&std::mem::take(&mut self.stuck)));
+            let stuck = std::mem::take(&mut self.stuck);
+            let waits = stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
+            cx.fail(deadlock::text("the ranks are in a deadlock", waits));
         }
     }
 
-    /// Gives main the result, and ends the actor.
+    /// Gives main the result, and ends the actor. The results of spawned ranks are dropped.
     fn give_result(&mut self, cx: &mut Context<'_, Self>) {
+        let is_spawned = self.world.is_some_and(World::is_spawned);
         match std::mem::replace(&mut self.life, Life::Running) {
+            Life::Ended(_) if is_spawned => {
+                cx.contribute(Op::Concat, List::<P::Value>(Vec::new()), To::main());
+            }
             Life::Ended(value) => cx.contribute(Op::Concat, List(vec![value]), To::main()),
             _ => cx.fail(format!("rank {} has no result", self.local.rank)),
         }
@@ -414,58 +432,7 @@ impl<P: RankProgram> RankActor<P> {
     }
 }
 
-/// The text of a deadlock.
-fn deadlock(stuck: &BTreeMap<u32, Option<String>>) -> String {
-    let waiting = || stuck.iter().filter_map(|(rank, waits)| Some((rank, waits.as_ref()?)));
-    let named: Vec<String> = waiting()
-        .take(STUCK_NAMED_MAX)
-        .map(|(rank, waits)| format!("rank {rank} waits in {waits}"))
-        .collect();
-    let more = waiting().count().saturating_sub(STUCK_NAMED_MAX);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    format!("the ranks are in a deadlock: {}{more}", named.join("; "))
-}
-
 /// Tells main that a rank has come to a migration point, or has ended.
 fn arrive<P: RankProgram>(goes_on: bool, cx: &mut Context<'_, RankActor<P>>) {
     cx.contribute(Op::Sum, u64::from(goes_on), To::main());
-}
-
-/// The form in which a rank moves.
-#[derive(Serialize, Deserialize)]
-#[serde(bound(deserialize = "L: DeserializeOwned"))]
-struct Image<L> {
-    life: L,
-    local: SavedState,
-    parked: Option<Parked>,
-    held: Vec<RankMessage>,
-    size: u32,
-    joiner: Joiner,
-}
-
-impl<P: RankProgram> Serialize for RankActor<P> {
-    /// Parks the futures of a run, which the actor then no longer has. If it stays, it takes them
-    /// back at its next message.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let (Some(body), Some((node, pe, parking))) = (self.body.take(), &self.place) {
-            let number = parking.park(body, self.local.clone());
-            self.parked.set(Some(Parked { node: *node, pe: *pe, number }));
-        }
-        let parked = self.parked.get();
-        let local = match parked {
-            Some(_) => SavedState::empty(self.local.rank),
-            None => SavedState::of(&self.local),
-        };
-        let (held, size, joiner) = (self.held.clone(), self.size, self.joiner.clone());
-        Image { life: &self.life, local, parked, held, size, joiner }.serialize(serializer)
-    }
-}
-
-impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let image: Image<Life<P::Init, P::State, P::Value>> = Image::deserialize(deserializer)?;
-        let Image { life, local, parked, held, size, joiner } = image;
-        let new = Self::new(life, local.restored());
-        Ok(Self { parked: Cell::new(parked), held, size, joiner, ..new })
-    }
 }

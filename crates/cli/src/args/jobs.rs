@@ -1,0 +1,119 @@
+//! The command lines of `gridctl ps`, `kill`, `wait`, `logs` and `prune`.
+
+use super::period;
+use clap::Args;
+use std::time::Duration;
+
+/// Seconds of a day.
+const DAY_S: u64 = 24 * 60 * 60;
+
+/// Arguments of `gridctl ps`.
+#[derive(Debug, Args)]
+#[command(after_help = PS_HELP)]
+pub(crate) struct PsArgs {
+    /// Print one JSON array, with an object for each job.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const PS_HELP: &str = "\
+States: starting, running, changing (nodes were lost, leave or join), ending; of detached jobs also
+unattended (their launcher has ended; `gridctl attach` starts another), done, failed (with the exit
+code), stopped (by a signal), and gone (the machine was started again, or the launcher was killed
+before the job had begun).
+
+Jobs that run as one node inside gridctl are not listed. Ended jobs are listed until `gridctl prune`
+removes them.";
+
+/// Arguments of `gridctl kill`.
+#[derive(Debug, Args)]
+#[command(after_help = KILL_HELP)]
+pub(crate) struct KillArgs {
+    /// The job.
+    #[arg(value_name = "ID")]
+    pub(crate) job: String,
+}
+
+const KILL_HELP: &str = "\
+The processes of the job get SIGKILL, and so does its launcher if it does not answer. There is no
+last checkpoint; `gridctl stop` makes one. The exit code of the job is 137.
+A detached job on several hosts can be killed only while a launcher attends to it.
+
+Exit codes: 0 the job has ended, 1 it could not be killed, 2 usage.";
+
+/// Arguments of `gridctl wait`.
+#[derive(Debug, Args)]
+#[command(after_help = WAIT_HELP)]
+pub(crate) struct WaitArgs {
+    /// The jobs.
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) jobs: Vec<String>,
+    /// Give up after this time, such as 10min.
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+const WAIT_HELP: &str = "\
+Exit codes: that of the job; of several jobs, the first one that is not 0 in the order given; 124
+after the time of --timeout; 1 if the exit code is not known; 2 usage.";
+
+/// Arguments of `gridctl logs`.
+#[derive(Debug, Args)]
+#[command(after_help = LOGS_HELP)]
+pub(crate) struct LogsArgs {
+    /// The job. Default: the latest that was started with --detach.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Go on printing until the job has ended.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Print what this node (SITE/NUMBER) has printed, also while no launcher attended to the job;
+    /// its standard output and its standard error stay separate.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) node: Option<String>,
+}
+
+const LOGS_HELP: &str = "\
+Unlike `gridctl attach`, this starts no launcher.
+
+Exit codes: 0 all is printed, 1 no launcher attends to the job, 2 usage.";
+
+/// Arguments of `gridctl prune`.
+#[derive(Debug, Args)]
+#[command(after_help = PRUNE_HELP)]
+pub(crate) struct PruneArgs {
+    /// Keep jobs that have ended since, such as 12h or 7d.
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub(crate) older_than: Option<Duration>,
+    /// Print one JSON array, with an object for each removed folder.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const PRUNE_HELP: &str = "\
+Folders of jobs that run are never removed, nor those of jobs that no launcher attends to, unless
+the machine was started again since.";
+
+/// Reads a time, also in days.
+fn age(text: &str) -> Result<Duration, &'static str> {
+    let days = text.trim().strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
+    match days.and_then(|days| days.checked_mul(DAY_S)) {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => period(text).map_err(|_| "write a time from 1ms, such as 12h or 7d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_times_or_days() {
+        assert_eq!(age("7d"), Ok(Duration::from_secs(604_800)));
+        assert_eq!(age("0d"), Ok(Duration::ZERO));
+        assert_eq!(age("1.5h"), Ok(Duration::from_secs(5400)));
+        for wrong in ["7", "d", "-1d", "18446744073709551615d", "week"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+}

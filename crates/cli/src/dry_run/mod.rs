@@ -1,0 +1,372 @@
+//! `gridctl run --dry-run` and `gridctl sim --dry-run`: which PEs would run where, which processes
+//! would start, and which links would be emulated.
+//!
+//! The commands are those that the launcher would start: both come from [`Launch::command`]. What a
+//! node gets through its pipe (keys, the grid, the settings) is not shown, nor are the values of
+//! variables that the user names, which may be secrets.
+
+mod links;
+
+use crate::error::CliError;
+use crate::hosts::{Shared, quoted};
+use crate::launch::{Launch, OnLoss, PlannedNode, Processes, srun_commands};
+use crate::nodes;
+use crate::slurm::StepPlan;
+use gridspan_topology::NodeId;
+use links::{LinkGroups, LinkKind};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::process::Command;
+
+/// Version of the JSON objects.
+const VERSION: u32 = 1;
+/// How PEs are bound to cores: the system chooses the core of each thread.
+const BINDING: &str = "none";
+
+/// What a job would start.
+struct Plan<'a> {
+    /// The nodes, and whether each is spare.
+    nodes: Vec<(PlannedNode<'a>, bool)>,
+    processes: Vec<PlannedProcess>,
+    links: Option<(LinkKind, LinkGroups)>,
+    /// Whether several nodes are behind one host or gateway.
+    may_share: bool,
+}
+
+/// A process that would start.
+#[derive(Debug, Serialize)]
+struct PlannedProcess {
+    /// Numbers of its nodes.
+    nodes: Vec<u32>,
+    start: StartWay,
+    /// The folder that the user has named for a process of this machine.
+    folder: Option<String>,
+    /// Variables that are set for a process of this machine. On another host they are part of the
+    /// command.
+    environment: BTreeMap<String, String>,
+    /// The program and its arguments; empty if gridctl itself runs the nodes.
+    command: Vec<String>,
+    binding: &'static str,
+}
+
+/// How a process would start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum StartWay {
+    /// The launcher starts it on this machine.
+    Here,
+    /// `ssh` starts it on another host.
+    Ssh,
+    /// One `srun` starts the nodes of an allocation of Slurm.
+    Srun,
+    /// gridctl runs the nodes itself, or becomes the program.
+    Itself,
+}
+
+/// Prints what a launch would start, for people or as JSON. With `is_alone`, gridctl runs the job
+/// itself, or becomes its program.
+pub(crate) fn print(
+    launch: &Launch<'_>,
+    is_alone: bool,
+    json: bool,
+    to: &mut impl Write,
+) -> Result<(), CliError> {
+    let plan = Plan::new(launch, is_alone)?;
+    let text = if json { plan.lines() } else { plan.text(launch) };
+    to.write_all(text.as_bytes()).map_err(CliError::system("print the plan"))
+}
+
+impl<'a> Plan<'a> {
+    fn new(launch: &Launch<'a>, is_alone: bool) -> Result<Self, CliError> {
+        let spec = launch.spec;
+        let spares = &launch.membership.spares;
+        let node = |node: NodeId| (PlannedNode::new(spec, node), spares.contains(&node));
+        let kind = match &launch.processes {
+            _ if launch.is_simulated => Some(LinkKind::Simulated),
+            Processes::Nodes { is_emulated, .. } => is_emulated.then_some(LinkKind::Emulated),
+            Processes::Single { .. } if spec.layout().node_count() > 1 => Some(LinkKind::Emulated),
+            Processes::Single { .. } => None,
+        };
+        Ok(Self {
+            nodes: spec.layout().nodes().map(node).collect(),
+            processes: processes(launch, is_alone)?,
+            links: kind.map(|kind| (kind, LinkGroups::of(spec, kind))),
+            may_share: may_share(launch),
+        })
+    }
+
+    fn lines(&self) -> String {
+        let nodes = self.nodes.iter().map(|(place, is_spare)| {
+            json!({ "version": VERSION, "event": "planned", "place": place, "spare": is_spare })
+        });
+        let processes = self
+            .processes
+            .iter()
+            .map(|process| json!({ "version": VERSION, "event": "process", "process": process }));
+        let links = self.links.iter().flat_map(|(kind, groups)| {
+            groups.groups.iter().map(move |group| {
+                let link = group.to_json();
+                json!({ "version": VERSION, "event": "planned_link", "kind": kind, "link": link })
+            })
+        });
+        nodes.chain(processes).chain(links).map(|line| format!("{line}\n")).collect()
+    }
+
+    fn text(&self, launch: &Launch<'_>) -> String {
+        let mut text = self.table();
+        text += "\nprocesses, whose PEs are not bound to cores:\n";
+        let name = |process: &PlannedProcess| match process.nodes[..] {
+            [node] => nodes::name(launch.spec, NodeId(node)),
+            [first, .., last] if process.start == StartWay::Srun => {
+                let name = |node| nodes::name(launch.spec, NodeId(node));
+                format!("{} to {}", name(first), name(last))
+            }
+            _ => "all nodes".to_owned(),
+        };
+        let width = self.processes.iter().map(|process| name(process).len()).max().unwrap_or(0);
+        for process in &self.processes {
+            text += &format!("  {:width$}  {}\n", name(process), process.shell_line());
+        }
+        if matches!(launch.processes, Processes::Nodes { .. }) {
+            text += "  the keys of a node follow through a pipe\n";
+        }
+        if self.may_share {
+            text += "  nodes behind one host or gateway may share connections of ssh, which adds \
+                     options to their commands\n";
+        }
+        if let Some((kind, groups)) = &self.links {
+            text += &groups.text(*kind);
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let width = |title: &str, of: fn(&PlannedNode<'_>) -> usize| {
+            self.nodes.iter().map(|(node, _)| of(node)).chain([title.len()]).max().unwrap_or(0)
+        };
+        let site = width("SITE", |node| node.site.len());
+        let host = width("HOST", |node| node.host.len());
+        let mut text = format!("{:site$}  {:host$}  {:>5}  PES\n", "SITE", "HOST", "NODE");
+        for (at, (node, is_spare)) in self.nodes.iter().enumerate() {
+            // The site is left out if it is the one of the line above.
+            let is_same_site = at > 0 && self.nodes[at - 1].0.site == node.site;
+            let shown = if is_same_site { "" } else { node.site };
+            let (number, pes) = (node.node, pe_range(node));
+            let spare = if *is_spare { "  spare" } else { "" };
+            text += &format!("{shown:site$}  {:host$}  {number:>5}  {pes}{spare}\n", node.host);
+        }
+        text
+    }
+}
+
+fn pe_range(node: &PlannedNode<'_>) -> String {
+    match node.pes {
+        1 => node.first_pe.to_string(),
+        pes => format!("{}-{}", node.first_pe, node.first_pe + pes - 1),
+    }
+}
+
+/// Returns the processes that a launch would start.
+fn processes(launch: &Launch<'_>, is_alone: bool) -> Result<Vec<PlannedProcess>, CliError> {
+    let all = || launch.spec.layout().nodes().map(|node| node.0).collect::<Vec<_>>();
+    match &launch.processes {
+        Processes::Single { variables } if is_alone => {
+            let process = match launch.program.is_built_in() {
+                true => PlannedProcess::itself(all()),
+                false => {
+                    let command = launch.program.command(variables, &launch.surroundings)?;
+                    PlannedProcess::new(all(), StartWay::Itself, &command)
+                }
+            };
+            Ok(vec![process])
+        }
+        Processes::Single { .. } => {
+            let command = launch.command(NodeId(0), &Shared::default())?;
+            Ok(vec![PlannedProcess::new(all(), StartWay::Here, &command)])
+        }
+        Processes::Nodes { tasks: Some(allocation), .. } => {
+            let nodes = launch.members().collect();
+            let is_loss_fatal = launch.membership.on_loss == OnLoss::Fail;
+            let commands = srun_commands(allocation, &nodes, is_loss_fatal)?;
+            let steps = allocation.steps(&nodes).into_iter().zip(commands);
+            Ok(steps.map(|(step, command)| PlannedProcess::step(&step, &command)).collect())
+        }
+        Processes::Nodes { hosts, .. } => {
+            let process = |node: NodeId| -> Result<PlannedProcess, CliError> {
+                let command = launch.command(node, &Shared::default())?;
+                let start = match hosts.remote(node) {
+                    Some(_) => StartWay::Ssh,
+                    None => StartWay::Here,
+                };
+                Ok(PlannedProcess::new(vec![node.0], start, &command))
+            };
+            launch.members().map(process).collect()
+        }
+    }
+}
+
+/// Whether several nodes that would start are behind one host or gateway.
+fn may_share(launch: &Launch<'_>) -> bool {
+    let mut entries: Vec<_> = launch.members().filter_map(|node| launch.entry(node)).collect();
+    let nodes = entries.len();
+    entries.sort_unstable();
+    entries.dedup();
+    entries.len() < nodes
+}
+
+impl PlannedProcess {
+    fn new(nodes: Vec<u32>, start: StartWay, command: &Command) -> Self {
+        let text = |word: &OsStr| word.to_string_lossy().into_owned();
+        let set = command.get_envs().filter_map(|(name, value)| Some((text(name), text(value?))));
+        Self {
+            nodes,
+            start,
+            folder: command.get_current_dir().map(|folder| text(folder.as_os_str())),
+            environment: set.collect(),
+            command: std::iter::once(command.get_program())
+                .chain(command.get_args())
+                .map(text)
+                .collect(),
+            binding: BINDING,
+        }
+    }
+
+    /// The nodes that one `srun` starts.
+    fn step(step: &StepPlan<'_>, command: &[OsString]) -> Self {
+        let (folder, environment) = Default::default();
+        let nodes = step.nodes.iter().map(|(node, _)| node.0).collect();
+        let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Self { nodes, start: StartWay::Srun, folder, environment, command, binding: BINDING }
+    }
+
+    /// The nodes run in gridctl.
+    fn itself(nodes: Vec<u32>) -> Self {
+        let (folder, environment, command) = Default::default();
+        Self { nodes, start: StartWay::Itself, folder, environment, command, binding: BINDING }
+    }
+
+    /// Returns the command as a line for a shell of this machine.
+    fn shell_line(&self) -> String {
+        if self.command.is_empty() {
+            return "threads of gridctl itself".to_owned();
+        }
+        let word = |word: &str| quoted(word.as_ref()).to_string_lossy().into_owned();
+        let mut words = vec![];
+        if let Some(folder) = &self.folder {
+            words.extend(["cd".to_owned(), word(folder), "&&".to_owned()]);
+        }
+        if self.start == StartWay::Itself {
+            words.push("exec".to_owned());
+        }
+        if !self.environment.is_empty() {
+            words.push("env".to_owned());
+            let set = self.environment.iter();
+            words.extend(set.map(|(name, value)| word(&format!("{name}={value}"))));
+        }
+        words.extend(self.command.iter().map(|text| word(text)));
+        words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::Hosts;
+    use crate::program::Program;
+    use crate::surroundings::Surroundings;
+    use gridspan::Settings;
+    use gridspan_topology::GridSpec;
+
+    fn program() -> Program {
+        let arguments = ["--name", "it's"].map(Into::into).to_vec();
+        Program::File { path: "/opt/my job".into(), arguments }
+    }
+
+    fn nodes(spec: &GridSpec, is_emulated: bool) -> Processes {
+        let hosts = match is_emulated {
+            true => Hosts::here(),
+            false => Hosts::of(spec, Some("ssh")).unwrap(),
+        };
+        let settings = Box::new(Settings::default());
+        Processes::Nodes { is_emulated, hosts, tasks: None, settings, variables: vec![] }
+    }
+
+    fn printed(launch: &Launch<'_>, is_alone: bool, json: bool) -> String {
+        let mut text = vec![];
+        print(launch, is_alone, json, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_every_node_and_names_each_site_once() {
+        let (program, spec) = (program(), GridSpec::from_emulate("2x2x3").unwrap());
+        let mut launch = Launch::new(&program, &spec, nodes(&spec, true));
+        launch.membership.spares = vec![NodeId(3)];
+        let expected = "\
+SITE  HOST   NODE  PES
+a     a1        0  0-2
+      a2        1  3-5
+b     b1        2  6-8
+      b2        3  9-11  spare
+
+processes";
+        let text = printed(&launch, false, false);
+        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(text.matches("/opt/my job").count(), 3, "a spare node has no process: {text}");
+    }
+
+    #[test]
+    fn a_shell_reads_a_printed_command_as_the_words_that_would_start() {
+        let spec = GridSpec::from_toml(
+            "[site.a]\nhosts = [\"localhost\"]\n[site.b]\nhosts = [\"127.0.0.2\"]",
+        );
+        let (program, spec) = (program(), spec.unwrap());
+        let mut launch = Launch::new(&program, &spec, nodes(&spec, false));
+        let around = Surroundings::new(&["WHO=a secret".to_owned()], None).unwrap();
+        launch.surroundings = around.hidden();
+        let plan = Plan::new(&launch, false).unwrap();
+        for process in &plan.processes {
+            let line = process.shell_line();
+            assert!(!line.contains("a secret") && line.contains("WHO=***"), "{line}");
+            let script = format!("for word in {line}; do printf '%s\\n' \"$word\"; done");
+            let shell = Command::new("sh").args(["-c", &script]).output().unwrap();
+            let words = String::from_utf8(shell.stdout).unwrap();
+            let words: Vec<&str> = words.lines().collect();
+            let count = process.command.len();
+            assert_eq!(words[words.len() - count..], process.command, "{line}");
+        }
+        assert_eq!(plan.processes[1].start, StartWay::Ssh);
+        assert_eq!(plan.processes[1].command[..4], ["ssh", "-o", "BatchMode=yes", "127.0.0.2"]);
+    }
+
+    #[test]
+    fn json_has_a_line_with_a_version_for_every_node_process_and_kind_of_link() {
+        let (program, spec) = (program(), GridSpec::from_emulate("2x2,wan=20ms").unwrap());
+        let launch = Launch::new(&program, &spec, nodes(&spec, true));
+        let text = printed(&launch, false, true);
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let count = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+        let counts = ["planned", "process", "planned_link"].map(count);
+        assert_eq!(counts, [4, 4, 1], "{text}");
+        assert!(lines.iter().all(|line| line["version"] == 1));
+        assert_eq!(lines[1]["place"]["host"], "a2");
+        assert_eq!(lines[4]["process"]["environment"]["GRIDSPAN_DRIVER"], "node");
+        assert_eq!(lines[8]["link"]["latency_ms"], 20.0);
+    }
+
+    #[test]
+    fn a_job_inside_gridctl_has_no_command() {
+        let spec = GridSpec::single(4);
+        let launch = |program| Launch::new(program, &spec, Processes::Single { variables: vec![] });
+        let built_in = Program::probe();
+        let text = printed(&launch(&built_in), true, false);
+        assert!(text.contains("  local/0  threads of gridctl itself\n"), "{text}");
+        let file = program();
+        let text = printed(&launch(&file), true, false);
+        assert!(text.contains("  local/0  exec '/opt/my job' --name 'it'\\''s'\n"), "{text}");
+    }
+}

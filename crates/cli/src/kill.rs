@@ -1,0 +1,121 @@
+//! `gridctl kill`: ends a job at once.
+//!
+//! The launcher of the job kills its processes, with those on other hosts, whose connections end. If
+//! it does not answer, or does not end, it is killed itself, with the processes of this machine that
+//! it has started. Those of a detached job without a launcher are killed from here, too, unless they
+//! are kept on several hosts (see `gridspan::keeper`): another launcher must reach these first.
+
+use crate::args::KillArgs;
+use crate::attach;
+use crate::error::CliError;
+use crate::job_folder::{JobFolder, machine};
+use crate::job_state::JobState;
+use crate::nodes;
+use crate::output;
+use crate::process_id::ProcessId;
+use crate::request::{Answer, Request, send};
+use crate::status::Status;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time that a launcher has to answer. It does so before it kills its processes.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
+/// Time that a launcher has to end then. It gives up killed processes after 5 s, and waits for at
+/// most half a second for a reader of its output.
+const END_PATIENCE: Duration = Duration::from_secs(8);
+/// Interval between looks at the files of the job.
+const LOOK: Duration = Duration::from_millis(20);
+/// Exit code of a killed job: 128 and the number of SIGKILL.
+const EXIT_KILLED: u8 = 128 + 9;
+
+/// Kills a job.
+pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
+    let id = Some(&*args.job);
+    // A user without a home has no detached jobs.
+    let folder = attach::find(id).ok();
+    match (nodes::find(id), &folder) {
+        (Ok(job), folder) => kill_running(&job, folder.as_ref())?,
+        (Err(CliError::NoJob { .. }), Some(folder)) if may_run(folder)? => kill_rest(folder)?,
+        (Err(error), _) => return Err(error),
+    }
+    output::print(&format!("{} is killed\n", args.job), "print what was done")
+}
+
+/// Whether processes of a job to which no launcher attends may run.
+fn may_run(folder: &JobFolder) -> Result<bool, CliError> {
+    let state = JobState::of(folder).map_err(CliError::system("look for the job"))?;
+    Ok(!state.is_over())
+}
+
+/// Kills a job to which a launcher attends.
+fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError> {
+    if let Some(folder) = folder {
+        check_machine(folder)?;
+    }
+    let until = Instant::now() + ANSWER_PATIENCE;
+    let answer = send(job, &Request::Kill).and_then(|pending| pending.answer(Some(until)));
+    if matches!(answer, Ok(Some(Answer::Done(_)) | None)) && has_ended_soon(job, folder) {
+        return Ok(());
+    }
+    let not_killed = || CliError::NotKilled { job: job.id.clone() };
+    let launcher = job.launcher.ok_or_else(not_killed)?;
+    let children = launcher.children();
+    // It could start processes again.
+    launcher.kill();
+    children.into_iter().for_each(ProcessId::kill_group);
+    match folder {
+        Some(folder) => kill_rest(folder),
+        None if has_ended_soon(job, None) => Ok(()),
+        None => Err(not_killed()),
+    }
+}
+
+/// Kills the processes of a detached job whose launcher has ended, and notes its end. Refuses if its
+/// nodes are kept, since only a launcher can reach them.
+fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
+    check_machine(folder)?;
+    let failed = CliError::system("kill the job");
+    let until = Instant::now() + END_PATIENCE;
+    // No other launcher can attend to it meanwhile.
+    let _lock = loop {
+        match folder.lock().map_err(&failed)? {
+            Some(lock) => break lock,
+            None if Instant::now() < until => thread::sleep(LOOK),
+            None => return Err(CliError::NotKilled { job: folder.id.clone() }),
+        }
+    };
+    if folder.exit_code().is_some() {
+        return Ok(());
+    }
+    if folder.start().map_err(&failed)?.kept.is_some() {
+        return Err(CliError::OnlyKept { job: folder.id.clone() });
+    }
+    let saved = folder.saved().map_err(&failed)?.unwrap_or_default();
+    saved.processes.into_values().for_each(ProcessId::kill_group);
+    folder.end(EXIT_KILLED).map_err(failed)
+}
+
+/// Refuses a job of another machine that shares the folder.
+fn check_machine(folder: &JobFolder) -> Result<(), CliError> {
+    let start = folder.start().map_err(CliError::system("look for the job"))?;
+    if start.machine == machine() {
+        return Ok(());
+    }
+    Err(CliError::OtherMachine { job: folder.id.clone(), machine: start.machine })
+}
+
+/// Waits until a job has ended. Returns whether it has.
+fn has_ended_soon(job: &Status, folder: Option<&JobFolder>) -> bool {
+    let until = Instant::now() + END_PATIENCE;
+    loop {
+        let is_noted = folder.is_none_or(|folder| folder.exit_code().is_some());
+        if !job.is_running() && is_noted {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+}

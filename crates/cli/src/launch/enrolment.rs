@@ -1,0 +1,239 @@
+//! Accepts the tasks of Slurm that run nodes: a thread waits for their connections, and each
+//! connection has another one.
+
+use super::admissions::Admissions;
+use super::event::Event;
+use super::task::Task;
+use crate::task::{Frame, HELLO_BYTES_MAX, Hello};
+use gridspan_runtime::net::{EnrolmentListener, EnrolmentSecret, SecureStream, Unsecured};
+use gridspan_topology::NodeId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time that a connection has to enrol.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Largest number of connections that have not enrolled; others wait in the queue of the system.
+const UNKNOWN_MAX: usize = 64;
+/// Interval at which the thread looks whether it is still wanted, or may accept again.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The open port for tasks.
+pub(super) struct Enrolment {
+    shared: Arc<Shared>,
+    port: u16,
+}
+
+struct Shared {
+    listener: EnrolmentListener,
+    expected: Mutex<Expected>,
+    events: Sender<Event>,
+    /// Number of connections that have not enrolled.
+    unknown: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// The tasks that may enrol.
+#[derive(Default)]
+struct Expected {
+    admissions: Admissions,
+    /// The task of each node, and what its agent is answered: the program, in JSON.
+    tasks: BTreeMap<NodeId, (Arc<Task>, Vec<u8>)>,
+}
+
+impl Enrolment {
+    /// Accepts tasks from now on.
+    pub(super) fn start(listener: EnrolmentListener, events: Sender<Event>) -> io::Result<Self> {
+        let port = listener.port()?;
+        let (expected, unknown, is_over) = Default::default();
+        let shared = Arc::new(Shared { listener, expected, events, unknown, is_over });
+        let accepting = shared.clone();
+        let accept = move || accept(&accepting);
+        thread::Builder::new().name("enrolment".to_owned()).spawn(accept)?;
+        Ok(Self { shared, port })
+    }
+
+    /// Returns the port.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Awaits the task of a node, whose agent is answered with this program.
+    pub(super) fn await_task(&self, node: NodeId, task: Arc<Task>, program: Vec<u8>) {
+        self.shared.lock().tasks.insert(node, (task, program));
+    }
+
+    /// Lets tasks enrol with this secret, one for each of these nodes and their hosts.
+    pub(super) fn expect(&self, secret: EnrolmentSecret, nodes: &[(NodeId, &str)]) {
+        self.shared.lock().admissions.expect(secret, nodes);
+    }
+
+    /// Expects no more task with this secret.
+    pub(super) fn close(&self, secret: &EnrolmentSecret) {
+        self.shared.lock().admissions.close(secret);
+    }
+}
+
+impl Drop for Enrolment {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Expected> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Accepts connections until the launcher needs no more.
+fn accept(shared: &Arc<Shared>) {
+    while !shared.is_over.load(Ordering::SeqCst) {
+        if shared.unknown.load(Ordering::SeqCst) >= UNKNOWN_MAX {
+            thread::sleep(LOOK);
+            continue;
+        }
+        match shared.listener.accept(LOOK) {
+            Ok(None) => {}
+            Ok(Some(connection)) => {
+                let unknown = Unknown::new(shared.clone());
+                let attend = move || attend(unknown, connection);
+                let spawned = thread::Builder::new().name("task".to_owned()).spawn(attend);
+                if let Err(error) = spawned {
+                    tracing::error!(%error, "cannot attend to a task");
+                }
+            }
+            Err(error) => {
+                // Such as too many open files; the task tries again.
+                tracing::error!(%error, "cannot accept a task");
+                thread::sleep(LOOK);
+            }
+        }
+    }
+}
+
+/// Counts a connection that has not enrolled.
+struct Unknown(Arc<Shared>);
+
+impl Unknown {
+    fn new(shared: Arc<Shared>) -> Self {
+        shared.unknown.fetch_add(1, Ordering::SeqCst);
+        Self(shared)
+    }
+}
+
+impl Drop for Unknown {
+    fn drop(&mut self) {
+        self.0.unknown.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Attends to a connection until it ends.
+fn attend(unknown: Unknown, connection: Unsecured) {
+    match enrol(&unknown.0, connection) {
+        Ok(Some((task, stream))) => {
+            drop(unknown);
+            task.attend(stream);
+        }
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "a connection was no task"),
+    }
+}
+
+/// Lets a task enrol. Returns `None` if it is refused.
+fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>, SecureStream)>> {
+    let until = Instant::now() + PATIENCE;
+    let stream = connection.secure(until)?;
+    let said = Frame::read(&mut stream.reader(Some(until)), HELLO_BYTES_MAX)?;
+    let Some(Frame::Hello(json)) = said else { return Err(io::ErrorKind::InvalidData.into()) };
+    let hello: Hello = serde_json::from_slice(&json)?;
+    let admitted = {
+        let mut expected = shared.lock();
+        let admitted = expected.admissions.admit(&hello);
+        admitted.map(|node| (node, expected.tasks.get(&node).cloned()))
+    };
+    let (node, task) = match admitted {
+        Ok(admitted) => admitted,
+        Err(refusal) => {
+            tracing::warn!(%refusal, "a task is refused");
+            stream.write_all(&Frame::Refused(refusal.to_string()).to_bytes())?;
+            // The agent closes the connection once it has read this.
+            let _ = Frame::read(&mut stream.reader(Some(until)), 0);
+            return Ok(None);
+        }
+    };
+    let Some((task, program)) = task else { return Ok(None) };
+    stream.write_all(&Frame::Welcome(program).to_bytes())?;
+    // The launcher may have ended already.
+    let _ = shared.events.send(Event::Enrolled { node, key: hello.key });
+    Ok(Some((task, stream)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::net::{Authority, EnrolmentToken, NodeKey};
+    use std::net::{Ipv4Addr, TcpStream};
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    /// An open port for the task of node 2 on host `n1`, and the token of its `srun`.
+    fn enrolment() -> (Enrolment, EnrolmentToken, Receiver<Event>) {
+        let (events, incoming) = channel();
+        let authority = Authority::new("ring").unwrap();
+        let listener = EnrolmentListener::bind(&authority).unwrap();
+        let enrolment = Enrolment::start(listener, events.clone()).unwrap();
+        let token = EnrolmentToken::new(EnrolmentSecret::new().unwrap(), &authority);
+        let (task, _streams) = Task::new(NodeId(2), events).unwrap();
+        enrolment.await_task(NodeId(2), task, b"program".to_vec());
+        enrolment.expect(token.secret.clone(), &[(NodeId(2), "n1")]);
+        (enrolment, token, incoming)
+    }
+
+    /// Enrols as this task of host `n1`, and returns the answer.
+    fn answer(enrolment: &Enrolment, token: &EnrolmentToken, hello: &Hello) -> Option<Frame> {
+        let address = (Ipv4Addr::LOCALHOST, enrolment.port()).into();
+        let stream = token.connect(address, soon()).unwrap();
+        let json = serde_json::to_vec(hello).unwrap();
+        stream.write_all(&Frame::Hello(json).to_bytes()).unwrap();
+        Frame::read(&mut stream.reader(Some(soon())), 1000).unwrap()
+    }
+
+    #[test]
+    fn a_task_is_told_its_program_and_the_launcher_its_key() {
+        let (enrolment, token, incoming) = enrolment();
+        let key = NodeKey::new().unwrap().public();
+        let hello = Hello::new(token.secret.clone(), (0, 0), "n1".to_owned(), key.clone());
+
+        assert_eq!(answer(&enrolment, &token, &hello), Some(Frame::Welcome(b"program".to_vec())));
+
+        let event = incoming.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(event, Event::Enrolled { node: NodeId(2), key });
+        let again = answer(&enrolment, &token, &hello);
+        assert!(matches!(again, Some(Frame::Refused(_))), "{again:?}");
+    }
+
+    #[test]
+    fn connections_that_say_nothing_or_nonsense_stop_no_task() {
+        let (enrolment, token, _incoming) = enrolment();
+        let address = (Ipv4Addr::LOCALHOST, enrolment.port());
+        let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let stream = token.connect(address.into(), soon()).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        let closed = Frame::read(&mut stream.reader(Some(soon())), 1000);
+        assert!(closed.unwrap_or(None).is_none());
+
+        let key = NodeKey::new().unwrap().public();
+        let hello = Hello::new(token.secret.clone(), (0, 0), "n1".to_owned(), key);
+        let answer = answer(&enrolment, &token, &hello);
+        assert!(matches!(answer, Some(Frame::Welcome(_))), "{answer:?}");
+        drop(silent);
+    }
+}

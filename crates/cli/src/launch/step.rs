@@ -1,0 +1,163 @@
+//! One `srun`, which starts tasks and ends with them.
+
+use super::event::Exit;
+use super::lines::LineSplitter;
+use super::queue::Queue;
+use super::report::Report;
+use gridspan_runtime::net::EnrolmentToken;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time that `srun` has to end after its tasks have.
+const END_MAX: Duration = Duration::from_secs(5);
+/// Interval between looks whether it has.
+const LOOK: Duration = Duration::from_millis(5);
+const READ_BYTES: usize = 4 << 10;
+
+/// Exit code of a task whose `srun` has ended before the task has enrolled: as that of `ssh` for
+/// its failures.
+pub(super) const SRUN_FAILED: i32 = 255;
+
+/// An `srun`.
+pub(super) struct Step {
+    process: Child,
+    is_over: bool,
+}
+
+impl Step {
+    /// Starts `srun`, which copies the token to all tasks. What it prints becomes warnings: the
+    /// output of nodes goes another way. It has a separate group, so that Ctrl-C on the terminal
+    /// reaches only the launcher.
+    pub(super) fn start(
+        mut command: Command,
+        token: &EnrolmentToken,
+        reports: &Arc<Queue<Report>>,
+    ) -> io::Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.process_group(0).spawn()?;
+        let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+        let step = Self { process, is_over: false };
+        if let (Some(mut stdin), Some(out), Some(err)) = streams {
+            // If it has ended already, that is noticed elsewhere.
+            let _ = stdin.write_all(token.to_line().as_bytes());
+            warn_of(out, reports.clone())?;
+            warn_of(err, reports.clone())?;
+        }
+        Ok(step)
+    }
+
+    /// Returns how it ended, in the first call after its end; `None` otherwise.
+    pub(super) fn take_exit(&mut self) -> Option<Exit> {
+        if self.is_over {
+            return None;
+        }
+        let exit = self.process.try_wait().ok().flatten().map(Exit::from)?;
+        self.is_over = true;
+        Some(exit)
+    }
+
+    /// Waits for the end, which follows that of the tasks. Kills it if it takes too long, because a
+    /// host does not answer.
+    pub(super) fn end(&mut self) {
+        let until = Instant::now() + END_MAX;
+        while !self.is_over && self.take_exit().is_none() {
+            if Instant::now() > until {
+                return self.kill();
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    fn kill(&mut self) {
+        if !self.is_over {
+            // It may have ended just now.
+            let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
+            let _ = self.process.wait();
+            self.is_over = true;
+        }
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Starts a thread that reports lines as warnings.
+fn warn_of(mut from: impl Read + Send + 'static, reports: Arc<Queue<Report>>) -> io::Result<()> {
+    let read = move || {
+        let mut warn = |line: &[u8]| {
+            let text = String::from_utf8_lossy(line).into_owned();
+            reports.push_waiting(Report::Warning { text }, line.len());
+        };
+        let (mut splitter, mut buffer) = (LineSplitter::default(), vec![0; READ_BYTES]);
+        loop {
+            match from.read(&mut buffer) {
+                Ok(read) if read > 0 => splitter.push(&buffer[..read], &mut warn),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        splitter.finish(&mut warn);
+    };
+    thread::Builder::new().name("srun".to_owned()).spawn(read).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_runtime::net::{Authority, EnrolmentSecret};
+
+    fn start(script: &str, reports: &Arc<Queue<Report>>) -> Step {
+        let authority = Authority::new("ring").unwrap();
+        let token = EnrolmentToken::new(EnrolmentSecret::new().unwrap(), &authority);
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Step::start(command, &token, reports).unwrap()
+    }
+
+    fn exit(step: &mut Step) -> Exit {
+        loop {
+            if let Some(exit) = step.take_exit() {
+                return exit;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn it_gets_the_token_and_its_lines_are_warnings() {
+        let reports = Arc::new(Queue::new());
+        let mut step = start("read line; echo \"${line%% *}\"; echo no >&2; exit 3", &reports);
+        assert_eq!(exit(&mut step), Exit::Code(3));
+        assert_eq!(step.take_exit(), None, "only once");
+        let mut texts = Vec::new();
+        while texts.len() < 2 {
+            let mut some = Vec::new();
+            assert!(reports.take(&mut some));
+            texts.extend(some.into_iter().map(|report| match report {
+                Report::Warning { text } => text,
+                other => panic!("{other:?}"),
+            }));
+        }
+        texts.sort();
+        assert_eq!(texts, ["gridspan-enrolment-1", "no"]);
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_killed() {
+        let mut step = start("sleep 100 & wait", &Arc::new(Queue::new()));
+        let begin = Instant::now();
+        step.kill();
+        assert!(begin.elapsed() < END_MAX && step.take_exit().is_none());
+        let mut step = start("true", &Arc::new(Queue::new()));
+        step.end();
+        assert!(step.is_over);
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests to find out why the job is slow or does not go on.
+
+use super::super::event::Command;
+use super::{Node, Phase, Supervisor};
+use crate::request::Answer;
+use gridspan_topology::{NodeId, Time};
+
+/// Number of nodes that a refusal names.
+const NAMED_MAX: usize = 3;
+
+impl Supervisor {
+    /// Begins a diagnosis, or lets the request have the answer of the one under way.
+    pub(super) fn diagnose(&mut self, request: u64, now: Time) {
+        if let Some(reason) = self.no_diagnosis() {
+            return self.commands.push_back(Command::Answer(request, Answer::Refused(reason)));
+        }
+        let members = self.members();
+        if let Some(number) = self.diagnosing.add(request, members, now) {
+            let asked = self.left().into_iter();
+            self.commands.extend(asked.map(|node| Command::Diagnose(node, number)));
+        }
+    }
+
+    /// The reason why the nodes cannot be asked now, if there is one.
+    fn no_diagnosis(&self) -> Option<String> {
+        match self.phase {
+            Phase::Running => None,
+            Phase::Starting { .. } => {
+                let is_late = |node: &&Node| node.address.is_none() && !node.is_left;
+                let late: Vec<&str> =
+                    self.nodes.iter().filter(is_late).map(|it| &*it.name).collect();
+                let named = late[..late.len().min(NAMED_MAX)].join(", ");
+                let more = match late.len().saturating_sub(NAMED_MAX) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                Some(format!("it is starting, and waits until these nodes listen: {named}{more}"))
+            }
+            Phase::Recovering { .. } => {
+                Some("its nodes stop to go on from a checkpoint; ask again later".to_owned())
+            }
+            Phase::Ending { .. } | Phase::GivenUp => Some("it is ending".to_owned()),
+        }
+    }
+
+    /// Returns when a diagnosis ends even if nothing happens.
+    pub(super) fn diagnosis_due(&self) -> Option<Time> {
+        self.diagnosing.due()
+    }
+
+    /// Answers the requests for a diagnosis that is complete or due.
+    pub(super) fn end_diagnosis(&mut self, now: Time) {
+        let nodes = &self.nodes;
+        let name = |node: NodeId| nodes.get(node.index()).map_or("a node", |node| &*node.name);
+        let Some((requests, diagnosis)) = self.diagnosing.take_ended(now, name) else { return };
+        for request in requests {
+            let answer = Answer::Diagnosis(diagnosis.clone());
+            self.commands.push_back(Command::Answer(request, answer));
+        }
+    }
+}

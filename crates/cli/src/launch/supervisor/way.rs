@@ -1,0 +1,73 @@
+//! How nodes on other machines are reached, and what their ends say about that.
+
+use super::super::event::Exit;
+use super::super::step::SRUN_FAILED;
+
+/// How a node on another machine is reached.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// Over ssh.
+    Ssh {
+        /// The host.
+        host: String,
+        /// The command that logs in there.
+        login: String,
+    },
+    /// As a task of Slurm.
+    Srun {
+        /// The host.
+        host: String,
+    },
+}
+
+impl Way {
+    /// Explains the end of a node by a message and a hint, if that is an end of the way to it.
+    pub(super) fn explain(&self, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+        match self {
+            Self::Ssh { host, login } => over_ssh(host, login, exit, is_starting),
+            Self::Srun { host } => by_srun(host, exit, is_starting),
+        }
+    }
+}
+
+/// Explains the exit code of `ssh`, or of the shell on the other host.
+fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+    Some(match exit {
+        Exit::Code(255) if is_starting => (
+            format!("ssh cannot start a node on host `{host}`"),
+            format!("`{login} true` must work without a question"),
+        ),
+        Exit::Code(255) | Exit::Unreachable => (
+            format!("the ssh connection to host `{host}` broke"),
+            "check the network between this machine and the host, and whether the host still runs"
+                .to_owned(),
+        ),
+        exit => return cannot_run(host, exit, is_starting),
+    })
+}
+
+/// Explains the end of a task.
+fn by_srun(host: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+    Some(match exit {
+        Exit::Code(SRUN_FAILED) if is_starting => (
+            format!("srun has started no node on host `{host}`"),
+            "the warnings above are those of srun; `srun --overlap hostname` must work in the \
+             allocation, and gridctl must be at the same path on every host"
+                .to_owned(),
+        ),
+        Exit::Unknown => (
+            format!("the task on host `{host}` ended, or cannot be reached any more"),
+            "see `sacct` for the task, and check the network between this machine and the host"
+                .to_owned(),
+        ),
+        exit => return cannot_run(host, exit, is_starting),
+    })
+}
+
+/// Explains the exit code of a shell that finds no program.
+fn cannot_run(host: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
+    let is_it = is_starting && matches!(exit, Exit::Code(126 | 127));
+    let hint =
+        "the program, and gridctl for a built-in job, must be at the same path on every host";
+    is_it.then(|| (format!("host `{host}` cannot run the program"), hint.to_owned()))
+}

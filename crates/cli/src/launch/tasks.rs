@@ -1,0 +1,201 @@
+//! Starts nodes as tasks of Slurm: one `srun` for all nodes that start at the same time.
+//!
+//! A node gets its bundle when its task has enrolled, since the certificate in it is for the key
+//! that the task has made.
+
+use super::child::Child;
+use super::enrolment::Enrolment;
+use super::event::Exit;
+use super::reader::{Origin, Outlets};
+use super::step::{SRUN_FAILED, Step};
+use super::task::Task;
+use crate::error::CliError;
+use crate::job_folder::machine;
+use crate::node_program::NodeProgram;
+use crate::slurm::{Allocation, SRUN, StepPlan, arguments};
+use gridspan_runtime::net::bootstrap::NodeBundle;
+use gridspan_runtime::net::{
+    Authority, EnrolmentListener, EnrolmentSecret, EnrolmentToken, NodePublicKey,
+};
+use gridspan_topology::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::Arc;
+
+/// The tasks of a job.
+pub(super) struct Tasks<'a> {
+    allocation: &'a Allocation,
+    is_loss_fatal: bool,
+    enrolment: Enrolment,
+    /// The authority of the first run, which tasks know by its digest.
+    authority: Arc<Authority>,
+    /// The authority of the present run.
+    issuer: Arc<Authority>,
+    /// Nodes whose `srun` has yet to be started, with their tasks.
+    due: BTreeMap<NodeId, Arc<Task>>,
+    steps: Vec<StartedStep>,
+    /// The keys that tasks have made.
+    keys: BTreeMap<NodeId, NodePublicKey>,
+    /// The bundles of the present run, with certificates for no key.
+    bundles: BTreeMap<NodeId, NodeBundle>,
+}
+
+/// An `srun` and what it starts.
+struct StartedStep {
+    step: Step,
+    secret: EnrolmentSecret,
+    tasks: Vec<Arc<Task>>,
+}
+
+impl<'a> Tasks<'a> {
+    /// Opens the port at which the tasks of a job enrol. If a loss of nodes ends the job, `srun`
+    /// ends all tasks then.
+    pub(super) fn new(
+        allocation: &'a Allocation,
+        is_loss_fatal: bool,
+        authority: Arc<Authority>,
+        outlets: &Outlets,
+    ) -> Result<Self, CliError> {
+        let listener = EnrolmentListener::bind(&authority)?;
+        let enrolment = Enrolment::start(listener, outlets.events.clone())
+            .map_err(CliError::system("accept tasks"))?;
+        let issuer = authority.clone();
+        let (due, steps, keys, bundles) = Default::default();
+        Ok(Self {
+            allocation,
+            is_loss_fatal,
+            enrolment,
+            authority,
+            issuer,
+            due,
+            steps,
+            keys,
+            bundles,
+        })
+    }
+
+    /// Begins a run with the bundles of its members, which get certificates of this authority.
+    pub(super) fn begin_run(
+        &mut self,
+        authority: Arc<Authority>,
+        bundles: impl Iterator<Item = (NodeId, NodeBundle)>,
+    ) {
+        self.issuer = authority;
+        self.bundles = bundles.collect();
+    }
+
+    /// Awaits the task of a node that runs this program. The next [`launch`](Self::launch) starts
+    /// it.
+    pub(super) fn add(
+        &mut self,
+        node: NodeId,
+        program: &Command,
+        outlets: &Outlets,
+    ) -> Result<Child, CliError> {
+        let failed = CliError::system("prepare the start of a task");
+        let program = NodeProgram::of(program).map_err(&failed)?;
+        let program = serde_json::to_vec(&program).map_err(|error| failed(error.into()))?;
+        let (task, streams) = Task::new(node, outlets.events.clone()).map_err(&failed)?;
+        let origin = Origin { node, address: None };
+        let child = Child::of_task(origin, task.clone(), streams, outlets).map_err(&failed)?;
+        // Another life of the node had another key.
+        self.keys.remove(&node);
+        self.enrolment.await_task(node, task.clone(), program);
+        self.due.insert(node, task);
+        Ok(child)
+    }
+
+    /// Starts the `srun` of the added tasks. If that fails, these have ended.
+    pub(super) fn launch(&mut self, outlets: &Outlets) -> Result<(), CliError> {
+        let due = std::mem::take(&mut self.due);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let started = self.start(&due, outlets);
+        if started.is_err() {
+            due.values().for_each(|task| task.end_awaited(Exit::Code(SRUN_FAILED)));
+        }
+        started
+    }
+
+    fn start(
+        &mut self,
+        due: &BTreeMap<NodeId, Arc<Task>>,
+        outlets: &Outlets,
+    ) -> Result<(), CliError> {
+        let nodes: BTreeSet<NodeId> = due.keys().copied().collect();
+        let agent = agent(&self.enrolment.port().to_string())?;
+        let allocation = self.allocation;
+        for plan in allocation.steps(&nodes) {
+            let secret = EnrolmentSecret::new()?;
+            self.enrolment.expect(secret.clone(), &plan.nodes);
+            let token = EnrolmentToken::new(secret.clone(), &self.authority);
+            let tasks = plan.nodes.iter().filter_map(|(node, _)| due.get(node).cloned()).collect();
+            let mut command = Command::new(SRUN);
+            command.args(arguments(&plan, self.is_loss_fatal)).args(&agent);
+            let step = Step::start(command, &token, &outlets.reports)
+                .map_err(|error| CliError::Start { path: SRUN.into(), error })?;
+            self.steps.push(StartedStep { step, secret, tasks });
+        }
+        Ok(())
+    }
+
+    /// Ends the tasks of each `srun` that has ended before they have enrolled.
+    pub(super) fn notice_exits(&mut self) {
+        self.steps.retain_mut(|started| {
+            if started.step.take_exit().is_none() {
+                return true;
+            }
+            self.enrolment.close(&started.secret);
+            let exit = Exit::Code(SRUN_FAILED);
+            started.tasks.iter().for_each(|task| task.end_awaited(exit));
+            false
+        });
+    }
+
+    /// Notes the key of a task that has enrolled.
+    pub(super) fn enrolled(&mut self, node: NodeId, key: NodePublicKey) {
+        self.keys.insert(node, key);
+    }
+
+    /// Returns the bundle of a node, as a line; `None` if it is no member, or its task has not
+    /// enrolled.
+    pub(super) fn bundle(&self, node: NodeId) -> Result<Option<String>, CliError> {
+        let (Some(bundle), Some(key)) = (self.bundles.get(&node), self.keys.get(&node)) else {
+            return Ok(None);
+        };
+        let mut bundle = bundle.clone();
+        let (number, life) = (bundle.identity.node, bundle.identity.incarnation);
+        bundle.identity = self.issuer.certify(number, life, key)?;
+        let line = bundle.to_line();
+        let failed = CliError::system("describe the job to its nodes");
+        line.map(Some).map_err(|error| failed(error.into()))
+    }
+
+    /// Waits until each `srun` has ended, whose tasks have.
+    pub(super) fn end(&mut self) {
+        self.steps.iter_mut().for_each(|started| started.step.end());
+    }
+}
+
+/// Returns the words of the command that each task runs.
+fn agent(port: &str) -> Result<[OsString; 4], CliError> {
+    let own = std::env::current_exe().map_err(CliError::system("find gridctl's own path"))?;
+    Ok([own.into(), "__task".into(), port.into(), machine().into()])
+}
+
+/// Returns each `srun` that starts these nodes of an allocation, as words.
+pub(crate) fn srun_commands(
+    allocation: &Allocation,
+    nodes: &BTreeSet<NodeId>,
+    is_loss_fatal: bool,
+) -> Result<Vec<Vec<OsString>>, CliError> {
+    // The system chooses the port when the job starts.
+    let agent = agent("PORT")?;
+    let words = |plan: StepPlan<'_>| -> Vec<OsString> {
+        let options = arguments(&plan, is_loss_fatal).into_iter().map(OsString::from);
+        [OsString::from(SRUN)].into_iter().chain(options).chain(agent.clone()).collect()
+    };
+    Ok(allocation.steps(nodes).into_iter().map(words).collect())
+}

@@ -1,0 +1,152 @@
+//! `gridctl logs`: prints the output of a detached job, or that of one of its nodes.
+
+use crate::args::LogsArgs;
+use crate::attach;
+use crate::error::CliError;
+use crate::job_folder::JobFolder;
+use crate::launch::LineSplitter;
+use crate::log_file::LogReader;
+use crate::nodes::name;
+use crate::output::tell_dropped;
+use gridspan::control::MARK;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between looks at the files of the job.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time for which a followed job may be without a launcher, while another one starts.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Prints the output, and follows it if the flags say so.
+pub(crate) fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
+    let folder = attach::find(args.job.as_deref())?;
+    let mut logs = match &args.node {
+        None => Logs::of_job(&folder),
+        Some(node) => Logs::of_node(&folder, node)?,
+    };
+    let failed = CliError::system("print the output of the job");
+    let mut attended = Instant::now();
+    loop {
+        // All output precedes the exit code.
+        let has_ended = folder.exit_code().is_some();
+        logs.print_new().map_err(&failed)?;
+        if has_ended || !args.follow {
+            logs.finish().map_err(&failed)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if folder.is_attended().map_err(CliError::system("follow the job"))? {
+            attended = Instant::now();
+        } else if attended.elapsed() > PATIENCE {
+            logs.finish().map_err(&failed)?;
+            let (job, path) = (folder.id.clone(), folder.path().to_owned());
+            return Err(CliError::Unattended { job, path });
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The files that are printed.
+enum Logs {
+    /// What the launcher has printed.
+    Job(LogReader),
+    /// What a node has printed on standard output, and on standard error.
+    Node { out: LogReader, lines: PlainLines<io::Stdout>, err: LogReader },
+}
+
+impl Logs {
+    fn of_job(folder: &JobFolder) -> Self {
+        Self::Job(LogReader::new(folder.output()))
+    }
+
+    fn of_node(folder: &JobFolder, wanted: &str) -> Result<Self, CliError> {
+        let grid = folder.start().map_err(CliError::system("look for the job"))?.grid;
+        let nodes: Vec<String> = grid.layout().nodes().map(|node| name(&grid, node)).collect();
+        if !nodes.iter().any(|node| node == wanted) {
+            return Err(CliError::NoNode { name: wanted.to_owned(), nodes });
+        }
+        let [out, err] =
+            folder.streams(wanted).map(|stream| LogReader::new(stream.path().to_owned()));
+        let lines = PlainLines::new(io::stdout());
+        Ok(Self::Node { out, lines, err })
+    }
+
+    /// Prints what has come since the last call.
+    fn print_new(&mut self) -> io::Result<()> {
+        match self {
+            Self::Job(output) => output.copy_new(&mut io::stdout().lock(), tell_dropped),
+            Self::Node { out, lines, err } => {
+                out.copy_new(lines, tell_dropped)?;
+                err.copy_new(&mut io::stderr().lock(), tell_dropped)
+            }
+        }
+    }
+
+    /// Prints a last line that has no end.
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Job(_) => Ok(()),
+            Self::Node { lines, .. } => lines.finish(),
+        }
+    }
+}
+
+/// Passes on lines without the control lines of nodes.
+struct PlainLines<W> {
+    splitter: LineSplitter,
+    to: W,
+}
+
+impl<W: Write> PlainLines<W> {
+    fn new(to: W) -> Self {
+        Self { splitter: LineSplitter::default(), to }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        let mut text = vec![];
+        self.splitter.finish(&mut |line| append(line, &mut text));
+        self.to.write_all(&text)?;
+        self.to.flush()
+    }
+}
+
+impl<W: Write> Write for PlainLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut text = vec![];
+        self.splitter.push(bytes, &mut |line| append(line, &mut text));
+        self.to.write_all(&text)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Appends a line without a control line, which may follow an unfinished line of the program.
+fn append(line: &[u8], text: &mut Vec<u8>) {
+    let mark = MARK.as_bytes();
+    let at = line.windows(mark.len()).position(|part| part == mark);
+    if at != Some(0) {
+        text.extend_from_slice(&line[..at.unwrap_or(line.len())]);
+        text.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_lines_are_left_out() {
+        let mut lines = PlainLines::new(vec![]);
+        let printed = format!("one\n{MARK}\"done\"\n\ntwo{MARK}listening 1\nth");
+        for piece in printed.as_bytes().chunks(3) {
+            lines.write_all(piece).unwrap();
+        }
+        assert_eq!(lines.to, b"one\n\ntwo\n");
+        lines.finish().unwrap();
+        assert_eq!(lines.to, b"one\n\ntwo\nth\n");
+    }
+}

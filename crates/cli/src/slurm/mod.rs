@@ -1,0 +1,18 @@
+//! Allocations of Slurm: which nodes they have, and how `srun` starts tasks on them.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `node_list` | expands `n[01-03,7],gpu-a[1-2]b` |
+//! | `task_counts` | expands `2(x3),1` |
+//! | `allocation` | reads the variables of an allocation |
+//! | `srun` | the command line of `srun` |
+//!
+//! Everything here is a function of its arguments. One node of Gridspan is one task of Slurm.
+
+mod allocation;
+mod node_list;
+mod srun;
+mod task_counts;
+
+pub(crate) use allocation::{Allocation, AllocationError, StepPlan, Variables};
+pub(crate) use srun::{SRUN, arguments};

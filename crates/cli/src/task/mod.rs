@@ -1,0 +1,36 @@
+//! Tasks of Slurm that run nodes: what their agents and the launcher say to each other.
+//!
+//! One `srun` starts all tasks, and mixes what they print. So a task does not run the node itself,
+//! but an agent: `gridctl __task`, which starts the node, and passes on its input and its output
+//! over a connection to the launcher, as `sshd` does for a node over ssh.
+//!
+//! # Start
+//!
+//! 1. The agent reads an [`EnrolmentToken`](gridspan_runtime::net::EnrolmentToken) from its standard
+//!    input, which `srun` copies to all tasks, and connects to the launcher.
+//! 2. It makes the key of its node, and sends a [`Hello`] with the secret, the number of its task
+//!    (`SLURM_PROCID`), its host and the public half of the key.
+//! 3. The launcher answers with the program of the node, or refuses: a secret is good for
+//!    one enrolment of each task.
+//! 4. The agent starts the program. The bundle of the node is the first line of its input. It
+//!    contains a certificate, and the agent adds the key and the address at which it was reached.
+//!
+//! # Steady state
+//!
+//! Everything is a [`Frame`]. Lines of the launcher go to the pipe of the node, and what the node
+//! prints goes to the launcher. The agent answers SIGTERM, which Slurm sends at the end of the
+//! allocation, on behalf of its node: the node leaves the job.
+//!
+//! # Failure
+//!
+//! The end of the connection means the end of the other side. An agent kills its node then; the
+//! launcher considers the node lost.
+
+mod agent;
+mod bundle;
+mod frame;
+mod hello;
+
+pub(crate) use agent::run;
+pub(crate) use frame::{Frame, TO_LAUNCHER_BYTES_MAX};
+pub(crate) use hello::{HELLO_BYTES_MAX, Hello};

@@ -1,0 +1,100 @@
+//! `gridctl wait`: waits until jobs have ended.
+
+use crate::args::WaitArgs;
+use crate::attach::{self, Attention};
+use crate::error::CliError;
+use crate::job_folder::JobFolder;
+use crate::nodes;
+use crate::request::{Answer, Pending, Request, send};
+use crate::status::Status;
+use std::io;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Interval between looks at the files of a job.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A job that is awaited.
+enum Awaited {
+    /// One that leaves its exit code in its folder.
+    Detached(JobFolder),
+    /// One whose launcher answers with the exit code, if it takes requests.
+    Attached(Box<Status>, io::Result<Pending>),
+}
+
+/// Waits for jobs. Returns the first exit code that is not 0.
+pub(crate) fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
+    let until = args.timeout.and_then(|time| Instant::now().checked_add(time));
+    // All are asked before the first one is awaited, since only a running job can answer.
+    let jobs: Vec<Awaited> =
+        args.jobs.iter().map(|id| Awaited::find(id)).collect::<Result<_, _>>()?;
+    let mut first = 0;
+    for job in jobs {
+        let code = job.end(until)?;
+        first = if first == 0 { code } else { first };
+    }
+    Ok(ExitCode::from(first))
+}
+
+impl Awaited {
+    fn find(id: &str) -> Result<Self, CliError> {
+        // A user without a home has no detached jobs.
+        if let Ok(folder) = attach::find(Some(id)) {
+            return Ok(Self::Detached(folder));
+        }
+        let job = nodes::find(Some(id))?;
+        let pending = send(&job, &Request::Wait);
+        Ok(Self::Attached(job.into(), pending))
+    }
+
+    /// Waits for the end of the job, until a time if there is one. Returns its exit code.
+    fn end(self, until: Option<Instant>) -> Result<u8, CliError> {
+        match self {
+            Self::Detached(folder) => end_of_detached(&folder, until),
+            Self::Attached(job, pending) => end_of_attached(&job, pending, until),
+        }
+    }
+}
+
+fn end_of_detached(folder: &JobFolder, until: Option<Instant>) -> Result<u8, CliError> {
+    let mut attention = Attention::new(&[]);
+    loop {
+        if let Some(code) = folder.exit_code() {
+            return Ok(code);
+        }
+        attention.ensure(folder)?;
+        if has_passed(until) {
+            return Err(CliError::StillRuns { job: folder.id.clone() });
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn end_of_attached(
+    job: &Status,
+    pending: io::Result<Pending>,
+    until: Option<Instant>,
+) -> Result<u8, CliError> {
+    let id = || job.id.clone();
+    match pending.and_then(|pending| pending.answer(until)) {
+        Ok(Some(Answer::Ended(code))) => return Ok(code),
+        Ok(Some(Answer::Refused(reason))) => return Err(CliError::Refused { job: id(), reason }),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            return Err(CliError::StillRuns { job: id() });
+        }
+        // Its launcher takes no requests, or was killed.
+        Ok(_) | Err(_) => {}
+    }
+    while job.is_running() {
+        if has_passed(until) {
+            return Err(CliError::StillRuns { job: id() });
+        }
+        thread::sleep(LOOK);
+    }
+    Err(CliError::UnknownExit { job: id() })
+}
+
+fn has_passed(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| Instant::now() >= until)
+}

@@ -1,0 +1,335 @@
+//! Nodes as tasks of a real Slurm: daemons of this test alone on one machine, whose four nodes are
+//! four `slurmd`. Where Slurm is not installed, or its daemons do not start, the test prints the
+//! reason and ends. `.ci/slurm` installs it.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Running, finish, is_alive, until, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File, OpenOptions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Programs that the test needs, besides those of the client's package.
+const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
+/// Where they may be.
+const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+/// Time that the daemons have to start.
+const START_MAX: Duration = Duration::from_secs(60);
+/// Time limit of an allocation of a minute, which Slurm checks every half minute, and the time that
+/// it lets tasks end.
+const TIME_LIMIT_MAX: Duration = Duration::from_secs(240);
+/// Molecular dynamics whose result is compared bit by bit with a serial run.
+const JOB: [&str; 7] =
+    ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
+/// The nodes share few cores, and Slurm says that they do not.
+const LOST_AFTER: &str = "--lost-after=20s";
+
+/// The daemons.
+struct Slurm {
+    folder: TempDir,
+    daemons: Vec<Child>,
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // The last one started first: `slurmd` before what it talks to.
+        for daemon in self.daemons.iter_mut().rev() {
+            let pid = Pid::from_raw(daemon.id() as i32).unwrap();
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::TERM);
+            wait(daemon, Duration::from_secs(10));
+        }
+        // Tasks and their `slurmstepd` have the variables of their daemon.
+        for pid in processes_with("environ", self.path("slurm.conf").to_str().unwrap()) {
+            let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+impl Slurm {
+    /// Starts the daemons, or returns why they cannot be used.
+    fn start() -> Result<Self, String> {
+        let mut programs = PROGRAMS.iter();
+        if let Some(missing) = programs.find(|name| program(name).is_none()) {
+            return Err(format!("{missing} is not installed"));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        // Daemons check that others may enter.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let mut slurm = Self { folder, daemons: Vec::new() };
+        slurm.configure();
+        slurm.start_munge()?;
+        slurm.daemon("slurmctld", &["-D"], "slurmctld.out");
+        for node in ["n1", "n2", "n3", "n4"] {
+            slurm.daemon("slurmd", &["-D", "-N", node], &format!("slurmd.{node}.out"));
+        }
+        slurm.await_nodes()?;
+        Ok(slurm)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn configure(&self) {
+        let here = self.folder.path().display();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let user = Command::new("id").arg("-un").output().unwrap().stdout;
+        let user = String::from_utf8(user).unwrap();
+        let user = user.trim();
+        let port = free_ports(5);
+        let (first, last) = (port + 1, port + 4);
+        let text = format!(
+            "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={port}\n\
+             SlurmUser={user}\nSlurmdUser={user}\n\
+             AuthType=auth/munge\nAuthInfo=socket={here}/munge.socket\n\
+             StateSaveLocation={here}/state\nSlurmdSpoolDir={here}/spool.%n\n\
+             SlurmctldPidFile={here}/slurmctld.pid\nSlurmdPidFile={here}/slurmd.%n.pid\n\
+             SlurmctldLogFile={here}/slurmctld.log\nSlurmdLogFile={here}/slurmd.%n.log\n\
+             ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nSwitchType=switch/none\n\
+             MpiDefault=none\nJobAcctGatherType=jobacct_gather/none\n\
+             AccountingStorageType=accounting_storage/none\n\
+             SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\n\
+             SchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1\n\
+             SlurmdParameters=config_overrides\nReturnToService=2\nKillWait=30\n\
+             NodeName=n[1-4] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] \
+             CPUs=2 State=UNKNOWN\n\
+             PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+        );
+        fs::write(self.path("slurm.conf"), text).unwrap();
+        fs::create_dir(self.path("state")).unwrap();
+        for node in 1..=4 {
+            fs::create_dir(self.path(&format!("spool.n{node}"))).unwrap();
+        }
+    }
+
+    /// Starts a `munged` with its own key and socket.
+    fn start_munge(&mut self) -> Result<(), String> {
+        let key = self.path("munge.key");
+        let mut bytes = [0; 1024];
+        std::io::Read::read_exact(&mut File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
+        fs::write(&key, bytes).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        let here = self.folder.path().display().to_string();
+        let file = |option: &str, name: &str| format!("--{option}={here}/munge.{name}");
+        let arguments = [
+            "--foreground".to_owned(),
+            "--force".to_owned(),
+            file("key-file", "key"),
+            file("socket", "socket"),
+            file("pid-file", "pid"),
+            file("log-file", "log"),
+            file("seed-file", "seed"),
+        ];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.daemon("munged", &arguments, "munge.out");
+        let begin = Instant::now();
+        while !self.path("munge.socket").exists() {
+            if begin.elapsed() > START_MAX || self.has_ended() {
+                return Err(format!("munged does not start: {}", self.outputs()));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn daemon(&mut self, name: &str, arguments: &[&str], output: &str) {
+        let mut command = self.command(name);
+        let file = OpenOptions::new().create(true).append(true).open(self.path(output)).unwrap();
+        command.args(arguments).stdout(file.try_clone().unwrap()).stderr(file);
+        self.daemons.push(command.spawn().unwrap());
+    }
+
+    /// Returns a command of Slurm or Munge that knows these daemons only.
+    fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(program(name).unwrap());
+        command.env_clear().env("PATH", FOLDERS.join(":") + ":/bin").stdin(Stdio::null());
+        command.env("SLURM_CONF", self.path("slurm.conf")).env("HOME", self.folder.path());
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.daemons.iter_mut().any(|daemon| daemon.try_wait().unwrap().is_some())
+    }
+
+    /// Waits until all nodes are idle.
+    fn await_nodes(&mut self) -> Result<(), String> {
+        let begin = Instant::now();
+        loop {
+            let mut sinfo = self.command("sinfo");
+            let listed = sinfo.args(["--noheader", "--Node", "--format=%N %T"]).output();
+            let listed = listed.map_err(|error| format!("sinfo: {error}"))?;
+            let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+            if listed.lines().filter(|line| line.ends_with(" idle")).count() == 4 {
+                return Ok(());
+            }
+            if begin.elapsed() > START_MAX || self.has_ended() {
+                let outputs = self.outputs();
+                return Err(format!("the nodes do not become idle: {listed}\n{outputs}"));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Returns the last lines of what the daemons have printed.
+    fn outputs(&self) -> String {
+        let mut all = String::new();
+        for entry in fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|kind| kind == "out" || kind == "log") {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().rev().take(15).collect();
+                all += &format!("--- {}\n", path.display());
+                lines.iter().rev().for_each(|line| all += &format!("{line}\n"));
+            }
+        }
+        all
+    }
+
+    /// Returns a command that runs gridctl inside an allocation.
+    fn salloc(&self, allocation: &[&str], arguments: &[&str]) -> Command {
+        let mut command = self.command("salloc");
+        command.args(allocation).arg(env!("CARGO_BIN_EXE_gridctl")).args(arguments);
+        command.env("XDG_RUNTIME_DIR", self.folder.path());
+        command
+    }
+
+    /// Runs gridctl inside an allocation to its end, and returns what it has printed.
+    fn run(&self, allocation: &[&str], arguments: &[&str]) -> String {
+        let output = finish(self.salloc(allocation, arguments));
+        assert_eq!(output.code, Some(0), "{output:?}");
+        output.stdout + &output.stderr
+    }
+
+    /// Waits until the allocations before have ended.
+    fn await_idle(&mut self) {
+        self.await_nodes().unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Returns the path of a program.
+fn program(name: &str) -> Option<PathBuf> {
+    FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
+}
+
+/// Returns the first of `number` consecutive TCP ports that are free now.
+fn free_ports(number: u16) -> u16 {
+    until(|| {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let last = first.checked_add(number - 1)?;
+        let is_free = |port| TcpListener::bind(("0.0.0.0", port)).is_ok();
+        (first..=last).all(is_free).then_some(first)
+    })
+}
+
+/// Returns the processes whose file of /proc contains `text`.
+fn processes_with(file: &str, text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).ok()?;
+        let found = String::from_utf8_lossy(&bytes).contains(text);
+        (found && pid != own && is_alive(pid)).then_some(pid)
+    });
+    pids.collect()
+}
+
+/// Returns the agent on a node of Slurm, once there is one.
+fn agent_on(node: &str) -> u32 {
+    until(|| {
+        let on_node = processes_with("environ", &format!("SLURMD_NODENAME={node}\0"));
+        let is_agent = |pid: &u32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|&byte| byte == 0).nth(1) == Some(&b"__task"[..])
+        };
+        on_node.into_iter().find(is_agent)
+    })
+}
+
+fn each_host_is_a_node_with_all_its_cpus(slurm: &Slurm) {
+    let whole = ["-N4", "--exclusive"];
+    slurm.run(&whole, &["run", LOST_AFTER, "queens"]);
+    let printed = slurm.run(&whole, &["run", LOST_AFTER, "drill"]);
+    for node in 0..4 {
+        for line in ["line 1 of 1", "error line 1 of 1"] {
+            let expected = format!("test/{node}│ node {node}, {line}\n");
+            assert!(printed.contains(&expected), "{expected}: {printed}");
+        }
+    }
+    let printed = slurm.run(&whole, &["run", LOST_AFTER, "ring"]);
+    assert!(printed.contains("on 8 PEs"), "{printed}");
+}
+
+fn each_task_is_a_node(slurm: &Slurm) {
+    let wanted = ["-N2", "--ntasks-per-node=2", "--cpus-per-task=1"];
+    let printed = slurm.run(&wanted, &["run", LOST_AFTER, "drill"]);
+    assert!(printed.contains("4 lines from 4 nodes"), "{printed}");
+}
+
+fn a_heterogeneous_allocation_is_one_job(slurm: &Slurm) {
+    let wanted = ["-N1", "--exclusive", ":", "-N2", "--exclusive"];
+    let printed = slurm.run(&wanted, &["run", LOST_AFTER, "ring"]);
+    assert!(printed.contains("on 6 PEs"), "{printed}");
+}
+
+fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
+    let flags = ["run", LOST_AFTER, "--on-loss", "shrink", "--checkpoint-every", "10steps"];
+    let arguments = [&flags[..], &JOB, &["200"]].concat();
+    let mut running = Running::of(slurm.salloc(&["-N4", "--no-kill"], &arguments));
+    running.await_line("      40 ");
+
+    let agent = Pid::from_raw(agent_on("n3") as i32).unwrap();
+    kill_process(agent, Signal::KILL).unwrap();
+
+    running.await_line("lost test/2: ");
+    running.await_line("3 nodes go on");
+    running.await_line("every bit as on one thread");
+    assert_eq!(running.wait(common::LIMIT).expect("the job ends").code(), Some(0));
+}
+
+fn the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint(slurm: &Slurm) {
+    let checkpoints = slurm.path("checkpoints");
+    let checkpoints = checkpoints.to_str().unwrap();
+    let flags = ["run", LOST_AFTER, "--checkpoint", checkpoints];
+    let arguments = [&flags[..], &JOB, &["1000000"]].concat();
+    let running = Running::of(slurm.salloc(&["-N2", "--time=1"], &arguments));
+
+    running.await_line_for("stopped after checkpoint", TIME_LIMIT_MAX);
+
+    until(|| processes_with("cmdline", checkpoints).is_empty().then_some(()));
+    let verified = common::run(&["checkpoint", "verify", checkpoints]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+/// A part of the test, with its name.
+type Part = (&'static str, fn(&Slurm));
+
+#[test]
+fn jobs_run_in_allocations_of_slurm() {
+    let mut slurm = match Slurm::start() {
+        Ok(slurm) => slurm,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let parts: [Part; 5] = [
+        ("all CPUs", each_host_is_a_node_with_all_its_cpus),
+        ("tasks", each_task_is_a_node),
+        ("components", a_heterogeneous_allocation_is_one_job),
+        ("a killed task", a_job_goes_on_without_a_killed_task),
+        ("the time limit", the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint),
+    ];
+    for (what, part) in parts {
+        let begin = Instant::now();
+        part(&slurm);
+        slurm.await_idle();
+        println!("{what}: {:.1} s", begin.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,11 @@
+//! Limits for jobs of ranks: few ranks of a large problem have more than other actors.
+
+use gridspan_runtime::Limits;
+
+/// Size in bytes of the largest rank that moves, and of the largest message.
+const RANK_BYTES_MAX: usize = 1 << 30;
+
+/// The limits of a job whose ranks may be large.
+pub(crate) fn limits() -> Limits {
+    Limits::default().with_message_bytes(RANK_BYTES_MAX)
+}

@@ -1,0 +1,92 @@
+//! The futures of a run, and where they wait while their actor is on its way.
+
+use crate::error::RankError;
+use crate::executor::Wakeup;
+use crate::local::{Local, Task};
+use crate::program::{RankProgram, Run, RunEnd};
+use gridspan_runtime::{NodeId, PeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+/// The end of a run.
+pub(super) type End<P> =
+    Result<RunEnd<<P as RankProgram>::State, <P as RankProgram>::Value>, RankError>;
+
+/// A run and the tasks that it has begun.
+pub(super) struct Body<P: RankProgram> {
+    run: Option<Run<P>>,
+    wakeup: Wakeup,
+    tasks: Vec<(Task, Wakeup)>,
+}
+
+impl<P: RankProgram> Body<P> {
+    pub(super) fn new(run: Run<P>) -> Self {
+        Self { run: Some(run), wakeup: Wakeup::new(), tasks: Vec::new() }
+    }
+
+    /// Polls what was woken. Returns whether anything was, and the end of the run.
+    pub(super) fn poll(&mut self) -> (bool, Option<End<P>>) {
+        let (mut is_woken, mut end) = (false, None);
+        if let Some(run) = &mut self.run
+            && let Some(polled) = self.wakeup.poll(run.as_mut())
+        {
+            is_woken = true;
+            if let Poll::Ready(ended) = polled {
+                self.run = None;
+                end = Some(ended);
+            }
+        }
+        self.tasks.retain_mut(|(task, wakeup)| match wakeup.poll(task.as_mut()) {
+            None => true,
+            Some(polled) => {
+                is_woken = true;
+                polled.is_pending()
+            }
+        });
+        (is_woken, end)
+    }
+
+    /// Adds tasks, which are polled with the run.
+    pub(super) fn add(&mut self, tasks: Vec<Task>) {
+        self.tasks.extend(tasks.into_iter().map(|task| (task, Wakeup::new())));
+    }
+}
+
+/// Where the futures of a run are parked: the node, the PE, and their key in the [`Parking`].
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Parked {
+    pub(super) node: NodeId,
+    pub(super) pe: PeId,
+    pub(super) number: u64,
+}
+
+/// The futures of actors that are on their way, and the state that the futures share with them. It
+/// is a resource of the job.
+pub(crate) struct Parking<P: RankProgram>(Mutex<ParkedBodies<P>>);
+
+struct ParkedBodies<P: RankProgram> {
+    last: u64,
+    found: BTreeMap<u64, (Body<P>, Arc<Local>)>,
+}
+
+impl<P: RankProgram> Parking<P> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(ParkedBodies { last: 0, found: BTreeMap::new() }))
+    }
+
+    /// Keeps the futures of a run, and returns their key.
+    pub(super) fn park(&self, body: Body<P>, local: Arc<Local>) -> u64 {
+        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.last += 1;
+        let number = bodies.last;
+        bodies.found.insert(number, (body, local));
+        number
+    }
+
+    /// Returns the futures of a key.
+    pub(super) fn take(&self, number: u64) -> Option<(Body<P>, Arc<Local>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).found.remove(&number)
+    }
+}

@@ -1,0 +1,87 @@
+//! What an actor does for other ranks: that of rank 0 serves the names of the run and spawns ranks,
+//! and each tells its end.
+
+use super::{Life, RankActor};
+use crate::error::CallSite;
+use crate::name_server::{Answers, ServerReply, ServerRequest, Spawn, refused};
+use crate::packet::{Birth, RankMessage};
+use crate::places::Places;
+use crate::program::RankProgram;
+use crate::ticket::Asker;
+use gridspan_runtime::{Context, Ix1, PeId};
+use std::any::type_name;
+use std::sync::Arc;
+
+/// For the error of a list of another type, whose text is not used.
+const AT: CallSite = CallSite { call: "spawn", peer: None, tag: None, communicator: 0 };
+
+impl<P: RankProgram> RankActor<P> {
+    /// Handles a request to the name server, at rank 0.
+    pub(super) fn serve(
+        &mut self,
+        asker: Asker,
+        request: ServerRequest,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let answers = match request {
+            ServerRequest::Spawn(spawn) => match self.spawn(asker, spawn, cx) {
+                Ok(()) => return,
+                Err(reason) => refused(asker, reason),
+            },
+            request => self.server.get_or_insert_default().handle(asker, request),
+        };
+        self.answer(answers, cx);
+    }
+
+    /// Inserts ranks. Their parents are answered once all of them have begun.
+    fn spawn(
+        &mut self,
+        asker: Asker,
+        Spawn { placement, inits, parents }: Spawn,
+        cx: &mut Context<'_, Self>,
+    ) -> Result<(), String> {
+        let Ok(inits) = inits.decode::<Vec<P::Init>>(AT) else {
+            let expected = type_name::<P::Init>();
+            return Err(format!("the ranks of this job are built from values of type {expected}"));
+        };
+        let wanted = (self.size, inits.len());
+        let server = self.server.get_or_insert_default();
+        let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
+        self.size += children.ranks.len() as u32;
+        let places = Arc::new(Places::new(&[], cx.layout()));
+        let birth = Arc::new(Birth { number, children, parents, places });
+        let ranks = cx.collection();
+        let placed = birth.children.ranks.iter().zip(&birth.children.places);
+        for (init, (rank, (_, pe))) in inits.into_iter().zip(placed) {
+            let rank = ranks.at(Ix1(*rank as i32));
+            cx.insert_on(&rank, init, PeId(*pe));
+            cx.send(&rank, RankMessage::Born(birth.clone()));
+        }
+        Ok(())
+    }
+
+    /// One of the ranks that rank 0 has spawned, from `first` on, has begun.
+    pub(super) fn note_begun(&mut self, first: u32, cx: &mut Context<'_, Self>) {
+        let answers = self.server.get_or_insert_default().begun(first);
+        self.answer(answers, cx);
+    }
+
+    /// Answers once this rank has ended.
+    pub(super) fn tell_end(&mut self, asker: Asker, cx: &mut Context<'_, Self>) {
+        match self.life {
+            Life::Ended(_) => self.answer(vec![(asker, ServerReply::Done)], cx),
+            _ => self.wait_for_end.push(asker),
+        }
+    }
+
+    fn answer(&mut self, answers: Answers, cx: &mut Context<'_, Self>) {
+        let ranks = cx.collection();
+        for (Asker { rank, ticket }, reply) in answers {
+            let answer = RankMessage::Answered { ticket, reply };
+            match rank == self.local.rank {
+                true => self.local.with(|state| state.deliver(answer)),
+                false => cx.send(&ranks.at(Ix1(rank as i32)), answer),
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What an actor does to detect deadlocks of a part of the ranks; see `deadlock`.
+
+use super::{Life, RankActor};
+use crate::deadlock::{self, Flush, Verdict, WaitState};
+use crate::packet::RankMessage;
+use crate::program::RankProgram;
+use gridspan_runtime::{Context, Ix1};
+
+impl<P: RankProgram> RankActor<P> {
+    /// The number of changes of what this rank waits for; `None` if it does not run.
+    fn epoch(&self) -> Option<u64> {
+        match self.life {
+            Life::Ended(_) | Life::Between(_) => None,
+            Life::New(_) | Life::Running => Some(self.local.with(|state| state.changes)),
+        }
+    }
+
+    /// Looks at this rank, and tells rank 0 if it waits. At rank 0, looks for a deadlock.
+    pub(super) fn look(&mut self, cx: &mut Context<'_, Self>) {
+        let (epoch, local) = (self.epoch(), &self.local);
+        let watch = self.watch.get_or_insert_default();
+        let told = watch.look(epoch, || local.with(|state| state.waits_until()));
+        let rank = self.local.rank;
+        if rank == 0 {
+            let detector = self.detector.get_or_insert_default();
+            told.into_iter().for_each(|state| detector.note(rank, state));
+            let verdict = detector.look();
+            self.follow(verdict, cx);
+        } else if let Some(state) = told {
+            cx.send(&cx.collection().at(Ix1(0)), RankMessage::Waits { rank, state });
+        }
+    }
+
+    /// At rank 0: a rank has told whether it waits.
+    pub(super) fn note_wait(&mut self, rank: u32, state: WaitState) {
+        self.detector.get_or_insert_default().note(rank, state);
+    }
+
+    /// Sends markers to others, unless something has changed since this rank told that it waits.
+    pub(super) fn begin_flush(&mut self, flush: Flush, cx: &mut Context<'_, Self>) {
+        let (round, rank) = (flush.round, self.local.rank);
+        let ranks = cx.collection();
+        if self.epoch() != flush.epoch {
+            let moved = RankMessage::Flushed { round, rank, waits: None };
+            return cx.send(&ranks.at(Ix1(0)), moved);
+        }
+        for peer in self.watch.get_or_insert_default().flush(flush) {
+            cx.send(&ranks.at(Ix1(peer as i32)), RankMessage::Marker { round, from: rank });
+        }
+        self.end_flush(cx);
+    }
+
+    /// Takes a marker of another rank.
+    pub(super) fn take_marker(&mut self, round: u64, from: u32, cx: &mut Context<'_, Self>) {
+        self.watch.get_or_insert_default().mark(round, from);
+        self.end_flush(cx);
+    }
+
+    /// Once all markers have come, tells rank 0 whether this rank waits as before.
+    fn end_flush(&mut self, cx: &mut Context<'_, Self>) {
+        let complete = self.watch.as_mut().and_then(|watch| watch.complete());
+        let Some((round, epoch)) = complete else { return };
+        let rank = self.local.rank;
+        let is_same = self.epoch() == epoch;
+        let waits = is_same.then(|| self.local.with(|state| state.waits()));
+        cx.send(&cx.collection().at(Ix1(0)), RankMessage::Flushed { round, rank, waits });
+    }
+
+    /// At rank 0: a rank has answered a request to flush.
+    pub(super) fn note_flushed(
+        &mut self,
+        (round, rank): (u64, u32),
+        waits: Option<String>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        let verdict = self.detector.get_or_insert_default().answered(round, rank, waits);
+        self.follow(verdict, cx);
+    }
+
+    fn follow(&mut self, verdict: Verdict, cx: &mut Context<'_, Self>) {
+        match verdict {
+            Verdict::Open => {}
+            Verdict::Flush(flushes) => {
+                let ranks = cx.collection();
+                for (rank, flush) in flushes {
+                    cx.send(&ranks.at(Ix1(rank as i32)), RankMessage::Flush(flush));
+                }
+            }
+            Verdict::Deadlock(waits) => {
+                let which = "ranks are in a deadlock while others run";
+                cx.fail(deadlock::text(which, waits.iter()));
+            }
+        }
+    }
+}

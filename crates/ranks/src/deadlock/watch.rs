@@ -1,0 +1,118 @@
+//! The part of the detector at each rank, which tells when it waits, and flushes its channels.
+
+use super::detector::Flush;
+use super::graph::WaitState;
+use crate::runs::Run;
+use std::collections::BTreeSet;
+
+/// Number of looks in a row at which a rank must not have changed before it tells that it waits.
+const UNCHANGED_LOOKS: u32 = 2;
+
+/// What a rank remembers about its waits.
+#[derive(Debug, Default)]
+pub(crate) struct WaitWatch {
+    /// The number of its changes at the last look.
+    epoch: Option<u64>,
+    /// Number of looks since then at which nothing had changed.
+    unchanged: u32,
+    /// What it has told rank 0.
+    told: WaitState,
+    /// The flush under way, and the ranks whose markers are missing.
+    flush: Option<(Flush, BTreeSet<u32>)>,
+    /// The newest round of which markers have come before the request, and their senders.
+    early: (u64, BTreeSet<u32>),
+}
+
+impl WaitWatch {
+    /// Looks at the rank, once in each period: at the number of its changes, which is `None` if it
+    /// does not run. Returns what rank 0 is to be told.
+    pub(crate) fn look(
+        &mut self,
+        epoch: Option<u64>,
+        until: impl FnOnce() -> Option<Vec<Run>>,
+    ) -> Option<WaitState> {
+        let is_unchanged = std::mem::replace(&mut self.epoch, epoch) == epoch;
+        self.unchanged = if is_unchanged { self.unchanged.saturating_add(1) } else { 0 };
+        let now = match (epoch, &self.told) {
+            (None, _) => WaitState::Ended,
+            (Some(now), WaitState::Waits { epoch, .. }) if *epoch == now => return None,
+            (Some(epoch), _) if self.unchanged >= UNCHANGED_LOOKS => {
+                until().map_or(WaitState::Runs, |until| WaitState::Waits { epoch, until })
+            }
+            _ => WaitState::Runs,
+        };
+        (std::mem::replace(&mut self.told, now.clone()) != now).then_some(now)
+    }
+
+    /// Begins a flush. Returns the ranks to which the rank sends markers.
+    pub(crate) fn flush(&mut self, flush: Flush) -> Vec<u32> {
+        let mut missing: BTreeSet<u32> = flush.peers.iter().copied().collect();
+        if self.early.0 == flush.round {
+            missing.retain(|rank| !self.early.1.contains(rank));
+        }
+        let peers = flush.peers.clone();
+        self.flush = Some((flush, missing));
+        peers
+    }
+
+    /// Takes a marker of a rank.
+    pub(crate) fn mark(&mut self, round: u64, from: u32) {
+        match &mut self.flush {
+            Some((flush, missing)) if flush.round == round => {
+                missing.remove(&from);
+            }
+            _ if round > self.early.0 => self.early = (round, BTreeSet::from([from])),
+            _ if round == self.early.0 => {
+                self.early.1.insert(from);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the flush whose markers have all come: its round, and the number of the rank's changes
+    /// with which it began.
+    pub(crate) fn complete(&mut self) -> Option<(u64, Option<u64>)> {
+        let (flush, _) = self.flush.take_if(|(_, missing)| missing.is_empty())?;
+        Some((flush.round, flush.epoch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_tells_once_that_it_waits_and_once_that_it_has_gone_on() {
+        let mut watch = WaitWatch::default();
+        let on = |rank| move || Some(vec![(rank, 1)]);
+        let waits = |epoch, rank| WaitState::Waits { epoch, until: vec![(rank, 1)] };
+        assert_eq!(watch.look(Some(4), on(1)), None);
+        assert_eq!(watch.look(Some(4), on(1)), None);
+        assert_eq!(watch.look(Some(4), on(1)), Some(waits(4, 1)));
+        assert_eq!(watch.look(Some(4), on(1)), None);
+        assert_eq!(watch.look(Some(5), on(2)), Some(WaitState::Runs));
+        assert_eq!(watch.look(Some(5), on(2)), None);
+        // It waits for something that no rank decides.
+        assert_eq!(watch.look(Some(5), || None), None);
+        assert_eq!(watch.look(Some(5), on(2)), Some(waits(5, 2)));
+        assert_eq!(watch.look(None, || None), Some(WaitState::Ended));
+        assert_eq!(watch.look(None, || None), None);
+    }
+
+    #[test]
+    fn a_flush_is_complete_once_all_markers_have_come_early_ones_too() {
+        let mut watch = WaitWatch::default();
+        let flush = |round| Flush { round, epoch: Some(3), peers: vec![1, 2, 5] };
+        watch.mark(1, 5);
+        watch.mark(2, 2);
+        assert_eq!(watch.flush(flush(2)), [1, 2, 5]);
+        watch.mark(2, 1);
+        watch.mark(1, 5);
+        assert_eq!(watch.complete(), None);
+        watch.mark(2, 5);
+        assert_eq!(watch.complete(), Some((2, Some(3))));
+        assert_eq!(watch.complete(), None);
+        watch.flush(Flush { peers: vec![], ..flush(3) });
+        assert_eq!(watch.complete(), Some((3, Some(3))));
+    }
+}

@@ -1,0 +1,76 @@
+//! Requests to the name server, and waiting for their answers.
+
+use crate::collective::operation::Operation;
+use crate::content::Content;
+use crate::error::{CallSite, RankError};
+use crate::local::Local;
+use crate::local::slots::Outcome;
+use crate::name_server::{PlacedRanks, ServerReply, ServerRequest};
+use crate::p2p::wait::outcome;
+use crate::ticket::Ticket;
+use std::sync::Arc;
+
+/// A request under way. If the rank stops waiting, the request is taken back.
+struct Asked<'a> {
+    local: &'a Local,
+    ticket: Ticket,
+    is_answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.local.with(|state| state.withdraw_request(self.ticket));
+        }
+    }
+}
+
+/// Asks the name server, and waits for its answer.
+async fn answer(local: &Arc<Local>, request: ServerRequest, at: CallSite) -> ServerReply {
+    let ticket = local.with(|state| state.ask(request, at));
+    let mut asked = Asked { local, ticket, is_answered: false };
+    let outcome = outcome(local, ticket).await;
+    asked.is_answered = true;
+    match outcome {
+        Outcome::Reply(reply) => reply,
+        _ => ServerReply::Refused("the request was dropped".to_owned()),
+    }
+}
+
+fn granted(reply: ServerReply, at: CallSite) -> Result<ServerReply, RankError> {
+    match reply {
+        ServerReply::Refused(reason) => Err(RankError::Invalid { at, reason }),
+        reply => Ok(reply),
+    }
+}
+
+/// Asks the name server, and waits for an answer that is no refusal.
+pub(super) async fn ask(
+    local: &Arc<Local>,
+    request: ServerRequest,
+    at: CallSite,
+) -> Result<ServerReply, RankError> {
+    granted(answer(local, request, at).await, at)
+}
+
+/// Lets the root of an operation ask for another group. All ranks of the operation get the number
+/// of the communicators with it, and its ranks, or the root's error.
+pub(super) async fn ask_for_group(
+    operation: &Operation,
+    local: &Arc<Local>,
+    root: u32,
+    request: Option<Result<ServerRequest, String>>,
+) -> Result<(u32, PlacedRanks), RankError> {
+    let at = operation.at;
+    let reply = match request {
+        None => None,
+        Some(Ok(request)) => Some(answer(local, request, at).await),
+        Some(Err(reason)) => Some(ServerReply::Refused(reason)),
+    };
+    let content = reply.map(|reply| Content::encoded(&reply, at)).transpose()?;
+    let reply: ServerReply = operation.bcast(content, root).await?.decode(at)?;
+    match granted(reply, at)? {
+        ServerReply::Linked { number, remote } => Ok((number, remote)),
+        _ => Err(RankError::Cancelled { at }),
+    }
+}

@@ -1,0 +1,123 @@
+//! Ranks that start more ranks.
+
+use super::InterComm;
+use super::asking::ask_for_group;
+use crate::collective::operation::Operation;
+use crate::comm::Comm;
+use crate::content::Content;
+use crate::error::RankError;
+use crate::local::link::Link;
+use crate::name_server::{PlacedRanks, ServerRequest, Spawn, SpawnPlacement};
+use serde::Serialize;
+
+/// # Spawning
+///
+/// Spawned ranks, the children, run the function or the struct of the job, in a world that is
+/// theirs; what a rank does may depend on whether it has a [`parent`](Self::parent). They come to
+/// migration points with all other ranks of the job, and a job ends when they have ended, too. Their
+/// results are dropped.
+///
+/// Rank 0 of the job serves the requests of this section and the next two while no rank of its PE
+/// computes.
+impl Comm {
+    /// Starts `ranks` more ranks, and waits until they have begun. A collective operation, where
+    /// the arguments of rank 0 count.
+    ///
+    /// # Errors
+    ///
+    /// [`RankError::Invalid`] for no ranks, for more than 2^31 - 1 in a job, for a site or PE that
+    /// does not exist, and for ranks that are structs built from something; see
+    /// [`spawn_from`](Self::spawn_from).
+    pub async fn spawn(
+        &self,
+        ranks: u32,
+        placement: SpawnPlacement,
+    ) -> Result<InterComm, RankError> {
+        self.spawn_from(vec![(); ranks as usize], placement).await
+    }
+
+    /// Starts a rank for each of the values, which have the type
+    /// [`Rank::Init`](crate::Rank::Init), and waits until they have begun. A collective operation,
+    /// where the arguments of rank 0 count; others may give no values.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::ranks::{self, Comm, Continuation, Rank, RankError, SpawnPlacement};
+    ///
+    /// /// Spawns two ranks, which tell what they were built from, after a migration point.
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Member { name: String, has_moved: bool }
+    ///
+    /// impl Rank for Member {
+    ///     type Init = String;
+    ///     type Value = ();
+    ///
+    ///     fn create(name: String, _world: &Comm) -> Self { Member { name, has_moved: false } }
+    ///
+    ///     async fn run(self, world: Comm) -> Result<Continuation<Self>, RankError> {
+    ///         if !self.has_moved {
+    ///             if world.parent().is_none() {
+    ///                 let names = vec!["one".to_owned(), "two".to_owned()];
+    ///                 world.spawn_from(names, SpawnPlacement::Block).await?;
+    ///             }
+    ///             return Ok(Continuation::Migrate(Member { has_moved: true, ..self }));
+    ///         }
+    ///         if let Some(parents) = world.parent() {
+    ///             parents.send_value(&self.name, 0, 0).await?;
+    ///         } else {
+    ///             let (name, _) = world.children()[0].recv_value::<String>(1, 0).await?;
+    ///             assert_eq!(name, "two");
+    ///         }
+    ///         Ok(Continuation::Done(()))
+    ///     }
+    /// }
+    ///
+    /// let job = ranks::job::<Member>("members", 1, |_rank| "founder".to_owned());
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`spawn`](Self::spawn), and [`RankError::Invalid`] for values of another type.
+    pub async fn spawn_from<I: Serialize + Send + 'static>(
+        &self,
+        inits: Vec<I>,
+        placement: SpawnPlacement,
+    ) -> Result<InterComm, RankError> {
+        let operation = Operation::rooted(self, "spawn", 0)?;
+        let at = operation.at;
+        let request = (self.rank() == 0).then(|| -> Result<ServerRequest, String> {
+            let inits = Content::encoded(&inits, at).map_err(|error| error.to_string())?;
+            let parents = self.placed();
+            Ok(ServerRequest::Spawn(Spawn { placement, inits, parents }))
+        });
+        drop(inits);
+        let (number, remote) = ask_for_group(&operation, &self.local, 0, request).await?;
+        self.scope.places().learn(number, &[&remote]);
+        let link = Link::new(number, false, self.group().world_ranks(), &remote.ranks);
+        self.local.with(|state| state.links.push(link.clone()));
+        InterComm::of_link(self, &link).ok_or_else(|| "a rank is no parent of its children".into())
+    }
+
+    /// The inter-communicator with the ranks that have spawned this rank's world; `None` for ranks
+    /// with which the job began.
+    pub fn parent(&self) -> Option<InterComm> {
+        let link = self.local.with(|state| state.links.iter().find(|link| link.is_parent).cloned());
+        InterComm::of_link(self, &link?)
+    }
+
+    /// The inter-communicators with the ranks that this rank has taken part in spawning, in the
+    /// order of the calls.
+    pub fn children(&self) -> Vec<InterComm> {
+        let links = self.local.with(|state| state.links.clone());
+        let spawned = links.iter().filter(|link| !link.is_parent);
+        spawned.filter_map(|link| InterComm::of_link(self, link)).collect()
+    }
+
+    /// The ranks of this communicator, and where they live.
+    pub(super) fn placed(&self) -> PlacedRanks {
+        let ranks = self.group().world_ranks().to_vec();
+        let places = (0..self.size()).map(|rank| self.scope.place(rank)).collect();
+        PlacedRanks { ranks, places }
+    }
+}

@@ -1,0 +1,106 @@
+//! Main's watch over the ranks: whether they all wait, and when they are to look at their waits.
+
+use gridspan_runtime::{Grid, GridError};
+use std::cell::Cell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Time after which main asks whether ranks wait for each other: long beside a step of most
+/// programs, and short for a person.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+/// Time between two looks of the ranks at their waits. A deadlock of a part of them is reported
+/// after at most four of these and a few crossings of the wide area.
+const LOOK_EVERY: Duration = Duration::from_millis(800);
+/// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
+const LOOKING_RANKS_MAX: usize = 10_000;
+
+type Wait = Pin<Box<dyn Future<Output = Result<(), GridError>>>>;
+
+/// Watches ranks that are alone in their job.
+pub(crate) struct MainWatch {
+    grid: Grid,
+    /// Ends if no message is on its way for some time.
+    quiet: Wait,
+    /// Whether the wait for quiescence has begun.
+    is_asking: Rc<Cell<bool>>,
+    is_quiet: bool,
+    /// Ends at the next look.
+    pause: Wait,
+    looks: bool,
+}
+
+/// Sleeps, and then waits for quiescence twice, because the first time a result may still be on its
+/// way to main.
+fn quiet(grid: &Grid) -> (Wait, Rc<Cell<bool>>) {
+    let (grid, is_asking) = (grid.clone(), Rc::new(Cell::new(false)));
+    let is_asked = is_asking.clone();
+    let wait: Wait = Box::pin(async move {
+        grid.sleep(QUIET_AFTER).await?;
+        is_asked.set(true);
+        grid.quiescence().await?;
+        grid.quiescence().await
+    });
+    (wait, is_asking)
+}
+
+fn pause(grid: &Grid) -> Wait {
+    let grid = grid.clone();
+    Box::pin(async move { grid.sleep(LOOK_EVERY).await })
+}
+
+impl MainWatch {
+    pub(crate) fn new(grid: &Grid) -> Self {
+        let (quiet, is_asking) = quiet(grid);
+        let (grid, pause) = (grid.clone(), pause(grid));
+        Self { grid, quiet, is_asking, is_quiet: false, pause, looks: false }
+    }
+
+    /// Begins to watch a run of this number of ranks.
+    pub(crate) fn begin(&mut self, ranks: usize) {
+        self.looks = ranks <= LOOKING_RANKS_MAX;
+    }
+
+    /// Whether the ranks are to look at their waits now.
+    pub(crate) fn is_time_to_look(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.looks {
+            return false;
+        }
+        match self.pause.as_mut().poll(cx) {
+            Poll::Pending => false,
+            // The job is ending.
+            Poll::Ready(Err(_)) => {
+                self.looks = false;
+                false
+            }
+            Poll::Ready(Ok(())) => {
+                self.pause = pause(&self.grid);
+                // It must know whom to wake.
+                drop(self.pause.as_mut().poll(cx));
+                true
+            }
+        }
+    }
+
+    /// Waits until no message is on its way, which is so for ever if ranks run then.
+    pub(crate) fn is_quiet(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.quiet.as_mut().poll(cx);
+        self.is_quiet |= polled.is_ready();
+        polled.map(drop)
+    }
+
+    /// If a wait for quiescence has begun, completes it and prepares another one, so that main waits
+    /// for nothing but timers.
+    pub(crate) async fn settle(&mut self) -> Result<(), GridError> {
+        if self.is_asking.get() {
+            let (quiet, is_asking) = quiet(&self.grid);
+            let asked = std::mem::replace(&mut self.quiet, quiet);
+            self.is_asking = is_asking;
+            if !std::mem::take(&mut self.is_quiet) {
+                asked.await?;
+            }
+        }
+        Ok(())
+    }
+}

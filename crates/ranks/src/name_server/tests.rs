@@ -1,0 +1,134 @@
+//! The name server, whose requests a test makes by hand.
+
+use super::*;
+
+fn asker(rank: u32) -> Asker {
+    Asker { rank, ticket: Ticket { slot: 0, generation: u64::from(rank) + 1 } }
+}
+
+fn group(ranks: &[u32]) -> PlacedRanks {
+    let places = ranks.iter().map(|rank| (rank / 4, *rank)).collect();
+    PlacedRanks { ranks: ranks.to_vec(), places }
+}
+
+fn open(server: &mut NameServer) -> RankPort {
+    match &server.handle(asker(0), ServerRequest::OpenPort)[..] {
+        [(_, ServerReply::Port(Some(port)))] => *port,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reasons(answers: Answers) -> Vec<(u32, String)> {
+    let reason = |(asker, reply): (Asker, ServerReply)| match reply {
+        ServerReply::Refused(reason) => (asker.rank, reason),
+        other => panic!("{other:?}"),
+    };
+    answers.into_iter().map(reason).collect()
+}
+
+#[test]
+fn groups_are_paired_in_the_order_of_asking() {
+    let mut server = NameServer::default();
+    let (port, other) = (open(&mut server), open(&mut server));
+    let connect = |rank| ServerRequest::Connect(port, group(&[rank, rank + 10]));
+    assert!(server.handle(asker(1), connect(1)).is_empty());
+    assert!(server.handle(asker(2), connect(2)).is_empty());
+    // Another port is another queue.
+    assert!(server.handle(asker(3), ServerRequest::Accept(other, group(&[3]))).is_empty());
+    for (accepting, connecting, number) in [(4, 1, SERVED_FROM), (5, 2, SERVED_FROM + 2)] {
+        let accept = ServerRequest::Accept(port, group(&[accepting]));
+        let link = |ranks: &[u32]| ServerReply::Linked { number, remote: group(ranks) };
+        assert_eq!(
+            server.handle(asker(accepting), accept),
+            [
+                (asker(accepting), link(&[connecting, connecting + 10])),
+                (asker(connecting), link(&[accepting])),
+            ]
+        );
+    }
+}
+
+#[test]
+fn groups_that_share_a_rank_and_closed_ports_are_refused() {
+    let mut server = NameServer::default();
+    let port = open(&mut server);
+    server.handle(asker(1), ServerRequest::Accept(port, group(&[1, 2])));
+    let refused = server.handle(asker(2), ServerRequest::Connect(port, group(&[3, 2])));
+    let reason = "rank 2 of the job is in both groups".to_owned();
+    assert_eq!(reasons(refused), [(2, reason.clone()), (1, reason)]);
+    server.handle(asker(1), ServerRequest::Accept(port, group(&[1])));
+    let mut closed = server.handle(asker(0), ServerRequest::ClosePort(port));
+    assert_eq!(closed.pop(), Some((asker(0), ServerReply::Done)));
+    assert_eq!(reasons(closed), [(1, "port 1 was closed meanwhile".to_owned())]);
+    let late = server.handle(asker(1), ServerRequest::Accept(port, group(&[1])));
+    assert_eq!(reasons(late), [(1, "port 1 is not open".to_owned())]);
+}
+
+#[test]
+fn services_are_found_at_once_or_awaited() {
+    let mut server = NameServer::default();
+    let port = open(&mut server);
+    let lookup = |waits| ServerRequest::Lookup { service: "heat".to_owned(), waits };
+    let publish = || ServerRequest::Publish { service: "heat".to_owned(), port };
+    assert_eq!(server.handle(asker(1), lookup(false)), [(asker(1), ServerReply::Port(None))]);
+    assert!(server.handle(asker(2), lookup(true)).is_empty());
+    assert!(server.handle(asker(3), lookup(true)).is_empty());
+    server.handle(asker(2), ServerRequest::Withdraw);
+    let found = ServerReply::Port(Some(port));
+    assert_eq!(
+        server.handle(asker(0), publish()),
+        [(asker(3), found.clone()), (asker(0), ServerReply::Done)]
+    );
+    assert_eq!(server.handle(asker(1), lookup(true)), [(asker(1), found)]);
+    let again = reasons(server.handle(asker(4), publish()));
+    assert_eq!(again, [(4, "the service \"heat\" is published, with port 1".to_owned())]);
+    let unpublish = || ServerRequest::Unpublish { service: "heat".to_owned() };
+    assert_eq!(server.handle(asker(0), unpublish()), [(asker(0), ServerReply::Done)]);
+    assert_eq!(reasons(server.handle(asker(0), unpublish())).len(), 1);
+}
+
+#[test]
+fn a_group_has_its_ranks_in_their_order_once_all_have_joined() {
+    let mut server = NameServer::default();
+    let join = |ranks, rank| ServerRequest::Join {
+        group: "workers".to_owned(),
+        ranks,
+        place: (rank / 4, rank),
+    };
+    assert!(server.handle(asker(9), join(3, 9)).is_empty());
+    assert!(server.handle(asker(2), join(3, 2)).is_empty());
+    assert_eq!(
+        reasons(server.handle(asker(5), join(2, 5))),
+        [(5, "the group \"workers\" is to have 3 ranks, not 2".to_owned())]
+    );
+    assert_eq!(reasons(server.handle(asker(2), join(3, 2))).len(), 1);
+    server.handle(asker(9), ServerRequest::Withdraw);
+    assert!(server.handle(asker(7), join(3, 7)).is_empty());
+    let answers = server.handle(asker(1), join(3, 1));
+    let found = ServerReply::Gathered { number: SERVED_FROM, group: group(&[1, 2, 7]) };
+    assert_eq!(answers, [1, 2, 7].map(|rank| (asker(rank), found.clone())));
+    // The next group of this name is another.
+    assert!(server.handle(asker(1), join(2, 1)).is_empty());
+    assert_eq!(reasons(server.handle(asker(1), join(0, 1))).len(), 1);
+}
+
+#[test]
+fn parents_are_answered_once_all_their_children_have_begun() {
+    let layout = Layout::single(2);
+    let mut server = NameServer::default();
+    let (number, children) =
+        server.spawn(asker(3), (8, 2), SpawnPlacement::Block, &layout).unwrap();
+    assert_eq!(children, PlacedRanks { ranks: vec![8, 9], places: vec![(0, 0), (0, 1)] });
+    let (other, _) = server.spawn(asker(4), (10, 1), SpawnPlacement::Block, &layout).unwrap();
+    assert_eq!(other, number + 2);
+    assert!(server.begun(8).is_empty());
+    assert_eq!(server.begun(10)[0].0, asker(4));
+    let linked = ServerReply::Linked { number, remote: children };
+    assert_eq!(server.begun(8), [(asker(3), linked)]);
+    assert!(server.begun(8).is_empty());
+    for (first, ranks) in [(0, 0), (u32::MAX, 1), (1 << 30, 1 << 30), (5, usize::MAX)] {
+        assert!(server.spawn(asker(0), (first, ranks), SpawnPlacement::Block, &layout).is_err());
+    }
+    let nowhere = server.spawn(asker(0), (0, 1), SpawnPlacement::AtSite(7), &layout);
+    assert_eq!(nowhere, Err("there is no site 7 among 1".to_owned()));
+}

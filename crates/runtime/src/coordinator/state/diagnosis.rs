@@ -1,0 +1,25 @@
+//! State of a diagnosis of the running job.
+
+use crate::message::Findings;
+use gridspan_topology::PeId;
+use std::collections::BTreeSet;
+
+/// The diagnosis under way, if there is one. It does not move with the coordinator: whoever asked
+/// asks again.
+#[derive(Default)]
+pub(crate) struct Diagnosing {
+    /// Whether one is under way.
+    pub(crate) is_on: bool,
+    /// Number of diagnoses so far.
+    pub(crate) number: u64,
+    /// Number of rounds of questions so far.
+    pub(crate) round: u64,
+    /// Numbers of the requests that it answers.
+    pub(crate) requests: BTreeSet<u64>,
+    /// PEs that have not answered in this round.
+    pub(crate) missing: BTreeSet<PeId>,
+    /// The answers in this round so far, and what the coordinator found when the round began.
+    pub(crate) sum: Findings,
+    /// The sum of the first round, and the PEs that had not answered.
+    pub(crate) before: Option<(Findings, BTreeSet<PeId>)>,
+}

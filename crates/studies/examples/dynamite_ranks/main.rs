@@ -1,0 +1,201 @@
+//! Programs of ranks that really compute and move, while the load of other programs goes from node
+//! to node: tables 1 and 2 of Iskra et al. (2000), "Performance Measurements on Dynamite/DPVM".
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example dynamite_ranks
+//! cargo run --release -p gridspan-studies --example dynamite_ranks -- --real
+//! ```
+//!
+//! The first command runs in virtual time: the NAS kernels on four ranks and eight nodes, and a
+//! finite element program in the two forms of the paper. The load stays on a node for as large a
+//! part of the time alone as in the paper, on each node where ranks start, in turn. Ranks may move
+//! after each iteration, with all of their data.
+//!
+//! # What must be as in the paper
+//!
+//! - The programs of the paper take half an hour, and so many iterations that their tasks can move
+//!   at any time of a stay. So each program is repeated until it takes `--seconds`.
+//! - Links are as fast beside processors as there, which had 200 MHz and Fast Ethernet: processors
+//!   have a hundredth of the speed of the core for which the programs charge, and links 15 Mbit/s.
+//! - A task moves in a few percent of a stay. The paper's tasks of 30 and 40 MB are written to a
+//!   file server at 4 to 5 MB/s and read from it again, which is 3 to 6 % of 300 s. Here a stay is
+//!   50 s, so the kernels are of class W, whose ranks have 1 to 9 MB and move in 1 to 9 % of it.
+//!
+//! A migration point is collective. So ranks of `ep`, which do not communicate in the paper, wait
+//! for each other here, and it loses more without balancing.
+//!
+//! # In real time
+//!
+//! The second command runs node processes on this machine, one pinned to each processor, and other
+//! programs that really compute. The runs of a program take turns, and the table has medians. With
+//! fewer than four processors no node can be idle: each has four ranks, of which some move to
+//! another node while theirs is slowed, and the best possible slowdown is above zero.
+
+mod foreign_load;
+mod programs;
+mod real;
+mod simulated;
+
+use clap::Parser;
+use gridspan_studies::gridctl;
+use programs::{PROGRAMS, Program, repetitions};
+use real::Nodes;
+use simulated::Simulated;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Share of the time alone for which the load stays on a node of this machine. The runtime detects
+/// load within about a second, which should be a small part of a stay.
+const REAL_STAY: f64 = 1.0 / 3.0;
+
+#[derive(Parser)]
+#[command(about = "Programs of ranks under the load of other programs")]
+struct Options {
+    /// Run node processes of this machine in real time, under real load.
+    #[arg(long)]
+    real: bool,
+    /// Bandwidth of the links in virtual time.
+    #[arg(long, default_value = "15mbit")]
+    lan: String,
+    /// The strategies, compared with `none`. Default: vacate and auto; in real time vacate.
+    #[arg(long, value_delimiter = ',')]
+    strategies: Vec<String>,
+    /// Only programs whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Repeat each program until it takes about this many seconds alone. Default: 300 virtual
+    /// seconds; in real time 12.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Number of runs of each kind in real time.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Be the other program, on this processor.
+    #[arg(long, hide = true)]
+    compute_on: Option<usize>,
+    /// Be it for this many seconds.
+    #[arg(long, hide = true, default_value_t = 0.0)]
+    compute_for: f64,
+}
+
+impl Options {
+    fn strategies(&self) -> Vec<&str> {
+        match (self.strategies.is_empty(), self.real) {
+            (false, _) => self.strategies.iter().map(String::as_str).collect(),
+            (true, false) => vec!["vacate", "auto"],
+            (true, true) => vec!["vacate"],
+        }
+    }
+
+    fn programs(&self) -> impl Iterator<Item = &'static Program> {
+        PROGRAMS.iter().filter(|program| program.name.contains(&self.only))
+    }
+}
+
+/// The times of a program in seconds.
+struct Row {
+    alone: f64,
+    /// Under the load, without balancing.
+    none: f64,
+    /// For each strategy: under the load, and alone.
+    balanced: Vec<[f64; 2]>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match (options.compute_on, options.real) {
+        (Some(processor), _) => {
+            let time = Duration::try_from_secs_f64(options.compute_for).unwrap_or_default();
+            foreign_load::compute(processor, time).map_err(Into::into)
+        }
+        (None, true) => on_this_machine(&options),
+        (None, false) => in_virtual_time(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn in_virtual_time(options: &Options) -> Result<(), Box<dyn Error>> {
+    let gridctl = gridctl()?;
+    let strategies = options.strategies();
+    println!("slowdown by other programs' load in %; links of {}", options.lan);
+    print_head(&strategies);
+    for program in options.programs() {
+        let runs = Simulated { gridctl: &gridctl, program, lan: &options.lan };
+        let once = runs.seconds("none", None, 1)?;
+        let repeat = repetitions(options.seconds.unwrap_or(300.0), once);
+        let alone = runs.seconds("none", None, repeat)?;
+        let stay = Some(alone * program.cluster.stay);
+        let none = runs.seconds("none", stay, repeat)?;
+        let mut balanced = Vec::new();
+        for strategy in &strategies {
+            let loaded = runs.seconds(strategy, stay, repeat)?;
+            balanced.push([loaded, runs.seconds(strategy, None, repeat)?]);
+        }
+        print_row(program, &Row { alone, none, balanced });
+    }
+    println!("monitoring: the slowdown with the strategy when no other program runs");
+    Ok(())
+}
+
+fn on_this_machine(options: &Options) -> Result<(), Box<dyn Error>> {
+    let (gridctl, nodes) = (gridctl()?, Nodes::new()?);
+    let strategies = options.strategies();
+    println!(
+        "slowdown by other programs' load in %; {} ranks on {} nodes, medians of {} rounds",
+        nodes.ranks, nodes.nodes, options.rounds
+    );
+    print_head(&strategies);
+    // The two forms of `fem` differ in their clusters only.
+    let is_first = |program: &&Program| program.name != "fem, redundant";
+    for program in options.programs().filter(is_first) {
+        let seconds =
+            |strategy: &str, stay, repeat| nodes.seconds(&gridctl, program, strategy, stay, repeat);
+        let repeat = repetitions(options.seconds.unwrap_or(12.0), seconds("none", None, 1)?);
+        let stay = Some(seconds("none", None, repeat)? * REAL_STAY);
+        let mut kinds = vec![("none", None), ("none", stay)];
+        kinds.extend(strategies.iter().flat_map(|name| [(*name, stay), (*name, None)]));
+        let mut times = vec![Vec::new(); kinds.len()];
+        // The kinds take turns, so that other load on the machine affects all of them equally.
+        for _ in 0..options.rounds.max(1) {
+            for ((strategy, stay), times) in kinds.iter().zip(&mut times) {
+                times.push(seconds(strategy, *stay, repeat)?);
+            }
+        }
+        let medians: Vec<f64> = times.into_iter().map(median).collect();
+        let balanced = medians[2..].chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+        print_row(program, &Row { alone: medians[0], none: medians[1], balanced });
+    }
+    println!("monitoring: the slowdown with the strategy when no other program runs");
+    Ok(())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn print_head(strategies: &[&str]) {
+    print!("{:>16}{:>10}{:>16}{:>10}{:>8}", "", "alone, s", "paper: without", "with", "none");
+    for strategy in strategies {
+        print!("{strategy:>8}{:>12}", "monitoring");
+    }
+    println!();
+}
+
+fn print_row(program: &Program, row: &Row) {
+    let percent = |seconds: f64| (seconds / row.alone - 1.0) * 100.0;
+    let [without, with] = program.published;
+    print!("{:>16}{:>10.2}{without:>16.0}{with:>10.0}", program.name, row.alone);
+    print!("{:>8.1}", percent(row.none));
+    for [loaded, monitored] in &row.balanced {
+        print!("{:>8.1}{:>12.2}", percent(*loaded), percent(*monitored));
+    }
+    println!();
+}

@@ -1,0 +1,154 @@
+//! Runs of a program on node processes of this machine, each of which has one processor. Linux
+//! only.
+
+use crate::foreign_load::{Hogs, pin, threads};
+use crate::programs::{Program, printed_seconds};
+use gridspan_topology::PeId;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Largest number of nodes, as in the paper.
+const NODES_MAX: usize = 8;
+/// Number of ranks for each node, if no nodes can be left idle.
+const RANKS_PER_NODE: usize = 4;
+/// Maximum time to wait until the nodes have started.
+const BEGIN_MAX: Duration = Duration::from_secs(10);
+/// Interval at which the end of a program and of a stay are looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The nodes of this machine.
+pub(crate) struct Nodes {
+    pub(crate) nodes: usize,
+    pub(crate) ranks: usize,
+    /// The load goes over every node of this distance, from the first on.
+    distance: usize,
+}
+
+impl Nodes {
+    /// One node for each processor. With four and more, every second one is idle, as in table 1 of
+    /// the paper; with fewer, each has several ranks.
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+        let nodes = thread::available_parallelism()?.get().min(NODES_MAX);
+        match nodes {
+            0 | 1 => Err("two processors are needed: one for the load, and one to move to".into()),
+            2 | 3 => Ok(Self { nodes, ranks: RANKS_PER_NODE * nodes, distance: 1 }),
+            // Ranks live on every second node of an even number.
+            _ => Ok(Self { nodes: nodes / 2 * 2, ranks: nodes / 2, distance: 2 }),
+        }
+    }
+
+    /// The time that a program prints, in seconds, under a load that stays on each node for `stay`
+    /// seconds.
+    pub(crate) fn seconds(
+        &self,
+        gridctl: &Path,
+        program: &Program,
+        strategy: &str,
+        stay: Option<f64>,
+        repeat: u32,
+    ) -> Result<f64, Box<dyn Error>> {
+        let mut command = Command::new(gridctl);
+        command.args(["run", "-n", &self.nodes.to_string(), "--balance", strategy]);
+        command.args(program.words(self.ranks, repeat));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut launcher = Launcher(command.spawn()?);
+        self.pin_all(&mut launcher.0)?;
+        self.load(&mut launcher.0, stay)?;
+        launcher.printed(program.name)
+    }
+
+    /// Pins the threads of each node process to the processor with the number of its PE.
+    fn pin_all(&self, launcher: &mut Child) -> Result<(), Box<dyn Error>> {
+        let begin = Instant::now();
+        let mut found = BTreeMap::new();
+        while found.len() < self.nodes {
+            if begin.elapsed() > BEGIN_MAX || launcher.try_wait()?.is_some() {
+                return Err(format!("{} of {} nodes have started", found.len(), self.nodes).into());
+            }
+            for process in children(launcher.id()) {
+                let names = threads(process);
+                let has = |pe: &usize| {
+                    let name = PeId(*pe as u32).to_string();
+                    names.iter().any(|(_, other)| *other == name)
+                };
+                found.extend((0..self.nodes).find(has).map(|pe| (pe, process)));
+            }
+            thread::sleep(LOOK);
+        }
+        for (pe, process) in found {
+            // Threads that start later inherit the processor; others may have ended.
+            for (thread, name) in threads(process) {
+                let pinned = pin(Some(thread), pe);
+                if name == PeId(pe as u32).to_string() {
+                    pinned?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the load go around until the program has ended.
+    fn load(&self, launcher: &mut Child, stay: Option<f64>) -> Result<(), Box<dyn Error>> {
+        let begin = Instant::now();
+        let (mut turn, mut hogs) = (0, Hogs::none());
+        while launcher.try_wait()?.is_none() {
+            if let Some(stay) = stay
+                && begin.elapsed().as_secs_f64() >= stay * turn as f64
+            {
+                drop(std::mem::replace(&mut hogs, Hogs::none()));
+                hogs = Hogs::start(1, turn * self.distance % self.nodes, stay)?;
+                turn += 1;
+            }
+            thread::sleep(LOOK);
+        }
+        drop(hogs);
+        Ok(())
+    }
+}
+
+/// A process of `gridctl run`. It is ended when this is dropped, and its nodes with it.
+struct Launcher(Child);
+
+impl Launcher {
+    /// The time that the program has printed. Fails if it has failed.
+    fn printed(mut self, name: &str) -> Result<f64, Box<dyn Error>> {
+        let status = self.0.wait()?;
+        let (mut output, mut errors) = (String::new(), String::new());
+        if let Some(stream) = &mut self.0.stdout {
+            stream.read_to_string(&mut output)?;
+        }
+        if let Some(stream) = &mut self.0.stderr {
+            stream.read_to_string(&mut errors)?;
+        }
+        match status.success() {
+            true => printed_seconds(&output),
+            false => Err(format!("{name} ended with {status}:\n{output}{errors}").into()),
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The processes that a process has started.
+fn children(parent: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let process: u32 = path.file_name()?.to_str()?.parse().ok()?;
+        let status = fs::read_to_string(path.join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+        (line.trim().parse() == Ok(parent)).then_some(process)
+    };
+    entries.filter_map(child).collect()
+}

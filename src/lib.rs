@@ -89,6 +89,7 @@
 //! - [`main`], [`run`]: start a job; [`Start`]: the driver, the seed and the strategy.
 //! - [`variables`]: the environment variables.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
+//! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
 //!   programs that need more.
@@ -119,6 +120,8 @@ mod build;
 pub mod control;
 mod dump;
 pub mod embed;
+#[cfg(feature = "net")]
+pub mod keeper;
 pub mod links;
 #[cfg(feature = "net")]
 mod node;

@@ -10,10 +10,12 @@
 //! it on Linux when the launcher's thread that started it ends. Once it has its bundle, the node of
 //! a detached job outlives its launcher: it reads from a named pipe, which does not end, so that
 //! another launcher can attend to it. If it needs one to go on after a loss, it waits for
-//! [`LAUNCHER_PATIENCE`].
+//! [`LAUNCHER_PATIENCE`]. If the job has several hosts, a bridge starts the node, and stands for
+//! its launcher (see [`keeper`]).
 
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure, Holdings, Pause};
+use crate::keeper;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
 use crate::variables::{DETACHED, LAUNCHER};
@@ -54,15 +56,9 @@ pub(crate) fn run(job: Job) -> ExitCode {
         );
         return ExitCode::from(EXIT_FAILED);
     }
-    let detached = std::env::var(DETACHED).ok().filter(|value| !value.is_empty());
-    let is_detached = detached.is_some();
-    die_with_launcher();
-    let parent = detached.and_then(|value| value.parse().ok()).filter(|&parent| parent > 1);
-    if parent.is_some_and(|parent: u32| parent != parent_id()) {
-        // It ended before the kernel knew that this process is to end with it.
-        end_with_launcher();
-    }
+    let kind = begin();
     let launcher = match launcher() {
+        Ok(launcher) if kind == Kind::Bridge => return keeper::run(launcher),
         Ok(launcher) => BufReader::new(launcher),
         Err(error) => {
             complain(&format!("cannot read from the launcher: {error}"), NO_NODE);
@@ -70,6 +66,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
         }
     };
     let handle = Handle::default();
+    let is_detached = kind == Kind::Detached;
     if is_detached {
         lock(&handle).is_detached = true;
         await_launcher(&handle);
@@ -129,6 +126,34 @@ pub(crate) fn run(job: Job) -> ExitCode {
         leave_at_sigterm();
     }
     run_joined(control::telling(job), joined, &settings, (lines, handle))
+}
+
+/// What this process is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A node that ends with its launcher.
+    Attached,
+    /// A node that goes on when its launcher has ended.
+    Detached,
+    /// A bridge to such a node.
+    Bridge,
+}
+
+/// Returns what this process is. A node ends with the process that has started it, for now.
+fn begin() -> Kind {
+    let detached = std::env::var(DETACHED).ok().filter(|value| !value.is_empty());
+    if detached.as_deref() == Some(keeper::BRIDGE) {
+        return Kind::Bridge;
+    }
+    die_with_launcher();
+    let Some(parent) = detached else { return Kind::Attached };
+    if parent.parse().is_ok_and(|parent: u32| parent != parent_id()) {
+        // It ended before the kernel knew that this process is to end with it.
+        end_with_launcher();
+    }
+    // It fails if this process leads a group already, since gridctl has started it.
+    let _ = rustix::process::setsid();
+    Kind::Detached
 }
 
 /// Waits until the launcher has introduced this process, which has parts of checkpoints.

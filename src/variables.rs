@@ -20,7 +20,7 @@
 //! | `GRIDSPAN_BROADCAST` | broadcast mode: one of [`MODES`](gridspan_bcast::MODES) | the program's, or `planned` |
 //! | `GRIDSPAN_BALANCE_DUMP` | path of the file for the measurements of each rebalance | none |
 //! | `GRIDSPAN_LAUNCHER` | number of the descriptor from which a node reads the input from its launcher; set by the launcher | 0, standard input |
-//! | `GRIDSPAN_DETACHED` | the launcher's process id, or `1` on another host: a node goes on when its launcher has ended; set by the launcher | a node ends with its launcher |
+//! | `GRIDSPAN_DETACHED` | the id of the process that starts a node: the node goes on when its launcher has ended; `bridge`: the process is a [bridge](crate::keeper) to a node; set by the launcher | a node ends with its launcher |
 //! | `GRIDSPAN_NODE`, `GRIDSPAN_NODES` | number of this node in the grid of the job, from 0, and of all its nodes; set by the launcher for the process of a node | |
 //! | `GRIDSPAN_LOCAL_NODE`, `GRIDSPAN_LOCAL_NODES` | the same among the nodes of this host | |
 //! | `GRIDSPAN_SITE` | name of this node's site; set by the launcher | |

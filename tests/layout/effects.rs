@@ -81,6 +81,7 @@ const EFFECTS: &[Effect] = &[
             "crates/sim/src/campaign/runner.rs",
             "crates/studies/src/figures/surroundings.rs",
             "src/embed.rs",
+            "src/keeper",
             "src/processes.rs",
             "src/variables.rs",
         ],

@@ -4,6 +4,7 @@
 use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
 use crate::error::CliError;
+use crate::fetch;
 use crate::job_folder::{JobFolder, machine};
 use crate::log_file::LogReader;
 use crate::nodes::{self, change};
@@ -23,7 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LAUNCHERS_MAX: u32 = 3;
 
 /// Sees that a launcher attends to a job.
-pub(crate) struct Attention {
+pub(crate) struct Attention<'a> {
+    /// Nodes, hosts or sites that have ended for good, as the user says.
+    ended: &'a [String],
     /// Number of launchers that it has started.
     launchers: u32,
     /// When a launcher was last known to attend to the job.
@@ -32,38 +35,52 @@ pub(crate) struct Attention {
 
 /// Prints the output of a detached job from its beginning until it ends. Returns its exit code.
 pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
-    let folder = find(args.job.as_deref())?;
+    let id = args.job.as_deref();
+    let folder = match &args.from {
+        Some(host) => fetch::receive(host, id, args.ssh.as_deref())?,
+        None => find(id)?,
+    };
     let mut output = LogReader::new(folder.output());
-    let mut attention = Attention::new();
+    let mut print = || {
+        let printed = output.copy_new(&mut io::stdout().lock(), tell_dropped);
+        printed.map_err(CliError::system("print the output of the job"))
+    };
+    let mut attention = Attention::new(&args.ended);
     loop {
         // All output precedes the exit code.
         let code = folder.exit_code();
-        output
-            .copy_new(&mut io::stdout().lock(), tell_dropped)
-            .map_err(CliError::system("print the output of the job"))?;
+        print()?;
         if let Some(code) = code {
             return Ok(ExitCode::from(code));
         }
-        attention.ensure(&folder)?;
+        if let Err(error) = attention.ensure(&folder) {
+            // A launcher that was started above may have printed more before it gave up.
+            print()?;
+            return Err(error);
+        }
         thread::sleep(LOOK);
     }
 }
 
-impl Attention {
-    /// For a job to which a launcher may attend.
-    pub(crate) fn new() -> Self {
-        Self { launchers: 0, attended: Instant::now() }
+impl<'a> Attention<'a> {
+    /// For a job to which a launcher may attend. These nodes, hosts or sites have ended for good, as
+    /// the user says.
+    pub(crate) fn new(ended: &'a [String]) -> Self {
+        Self { ended, launchers: 0, attended: Instant::now() }
     }
 
-    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times.
+    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times, unless one
+    /// has found that it may not.
     pub(crate) fn ensure(&mut self, folder: &JobFolder) -> Result<(), CliError> {
         let failed = CliError::system("follow the job");
         let has_begun = folder.saved().map_err(&failed)?.is_some();
         if folder.is_attended().map_err(&failed)? {
             self.attended = Instant::now();
+        } else if let Some(refusal) = folder.refusal().filter(|_| self.launchers > 0) {
+            return Err(CliError::RefusedLauncher(refusal));
         } else if has_begun && self.launchers < LAUNCHERS_MAX {
             self.launchers += 1;
-            replace_launcher(folder)?;
+            replace_launcher(folder, self.ended)?;
             self.attended = Instant::now();
         } else if has_begun || self.attended.elapsed() > PATIENCE {
             let (job, path) = (folder.id.clone(), folder.path().to_owned());
@@ -74,14 +91,18 @@ impl Attention {
 }
 
 /// Starts another launcher, and waits until it attends to the job or has ended.
-fn replace_launcher(folder: &JobFolder) -> Result<(), CliError> {
+fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError> {
     let failed = CliError::system("start a launcher for the job");
     let start = folder.start().map_err(&failed)?;
     if start.machine != machine() {
         let (job, machine) = (folder.id.clone(), start.machine);
         return Err(CliError::ElsewhereDetached { job, machine });
     }
-    let mut launcher = spawn(folder, &start)?;
+    if !ended.is_empty() {
+        // A mistake is reported at once.
+        nodes::named(&start.grid, ended)?;
+    }
+    let mut launcher = spawn(folder, &start, ended)?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until
         && !folder.is_attended().map_err(&failed)?
@@ -112,7 +133,7 @@ fn ensure_launcher(id: Option<&str>) -> Result<bool, CliError> {
     if is_attended || !has_begun || folder.exit_code().is_some() {
         return Ok(false);
     }
-    replace_launcher(&folder).map(|()| true)
+    replace_launcher(&folder, &[]).map(|()| true)
 }
 
 /// Finds a job that a launcher begins to attend to.

@@ -2,21 +2,26 @@
 //!
 //! gridctl starts itself again in the background, in another session, with the same arguments. This
 //! launcher locks the folder of the job while it lives (see `job_folder`). If it ends before the
-//! job, `gridctl attach` starts another one in the same way, which adopts the processes.
+//! job, `gridctl attach` starts another one in the same way, which adopts the processes. The nodes
+//! of a job on several hosts are kept there (see `gridspan::keeper`), so that another launcher can be
+//! on another machine.
 
 use crate::error::CliError;
 use crate::grid::Place;
-use crate::job_folder::{JobFolder, Saved, Stage, Start, boot, machine};
-use crate::launch::{self, Launch, job_name};
+use crate::hosts::{all_here, is_loopback};
+use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
+use crate::launch::{self, Kept, Launch, job_name};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
+use gridspan_topology::{GridSpec, NodeId};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Interval between looks at the files of a job.
 const LOOK: Duration = Duration::from_millis(20);
@@ -33,19 +38,22 @@ pub(crate) fn start(
     let own = std::env::vars_os().filter(|(name, _)| is_own(name));
     let passed = surroundings.variables.iter();
     let passed = passed.map(|(name, value)| (OsString::from(name), value.clone()));
+    let name = job_name(program);
+    let is_kept = !place.is_emulated && !all_here(&place.grid.spec);
     let start = Start {
         arguments: std::env::args_os().skip(1).collect(),
         folder: std::env::current_dir().map_err(CliError::system("find this folder"))?,
         variables: own.chain(passed).collect(),
-        grid: place.grid.spec,
+        grid: if is_kept { of_anywhere(place.grid.spec) } else { place.grid.spec },
         is_emulated: place.is_emulated,
         machine: machine(),
+        kept: is_kept.then(|| kept_name(&name)),
         program: program.name(),
         boot: boot(),
     };
-    let folder = JobFolder::create(&job_name(program), &start)
+    let folder = JobFolder::create(&name, &start)
         .map_err(CliError::system("create the folder of the detached job"))?;
-    let mut launcher = spawn(&folder, &start)?;
+    let mut launcher = spawn(&folder, &start, &[])?;
     let failed = CliError::system("wait for the start of the job");
     while !has_begun(&folder) {
         if let Some(status) = launcher.try_wait().map_err(&failed)?
@@ -71,6 +79,23 @@ pub(crate) fn start(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the grid with names of hosts that mean the same on all machines.
+fn of_anywhere(grid: GridSpec) -> GridSpec {
+    let own = machine();
+    grid.with_hosts_named(|host| match is_loopback(host) {
+        true => own.clone(),
+        false => host.to_owned(),
+    })
+}
+
+/// The name of the folder on each host for the nodes of this job: no other job has it.
+fn kept_name(job: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let machine = machine().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    let machine: String = machine.chars().take(64).collect();
+    format!("{job}.{machine}.{now}")
+}
+
 /// Whether another launcher must have this variable, too.
 fn is_own(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
@@ -79,9 +104,11 @@ fn is_own(name: &OsStr) -> bool {
 
 /// The place of a detached job.
 pub(crate) fn place(id: &str) -> Result<Place, CliError> {
-    let start = JobFolder::open(id).and_then(|folder| folder.start());
-    let start = start.map_err(CliError::system("use the folder of the detached job"))?;
-    Ok(Place::of_processes(start.grid, start.is_emulated))
+    let failed = CliError::system("use the folder of the detached job");
+    let folder = JobFolder::open(id).map_err(&failed)?;
+    let start = folder.start().map_err(&failed)?;
+    let is_taken_over = folder.saved().map_err(&failed)?.is_some();
+    Ok(Place { is_taken_over, ..Place::of_processes(start.grid, start.is_emulated) })
 }
 
 /// Whether the members of the first run have been introduced.
@@ -90,8 +117,13 @@ fn has_begun(folder: &JobFolder) -> bool {
     matches!(stage, Some(Stage::Running | Stage::Changing)) || folder.exit_code() == Some(0)
 }
 
-/// Starts a launcher for the job of a folder.
-pub(crate) fn spawn(folder: &JobFolder, start: &Start) -> Result<Child, CliError> {
+/// Starts a launcher for the job of a folder. The nodes, hosts or sites of `ended` have ended for
+/// good, as the user says.
+pub(crate) fn spawn(
+    folder: &JobFolder,
+    start: &Start,
+    ended: &[String],
+) -> Result<Child, CliError> {
     let failed = CliError::system("start a launcher for the job");
     let program = std::env::current_exe().map_err(&failed)?;
     let output = folder.output_to_append().map_err(&failed)?;
@@ -106,6 +138,7 @@ pub(crate) fn spawn(folder: &JobFolder, start: &Start) -> Result<Child, CliError
     command
         .args(flags)
         .args(["--background", &folder.id])
+        .args(ended.iter().flat_map(|node| ["--ended", node]))
         .args(rest)
         .current_dir(&start.folder)
         .envs(start.variables.iter().map(|(name, value)| (name, value)))
@@ -116,8 +149,13 @@ pub(crate) fn spawn(folder: &JobFolder, start: &Start) -> Result<Child, CliError
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends.
-pub(crate) fn attend(id: &str, launch: &mut Launch<'_>) -> Result<ExitCode, CliError> {
+/// Attends to a detached job as its launcher, until it ends. These nodes have ended for good, as the
+/// user says.
+pub(crate) fn attend(
+    id: &str,
+    ended: BTreeSet<NodeId>,
+    launch: &mut Launch<'_>,
+) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
     let folder = JobFolder::open(id).map_err(&failed)?;
     let Some(_lock) = folder.lock().map_err(&failed)? else {
@@ -127,12 +165,24 @@ pub(crate) fn attend(id: &str, launch: &mut Launch<'_>) -> Result<ExitCode, CliE
     if let Some(code) = folder.exit_code() {
         return Ok(ExitCode::from(code));
     }
+    folder.set_refusal(None).map_err(&failed)?;
     // It fails only if this process leads a group already.
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
+    let kept = folder.start().map_err(&failed)?.kept;
+    launch.kept = kept.map(|name| Kept::new(&folder, name, ended));
     (launch.id, launch.detached) = (id.to_owned(), Some((folder.clone(), saved)));
     let takes_over = launch.saved().is_some();
+    if let Err(error) = launch::take_over(launch) {
+        folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;
+        return Ok(ExitCode::from(EXIT_FAILED));
+    }
     let code = match launch::run(launch) {
+        Ok(launch::Ended { abandoned: Some(reason), .. }) => {
+            let error = CliError::NoQuorum { job: id.to_owned(), reason };
+            folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;
+            return Ok(ExitCode::from(EXIT_FAILED));
+        }
         Ok(ended) => ended.code,
         // The processes go on, and another launcher may have more luck.
         Err(error) if takes_over => return Err(error),
@@ -143,4 +193,30 @@ pub(crate) fn attend(id: &str, launch: &mut Launch<'_>) -> Result<ExitCode, CliE
     };
     folder.end(code).map_err(failed)?;
     Ok(ExitCode::from(code))
+}
+
+/// Why a launcher cannot attend to a job, for `gridctl attach`, which reports it.
+fn refusal(error: &CliError) -> Refusal {
+    Refusal { reason: error.to_string(), hint: error.hint() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grid_of_a_kept_job_means_the_same_on_all_machines() {
+        let text = "[site.a]\nhosts = [\"localhost\", \"b1\", \"127.0.0.1\"]";
+        let grid = of_anywhere(GridSpec::from_toml(text).unwrap());
+        let (own, hosts) = (machine(), grid.hosts().map(|(_, host)| host));
+        assert_eq!(hosts.collect::<Vec<_>>(), [own.as_str(), "b1", own.as_str()]);
+    }
+
+    #[test]
+    fn the_folder_of_kept_nodes_is_named_after_the_job() {
+        let name = kept_name("ring-71");
+        assert!(name.starts_with("ring-71."));
+        assert_eq!(name.split('.').count(), 3, "{name}");
+        assert_eq!(crate::fetch::job_of(&name), "ring-71");
+    }
 }

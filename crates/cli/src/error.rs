@@ -1,6 +1,7 @@
 //! Errors of commands, with hints on the next step.
 
 use crate::host_file::HostFileError;
+use crate::job_folder::Refusal;
 use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
@@ -218,6 +219,47 @@ pub(crate) enum CliError {
         job: String,
         /// The machine.
         machine: String,
+    },
+    /// Another launcher attends to a detached job, or did so a moment ago.
+    #[error("a launcher attends to the job {job}: {by}")]
+    Attended {
+        /// The job.
+        job: String,
+        /// The launcher.
+        by: String,
+    },
+    /// Too few keepers agree to a launcher of a detached job.
+    #[error("the job {job} may not go on: {reason}")]
+    NoQuorum {
+        /// The job.
+        job: String,
+        /// How many agree, and how many are needed.
+        reason: String,
+    },
+    /// The launcher that was started for a detached job has given up.
+    #[error("{}", .0.reason)]
+    RefusedLauncher(Refusal),
+    /// A host knows of no detached job that goes on.
+    #[error("{host} has no node of a detached job{}: {reason}", .id.as_ref().map(|id| format!(" `{id}`")).unwrap_or_default())]
+    NothingKept {
+        /// The host.
+        host: String,
+        /// The requested job.
+        id: Option<String>,
+        /// What the host says.
+        reason: String,
+    },
+    /// The folder in which a job was started does not exist on this machine.
+    #[error("the job was started in {}, which is not on this machine", .path.display())]
+    NoStartFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No launcher attends to a job whose nodes are kept on several hosts, so none can kill them.
+    #[error("no launcher attends to the job {job}, which alone can kill its nodes on other hosts")]
+    OnlyKept {
+        /// The job.
+        job: String,
     },
     /// A job runs on another machine, where it can be killed.
     #[error("the job {job} runs on {machine}")]
@@ -484,6 +526,12 @@ impl CliError {
             | Self::Unreachable { .. }
             | Self::Unattended { .. }
             | Self::ElsewhereDetached { .. }
+            | Self::Attended { .. }
+            | Self::NoQuorum { .. }
+            | Self::RefusedLauncher(_)
+            | Self::NothingKept { .. }
+            | Self::NoStartFolder { .. }
+            | Self::OnlyKept { .. }
             | Self::OtherMachine { .. }
             | Self::NotKilled { .. }
             | Self::UnknownExit { .. }

@@ -28,6 +28,9 @@ pub(crate) struct Place {
     pub(crate) grid: Described,
     /// Whether the grid's links are emulated.
     pub(crate) is_emulated: bool,
+    /// Whether the job was started by another launcher, perhaps on another machine, so that hosts
+    /// of the grid may be unknown here.
+    pub(crate) is_taken_over: bool,
     /// The allocation of Slurm whose tasks are the nodes.
     pub(crate) tasks: Option<Allocation>,
 }
@@ -113,7 +116,8 @@ impl Place {
     pub(crate) fn of_processes(spec: GridSpec, is_emulated: bool) -> Self {
         // Processes get the grid from their launcher.
         let grid = Described { spec, variable: (GRID, OsString::new()) };
-        Self { driver: DriverName::Cluster, grid, is_emulated, tasks: None }
+        let driver = DriverName::Cluster;
+        Self { driver, grid, is_emulated, is_taken_over: false, tasks: None }
     }
 
     /// Returns the place of a run in real time.
@@ -155,7 +159,7 @@ impl Place {
         } else {
             (pes(cores())?, false)
         };
-        Ok(Self { driver, grid, is_emulated, tasks })
+        Ok(Self { driver, grid, is_emulated, is_taken_over: false, tasks })
     }
 }
 

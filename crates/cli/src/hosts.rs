@@ -4,10 +4,14 @@
 //! [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the standard input of
 //! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
 //! ends. A question from `ssh` is an error, because no user is there to answer it.
+//!
+//! A bridge to a node (see `gridspan::keeper`) has standard input, since no secret is sent to it
+//! before it has answered.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
-use gridspan::variables::{LAUNCHER, cores};
+use gridspan::keeper::BRIDGE;
+use gridspan::variables::{DETACHED, LAUNCHER, cores};
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,12 +25,16 @@ use std::thread;
 const SSH: &str = "ssh";
 /// Variable that names the command to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// Script of the shell on another host. It runs the program in the folder of this process, if that
-/// exists there, and moves the launcher's channel to a separate descriptor, so that a program that
-/// prints its standard input prints no keys.
-const BEGIN: &str = "cd \"$1\" 2>/dev/null; shift; exec \"$@\" 3<&0 </dev/null";
-/// As [`BEGIN`], for the folder of `--wdir`, which must exist.
-const BEGIN_IN: &str = "cd \"$1\" && shift && exec \"$@\" 3<&0 </dev/null";
+/// First part of the script of the shell on another host: changes to the folder of this process, if
+/// that exists there.
+const ENTER: &str = "cd \"$1\" 2>/dev/null; shift; ";
+/// As [`ENTER`], for the folder of `--wdir`, which must exist.
+const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
+/// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
+/// that a program that prints its standard input prints no keys.
+const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
+/// As [`RUN`], for a bridge.
+const RUN_BRIDGE: &str = "exec \"$@\"";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
 /// Port of a destination that is used only to find a route; nothing is sent to it.
@@ -93,6 +101,16 @@ impl Hosts {
             Some((host, error)) => Err(CliError::Address { host, error }),
             None => Ok(hosts),
         }
+    }
+
+    /// Looks up the hosts of a job that another launcher has started, perhaps on another machine.
+    /// Hosts that are not known here cannot be reached.
+    pub(crate) fn of_started(spec: &GridSpec, ssh: Option<&str>) -> Self {
+        let (hosts, unknown) = Self::look_up(spec, ssh);
+        for (host, error) in unknown {
+            tracing::warn!(%error, "the address of host `{host}` is not known here");
+        }
+        hosts
     }
 
     /// Looks up the hosts of `spec`, as [`of`](Self::of) does. Also returns the hosts whose address
@@ -178,17 +196,20 @@ impl Hosts {
         let Some(host) = self.host(node) else { return Ok(program) };
         let path = std::path::absolute(program.get_program())
             .map_err(CliError::system("find the program's path"))?;
-        let (begin, folder) = match &surroundings.folder {
-            Some(folder) => (BEGIN_IN, std::path::absolute(folder)),
-            None => (BEGIN, std::env::current_dir()),
+        let (enter, folder) = match &surroundings.folder {
+            Some(folder) => (ENTER_EXISTING, std::path::absolute(folder)),
+            None => (ENTER, std::env::current_dir()),
         };
         let folder = folder.map_err(CliError::system("find this folder"))?;
-        let mut command = self.shell(login_arguments(host, &[], shared), begin);
+        let is_bridge = variables.contains(&(DETACHED, BRIDGE.into()));
+        let script = format!("{enter}{}", if is_bridge { RUN_BRIDGE } else { RUN });
+        let mut command = self.shell(login_arguments(host, &[], shared), &script);
         command.arg(quoted(folder.as_os_str())).arg("env");
         let channel = OsString::from(CHANNEL);
+        let channel = (!is_bridge).then_some((LAUNCHER, &channel));
         let user = surroundings.variables.iter().map(|(name, value)| (name.as_str(), value));
         let own = variables.iter().map(|(name, value)| (*name, value));
-        for (name, value) in user.chain(own).chain([(LAUNCHER, &channel)]) {
+        for (name, value) in user.chain(own).chain(channel) {
             let mut setting = OsString::from(format!("{name}="));
             setting.push(value);
             command.arg(quoted(&setting));
@@ -288,9 +309,12 @@ fn is_here(host: &str) -> bool {
     // Either name may lack its domain.
     let is_short = !host.contains('.') || !own.contains('.');
     let is_own_name = host == own || (is_short && first(host) == first(&own));
-    is_own_name
-        || ["localhost", "127.0.0.1", "::1"].contains(&host)
-        || host.parse().is_ok_and(is_own)
+    is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
+}
+
+/// Whether a host is any machine from its own point of view.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    ["localhost", "127.0.0.1", "::1"].contains(&host)
 }
 
 /// Whether an address belongs to this machine, so that it can be bound, and other hosts can reach
@@ -344,7 +368,8 @@ fn own_address(host: IpAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
+/// Returns the command to run in place of `ssh`, with its first arguments, for this value of `--ssh`.
+pub(crate) fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
     let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| SSH.to_owned());
     text.split_whitespace().map(OsString::from).collect()
@@ -429,10 +454,27 @@ mod tests {
         assert_eq!(command(1), [&ssh, &["-J", "127.0.0.3", "me@127.0.0.2"][..], &remote].concat());
         assert_eq!(command(2), [&ssh, &["127.0.0.3"][..], &remote].concat(), "its own gateway");
 
+        let variables = [("GRIDSPAN_DRIVER", "node".into()), (DETACHED, BRIDGE.into())];
+        let bridge = hosts
+            .command(NodeId(2), program(), &variables, &around, &Shared::default())
+            .map(|command| words(&command).join(" "))
+            .unwrap();
+        assert!(bridge.contains("'cd \"$1\" && shift && exec \"$@\"' sh /data env"), "{bridge}");
+        assert!(!bridge.contains("GRIDSPAN_LAUNCHER"), "it has standard input: {bridge}");
+
         let listen = |node| hosts.listen(NodeId(node)).unwrap().to_string();
         assert_eq!((listen(1).as_str(), listen(2).as_str()), ("0.0.0.0:7000", "0.0.0.0:7000"));
         assert!(!hosts.listen(NodeId(0)).unwrap().ip().is_unspecified());
         assert_eq!(hosts.address(NodeId(1)), Some([127, 0, 0, 2].into()));
+    }
+
+    #[test]
+    fn hosts_of_a_started_job_need_not_be_known_here() {
+        let spec = spec("[site.a]\nhosts = [\"localhost\", \"nowhere.invalid\"]");
+        assert!(Hosts::of(&spec, None).is_err());
+        let hosts = Hosts::of_started(&spec, None);
+        assert_eq!(hosts.remote(NodeId(1)), Some("nowhere.invalid"));
+        assert_eq!(hosts.listen(NodeId(0)), None);
     }
 
     #[test]

@@ -8,10 +8,15 @@
 //! | `output.old`, `NODE.out.old`, `NODE.err.old` | what was moved out of them; see `log_file` |
 //! | `NODE.out.read`, `NODE.err.read` | how much of it a launcher has read |
 //! | `NODE.in` | the named pipe for the lines of the launcher to the process |
+//! | `NODE.origin` | where `NODE.out` and `NODE.err` begin in the streams of a kept node |
 //! | `start.json` | the command that started the job: [`Start`] |
 //! | `state.json` | what the launcher knows of the job: [`Saved`] |
 //! | `lock` | locked while a launcher attends to the job |
+//! | `refusal` | why the last launcher could not attend to the job |
 //! | `exit` | the exit code, once the job has ended |
+//!
+//! The nodes of a job on several hosts are *kept* (see `gridspan::keeper`): they have folders on
+//! their hosts, which get copies of `start.json` and `state.json`. Their files here are copies.
 //!
 //! Folders are in `$XDG_STATE_HOME/gridspan`, or in `~/.local/state/gridspan`. Only the user can
 //! read them. They are kept when the job has ended, without the pipes and what was read, until
@@ -19,6 +24,7 @@
 
 use crate::private;
 use crate::process_id::ProcessId;
+use gridspan::keeper::{LauncherId, state_folder};
 use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -26,7 +32,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -57,6 +63,10 @@ pub(crate) struct Start {
     pub(crate) is_emulated: bool,
     /// The machine.
     pub(crate) machine: String,
+    /// If its nodes are kept, since it has several hosts: the name of the folder in which they are
+    /// on each host. Unlike the name of the job, no job of another machine has it.
+    #[serde(default)]
+    pub(crate) kept: Option<String>,
     /// Name of the program.
     #[serde(default)]
     pub(crate) program: String,
@@ -66,9 +76,16 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Whether this machine, which started the job, was started again since.
+    /// Reads the content of `start.json`.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        parsed(START, bytes)
+    }
+
+    /// Whether all processes of the job have ended, since this machine, which started it, was
+    /// started again. Kept nodes on other hosts go on.
     pub(crate) fn is_before_boot(&self) -> bool {
-        self.machine == machine() && self.boot.is_some() && self.boot != boot()
+        let is_of_before = self.boot.is_some() && self.boot != boot();
+        self.kept.is_none() && self.machine == machine() && is_of_before
     }
 }
 
@@ -94,14 +111,39 @@ pub(crate) struct Saved {
     pub(crate) recovers: bool,
     /// Number of orders to stop the job so far.
     pub(crate) pauses: u64,
-    /// The processes of the nodes.
+    /// The processes of the nodes, except for kept ones.
     pub(crate) processes: BTreeMap<NodeId, ProcessId>,
+    /// The launcher that has saved this.
+    #[serde(default)]
+    pub(crate) launcher: LauncherId,
+    /// Number of times that a launcher has saved something about the job.
+    #[serde(default)]
+    pub(crate) number: u64,
+    /// The last run that has begun, as a position in `runs`. Others were proposed after it.
+    #[serde(default)]
+    pub(crate) agreed: usize,
 }
 
 impl Saved {
     /// A job with these members whose processes are being started.
     pub(crate) fn starting(members: Vec<NodeId>, processes: BTreeMap<NodeId, ProcessId>) -> Self {
         Self { runs: vec![(0, members.clone())], left: members, processes, ..Self::default() }
+    }
+
+    /// The content of `state.json`.
+    pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec(&Versioned { version: VERSION, content: self })?)
+    }
+
+    /// Reads the content of `state.json`.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
+        parsed("state.json", bytes)
+    }
+
+    /// Of several that keepers have, the one with the largest key holds: the last of the latest
+    /// launcher.
+    pub(crate) fn key(&self) -> (u64, u64) {
+        (self.launcher.epoch, self.number)
     }
 }
 
@@ -120,6 +162,15 @@ pub(crate) enum Stage {
     Ending,
 }
 
+/// Why a launcher could not attend to a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    /// The reason.
+    pub(crate) reason: String,
+    /// Advice on the next step.
+    pub(crate) hint: Option<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Versioned<T> {
     version: u32,
@@ -135,28 +186,61 @@ pub(crate) struct JobFolder {
 }
 
 /// The files of a node.
+#[derive(Clone)]
 pub(crate) struct NodeFiles {
     /// The named pipe from the launcher.
     pub(crate) input: PathBuf,
     /// Standard output, and standard error.
     pub(crate) streams: [StreamFile; 2],
+    /// Where the streams of a kept node begin.
+    pub(crate) origin: PathBuf,
     /// Size in bytes from which on what was read is moved out of the streams.
     pub(crate) log_limit: u64,
 }
 
 /// A file to which a process writes.
+#[derive(Clone)]
 pub(crate) struct StreamFile(PathBuf);
 
 impl JobFolder {
     /// Creates the folder of a job with this name, or with a longer one if there was such a job.
     pub(crate) fn create(name: &str, start: &Start) -> io::Result<Self> {
-        let all = folder()?;
+        let all = state_folder()?;
         let mut names =
             std::iter::once(name.to_owned()).chain((2..).map(|number| format!("{name}-{number}")));
         let is_free = |id: &String| !all.join(id).exists();
         let id = names.find(is_free).unwrap_or_default();
         let folder = Self { path: all.join(&id), id };
         private::make_folder(&folder.path)?;
+        folder.write(START, start)?;
+        Ok(folder)
+    }
+
+    /// Returns the folder of a job that was started elsewhere, with what a keeper has of it. If it
+    /// exists here, only a newer state is taken over.
+    pub(crate) fn receive(id: &str, start: &Start, state: &Saved) -> io::Result<Self> {
+        if let Ok(folder) = Self::open(id) {
+            let own = folder.start()?;
+            if own.kept != start.kept {
+                let text = format!("{} is that of another job", folder.path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+            }
+            if folder.is_attended()? {
+                return Ok(folder);
+            }
+            if folder.saved()?.is_none_or(|own| own.key() < state.key()) {
+                folder.save(state)?;
+            }
+            if own.machine != start.machine {
+                // Machines share the folder.
+                folder.write(START, start)?;
+            }
+            return Ok(folder);
+        }
+        let folder = Self { path: state_folder()?.join(id), id: id.to_owned() };
+        private::make_folder(&folder.path)?;
+        // A folder with a start is one of a job.
+        folder.save(state)?;
         folder.write(START, start)?;
         Ok(folder)
     }
@@ -170,7 +254,7 @@ impl JobFolder {
     /// Returns all folders, the latest job last.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(folder()?)? {
+        for entry in fs::read_dir(state_folder()?)? {
             let entry = entry?;
             let start = entry.path().join(START);
             let began = fs::metadata(start).and_then(|it| it.modified());
@@ -201,6 +285,11 @@ impl JobFolder {
     pub(crate) fn ended(&self) -> io::Result<SystemTime> {
         let modified = |name| fs::metadata(self.path.join(name)).and_then(|it| it.modified());
         modified(EXIT).or_else(|_| modified("state.json")).or_else(|_| modified(START))
+    }
+
+    /// The content of `start.json`.
+    pub(crate) fn start_bytes(&self) -> io::Result<Vec<u8>> {
+        fs::read(self.path.join(START))
     }
 
     /// Opens the output of the launcher, to append to it.
@@ -254,12 +343,31 @@ impl JobFolder {
         }
     }
 
+    /// Notes why a launcher cannot attend to the job; `None` when another one tries.
+    pub(crate) fn set_refusal(&self, refusal: Option<&Refusal>) -> io::Result<()> {
+        match refusal {
+            Some(refusal) => self.write("refusal", refusal),
+            None => match fs::remove_file(self.path.join("refusal")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Why the last launcher could not attend to the job, if it could not.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        self.read("refusal").ok()
+    }
+
     /// Notes that the job has ended, and removes what only launchers need.
     pub(crate) fn end(&self, code: u8) -> io::Result<()> {
         self.replace(EXIT, format!("{code}\n").as_bytes())?;
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|kind| kind == "in" || kind == "read") {
+            if path
+                .extension()
+                .is_some_and(|kind| ["in", "read", "origin"].iter().any(|only| kind == *only))
+            {
                 fs::remove_file(path)?;
             }
         }
@@ -291,7 +399,8 @@ impl JobFolder {
 
     /// The files of a node with this name, such as `a/0`.
     pub(crate) fn node(&self, name: &str, log_limit: u64) -> NodeFiles {
-        NodeFiles { input: self.of_node(name, "in"), streams: self.streams(name), log_limit }
+        let [input, origin] = ["in", "origin"].map(|kind| self.of_node(name, kind));
+        NodeFiles { input, streams: self.streams(name), origin, log_limit }
     }
 
     /// The files for standard output and standard error of a node with this name.
@@ -315,11 +424,15 @@ impl JobFolder {
     }
 
     fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> io::Result<T> {
-        let read: Versioned<T> = serde_json::from_slice(&fs::read(self.path.join(name))?)?;
-        match read.version {
-            VERSION => Ok(read.content),
-            _ => Err(io::Error::other(format!("{name} is of another version of gridctl"))),
-        }
+        parsed(name, &fs::read(self.path.join(name))?)
+    }
+}
+
+fn parsed<T: for<'de> Deserialize<'de>>(name: &str, bytes: &[u8]) -> io::Result<T> {
+    let read: Versioned<T> = serde_json::from_slice(bytes)?;
+    match read.version {
+        VERSION => Ok(read.content),
+        _ => Err(io::Error::other(format!("{name} is of another version of gridctl"))),
     }
 }
 
@@ -351,12 +464,23 @@ impl StreamFile {
         path.push(".read");
         private::file().read(true).create(true).truncate(false).open(path)
     }
+
+    /// How much of it a launcher has read.
+    pub(crate) fn read_so_far(&self) -> io::Result<u64> {
+        let mut bytes = [0; size_of::<u64>()];
+        // A new file is empty.
+        match self.open_mark()?.read_exact_at(&mut bytes, 0) {
+            Ok(()) => Ok(u64::from_le_bytes(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Returns the folder with the status files of detached jobs, which outlive the session of the
 /// user.
 pub(crate) fn status_folder() -> io::Result<PathBuf> {
-    let path = folder()?.join("status");
+    let path = state_folder()?.join("status");
     private::make_folder(&path)?;
     Ok(path)
 }
@@ -370,16 +494,6 @@ pub(crate) fn machine() -> String {
 pub(crate) fn boot() -> Option<String> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned())
-}
-
-fn folder() -> io::Result<PathBuf> {
-    let of = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let state = of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")));
-    let state = state.ok_or_else(|| io::Error::other("neither XDG_STATE_HOME nor HOME is set"))?;
-    fs::create_dir_all(&state)?;
-    let path = state.join("gridspan");
-    private::make_folder(&path)?;
-    Ok(path)
 }
 
 #[cfg(test)]
@@ -404,6 +518,31 @@ mod tests {
         assert!(folder.saved().is_err(), "another version");
         fs::write(path.path().join("state.json"), "[").unwrap();
         assert!(folder.saved().is_err(), "half a file");
+    }
+
+    #[test]
+    fn of_several_states_the_last_of_the_latest_launcher_holds() {
+        let saved = |epoch, number| {
+            let launcher = LauncherId { epoch, name: String::new() };
+            Saved { launcher, number, ..Saved::default() }
+        };
+        assert!(saved(2, 1).key() > saved(1, 9).key());
+        assert!(saved(2, 3).key() > saved(2, 2).key());
+        let read = Saved::from_bytes(&saved(2, 3).to_bytes().unwrap()).unwrap();
+        assert_eq!(read, saved(2, 3));
+        assert!(Saved::from_bytes(b"{\"version\":9,\"content\":{}}").is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_noted_until_another_launcher_tries() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = folder(path.path());
+        folder.set_refusal(None).unwrap();
+        let refusal = Refusal { reason: "too few".to_owned(), hint: None };
+        folder.set_refusal(Some(&refusal)).unwrap();
+        assert_eq!(folder.refusal(), Some(refusal));
+        folder.set_refusal(None).unwrap();
+        assert_eq!(folder.refusal(), None);
     }
 
     #[test]
@@ -437,6 +576,7 @@ mod tests {
     #[test]
     fn a_job_is_of_before_the_last_start_of_its_own_machine_only() {
         let start = |machine: String, boot: Option<&str>| Start {
+            kept: None,
             arguments: vec![],
             folder: PathBuf::new(),
             variables: vec![],
@@ -450,5 +590,8 @@ mod tests {
         assert!(!start(machine(), boot().as_deref()).is_before_boot());
         assert!(!start(machine(), None).is_before_boot(), "of an older gridctl");
         assert!(!start("elsewhere".to_owned(), Some("another")).is_before_boot());
+        let kept =
+            Start { kept: Some("ring-1.a.5".to_owned()), ..start(machine(), Some("another")) };
+        assert!(!kept.is_before_boot(), "its nodes on other hosts go on");
     }
 }

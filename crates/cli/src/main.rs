@@ -15,6 +15,7 @@ mod digest;
 mod doctor;
 mod dry_run;
 mod error;
+mod fetch;
 mod grid;
 mod host_file;
 mod hosts;

@@ -84,7 +84,10 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         ..Launch::new(&program, &spec, processes)
     };
     match &args.background {
-        Some(id) => detach::attend(id, &mut launch),
+        Some(id) => {
+            let ended = nodes::named(&spec, &args.ended)?;
+            detach::attend(id, ended, &mut launch)
+        }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
 }
@@ -181,6 +184,7 @@ pub(crate) fn processes(
     verbose: u8,
 ) -> Result<Processes, CliError> {
     let hosts = match may_reach_others(place) {
+        true if place.is_taken_over => Hosts::of_started(&place.grid.spec, ssh),
         true => Hosts::of(&place.grid.spec, ssh)?,
         false => Hosts::here(),
     };

@@ -58,7 +58,7 @@ impl Awaited {
 }
 
 fn end_of_detached(folder: &JobFolder, until: Option<Instant>) -> Result<u8, CliError> {
-    let mut attention = Attention::new();
+    let mut attention = Attention::new(&[]);
     loop {
         if let Some(code) = folder.exit_code() {
             return Ok(code);

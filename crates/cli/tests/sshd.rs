@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::{Running, is_alive, run, until};
-use rustix::process::Signal;
+use common::{LIMIT, Running, children_of, finish, gridctl, is_alive, launcher_of, run, until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -163,6 +163,37 @@ fn nodes_behind_sshd_end_when_their_launcher_is_killed() {
         assert!(running.wait(common::LIMIT).is_some());
         until(|| processes_with(&wait).is_empty().then_some(()));
     }
+}
+
+#[test]
+fn a_detached_job_behind_sshd_goes_on_without_its_connections() {
+    let Some(sshd) = sshd() else { return };
+    let grid = sshd.grid("[site.a]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n");
+    let (ssh, state) = (sshd.command(), sshd.folder.path().join("state").display().to_string());
+    let of_state = format!("XDG_STATE_HOME={state}");
+    let flags = ["run", "--detach", "--ssh", &ssh, "--grid", &grid, "--env", &of_state];
+    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let mut command = gridctl(&[&flags[..], &["--checkpoint-every", "10steps"], &job].concat());
+    let home = [("XDG_STATE_HOME", &*state), ("XDG_RUNTIME_DIR", &*state)];
+    std::fs::create_dir(&state).unwrap();
+    command.envs(home);
+    let started = finish(command);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let id = started.stdout.split(' ').next().unwrap();
+
+    let mut attached = Running::start_with(&["attach", id], &home);
+    attached.await_line("      20 ");
+    for ssh in children_of(launcher_of(id)) {
+        kill_process(Pid::from_raw(ssh as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    attached.await_line("the connection to its host broke; it is opened again");
+    let launcher = launcher_of(id);
+    kill_process(Pid::from_raw(launcher as i32).unwrap(), Signal::KILL).unwrap();
+
+    attached.await_line("this one attends to it now");
+    attached.await_line("every bit as on one thread");
+    assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
+    until(|| processes_with(&sshd.client().display().to_string()).is_empty().then_some(()));
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(crate) struct KillArgs {
 const KILL_HELP: &str = "\
 The processes of the job get SIGKILL, and so does its launcher if it does not answer. There is no
 last checkpoint; `gridctl stop` makes one. The exit code of the job is 137.
+A detached job on several hosts can be killed only while a launcher attends to it.
 
 Exit codes: 0 the job has ended, 1 it could not be killed, 2 usage.";
 

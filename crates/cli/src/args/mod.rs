@@ -191,6 +191,9 @@ pub(crate) struct RunArgs {
     /// Attend to this detached job, for which gridctl starts itself.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]
     pub(crate) background: Option<String>,
+    /// This node, host or site of the detached job has ended for good, as the user has said.
+    #[arg(long, value_name = "NODE", hide = true, requires = "background")]
+    pub(crate) ended: Vec<String>,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -249,10 +252,24 @@ pub(crate) struct AttachArgs {
     /// The job. Default: the latest that was started with --detach.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
+    /// Attend to a job from this machine whose launcher has ended on another one: HOST has nodes of
+    /// the job, and says what this machine needs.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) from: Option<String>,
+    /// Do not count this node, host or site when it is decided whether the job may go on: you know
+    /// that it has ended for good. Repeat it for more.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) ended: Vec<String>,
+    /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh`. Default:
+    /// $GRIDCTL_SSH, else ssh.
+    #[arg(long, value_name = "CMD", requires = "from")]
+    pub(crate) ssh: Option<String>,
 }
 
 const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
 which attends to the job from then on.
+If its machine has ended, --from starts one here. It needs gridctl, and the folder in which the job \
+was started, at the same paths as there, and reaches all hosts by the same names.
 Ctrl-C leaves the job alone; `gridctl stop` ends it.
 
 Exit codes: that of the job, 1 nothing attends to it, 2 usage.";

@@ -124,7 +124,28 @@ impl CliError {
             }
             Self::NoDetachedJob { .. } => "start one with `gridctl run --detach PROGRAM`".into(),
             Self::ElsewhereDetached { job, machine } => {
-                format!("on {machine}, `gridctl attach {job}` starts another one")
+                format!(
+                    "on {machine}, `gridctl attach {job}` starts another one; if that machine has ended, \
+                     `gridctl attach --from HOST {job}` does here, with HOST of another node"
+                )
+            }
+            Self::Attended { .. } => {
+                "`gridctl attach` there shows the job; if that launcher has ended, try again in a few \
+                 seconds"
+                    .into()
+            }
+            Self::RefusedLauncher(refusal) => return refusal.hint.clone(),
+            Self::NoQuorum { .. } => {
+                "try again when more hosts can be reached; or name nodes, hosts or sites that have ended \
+                 for good with `--ended`, so that they do not count: if they go on, too, the job runs \
+                 twice"
+                    .into()
+            }
+            Self::NothingKept { .. } => {
+                "name a host where nodes of the job run, by the name in its grid file".into()
+            }
+            Self::NoStartFolder { .. } => {
+                "create it; relative paths of the job are in it".into()
             }
             Self::Unattended { path, job } => {
                 let output = path.join("output");
@@ -132,6 +153,9 @@ impl CliError {
                     "`{}` may say why; `gridctl attach {job}` starts another launcher",
                     output.display()
                 )
+            }
+            Self::OnlyKept { job } => {
+                format!("`gridctl attach {job}` starts another launcher; kill the job then")
             }
             Self::OtherMachine { job, machine } => {
                 format!("call `gridctl kill {job}` on {machine}")

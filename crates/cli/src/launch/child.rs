@@ -3,13 +3,18 @@
 //! The process has its own group, so that Ctrl-C on the terminal reaches only the launcher, which
 //! then asks the processes to end. Threads write to its pipe and read its output, so that a process
 //! that neither reads nor prints stalls no other. A process of a detached job prints to files and
-//! reads from a named pipe; another launcher can adopt it.
+//! reads from a named pipe; another launcher can adopt it. The process of a kept node does so on its
+//! host, and its files here are copies.
 
+use super::bridge::Bridge;
+use super::bridge_command::BridgeCommand;
 use super::event::{Event, Exit};
 use super::followed::{Followed, Source};
 use super::lines::Tail;
+use super::mirror::Mirror;
 use super::process::Process;
 use super::reader::{Origin, Outlets, Reader};
+use super::slots::Slots;
 use super::task::{Task, TaskInput};
 use crate::channel;
 use crate::job_folder::NodeFiles;
@@ -19,7 +24,7 @@ use rustix::process::Signal;
 use std::io::{self, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -71,7 +76,7 @@ impl Child {
         let pipes = (process.stdout.take(), process.stderr.take());
         let mut child = Self::of(Process::own(process), files.is_some());
         let connected = child.write(writer, outlets).and_then(|()| match (files, pipes) {
-            (Some(files), _) => child.follow(origin, files, outlets),
+            (Some(files), _) => child.follow(origin, files, Default::default(), outlets),
             (None, (Some(out), Some(err))) => child.read(origin, out, err, outlets),
             (None, _) => Err(io::Error::other("a pipe is missing")),
         });
@@ -97,8 +102,48 @@ impl Child {
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
-        child.follow(origin, files, outlets)?;
+        child.follow(origin, files, Default::default(), outlets)?;
         Ok(child)
+    }
+
+    /// Starts a kept node, or attends to one, as the order of the command says, whose content is
+    /// `start`. What the node prints is copied to `mirror`, into these files.
+    pub(super) fn kept(
+        (origin, name): (Origin, String),
+        (command, start): (BridgeCommand, Vec<u8>),
+        (mirror, files): (Mirror, &NodeFiles),
+        slots: Arc<Slots>,
+        outlets: &Outlets,
+    ) -> io::Result<Self> {
+        let tail = Arc::<Mutex<Tail>>::default();
+        let live_from = mirror.live_from();
+        let notes = {
+            let (outlets, tail) = (outlets.clone(), tail.clone());
+            move || Reader {
+                origin,
+                outlets: outlets.clone(),
+                tail: Some(tail.clone()),
+                is_done: Arc::default(),
+                is_saved: false,
+                is_read: None,
+                controls: 0,
+                is_old: false,
+            }
+        };
+        let named = (origin.node, name);
+        let bridge = Bridge::open(named, command, start, mirror, slots, outlets, notes)?;
+        let mut child = Self::of(Process::Kept(bridge), true);
+        child.tail = tail;
+        child.follow(origin, files, live_from, outlets)?;
+        Ok(child)
+    }
+
+    /// The bridge to a kept node.
+    pub(super) fn bridge(&self) -> Option<&Bridge> {
+        match &self.process {
+            Process::Kept(bridge) => Some(bridge),
+            Process::Own { .. } | Process::Adopted { .. } | Process::Task(_) => None,
+        }
     }
 
     /// Attends to the task of a node, whose output is read from these pipes.
@@ -152,13 +197,25 @@ impl Child {
 
     /// Whether lines for the process have yet to be written.
     pub(super) fn is_written_to(&self) -> bool {
-        !self.is_over() && self.unwritten.load(Ordering::SeqCst) > 0
+        let has_unwritten = match self.bridge() {
+            Some(bridge) => bridge.is_written_to(),
+            None => self.unwritten.load(Ordering::SeqCst) > 0,
+        };
+        has_unwritten && !self.is_over()
     }
 
-    fn follow(&self, origin: Origin, files: &NodeFiles, outlets: &Outlets) -> io::Result<()> {
+    fn follow(
+        &self,
+        origin: Origin,
+        files: &NodeFiles,
+        live_from: [Arc<AtomicU64>; 2],
+        outlets: &Outlets,
+    ) -> io::Result<()> {
         let [out, err] = &files.streams;
+        let [live_out, live_err] = live_from;
         let open = |stream| Followed::open(stream, files.log_limit, self.is_over.clone());
-        self.read(origin, open(out)?, open(err)?, outlets)
+        let (out, err) = (open(out)?.live_from(live_out), open(err)?.live_from(live_err));
+        self.read(origin, out, err, outlets)
     }
 
     fn read(
@@ -176,6 +233,7 @@ impl Child {
             is_saved: self.outlives,
             is_read: Some(self.is_read.clone()),
             controls: 0,
+            is_old: false,
         };
         let (of_out, of_err) = (reader(None), reader(Some(self.tail.clone())));
         spawn("stdout", move || of_out.read(out))?;
@@ -203,7 +261,9 @@ impl Child {
 
     /// Queues a line to be written to the process.
     pub(super) fn tell(&self, line: String) {
-        if let Some(lines) = &self.lines {
+        if let Some(bridge) = self.bridge() {
+            bridge.tell(line);
+        } else if let Some(lines) = &self.lines {
             self.unwritten.fetch_add(1, Ordering::SeqCst);
             // A process that has ended no longer reads; its end is noticed elsewhere.
             let _ = lines.send(line);

@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::request::{Answer, Request};
 use crate::signals::not_ignored;
 use gridspan::control::{Failure, Holdings, Pause};
+use gridspan::keeper::NodeExit;
 use gridspan_runtime::Diagnosis;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::net::NodePublicKey;
@@ -123,6 +124,15 @@ pub(super) enum Event {
     ChildrenChanged,
     /// All lines for a process have been written.
     Written,
+    /// The keeper of a node has saved the state of this number.
+    Saved {
+        /// The node.
+        node: NodeId,
+        /// The number.
+        number: u64,
+    },
+    /// A bridge to a node has connected, or has broken.
+    BridgeChanged,
     /// A reader waits until what it has passed on is handled, and saved.
     Read(Waiting),
     /// The user, or a signal on their behalf, requests the end of the job.
@@ -165,6 +175,20 @@ pub(super) enum Exit {
     Signal(i32),
     /// In a way that this launcher cannot know, since it did not start the process.
     Unknown,
+    /// It may not have ended, but its host could not be reached for a while.
+    Unreachable,
+    /// It may not have ended, but another launcher attends to it.
+    TakenOver,
+}
+
+impl From<NodeExit> for Exit {
+    fn from(exit: NodeExit) -> Self {
+        match exit {
+            NodeExit::Code(code) => Self::Code(code),
+            NodeExit::Signal(signal) => Self::Signal(signal),
+            NodeExit::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl From<ExitStatus> for Exit {

@@ -11,7 +11,7 @@ use std::io::{self, PipeReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +23,11 @@ pub(super) trait Source: Read {
     /// Notes that all lines that were read have been passed on, except for the last `pending`
     /// bytes.
     fn note(&mut self, _pending: usize) {}
+
+    /// Whether what was read last is old: an earlier launcher was to act on it.
+    fn is_old(&self) -> bool {
+        false
+    }
 }
 
 impl Source for ChildStdout {}
@@ -36,6 +41,9 @@ pub(super) struct Followed {
     limit: LogLimit,
     read: u64,
     is_over: Arc<AtomicBool>,
+    /// The position before which all is old.
+    live_from: Arc<AtomicU64>,
+    is_old: bool,
 }
 
 impl Followed {
@@ -55,7 +63,14 @@ impl Followed {
             Err(_) => 0,
         };
         file.seek(SeekFrom::Start(read))?;
-        Ok(Self { file, mark, limit, read, is_over })
+        let (live_from, is_old) = (Arc::default(), false);
+        Ok(Self { file, mark, limit, read, is_over, live_from, is_old })
+    }
+
+    /// Sets the position before which all is old. It may change until something is written.
+    pub(super) fn live_from(mut self, position: Arc<AtomicU64>) -> Self {
+        self.live_from = position;
+        self
     }
 }
 
@@ -65,8 +80,16 @@ impl Read for Followed {
         loop {
             // Nothing is written after the end of the process, which must be known before the look.
             let is_over = self.is_over.load(Ordering::Acquire);
-            let read = self.file.read(to)?;
+            let old = self.live_from.load(Ordering::SeqCst).saturating_sub(self.read);
+            // What is old and what is not are read one after the other.
+            let room = if old > 0 {
+                to.len().min(usize::try_from(old).unwrap_or(usize::MAX))
+            } else {
+                to.len()
+            };
+            let read = self.file.read(&mut to[..room])?;
             if read > 0 || is_over {
+                self.is_old = old > 0;
                 self.read += read as u64;
                 return Ok(read);
             }
@@ -86,6 +109,10 @@ impl Source for Followed {
             }
         }
     }
+
+    fn is_old(&self) -> bool {
+        self.is_old
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +120,21 @@ mod tests {
     use super::*;
     use crate::job_folder::StreamFile;
     use std::io::Write;
+
+    #[test]
+    fn what_is_old_ends_at_a_position() {
+        let folder = tempfile::tempdir().unwrap();
+        let stream = StreamFile::at(folder.path().join("a-0.out"));
+        stream.open_to_append().unwrap().write_all(b"oldnew").unwrap();
+        let over = Arc::new(AtomicBool::new(true));
+        let followed = Followed::open(&stream, u64::MAX, over).unwrap();
+        let mut followed = followed.live_from(Arc::new(AtomicU64::new(3)));
+        let mut buffer = [0; 64];
+        for (expected, is_old) in [(3, true), (3, false), (0, false)] {
+            assert_eq!(followed.read(&mut buffer).unwrap(), expected);
+            assert_eq!(followed.is_old(), is_old);
+        }
+    }
 
     #[test]
     fn the_next_reader_begins_with_the_line_that_was_not_complete() {

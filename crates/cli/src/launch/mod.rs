@@ -9,6 +9,9 @@
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
 //! | `enrolment`, `admissions`, `task` | accept tasks; decide which; the connection to one |
 //! | `child`, `process` | one process and its pipes |
+//! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
+//! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
+//! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
@@ -23,6 +26,9 @@
 //! on.
 
 mod admissions;
+mod bridge;
+mod bridge_command;
+mod bridge_state;
 mod change;
 mod child;
 mod diagnosing;
@@ -31,21 +37,29 @@ mod event;
 mod followed;
 mod guests;
 mod journal;
+mod keepers;
+mod keeping;
 mod known;
 mod lines;
+mod mirror;
+mod own_name;
 mod pacing;
 mod plan;
 mod printer;
 mod process;
 mod queue;
+mod quorum;
+mod reaching;
 mod reader;
 mod recovery;
 mod report;
 mod requests;
 mod sampling;
+mod slots;
 mod starter;
 mod step;
 mod supervisor;
+mod takeover;
 mod task;
 mod tasks;
 
@@ -58,18 +72,21 @@ use crate::sharing::Sharing;
 use crate::signals;
 use crate::status::StatusFile;
 use child::Child;
-use event::{Command, Event, Exit, Outcome, Waiting, code_of};
+use event::{Blame, Command, Event, Exit, Outcome, Waiting, code_of};
+use gridspan::EXIT_FAILED;
 use gridspan::control::Failure;
+use gridspan::keeper::LauncherId;
 use gridspan::links::LinkReport;
 use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
 use journal::Journal;
+use keepers::{Decision, Keepers};
 use known::Known;
 pub(crate) use lines::LineSplitter;
 use pacing::{Pacing, Retry};
-pub(crate) use plan::{Launch, Membership, PlannedNode, Processes, job_name};
+pub(crate) use plan::{Kept, Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
@@ -78,7 +95,6 @@ use report::{FirstFailure, Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -86,6 +102,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 pub(crate) use supervisor::OnLoss;
 use supervisor::{Supervisor, Way};
+pub(crate) use takeover::take_over;
 pub(crate) use tasks::srun_commands;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
@@ -105,6 +122,8 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
+    /// Whether the job may have ended for this launcher only: why another one may let it go on.
+    pub(crate) abandoned: Option<String>,
 }
 
 /// Runs the job to its end.
@@ -130,8 +149,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
         Ok(sharing) => sharing,
-        Err(signal) => return Ok(Ended { code: code_of(signal), links: None }),
+        Err(signal) => {
+            return Ok(Ended { code: code_of(signal), links: None, abandoned: None });
+        }
     };
+    if let Some(text) = note(launch) {
+        reports.push(Report::Warning { text });
+    }
     let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
@@ -208,6 +232,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         requests,
         folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
         last_saved: None,
+        keepers: launch.kept.as_ref().map(|kept| {
+            let agreed = launch.saved().map_or(0, |saved| saved.agreed);
+            Keepers::new(agreed, kept.ended.clone())
+        }),
+        launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
+        sent: None,
+        abandoned: None,
         is_introducing: false,
         waiting: Vec::new(),
     };
@@ -215,8 +246,19 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         work.take_over(saved);
     }
     let outcome = work.attend();
-    let links = known.end();
-    Ok(Ended { code: work.conclude(outcome), links })
+    let (links, abandoned) = (known.end(), work.abandoned.take());
+    if abandoned.is_none() {
+        reaching::forget(&work.children);
+    }
+    Ok(Ended { code: work.conclude(outcome), links, abandoned })
+}
+
+/// Says which sites a job with kept nodes does not survive, when it starts.
+fn note(launch: &Launch<'_>) -> Option<String> {
+    let is_first = launch.kept.is_some() && launch.saved().is_none();
+    let members: Vec<NodeId> = launch.members().collect();
+    let goes_on = is_first && launch.membership.on_loss != OnLoss::Fail;
+    goes_on.then(|| quorum::note(launch.spec, &members)).flatten()
 }
 
 /// Starts the first processes of a job.
@@ -274,15 +316,19 @@ fn adopt(
     let adopted = (0..starter.len()).map(|node| {
         let node = NodeId::from(node);
         pacing.cancel(node);
-        let Some(process) = saved.processes.get(&node) else { return Ok(None) };
-        let mut child = starter.adopt(node, *process)?;
-        if !saved.left.contains(&node) {
-            child.kill();
-            return Ok(None);
+        let Some(mut child) = starter.adopt(node, saved)? else { return Ok(None) };
+        if saved.left.contains(&node) {
+            return Ok(Some(child));
         }
-        Ok(Some(child))
+        if let Some(bridge) = child.bridge() {
+            // Its keeper may have to agree to the next run.
+            bridge.kill_later();
+            return Ok(Some(child));
+        }
+        child.kill();
+        Ok(None)
     });
-    adopted.collect::<io::Result<_>>().map_err(CliError::system("adopt the processes of the job"))
+    adopted.collect()
 }
 
 /// Opens the connections that nodes on other hosts share, before the first process of the job is
@@ -356,6 +402,14 @@ struct Work<'a> {
     folder: Option<JobFolder>,
     /// What was saved there last.
     last_saved: Option<Saved>,
+    /// The keepers of the nodes of a job on several hosts.
+    keepers: Option<Keepers>,
+    /// This launcher, if there are keepers.
+    launcher: LauncherId,
+    /// What was sent to the keepers last, and its number.
+    sent: Option<(u64, Arc<[u8]>)>,
+    /// Why this launcher ends before the job does.
+    abandoned: Option<String>,
     /// Whether addresses have yet to be written to members.
     is_introducing: bool,
     /// Readers that wait until events are handled and saved.
@@ -383,8 +437,23 @@ impl Work<'_> {
             }
             self.save();
             self.waiting.clear();
+            match self.decide() {
+                Some(Decision::Begin(members, order)) => {
+                    self.go_on(&members, order.as_ref());
+                    continue;
+                }
+                Some(Decision::Refused(reason)) => return self.abandon(reason),
+                None => {}
+            }
+            if let Some(outcome) = self.lose_unreachable() {
+                return outcome;
+            }
             let paced = self.pacing.poll_timeout(self.now());
-            let event = match self.supervisor.poll_timeout().into_iter().chain(paced).min() {
+            let agreed = self.keepers.as_ref().and_then(Keepers::poll_timeout);
+            let overdue = reaching::time_until_overdue(&self.children);
+            let overdue = overdue.map(|time| self.now() + time);
+            let due = [self.supervisor.poll_timeout(), paced, agreed, overdue];
+            let event = match due.into_iter().flatten().min() {
                 Some(due) => self.incoming.recv_timeout(due.since(self.now())),
                 None => self.incoming.recv().map_err(RecvTimeoutError::from),
             };
@@ -393,6 +462,9 @@ impl Work<'_> {
                 Ok(Event::Printed) => self.is_printed = true,
                 Ok(Event::StopWanted) => self.stop(),
                 Ok(Event::Read(waiting)) => self.waiting.push(waiting),
+                Ok(Event::Saved { node, number }) => {
+                    self.keepers.iter_mut().for_each(|keepers| keepers.saved(node, number));
+                }
                 Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
                 Ok(event) => self.handle(event, now),
                 Err(_) => {
@@ -411,7 +483,9 @@ impl Work<'_> {
         self.supervisor.take_over(saved, now);
         for &node in &saved.left {
             if self.children[node.index()].is_none() {
-                self.end_processless(node, Exit::Unknown);
+                let is_kept = self.keepers.is_some();
+                let exit = if is_kept { Exit::Unreachable } else { Exit::Unknown };
+                self.end_processless(node, exit);
             }
         }
     }
@@ -421,6 +495,9 @@ impl Work<'_> {
         let Some(folder) = &self.folder else { return };
         let mut saved = self.supervisor.saved();
         saved.processes = processes(&self.children);
+        saved.launcher = self.launcher.clone();
+        saved.agreed = self.keepers.as_ref().map_or(0, Keepers::agreed);
+        saved.number = self.last_saved.as_ref().map_or(0, |last| last.number);
         self.is_introducing &= self.children.iter().flatten().any(Child::is_written_to);
         if self.is_introducing && saved.stage == Stage::Running {
             let before = self.last_saved.as_ref().map(|saved| saved.stage);
@@ -429,10 +506,69 @@ impl Work<'_> {
         if self.last_saved.as_ref() == Some(&saved) {
             return;
         }
+        saved.number += 1;
         match folder.save(&saved) {
-            Ok(()) => self.last_saved = Some(saved),
+            Ok(()) => {
+                self.send(&saved);
+                self.last_saved = Some(saved);
+            }
             Err(error) => tracing::error!(%error, "another launcher could not attend to this job"),
         }
+    }
+
+    /// Sends what another launcher needs to the keepers.
+    fn send(&mut self, saved: &Saved) {
+        let Some(keepers) = &mut self.keepers else { return };
+        let content: Arc<[u8]> = match saved.to_bytes() {
+            Ok(bytes) => bytes.into(),
+            Err(error) => return tracing::error!(%error, "cannot describe the job to its keepers"),
+        };
+        keepers.sent(saved.number);
+        let bridges = reaching::bridges(&self.children);
+        bridges.for_each(|bridge| bridge.save(saved.number, content.clone()));
+        self.sent = Some((saved.number, content));
+    }
+
+    /// Decides whether the run that was proposed to the keepers begins.
+    fn decide(&mut self) -> Option<Decision> {
+        let (now, saved) = (self.now(), self.last_saved.as_ref()?);
+        let name = |node| self.supervisor.name(node).to_owned();
+        self.keepers.as_mut()?.poll(&saved.runs, name, now)
+    }
+
+    /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another
+    /// launcher may have more luck.
+    fn abandon(&mut self, reason: String) -> Outcome {
+        let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
+                    site has ended for good";
+        let message = format!("this launcher may not let the job go on: {reason}");
+        self.abandoned = Some(reason);
+        self.failed(message, hint)
+    }
+
+    fn failed(&self, message: String, hint: &str) -> Outcome {
+        let runs = self.last_saved.as_ref().and_then(|saved| saved.runs.last());
+        let node = runs.and_then(|(_, members)| members.first().copied()).unwrap_or(NodeId(0));
+        let blame = Some(Blame { node, message, hint: Some(hint.to_owned()) });
+        Outcome { code: EXIT_FAILED, is_interrupted: false, blame }
+    }
+
+    /// Loses the nodes that could not be reached for too long, if the job can go on without them.
+    /// If it cannot, they may be reached later. Returns the outcome for this launcher if another one
+    /// has taken over the job.
+    fn lose_unreachable(&self) -> Option<Outcome> {
+        let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
+        let is_connected = |node| reaching::is_connected(&self.children, node);
+        let may = keepers.may_go_on_with(&saved.runs, is_connected);
+        if may && self.supervisor.may_recover() {
+            reaching::lose_overdue(&self.children);
+            return None;
+        }
+        let other = reaching::taken_over_by(&self.children)?;
+        reaching::end_others(&self.children);
+        let message =
+            format!("another launcher attends to this job, on {}", own_name::place(&other.name));
+        Some(self.failed(message, "`gridctl attach` there shows the job"))
     }
 
     fn now(&self) -> Time {
@@ -492,6 +628,12 @@ impl Work<'_> {
                 self.children[node.index()] = Some(child);
                 self.supervisor.started(now);
                 self.save();
+                if let (Some(child), Some((number, state))) =
+                    (&self.children[node.index()], &self.sent)
+                    && let Some(bridge) = child.bridge()
+                {
+                    bridge.save(*number, state.clone());
+                }
                 self.pass_bundle(node);
             }
             Err(error) => {
@@ -564,7 +706,13 @@ impl Work<'_> {
             Command::Answer(id, answer) => {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
-            Command::GoOn(members, order) => self.go_on(&members, order.as_ref()),
+            Command::GoOn(members, order) => {
+                let now = self.now();
+                match &mut self.keepers {
+                    Some(keepers) => keepers.propose(members, order, now),
+                    None => self.go_on(&members, order.as_ref()),
+                }
+            }
             Command::TellRecovery(text) => {
                 self.journal.note(JobEventKind::Membership, &text);
                 self.reports.push(Report::Recovery { text });

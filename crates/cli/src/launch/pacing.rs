@@ -16,10 +16,10 @@ use std::time::Duration;
 
 /// Largest number of nodes behind one host or gateway that start at the same time: half of what the
 /// usual sshd accepts, because it has other users.
-const STARTS_MAX: usize = 5;
+pub(super) const STARTS_MAX: usize = 5;
 /// Largest number of nodes on other hosts that start at the same time, limited because this machine
 /// encrypts for all of them. Parallel shells use the same number by default (pdsh(1), `-f`).
-const STARTS_IN_ALL_MAX: usize = 32;
+pub(super) const STARTS_IN_ALL_MAX: usize = 32;
 /// Largest number of restarts of a node. The pauses before them sum to 15.5 s, so a host is reached
 /// even if others flood it for 15 s.
 const RETRIES_MAX: u32 = 5;

@@ -1,5 +1,6 @@
 //! A job to launch: its program, grid and processes.
 
+use super::own_name;
 use super::supervisor::OnLoss;
 use crate::error::CliError;
 use crate::hosts::{Hosts, Shared};
@@ -11,9 +12,11 @@ use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
+use gridspan::keeper::{BRIDGE, LauncherId};
 use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_topology::{GridSpec, NodeId};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -46,10 +49,36 @@ pub(crate) struct Launch<'a> {
     /// The folder of a job whose processes outlive this launcher, and what the launcher before, if
     /// there was one, has saved there.
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
-    /// Size in bytes from which on output is moved out of the files of that folder.
+    /// What a detached job on several hosts has, whose nodes are kept.
+    pub(crate) kept: Option<Kept>,
+    /// Size in bytes from which on output is moved out of the files of the job's folder.
     pub(crate) log_limit: u64,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
+}
+
+/// What a launcher needs for kept nodes (see `gridspan::keeper`).
+pub(crate) struct Kept {
+    /// Name of the folder on each host in which the folders of its nodes are.
+    pub(super) folder: String,
+    /// This launcher.
+    pub(super) launcher: LauncherId,
+    /// Nodes that have ended for good, as the user says.
+    pub(super) ended: BTreeSet<NodeId>,
+    /// If this launcher takes over: the nodes whose keepers have accepted it.
+    pub(super) found: BTreeSet<NodeId>,
+    /// Whether it takes over with a state that a launcher of another folder has saved, so that its
+    /// copies of what nodes have printed may have gaps.
+    pub(super) is_copy: bool,
+}
+
+impl Kept {
+    /// The first launcher of a job, unless it [takes over](super::take_over). `name` is that of the
+    /// folder on each host.
+    pub(crate) fn new(folder: &JobFolder, name: String, ended: BTreeSet<NodeId>) -> Self {
+        let launcher = LauncherId { epoch: 1, name: own_name::new(folder.path()) };
+        Self { folder: name, launcher, ended, found: BTreeSet::new(), is_copy: false }
+    }
 }
 
 /// Which nodes of a grid take part in a job, and what happens when that changes.
@@ -129,6 +158,7 @@ impl<'a> Launch<'a> {
             surroundings: Surroundings::default(),
             id: job_name(program),
             detached: None,
+            kept: None,
             log_limit: u64::MAX,
             progress: None,
         }
@@ -149,8 +179,9 @@ impl<'a> Launch<'a> {
             }
             Processes::Nodes { variables, .. } => {
                 let driver = (DRIVER, OsString::from("node"));
-                let detached = self.detached.as_ref().map(|_| (DETACHED, OsString::from("1")));
-                variables.iter().cloned().chain([driver]).chain(detached).collect()
+                // A bridge starts a kept node.
+                let bridge = self.kept.as_ref().map(|_| (DETACHED, OsString::from(BRIDGE)));
+                variables.iter().cloned().chain([driver]).chain(bridge).collect()
             }
         }
     }

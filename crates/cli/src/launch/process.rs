@@ -3,7 +3,9 @@
 //!
 //! The system tells only the process that started another one how it ended. So the end of an
 //! adopted process has no reason here; its node says on its standard output whether it was done.
+//! The processes of kept nodes are reached by bridges.
 
+use super::bridge::Bridge;
 use super::event::{Event, Exit};
 use super::task::Task;
 use crate::process_id::ProcessId;
@@ -20,6 +22,8 @@ pub(super) enum Process {
     Own { child: Child, id: Option<ProcessId> },
     /// Started by another launcher.
     Adopted { id: ProcessId, has_ended: Arc<AtomicBool> },
+    /// Of a kept node.
+    Kept(Bridge),
     /// Started by `srun`.
     Task(Arc<Task>),
 }
@@ -83,6 +87,7 @@ impl Process {
         match self {
             Self::Own { child, .. } => Some(child.id()),
             Self::Adopted { id, .. } => Some(id.pid),
+            Self::Kept(bridge) => bridge.pid(),
             Self::Task(_) => None,
         }
     }
@@ -92,6 +97,8 @@ impl Process {
         match self {
             Self::Own { id, .. } => *id,
             Self::Adopted { id, .. } => Some(*id),
+            // Its keeper knows it.
+            Self::Kept(_) => None,
             Self::Task(_) => None,
         }
     }
@@ -103,6 +110,7 @@ impl Process {
             Self::Adopted { has_ended, .. } => {
                 has_ended.load(Ordering::Acquire).then_some(Exit::Unknown)
             }
+            Self::Kept(bridge) => bridge.exit(),
             Self::Task(task) => task.exit(),
         }
     }
@@ -112,6 +120,10 @@ impl Process {
         let has_ended = match self {
             Self::Own { .. } => false,
             Self::Adopted { has_ended, .. } => has_ended.load(Ordering::Acquire),
+            Self::Kept(bridge) if signal == Signal::KILL => return bridge.kill(),
+            Self::Kept(bridge) if signal == Signal::TERM => return bridge.ask(),
+            // The others are for jobs on this machine alone.
+            Self::Kept(_) => return,
             Self::Task(task) => return task.signal(signal),
         };
         if let Some(pid) = self.pid().and_then(pid).filter(|_| !has_ended)

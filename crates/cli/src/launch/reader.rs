@@ -52,6 +52,11 @@ fn was_dropped(line: &[u8]) -> bool {
     DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
 }
 
+/// Whether a control line is true for ever. The others are about a run of the job that may be over.
+fn is_lasting(text: &[u8]) -> bool {
+    matches!(Control::parse(text), Some(Control::Done | Control::Recovers))
+}
+
 /// The origin of output: the process of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
@@ -88,18 +93,35 @@ pub(super) struct Reader {
     pub(super) is_read: Option<Arc<()>>,
     /// Number of control lines so far, without frequent ones.
     pub(super) controls: u32,
+    /// Whether the line that begins is old: an earlier launcher was to act on it.
+    pub(super) is_old: bool,
 }
 
 impl Reader {
     /// Reads the stream to its end.
-    pub(super) fn read(mut self, mut from: impl Source) {
+    pub(super) fn read(mut self, from: impl Source) {
+        self.pass_on(from);
+        self.is_read = None;
+        // The launcher may have ended already.
+        let _ = self.outlets.events.send(Event::StreamEnded { node: self.origin.node });
+    }
+
+    /// Passes on the lines of a stream that may end before the process.
+    pub(super) fn pass_on(&mut self, mut from: impl Source) {
         let mut splitter = LineSplitter::default();
         let mut buffer = vec![0; READ_BYTES];
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(read) => {
-                    splitter.push(&buffer[..read], &mut |line| self.line(line));
+                    let is_old = from.is_old();
+                    if splitter.pending() == 0 {
+                        self.is_old = is_old;
+                    }
+                    splitter.push(&buffer[..read], &mut |line| {
+                        self.line(line);
+                        self.is_old = is_old;
+                    });
                     // Another launcher must find that the node was done.
                     if !self.is_done.load(Ordering::Acquire) {
                         from.note(splitter.pending());
@@ -110,9 +132,6 @@ impl Reader {
             }
         }
         splitter.finish(&mut |line| self.line(line));
-        self.is_read = None;
-        // The launcher may have ended already.
-        let _ = self.outlets.events.send(Event::StreamEnded { node: self.origin.node });
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -162,6 +181,9 @@ impl Reader {
     fn control(&self, line: &[u8]) -> bool {
         let node = self.origin.node;
         let text = &line[control::MARK.len()..];
+        if self.is_old && !is_lasting(text) {
+            return true;
+        }
         let event = if let Some(mut address) = str::from_utf8(line).ok().and_then(listening_address)
         {
             if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {

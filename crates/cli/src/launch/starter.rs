@@ -1,24 +1,26 @@
 //! Starts the process of a node, for the first time or again.
 
+use super::bridge_command::BridgeCommand;
 use super::child::Child;
 use super::guests::{Invited, issue_guests};
+use super::mirror::Mirror;
 use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recovery::grid_of;
+use super::slots::Slots;
 use super::supervisor::OnLoss;
 use super::tasks::Tasks;
 use crate::error::CliError;
-use crate::job_folder::NodeFiles;
-use crate::process_id::ProcessId;
+use crate::job_folder::{NodeFiles, Saved};
 use crate::sharing::Sharing;
 use crate::{nodes, status};
 use gridspan::control::Failure;
+use gridspan::keeper::BridgeTask;
 use gridspan::variables::DETACHED;
 use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
 use gridspan_runtime::net::{Authority, NodePublicKey};
 use gridspan_topology::{GridSpec, NodeId};
 use std::io;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub(super) struct Starter<'a> {
     /// First line written to each process, if any; those of tasks are elsewhere.
     bundles: Vec<Option<String>>,
     sharing: Sharing,
+    /// How many bridges connect at the same time.
+    slots: Arc<Slots>,
     /// The tasks of Slurm, if nodes are such.
     tasks: Option<Tasks<'a>>,
 }
@@ -44,8 +48,8 @@ impl<'a> Starter<'a> {
         match &launch.processes {
             Processes::Single { .. } => {
                 let bundles = vec![None];
-                let tasks = None;
-                let starter = Self { launch, outlets, bundles, sharing, tasks };
+                let (slots, tasks) = (Arc::default(), None);
+                let starter = Self { launch, outlets, bundles, sharing, slots, tasks };
                 Ok((starter, Invited::default()))
             }
             Processes::Nodes { is_emulated, tasks, settings, .. } => {
@@ -67,7 +71,8 @@ impl<'a> Starter<'a> {
                 let open =
                     |allocation| Tasks::new(allocation, is_loss_fatal, authority.clone(), &outlets);
                 let tasks = tasks.as_ref().map(open).transpose()?;
-                let mut starter = Self { launch, outlets, bundles, sharing, tasks };
+                let slots = Arc::default();
+                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -136,6 +141,9 @@ impl<'a> Starter<'a> {
 
     /// Whether any node runs on another host.
     pub(super) fn is_elsewhere(&self) -> bool {
+        if self.launch.kept.is_some() {
+            return true;
+        }
         let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
         let is_remote = |node| hosts.remote(node).is_some();
         self.tasks.is_some() || self.launch.spec.layout().nodes().any(is_remote)
@@ -159,31 +167,73 @@ impl<'a> Starter<'a> {
         Some(folder.node(&nodes::name(self.launch.spec, node), self.launch.log_limit))
     }
 
-    /// Adopts the process of a node that the previous launcher has started.
-    pub(super) fn adopt(&self, node: NodeId, process: ProcessId) -> io::Result<Child> {
-        let files = self.files(node).ok_or(io::ErrorKind::NotFound)?;
-        let origin = Origin { node, address: self.address(node) };
-        Child::adopt(origin, process, &self.outlets, &files)
+    /// Adopts the process of a node that another launcher has started; `None` if there is none, or
+    /// its keeper cannot be reached.
+    pub(super) fn adopt(&self, node: NodeId, saved: &Saved) -> Result<Option<Child>, CliError> {
+        let failed = CliError::system("adopt the processes of the job");
+        let nothing = || io::Error::from(io::ErrorKind::NotFound);
+        if let Some(kept) = &self.launch.kept {
+            if !kept.found.contains(&node) {
+                return Ok(None);
+            }
+            let files = self.files(node).ok_or_else(nothing).map_err(&failed)?;
+            // After a change of runs, what nodes have said before is obsolete.
+            let is_old = kept.is_copy && saved.recovers;
+            let mirror = Mirror::open(&files, is_old).map_err(&failed)?;
+            let from = (!kept.is_copy).then(|| mirror.positions());
+            return self.kept(node, BridgeTask::Attend { from }, mirror, &files).map(Some);
+        }
+        let Some(&process) = saved.processes.get(&node) else { return Ok(None) };
+        let files = self.files(node).ok_or_else(nothing).map_err(&failed)?;
+        Child::adopt(self.origin(node), process, &self.outlets, &files).map(Some).map_err(failed)
     }
 
-    /// The address of a node on another host; `None` if it runs here.
-    fn address(&self, node: NodeId) -> Option<IpAddr> {
-        match &self.launch.processes {
+    /// Where the output of a node comes from.
+    fn origin(&self, node: NodeId) -> Origin {
+        let address = match &self.launch.processes {
             Processes::Single { .. } => None,
             Processes::Nodes { hosts, .. } => hosts.address(node),
-        }
+        };
+        Origin { node, address }
+    }
+
+    /// Lets a keeper start a node, or attends to one.
+    fn kept(
+        &self,
+        node: NodeId,
+        task: BridgeTask,
+        mirror: Mirror,
+        files: &NodeFiles,
+    ) -> Result<Child, CliError> {
+        let folder = self.launch.detached.as_ref().map(|(folder, _)| folder);
+        let start = match task {
+            BridgeTask::Start => folder.map(|folder| folder.start_bytes()).transpose(),
+            _ => Ok(None),
+        };
+        let start = start.map_err(CliError::system("read how the job was started"))?;
+        let command = BridgeCommand::new(self.launch, node, task, &self.sharing.of(node))?;
+        let path = command.program();
+        let named = (self.origin(node), nodes::name(self.launch.spec, node));
+        let what = (command, start.unwrap_or_default());
+        Child::kept(named, what, (mirror, files), self.slots.clone(), &self.outlets)
+            .map_err(|error| CliError::Start { path, error })
     }
 
     /// Starts the process of a node, which then waits for its bundle. A task is started by the next
     /// [`launch_tasks`](Self::launch_tasks).
     pub(super) fn start(&mut self, node: NodeId) -> Result<Child, CliError> {
+        if let (Some(_), Some(files)) = (&self.launch.kept, self.files(node)) {
+            let mirror = Mirror::open(&files, false);
+            let mirror = mirror.map_err(CliError::system("open the files of a node"))?;
+            return self.kept(node, BridgeTask::Start, mirror, &files);
+        }
         if let Some(tasks) = &mut self.tasks {
             let program = self.launch.program_of(node)?;
             return tasks.add(node, &program, &self.outlets);
         }
         let mut command = self.launch.command(node, &self.sharing.of(node))?;
-        let address = self.address(node);
-        let path = match address {
+        let origin = self.origin(node);
+        let path = match origin.address {
             Some(_) => PathBuf::from(command.get_program()),
             None => {
                 if self.launch.detached.is_some() {
@@ -192,7 +242,7 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        Child::start(Origin { node, address }, command, &self.outlets, self.files(node).as_ref())
+        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
             .map_err(|error| CliError::Start { path, error })
     }
 

@@ -347,6 +347,8 @@ impl Supervisor {
             | Event::Enrolled { .. }
             | Event::ChildrenChanged
             | Event::Written
+            | Event::Saved { .. }
+            | Event::BridgeChanged
             | Event::Read(_)
             | Event::Printed
             | Event::StopWanted
@@ -586,6 +588,10 @@ impl Supervisor {
                 let message = format!("{name} ended before its part of the job was done");
                 self.fail(id, 1, message, "its last output may show why", now);
             }
+            Exit::Unreachable | Exit::TakenOver => {
+                let message = format!("{name} is lost: {}", ended(exit));
+                self.fail(id, 1, message, "`gridctl attach` starts another launcher", now);
+            }
         }
     }
 
@@ -615,6 +621,8 @@ fn ended(exit: Exit) -> String {
         Exit::Code(code) => format!("it ended on its own with exit code {code}"),
         Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
         Exit::Unknown => "it ended before its part of the job was done".to_owned(),
+        Exit::Unreachable => "its host cannot be reached".to_owned(),
+        Exit::TakenOver => "another launcher attends to it".to_owned(),
     }
 }
 

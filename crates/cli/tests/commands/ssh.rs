@@ -388,21 +388,30 @@ fn nodes_of_a_detached_job_on_other_hosts_outlive_its_launcher() {
     command.envs(variables);
     let started = finish(command);
     assert_eq!(started.code, Some(0), "{started:?}");
-    let launcher = launcher_of(started.stdout.split(' ').next().unwrap());
-    let shells = children_of(launcher);
-    assert_eq!(shells.len(), 3);
+    let id = started.stdout.split(' ').next().unwrap();
+    let launcher = launcher_of(id);
+    assert_eq!(children_of(launcher).len(), 3);
     kill_process(Pid::from_raw(launcher as i32).unwrap(), Signal::KILL).unwrap();
 
     let mut attached = Running::start_with(&["attach"], &variables);
 
     attached.await_line("this one attends to it now");
     attached.await_line("      30 ");
-    // As if the connection to its host broke.
+    // As if the connection to its host broke. The node goes on.
+    let shells = until(|| Some(children_of(launcher_of(id))).filter(|found| found.len() == 3));
     let group = Pid::from_raw(shells[2] as i32).unwrap();
     kill_process_group(group, Signal::KILL).unwrap();
-    attached.await_line("2 nodes go on");
+    attached.await_line("the connection to its host broke; it is opened again");
     attached.await_line("every bit as on one thread");
     assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
+    let said = fake.said("arguments");
+    assert!(said.contains("GRIDSPAN_DETACHED=bridge") && !said.contains("GRIDSPAN_LAUNCHER"));
+    assert_no_secret(&said);
+    assert_no_secret(&fake.said("environment"));
+    // The keepers share a home with the launcher, whose folder of the job stays.
+    let folders = fs::read_dir(fake.path("gridspan")).unwrap();
+    let folders = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(!folders.into_iter().any(|name| name.starts_with(&format!("{id}."))), "forgotten");
 }
 
 #[test]

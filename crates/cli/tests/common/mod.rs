@@ -189,13 +189,17 @@ pub fn proc_words(pid: u32, file: &str) -> Vec<String> {
 
 /// Returns the launcher that attends to a detached job, once there is one.
 pub fn launcher_of(id: &str) -> u32 {
+    until(|| launchers_of(id).into_iter().next())
+}
+
+/// Returns the launchers that attend to a detached job, which may be on several machines.
+pub fn launchers_of(id: &str) -> Vec<u32> {
     let is_it = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = words.split(|&byte| byte == 0);
         words.any(|word| word == b"--background") && words.next() == Some(id.as_bytes())
     };
     let pid = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    until(|| {
-        fs::read_dir("/proc").unwrap().filter_map(pid).find(|pid| is_alive(*pid) && is_it(pid))
-    })
+    let pids = fs::read_dir("/proc").unwrap().filter_map(pid);
+    pids.filter(|pid| is_alive(*pid) && is_it(pid)).collect()
 }

@@ -53,6 +53,10 @@ pub const LISTENING: &str = "\u{1e}gridspan listening ";
 /// The line that makes a guest leave, or a founder end that has stopped.
 pub const LEAVE: &str = "leave\n";
 
+/// The byte that cancels the beginning of a line, up to and including itself. A launcher that was
+/// killed may have left one. No line contains this byte.
+pub const CANCEL: u8 = 0x18;
+
 /// The version of the bundle; launcher and node must agree.
 const BUNDLE_VERSION: u32 = 1;
 /// Longest line of the launcher in bytes: the grid file of the largest job takes a tenth of it.
@@ -434,6 +438,9 @@ pub fn watch_launcher(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => break,
             }
+            if let Some(at) = line.iter().rposition(|&byte| byte == CANCEL) {
+                line.drain(..=at);
+            }
             let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
                 // A launcher that was killed may have left the beginning of a longer line.
@@ -614,6 +621,20 @@ mod tests {
             [LauncherRequest::Recover, LauncherRequest::Recover]
         );
         assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
+    }
+
+    #[test]
+    fn the_cancelled_beginning_of_a_line_is_ignored() {
+        let bundle = bundles().remove(0);
+        let line = bundle.to_line().unwrap();
+        let lines = format!("{}\u{18}{LEAVE}{}\u{18}{}\u{18}{line}", &line[..9], &line[..5], "{");
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+        assert!(matches!(join(&mut lines, &mut vec![]), Err(BootstrapError::Left)));
+        let read: NodeBundle = read_line(&mut lines, "the bundle").unwrap();
+        assert_eq!(read, bundle);
+        assert_eq!(receive.iter().collect::<Vec<_>>(), [LauncherRequest::Leave]);
     }
 
     #[test]

@@ -264,6 +264,12 @@ impl GridSpec {
         }
     }
 
+    /// Returns the grid with other names of its hosts, each made from the present one.
+    pub fn with_hosts_named(mut self, name: impl Fn(&str) -> String) -> Self {
+        self.hosts.iter_mut().for_each(|host| *host = name(host));
+        self
+    }
+
     /// Returns the places without the links.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -21,7 +21,7 @@ impl Supervisor {
     }
 
     /// Whether the loss of nodes begins a recovery.
-    pub(super) fn may_recover(&self) -> bool {
+    pub(in super::super) fn may_recover(&self) -> bool {
         // Before the first introduction there is nothing to go back to.
         let is_running = match self.phase {
             Phase::Running | Phase::Recovering { .. } => true,

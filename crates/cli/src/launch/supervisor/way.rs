@@ -37,7 +37,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
             format!("ssh cannot start a node on host `{host}`"),
             format!("`{login} true` must work without a question"),
         ),
-        Exit::Code(255) => (
+        Exit::Code(255) | Exit::Unreachable => (
             format!("the ssh connection to host `{host}` broke"),
             "check the network between this machine and the host, and whether the host still runs"
                 .to_owned(),

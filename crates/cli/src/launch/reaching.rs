@@ -1,0 +1,86 @@
+//! Kept nodes whose hosts cannot be reached, or which another launcher has taken over.
+
+use super::bridge::Bridge;
+use super::child::Child;
+use super::event::Exit;
+use gridspan::keeper::LauncherId;
+use gridspan_topology::NodeId;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time after which a node counts as lost whose host cannot be reached, although no other node has
+/// reported its loss: five attempts to connect.
+const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(20);
+/// Time after which a node is lost that another launcher has taken over. That one takes over all
+/// nodes in this time.
+const TAKEN_PATIENCE: Duration = Duration::from_secs(3);
+/// Shortest time between looks: while too few hosts can be reached, overdue nodes are not lost.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Time for which nodes have to end, and keepers to forget them.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+/// Interval between looks whether they have.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The bridges to kept nodes.
+pub(super) fn bridges(children: &[Option<Child>]) -> impl Iterator<Item = &Bridge> {
+    children.iter().flatten().filter_map(Child::bridge)
+}
+
+/// Whether the keeper of a node can be reached.
+pub(super) fn is_connected(children: &[Option<Child>], node: NodeId) -> bool {
+    let child = children.get(node.index()).and_then(Option::as_ref);
+    child.and_then(Child::bridge).is_some_and(Bridge::is_connected)
+}
+
+/// Returns the time until a node may be overdue, if there is one that cannot be reached.
+pub(super) fn time_until_overdue(children: &[Option<Child>]) -> Option<Duration> {
+    let due = |bridge: &Bridge| match (bridge.unreachable_since(), bridge.taken_over()) {
+        (Some(since), _) => Some(since + UNREACHABLE_PATIENCE),
+        (None, Some((_, since))) => Some(since + TAKEN_PATIENCE),
+        (None, None) => None,
+    };
+    let first = bridges(children).filter_map(due).min()?;
+    Some(first.saturating_duration_since(Instant::now()).max(PAUSE))
+}
+
+/// The launcher that has taken over a node, some time ago.
+pub(super) fn taken_over_by(children: &[Option<Child>]) -> Option<LauncherId> {
+    let mut taken = bridges(children).filter_map(Bridge::taken_over);
+    let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= TAKEN_PATIENCE)?;
+    Some(launcher)
+}
+
+/// Gives up all nodes that are overdue.
+pub(super) fn lose_overdue(children: &[Option<Child>]) {
+    for bridge in bridges(children) {
+        let is_over = |since: Instant, patience| since.elapsed() >= patience;
+        let since = bridge.unreachable_since();
+        if since.is_some_and(|since| is_over(since, UNREACHABLE_PATIENCE)) {
+            bridge.give_up(Exit::Unreachable);
+        }
+        if bridge.taken_over().is_some_and(|(_, since)| is_over(since, TAKEN_PATIENCE)) {
+            bridge.give_up(Exit::TakenOver);
+        }
+    }
+}
+
+/// Ends the nodes that another launcher has not taken over.
+pub(super) fn end_others(children: &[Option<Child>]) {
+    bridges(children).filter(|bridge| bridge.is_connected()).for_each(Bridge::kill);
+    let is_over = |bridge: &Bridge| !bridge.is_connected() || bridge.exit().is_some();
+    wait_until(|| bridges(children).all(is_over));
+}
+
+/// Lets the keepers forget nodes that have ended.
+pub(super) fn forget(children: &[Option<Child>]) {
+    let is_open = |bridge: &&Bridge| bridge.exit().is_some() && bridge.is_connected();
+    bridges(children).filter(is_open).for_each(Bridge::forget);
+    wait_until(|| bridges(children).find(is_open).is_none());
+}
+
+fn wait_until(is_done: impl Fn() -> bool) {
+    let until = Instant::now() + END_PATIENCE;
+    while Instant::now() < until && !is_done() {
+        thread::sleep(LOOK);
+    }
+}

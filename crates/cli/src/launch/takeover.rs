@@ -1,0 +1,216 @@
+//! How another launcher takes over a job whose nodes are kept, in the two phases of `quorum`.
+//!
+//! Before the first phase it looks who can be reached, and whether another launcher attends to the
+//! job, so that nothing is disturbed if it cannot take over.
+
+use super::bridge_command::{BridgeCommand, await_frames, kill};
+use super::own_name;
+use super::plan::Launch;
+use super::quorum::shortage;
+use crate::error::CliError;
+use crate::hosts::Shared;
+use crate::job_folder::{Saved, Stage};
+use crate::nodes::name;
+use gridspan::keeper::{
+    BridgeRefusal, BridgeTask, FromBridge, KeptNode, LauncherId, ToBridge, read_frame, write_frame,
+};
+use gridspan_topology::NodeId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time in which a keeper has to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Number of keepers that are asked at the same time.
+const ASKED_MAX: usize = 16;
+/// Silence after which a launcher does not attend to a node any more: five of its signs of life.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Time for which that silence is awaited, and the interval between looks.
+const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What keepers have said, and the newest state of the job among theirs and that of this launcher.
+struct Survey<'a> {
+    launch: &'a Launch<'a>,
+    found: BTreeMap<NodeId, KeptNode>,
+    newest: Saved,
+}
+
+/// Lets this launcher take over, if it may: sets what it needs in `launch`.
+///
+/// # Errors
+///
+/// If another launcher attends to the job, or too few keepers can be reached or agree.
+pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
+    let (Some(kept), Some(local)) = (&launch.kept, launch.saved()) else { return Ok(()) };
+    let (own, local) = (kept.launcher.name.clone(), local.clone());
+    // No other launcher knows of a job that had not begun, or does anything to one that ends.
+    let is_over = matches!(local.stage, Stage::Starting | Stage::Ending);
+    let found = BTreeMap::new();
+    let mut survey = Survey { launch: &*launch, found, newest: local.clone() };
+    let of_others = |name: &str| own_name::place(name) != own_name::place(&own);
+    survey.ask(&BridgeTask::Look, &LauncherId::default())?;
+    survey.await_silence(of_others)?;
+    if !is_over {
+        survey.check()?;
+    }
+    let epochs = survey.found.values().map(|node| node.launcher.epoch);
+    let epoch = epochs.chain([survey.newest.launcher.epoch]).max().unwrap_or_default() + 1;
+    let launcher = LauncherId { epoch, name: own.clone() };
+    survey.found.clear();
+    survey.ask(&BridgeTask::Accept, &launcher)?;
+    if !is_over {
+        survey.check()?;
+    }
+    let Survey { found, mut newest, .. } = survey;
+    let is_own = newest.key() == local.key() && !of_others(&newest.launcher.name);
+    if !is_own && newest.recovers && newest.stage == Stage::Running {
+        // What nodes have said to the launcher before may be lost.
+        newest.stage = Stage::Changing;
+    }
+    if let Some(kept) = &mut launch.kept {
+        (kept.launcher, kept.is_copy) = (launcher, !is_own);
+        kept.found = found.into_keys().collect();
+    }
+    if let Some((_, saved)) = &mut launch.detached {
+        *saved = Some(newest);
+    }
+    Ok(())
+}
+
+impl Survey<'_> {
+    /// The nodes that take part, or that took part when the last agreed run began.
+    fn members(&self) -> BTreeSet<NodeId> {
+        let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
+        let of_runs = runs.iter().flat_map(|(_, members)| members);
+        of_runs.chain(&self.newest.left).copied().collect()
+    }
+
+    /// Gives all keepers of members a task, also those that only a newer state names.
+    fn ask(&mut self, task: &BridgeTask, launcher: &LauncherId) -> Result<(), CliError> {
+        let mut asked = BTreeSet::new();
+        loop {
+            let nodes: Vec<NodeId> = self.members().difference(&asked).copied().collect();
+            if nodes.is_empty() {
+                return Ok(());
+            }
+            asked.extend(&nodes);
+            for some in nodes.chunks(ASKED_MAX) {
+                self.ask_some(some, task, launcher)?;
+            }
+        }
+    }
+
+    fn ask_some(
+        &mut self,
+        nodes: &[NodeId],
+        task: &BridgeTask,
+        launcher: &LauncherId,
+    ) -> Result<(), CliError> {
+        let mut commands = Vec::new();
+        for &node in nodes {
+            let command = BridgeCommand::new(self.launch, node, task.clone(), &Shared::default())?;
+            let mut command = command.without_notes();
+            command.order.launcher = launcher.clone();
+            commands.push((node, command));
+        }
+        let answers: Vec<_> = thread::scope(|scope| {
+            let begin = |(node, mut command): (NodeId, BridgeCommand)| {
+                scope.spawn(move || (node, answer(&mut command)))
+            };
+            let all: Vec<_> = commands.into_iter().map(begin).collect();
+            all.into_iter().filter_map(|asked| asked.join().ok()).collect()
+        });
+        for (node, answer) in answers {
+            match answer {
+                Ok(Ok((kept, state))) => {
+                    self.found.insert(node, kept);
+                    // A node that was started just before its launcher ended has none.
+                    let state = Saved::from_bytes(&state).ok();
+                    if let Some(state) = state.filter(|it| it.key() > self.newest.key()) {
+                        self.newest = state;
+                    }
+                }
+                Ok(Err(BridgeRefusal::Other(other))) => {
+                    return Err(CliError::Attended { job: self.launch.id.clone(), by: other.name });
+                }
+                Ok(Err(refusal)) => tracing::info!(%node, ?refusal, "this keeper does not help"),
+                Err(error) => tracing::info!(%node, %error, "this keeper cannot be reached"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the launchers of others have been silent for some time.
+    fn await_silence(&mut self, of_others: impl Fn(&str) -> bool) -> Result<(), CliError> {
+        let until = Instant::now() + SILENCE_PATIENCE;
+        loop {
+            let is_attended = |node: &&KeptNode| {
+                let silence = node.attended_ms.map(Duration::from_millis);
+                of_others(&node.launcher.name) && silence.is_some_and(|it| it < SILENCE)
+            };
+            let Some(attended) = self.found.values().find(is_attended) else { return Ok(()) };
+            if Instant::now() > until {
+                let by = attended.launcher.name.clone();
+                return Err(CliError::Attended { job: self.launch.id.clone(), by });
+            }
+            thread::sleep(LOOK);
+            self.found.clear();
+            self.ask(&BridgeTask::Look, &LauncherId::default())?;
+        }
+    }
+
+    /// Checks that enough members can be reached.
+    fn check(&self) -> Result<(), CliError> {
+        let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
+        let ended = self.launch.kept.as_ref().map(|kept| kept.ended.clone()).unwrap_or_default();
+        let is_found = |node: NodeId| self.found.contains_key(&node);
+        match shortage(runs, &ended, is_found, |node| name(self.launch.spec, node)) {
+            None => Ok(()),
+            Some(reason) => Err(CliError::NoQuorum { job: self.launch.id.clone(), reason }),
+        }
+    }
+}
+
+/// What a keeper answers: what it knows of its node, and its state; or why it does not help.
+type Answer = Result<(KeptNode, Vec<u8>), BridgeRefusal>;
+
+/// Lets a keeper carry out the order, and returns its answer.
+fn answer(command: &mut BridgeCommand) -> io::Result<Answer> {
+    let mut child = command.open()?;
+    let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("a pipe is missing"));
+    };
+    let order = ToBridge::Order(command.order.clone());
+    let (over, is_over) = channel::<()>();
+    let answer = thread::scope(|scope| {
+        let child = &child;
+        scope.spawn(move || {
+            if is_over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                kill(child);
+            }
+        });
+        let answer = write_frame(&mut to, &order, b"").and_then(|()| read(BufReader::new(from)));
+        drop(over);
+        answer
+    });
+    drop(to);
+    kill(&child);
+    child.wait()?;
+    answer
+}
+
+fn read(mut from: BufReader<impl io::Read>) -> io::Result<Answer> {
+    if let Err(printed) = await_frames(&mut from)? {
+        let text = String::from_utf8_lossy(&printed).trim().to_owned();
+        return Err(io::Error::other(format!("its host does not start a bridge: {text}")));
+    }
+    match read_frame(&mut from)? {
+        Some((FromBridge::Kept(kept), state)) => Ok(Ok((kept, state))),
+        Some((FromBridge::Refuses(refusal), _)) => Ok(Err(refusal)),
+        Some(_) => Err(io::Error::other("its bridge answers something else")),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

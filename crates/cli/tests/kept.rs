@@ -1,0 +1,343 @@
+//! Detached jobs on several hosts outlive the machine of their launcher.
+//!
+//! A script replaces `ssh`: it runs the command on this machine, with another state folder for each
+//! host. The machine of a launcher ends when the launcher, all that it has started, and the nodes in
+//! its state folder are killed.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, launcher_of, until};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file with the name of a host makes it unreachable.
+const SCRIPT: &str = r#"
+while [ "$1" != -- ]; do host=$1; shift; done
+shift
+[ ! -e "$FOLDER/gone/$host" ] || { echo "no route to $host" >&2; exit 255; }
+XDG_STATE_HOME="$FOLDER/$host"
+export XDG_STATE_HOME
+sh -c "$*"
+exit $?
+"#;
+
+/// Molecular dynamics whose result is compared bit by bit with a serial run.
+const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
+
+/// Hosts, and the machines of launchers: `first` starts the job, `second` is another one.
+struct World {
+    folder: tempfile::TempDir,
+    id: String,
+}
+
+impl World {
+    /// Starts a detached job from the first machine, on these hosts of one site.
+    fn start(hosts: &[&str], steps: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let here = folder.path().to_str().unwrap();
+        fs::write(path("ssh.sh"), SCRIPT.replace("$FOLDER", here)).unwrap();
+        fs::create_dir(path("gone")).unwrap();
+        let hosts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
+        fs::write(path("grid"), format!("[site.a]\nhosts = [{}]\n", hosts.join(", "))).unwrap();
+        let grid = path("grid").display().to_string();
+        let mut world = Self { folder, id: String::new() };
+        let flags = ["run", "--detach", "--grid", &grid, "--checkpoint-every", "10steps"];
+        let job = JOB.into_iter().chain(["--steps", steps]);
+        let started = world.ask("first", &flags.into_iter().chain(job).collect::<Vec<_>>());
+        assert_eq!(started.code, Some(0), "{started:?}");
+        world.id = started.stdout.split(' ').next().unwrap().to_owned();
+        world
+    }
+
+    fn variables(&self, machine: &str) -> [(&'static str, String); 3] {
+        let of = |name: &str| self.folder.path().join(name).display().to_string();
+        let run = of(&format!("{machine}.run"));
+        fs::create_dir_all(&run).unwrap();
+        let ssh = format!("sh {}", of("ssh.sh"));
+        [("XDG_RUNTIME_DIR", run), ("XDG_STATE_HOME", of(machine)), ("GRIDCTL_SSH", ssh)]
+    }
+
+    fn command(&self, machine: &str, arguments: &[&str]) -> Command {
+        let mut command = gridctl(arguments);
+        command.envs(self.variables(machine));
+        command
+    }
+
+    fn ask(&self, machine: &str, arguments: &[&str]) -> Output {
+        finish(self.command(machine, arguments))
+    }
+
+    fn attach(&self, machine: &str, flags: &[&str]) -> Running {
+        let variables = self.variables(machine);
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
+        let arguments = [&["attach"][..], flags, &[&*self.id]].concat();
+        Running::start_with(&arguments, &variables)
+    }
+
+    /// A file of the folder of the job on a machine with a launcher.
+    fn path(&self, machine: &str, file: &str) -> PathBuf {
+        self.folder.path().join(machine).join("gridspan").join(&self.id).join(file)
+    }
+
+    fn await_output(&self, machine: &str, text: &str) {
+        until(|| {
+            fs::read_to_string(self.path(machine, "output")).ok()?.contains(text).then_some(())
+        });
+    }
+
+    /// The launcher of this machine, among all.
+    fn launcher(&self, machine: &str) -> u32 {
+        let state = format!("XDG_STATE_HOME={}", self.folder.path().join(machine).display());
+        until(|| {
+            let launchers = common::launchers_of(&self.id);
+            launchers.into_iter().find(|&pid| common::proc_words(pid, "environ").contains(&state))
+        })
+    }
+
+    /// The process of a node, as the keeper on its host has it.
+    fn node(&self, host: &str, node: &str) -> u32 {
+        let jobs = self.folder.path().join(host).join("gridspan");
+        let found = until(|| {
+            let mut folders =
+                fs::read_dir(&jobs).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+            let text = folders.find_map(|job| fs::read(job.join(node).join("node")).ok())?;
+            serde_json::from_slice::<serde_json::Value>(&text).ok()
+        });
+        found["pid"].as_u64().unwrap() as u32
+    }
+
+    /// Ends the first machine, which has these nodes.
+    fn end_first(&self, nodes: &[u32]) {
+        let launcher = self.launcher("first");
+        let started = children_of(launcher);
+        kill(launcher, Signal::KILL);
+        for &process in &started {
+            // It may have ended with its input.
+            let _ = kill_process_group(Pid::from_raw(process as i32).unwrap(), Signal::KILL);
+        }
+        nodes.iter().for_each(|&node| kill(node, Signal::KILL));
+        until(|| {
+            let mut all = started.iter().chain(nodes).chain([&launcher]);
+            (!all.any(|&pid| is_alive(pid))).then_some(())
+        });
+    }
+
+    /// No keeper has a folder of the job any more.
+    fn assert_forgotten(&self, hosts: &[&str]) {
+        let prefix = format!("{}.", self.id);
+        let is_kept = |host: &str| {
+            let entries = fs::read_dir(self.folder.path().join(host).join("gridspan")).unwrap();
+            let mut names = entries.map(|it| it.unwrap().file_name().into_string().unwrap());
+            names.any(|name| name.starts_with(&prefix))
+        };
+        until(|| (!hosts.iter().any(|host| is_kept(host))).then_some(()));
+    }
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+fn assert_verified(attached: &mut Running) {
+    attached.await_line("every bit as on one thread");
+    assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(0));
+}
+
+#[test]
+fn a_connection_that_breaks_is_opened_again_and_nothing_is_lost() {
+    let world = World::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "150");
+    world.await_output("first", "      20 ");
+    let node = world.node("127.0.0.3", "a-1");
+    let shells = children_of(world.launcher("first"));
+    assert_eq!(shells.len(), 3);
+    for shell in shells {
+        kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL).unwrap();
+    }
+
+    assert_verified(&mut world.attach("first", &[]));
+
+    let output = world.ask("first", &["attach"]);
+    assert!(output.stdout.contains("it is opened again"), "{output:?}");
+    assert!(!output.stdout.contains("lost a/"), "{output:?}");
+    for step in (0..=150).step_by(5) {
+        let line = format!("  {step:3} ");
+        assert_eq!(output.stdout.matches(&line).count(), 1, "step {step}: {output:?}");
+    }
+    assert!(!is_alive(node));
+    world.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
+}
+
+#[test]
+fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "150");
+    world.await_output("first", "      30 ");
+    let others = [world.node("127.0.0.2", "a-1"), world.node("127.0.0.3", "a-2")];
+    world.end_first(&[world.node("first", "a-0")]);
+    assert!(others.into_iter().all(is_alive));
+
+    let mut attached = world.attach("second", &["--from", "127.0.0.3"]);
+
+    attached.await_line("the launcher of this job has ended; this one attends to it now");
+    attached.await_line("lost a/0: its host cannot be reached");
+    attached.await_line("2 nodes go on");
+    assert_eq!(world.node("127.0.0.2", "a-1"), others[0], "no process was started again");
+    assert_verified(&mut attached);
+    assert!(!others.into_iter().any(is_alive));
+    world.assert_forgotten(&["127.0.0.2", "127.0.0.3"]);
+}
+
+#[test]
+fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
+    let world = World::start(&["127.0.0.2", "127.0.0.3"], "80");
+    world.await_output("first", "      10 ");
+    let nodes = [world.node("127.0.0.2", "a-0"), world.node("127.0.0.3", "a-1")];
+    world.end_first(&[]);
+    // They do not need a launcher to their end.
+    until(|| (!nodes.into_iter().any(is_alive)).then_some(()));
+
+    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+
+    attached.await_line("      80 ");
+    assert_verified(&mut attached);
+}
+
+#[test]
+fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
+    let world = World::start(&["localhost", "127.0.0.2"], "120");
+    world.await_output("first", "      30 ");
+    world.end_first(&[world.node("first", "a-0")]);
+
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let reason = "1 of the 2 members of the job agree, but it takes more than half of them, or half \
+                  with a/0; a/0 cannot be reached";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
+    assert!(refused.stderr.contains("`--ended`"), "{refused:?}");
+    let wrong = world.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "b/7"]);
+    assert!(wrong.stderr.contains("no node or site `b/7`"), "{wrong:?}");
+
+    let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
+    attached.await_line("1 node goes on");
+    assert_verified(&mut attached);
+}
+
+#[test]
+fn a_launcher_that_was_stopped_while_another_one_took_over_ends_and_changes_nothing() {
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "100000");
+    world.await_output("first", "      20 ");
+    let (launcher, local) = (world.launcher("first"), world.node("first", "a-0"));
+    kill(launcher, Signal::STOP);
+
+    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+
+    attached.await_line("2 nodes go on");
+    let others = [world.node("127.0.0.2", "a-1"), world.node("127.0.0.3", "a-2")];
+    kill(launcher, Signal::CONT);
+    world.await_output("first", "another launcher attends to this job");
+    until(|| (!is_alive(launcher) && !is_alive(local)).then_some(()));
+    assert!(others.into_iter().all(is_alive), "they belong to the other launcher");
+    assert_eq!(world.ask("first", &["attach"]).code, Some(1));
+    let reports = || fs::read_to_string(world.path("second", "output")).unwrap().lines().count();
+    let before = reports();
+    until(|| (reports() > before + 3).then_some(()));
+    assert_eq!(world.ask("second", &["stop"]).code, Some(0));
+    assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(143));
+    assert!(!others.into_iter().any(is_alive));
+}
+
+#[test]
+fn a_job_whose_launcher_attends_to_it_is_not_taken_over() {
+    let world = World::start(&["127.0.0.2", "127.0.0.3"], "100000");
+
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.3"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("a launcher attends to the job"), "{refused:?}");
+    let nothing = world.ask("second", &["attach", "--from", "127.0.0.4"]);
+    assert!(nothing.stderr.contains("has no node of a detached job"), "{nothing:?}");
+    assert_eq!(world.ask("first", &["stop"]).stdout, "the job is stopping\n");
+    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+}
+
+#[test]
+fn a_host_that_is_gone_is_lost_and_too_few_hosts_end_the_launcher_alone() {
+    let world = World::start(&["127.0.0.2", "127.0.0.3", "127.0.0.4"], "100000");
+    let gone = |host: &str| world.folder.path().join("gone").join(host);
+    let cut = |host: &str, node: u32, shells: &[u32]| {
+        fs::write(gone(host), "").unwrap();
+        kill(node, Signal::KILL);
+        for &shell in shells {
+            let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
+        }
+    };
+    world.await_output("first", "      20 ");
+    let node =
+        |number: usize| world.node(&format!("127.0.0.{}", number + 2), &format!("a-{number}"));
+    let shells = children_of(world.launcher("first"));
+    cut("127.0.0.4", node(2), &shells[2..]);
+    world.await_output("first", "2 nodes go on");
+    let (launcher, kept) = (world.launcher("first"), node(1));
+    // Until there is another checkpoint: nine reports are 45 steps.
+    until(|| {
+        let output = fs::read_to_string(world.path("first", "output")).ok()?;
+        (output.split_once("2 nodes go on")?.1.lines().count() > 10).then_some(())
+    });
+
+    // The first node is in half of the two that are left, and this is the other half.
+    cut("127.0.0.2", node(0), &children_of(launcher));
+
+    world.await_output("first", "1 of the 2 members of the job agree");
+    until(|| (!is_alive(launcher)).then_some(()));
+    assert!(is_alive(kept) && !world.path("first", "exit").exists(), "the job can go on");
+    let mut attached = world.attach("first", &["--ended", "127.0.0.2"]);
+    attached.await_line("1 node goes on");
+    assert_eq!(world.ask("first", &["stop"]).code, Some(0));
+    assert_eq!(attached.wait(LIMIT).expect("the job ends").code(), Some(143));
+    assert!(!is_alive(kept));
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // All have ended already if the test succeeded.
+        let of_job = |pid: &u32| {
+            let folder = self.folder.path().as_os_str().as_encoded_bytes();
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.windows(folder.len()).any(|window| window == folder)
+        };
+        if std::thread::panicking() {
+            let pids = fs::read_dir("/proc")
+                .unwrap()
+                .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+            pids.filter(of_job).for_each(|pid| {
+                let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_job_whose_folder_was_started_elsewhere_needs_that_folder() {
+    let world = World::start(&["127.0.0.2"], "100000");
+    let kept = until(|| {
+        let jobs = fs::read_dir(world.folder.path().join("127.0.0.2/gridspan")).ok()?;
+        let mut jobs = jobs.filter_map(|entry| Some(entry.ok()?.path().join("a-0/start.json")));
+        jobs.find(|path| path.exists())
+    });
+    let text = fs::read_to_string(&kept).unwrap();
+    let here = std::env::current_dir().unwrap();
+    let here = serde_json::to_string(Path::new(&here)).unwrap();
+    fs::write(&kept, text.replace(&here, "\"/nowhere/at/all\"")).unwrap();
+
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("the job was started in /nowhere/at/all"), "{refused:?}");
+    world.ask("first", &["stop"]);
+    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+}

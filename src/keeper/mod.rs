@@ -1,0 +1,77 @@
+//! The nodes of a detached job on several hosts, which outlive the launcher's machine.
+//!
+//! # Start
+//!
+//! `ssh` does not run such a node, but its program as a *bridge*, by the value [`BRIDGE`] of
+//! [`DETACHED`](crate::variables::DETACHED). The launcher sends a [`BridgeOrder`] to it. To
+//! [start](BridgeTask::Start) a node, the bridge runs its own program again with the same
+//! arguments: a process in another session, which reads from a named pipe, and prints to files.
+//! So the host needs nothing but the program. What a program does before `gridspan::main`, each of
+//! its bridges does, too.
+//!
+//! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the [`state_folder`] of
+//! the host.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `in` | the named pipe |
+//! | `out`, `err` | what the node prints, with its control lines |
+//! | `node`, `bridge` | the processes of the node and of its last bridge |
+//! | `taken` | number of lines that the node has got |
+//! | `read` | how much of `out` and `err` a launcher has read; written again while there is one |
+//! | `launcher` | the launcher that the keeper has accepted: a [`LauncherId`] |
+//! | `start.json`, `state.json` | what another launcher needs; opaque here |
+//! | `lock`, `lines` | locked while files are changed, and while a line is written |
+//!
+//! The folder of the launcher is never this one, since hosts may share a home: the launcher's
+//! copies of `out` and `err` are beside the folder of the node.
+//!
+//! # Steady state
+//!
+//! Launcher and bridge exchange [frames](write_frame) over the standard input and output of the
+//! bridge: lines for the node, one at a time ([`ToBridge`]); what the node prints, and its end
+//! ([`FromBridge`]). A bridge passes on what was printed from given positions on, so that another
+//! one can go on where it stopped.
+//!
+//! # Failure
+//!
+//! When `ssh` or the launcher's machine ends, so does the bridge; the node goes on. Any launcher
+//! can [attend](BridgeTask::Attend) to the node by another bridge, if the keeper
+//! [accepts](BridgeTask::Accept) it: a launcher of a smaller epoch than the accepted one is
+//! refused. The new bridge kills the old one before it writes a line. The beginning of a line that an old bridge has left in the pipe is
+//! cancelled by [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL).
+//!
+//! Before its first line, a node ends with the bridge that has started it. Later it ends if no
+//! launcher attends to it for an hour while it needs one.
+
+#[cfg(target_os = "linux")]
+mod bridge;
+#[cfg(target_os = "linux")]
+mod folder;
+#[cfg(target_os = "linux")]
+mod followed;
+mod frames;
+mod launcher_id;
+#[cfg(target_os = "linux")]
+mod process;
+mod state_folder;
+
+pub use frames::{
+    Attendance, BRIDGE_BEGINS, BRIDGE_VERSION, BridgeOrder, BridgeRefusal, BridgeTask, FromBridge,
+    KeptNode, NodeExit, NodeSignal, ToBridge, read_frame, write_frame,
+};
+pub use launcher_id::LauncherId;
+pub use state_folder::{private_folder, state_folder};
+
+#[cfg(target_os = "linux")]
+pub(crate) use bridge::run;
+
+/// The value of [`DETACHED`](crate::variables::DETACHED) that makes a process a bridge.
+pub const BRIDGE: &str = "bridge";
+
+/// Runs this process as a bridge. Only Linux can.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run(_launcher: impl std::io::Read) -> std::process::ExitCode {
+    crate::outcome::complain("the hosts of detached jobs need Linux", None::<&str>);
+    std::process::ExitCode::from(crate::outcome::EXIT_FAILED)
+}

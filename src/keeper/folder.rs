@@ -237,7 +237,8 @@ impl KeeperFolder {
         let mut numbers = [0; N];
         for (at, number) in numbers.iter_mut().enumerate() {
             let mut bytes = [0; size_of::<u64>()];
-            if file.read_exact_at(&mut bytes, (at * bytes.len()) as u64).is_ok() {
+            let place = (at * size_of::<u64>()) as u64;
+            if file.read_exact_at(&mut bytes, place).is_ok() {
                 *number = u64::from_le_bytes(bytes);
             }
         }

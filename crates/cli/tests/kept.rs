@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, launcher_of, until};
+use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -59,8 +59,7 @@ mod tests {
         assert!(slots.take(Some("b2")).is_some(), "another host");
         assert!(slots.take(None).is_none(), "this machine");
         let (send, receive) = channel();
-        let waiting = slots.clone();
-        let waits = thread::spawn(move || send.send(waiting.take(Some("b1"))).unwrap());
+        let waits = thread::spawn(move || send.send(slots.take(Some("b1"))).unwrap());
         assert!(receive.recv_timeout(Duration::from_millis(50)).is_err());
 
         taken.pop();

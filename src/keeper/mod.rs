@@ -2,12 +2,12 @@
 //!
 //! # Start
 //!
-//! `ssh` does not run such a node, but its program as a *bridge*, by the value [`BRIDGE`] of
-//! [`DETACHED`](crate::variables::DETACHED). The launcher sends a [`BridgeOrder`] to it. To
-//! [start](BridgeTask::Start) a node, the bridge runs its own program again with the same
-//! arguments: a process in another session, which reads from a named pipe, and prints to files.
-//! So the host needs nothing but the program. What a program does before `gridspan::main`, each of
-//! its bridges does, too.
+//! `ssh` does not run such a node itself. It runs the program of the node as a *bridge*: the
+//! variable [`DETACHED`](crate::variables::DETACHED) has the value [`BRIDGE`]. The launcher sends a
+//! [`BridgeOrder`] to it. To [start](BridgeTask::Start) a node, the bridge runs its own program
+//! again with the same arguments: a process in another session, which reads from a named pipe, and
+//! prints to files. So the host needs nothing but the program. What a program does before
+//! `gridspan::main`, each of its bridges does, too.
 //!
 //! Pipe and files are in the *keeper's folder* of the node: `JOB/NODE` in the [`state_folder`] of
 //! the host.
@@ -38,8 +38,9 @@
 //! When `ssh` or the launcher's machine ends, so does the bridge; the node goes on. Any launcher
 //! can [attend](BridgeTask::Attend) to the node by another bridge, if the keeper
 //! [accepts](BridgeTask::Accept) it: a launcher of a smaller epoch than the accepted one is
-//! refused. The new bridge kills the old one before it writes a line. The beginning of a line that an old bridge has left in the pipe is
-//! cancelled by [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL).
+//! refused. The new bridge kills the old one before it writes a line. The beginning of a line that
+//! an old bridge has left in the pipe is cancelled by
+//! [`CANCEL`](gridspan_runtime::net::bootstrap::CANCEL).
 //!
 //! Before its first line, a node ends with the bridge that has started it. Later it ends if no
 //! launcher attends to it for an hour while it needs one.

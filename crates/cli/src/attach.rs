@@ -63,14 +63,14 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
 }
 
 impl<'a> Attention<'a> {
-    /// For a job to which a launcher may attend. These nodes, hosts or sites have ended for good, as
-    /// the user says.
+    /// For a job to which a launcher may attend. These nodes, hosts or sites have ended for good,
+    /// as the user says.
     pub(crate) fn new(ended: &'a [String]) -> Self {
         Self { ended, launchers: 0, attended: Instant::now() }
     }
 
-    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times, unless one
-    /// has found that it may not.
+    /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times, unless
+    /// one has found that it may not.
     pub(crate) fn ensure(&mut self, folder: &JobFolder) -> Result<(), CliError> {
         let failed = CliError::system("follow the job");
         let has_begun = folder.saved().map_err(&failed)?.is_some();

@@ -3,8 +3,8 @@
 //! gridctl starts itself again in the background, in another session, with the same arguments. This
 //! launcher locks the folder of the job while it lives (see `job_folder`). If it ends before the
 //! job, `gridctl attach` starts another one in the same way, which adopts the processes. The nodes
-//! of a job on several hosts are kept there (see `gridspan::keeper`), so that another launcher can be
-//! on another machine.
+//! of a job on several hosts are kept there (see `gridspan::keeper`), so that another launcher can
+//! be on another machine.
 
 use crate::error::CliError;
 use crate::grid::Place;
@@ -149,8 +149,8 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends. These nodes have ended for good, as the
-/// user says.
+/// Attends to a detached job as its launcher, until it ends. These nodes have ended for good, as
+/// the user says.
 pub(crate) fn attend(
     id: &str,
     ended: BTreeSet<NodeId>,

@@ -99,7 +99,7 @@ pub(crate) enum CliError {
     /// The hosts of a file or an allocation are no grid.
     #[error("{of}: {error}")]
     Hosts {
-        /// Who has named them.
+        /// The file, or the variable, that names them.
         of: String,
         /// The reason.
         error: SiteError,
@@ -256,7 +256,7 @@ pub(crate) enum CliError {
         path: PathBuf,
     },
     /// No launcher attends to a job whose nodes are kept on several hosts, so none can kill them.
-    #[error("no launcher attends to the job {job}, which alone can kill its nodes on other hosts")]
+    #[error("the job {job} has no launcher, and only a launcher can kill its nodes on other hosts")]
     OnlyKept {
         /// The job.
         job: String,
@@ -281,7 +281,7 @@ pub(crate) enum CliError {
         /// The job.
         job: String,
     },
-    /// A job has ended, and its launcher has not told how.
+    /// A job has ended, and its launcher has not reported the exit code.
     #[error("the job {job} has ended, with an exit code that is not known")]
     UnknownExit {
         /// The job.

@@ -368,7 +368,8 @@ fn own_address(host: IpAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Returns the command to run in place of `ssh`, with its first arguments, for this value of `--ssh`.
+/// Returns the command to run in place of `ssh`, with its first arguments, for this value of
+/// `--ssh`.
 pub(crate) fn ssh_command(flag: Option<&str>) -> Vec<OsString> {
     let variable = std::env::var(SSH_VARIABLE).ok().filter(|value| !value.trim().is_empty());
     let text = flag.map(str::to_owned).or(variable).unwrap_or_else(|| SSH.to_owned());

@@ -1,9 +1,10 @@
 //! `gridctl kill`: ends a job at once.
 //!
-//! The launcher of the job kills its processes, with those on other hosts, whose connections end. If
-//! it does not answer, or does not end, it is killed itself, with the processes of this machine that
-//! it has started. Those of a detached job without a launcher are killed from here, too, unless they
-//! are kept on several hosts (see `gridspan::keeper`): another launcher must reach these first.
+//! The launcher of the job kills its processes, with those on other hosts, whose connections end.
+//! If it does not answer, or does not end, it is killed itself, with the processes of this machine
+//! that it has started. Those of a detached job without a launcher are killed from here, too,
+//! unless they are kept on several hosts (see `gridspan::keeper`): another launcher must reach
+//! these first.
 
 use crate::args::KillArgs;
 use crate::attach;
@@ -71,8 +72,8 @@ fn kill_running(job: &Status, folder: Option<&JobFolder>) -> Result<(), CliError
     }
 }
 
-/// Kills the processes of a detached job whose launcher has ended, and notes its end. Refuses if its
-/// nodes are kept, since only a launcher can reach them.
+/// Kills the processes of a detached job whose launcher has ended, and notes its end. Refuses if
+/// its nodes are kept, since only a launcher can reach them.
 fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
     check_machine(folder)?;
     let failed = CliError::system("kill the job");

@@ -4,11 +4,11 @@
 //!
 //! A process has its file open as long as it lives, so another one cannot take its place. Therefore
 //! a launcher counts what it has read of the file. Once that is as much as the limit, it copies the
-//! last lines of that, up to the limit, to `NAME.old`, in place of what was there. Then it frees the
-//! space in `NAME`, where the positions of later bytes stay the same: they are behind a hole. The
-//! first line of `NAME.old` says how many bytes were dropped, which came before. What no launcher
-//! has read is never moved out, so control lines are not lost, and a file grows while no launcher
-//! attends to its job.
+//! last lines of that, up to the limit, to `NAME.old`, in place of what was there. Then it frees
+//! the space in `NAME`, where the positions of later bytes stay the same: they are behind a hole.
+//! The first line of `NAME.old` says how many bytes were dropped, which came before. What no
+//! launcher has read is never moved out, so control lines are not lost, and a file grows while no
+//! launcher attends to its job.
 //!
 //! # Failure
 //!

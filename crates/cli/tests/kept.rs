@@ -1,8 +1,8 @@
 //! Detached jobs on several hosts outlive the machine of their launcher.
 //!
 //! A script replaces `ssh`: it runs the command on this machine, with another state folder for each
-//! host. The machine of a launcher ends when the launcher, all that it has started, and the nodes in
-//! its state folder are killed.
+//! host. The machine of a launcher ends when the launcher, all that it has started, and the nodes
+//! in its state folder are killed.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 

@@ -76,7 +76,7 @@ impl MainWatch {
             }
             Poll::Ready(Ok(())) => {
                 self.pause = pause(&self.grid);
-                // It must know whom to wake.
+                // It must know which task to wake.
                 drop(self.pause.as_mut().poll(cx));
                 true
             }
@@ -90,8 +90,8 @@ impl MainWatch {
         polled.map(drop)
     }
 
-    /// If a wait for quiescence has begun, completes it and prepares another one, so that main waits
-    /// for nothing but timers.
+    /// If a wait for quiescence has begun, completes it and prepares another one, so that main
+    /// waits for nothing but timers.
     pub(crate) async fn settle(&mut self) -> Result<(), GridError> {
         if self.is_asking.get() {
             let (quiet, is_asking) = quiet(&self.grid);

@@ -126,8 +126,8 @@ impl<M> Matcher<M> {
         None
     }
 
-    /// Replaces a message that waits by this one of the same place in the order. Returns it if there
-    /// is none.
+    /// Replaces a message that waits by this one of the same place in the order. Returns it if
+    /// there is none.
     pub(crate) fn replace(&mut self, arrived: Arrived<M>) -> Option<Arrived<M>> {
         let key = (arrived.label.context, arrived.label.source);
         let waiting = self.unexpected.get_mut(&key);

@@ -41,7 +41,7 @@ pub(crate) struct CheckArgs {
 const CHECK_HELP: &str = "\
 On each host: whether ssh reaches it, whether the program is at the same path and of the same build,
 its clock, free cores, memory and disk. Between hosts: whether UDP passes in both directions, at
-which address hosts see each other, and whether datagrams of 1,200 and 1,452 bytes pass.
+which addresses hosts see each other, and whether datagrams of 1,200 and 1,452 bytes pass.
 
 gridctl itself must be at the same path on every host; where it is missing, only ssh and the path of
 the program are checked.

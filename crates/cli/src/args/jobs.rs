@@ -82,7 +82,7 @@ Exit codes: 0 all is printed, 1 no launcher attends to the job, 2 usage.";
 #[derive(Debug, Args)]
 #[command(after_help = PRUNE_HELP)]
 pub(crate) struct PruneArgs {
-    /// Keep jobs that have ended since, such as 12h or 7d.
+    /// Remove only jobs that ended at least this long ago, such as 12h or 7d.
     #[arg(long, value_name = "TIME", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
     /// Print one JSON array, with an object for each removed folder.

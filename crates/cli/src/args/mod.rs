@@ -252,8 +252,8 @@ pub(crate) struct AttachArgs {
     /// The job. Default: the latest that was started with --detach.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Attend to a job from this machine whose launcher has ended on another one: HOST has nodes of
-    /// the job, and says what this machine needs.
+    /// Start a launcher on this machine for a job whose launcher's machine has ended. HOST is any
+    /// host with a node of the job, and provides what the launcher needs.
     #[arg(long, value_name = "HOST")]
     pub(crate) from: Option<String>,
     /// Do not count this node, host or site when it is decided whether the job may go on: you know

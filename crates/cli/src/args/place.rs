@@ -15,8 +15,8 @@ pub(crate) struct PlaceArgs {
     /// Start a node process on each host of this grid file, over ssh where it is not this machine.
     #[arg(short, long, value_name = "FILE", group = "place")]
     pub(crate) grid: Option<PathBuf>,
-    /// Start a node process on each host of this host file, in the form of Open MPI (`HOST slots=N`)
-    /// or MPICH (`HOST:N`), with a PE for each slot.
+    /// Start a node process on each host of this host file, in the form of Open MPI
+    /// (`HOST slots=N`) or MPICH (`HOST:N`), with a PE for each slot.
     #[arg(long, value_name = "FILE", group = "place")]
     pub(crate) hostfile: Option<PathBuf>,
     /// Put sites with emulated links between them on this machine: `SITESxHOSTS[xPES]` and options,
@@ -30,8 +30,8 @@ pub(crate) struct PlaceArgs {
     /// `embedded`: threads of one process; `cluster`: a process per node, connected by QUIC.
     #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
-    /// Reach the other hosts of a grid file or host file by CMD, which is split at blanks and takes the
-    /// arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    /// Reach the other hosts of a grid file or host file by CMD, which is split at blanks and takes
+    /// the arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
 }

@@ -21,7 +21,7 @@ pub(super) struct Finding {
     pub(super) remedy: String,
 }
 
-/// Collects findings. One that is made of several hosts becomes one.
+/// Collects findings. Equal findings about several hosts become one.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     all: Vec<Finding>,

@@ -9,13 +9,13 @@
 //! | `ways` | number of ways from one host to another on which UDP was checked |
 //! | `problems` | `level` (`error` or `warning`), `hosts`, `what`, and `remedy`: what to do |
 //!
-//! A host has `site`, `host`, `nodes`, `pes`, `address`, and `ssh`: `here`, `ok`, or what failed. If
-//! its agent has answered: `connected_ms`, `gridctl` (its version), `program` (its `state` and
+//! A host has `site`, `host`, `nodes`, `pes`, `address`, and `ssh`: `here`, `ok`, or what failed.
+//! If its agent has answered: `connected_ms`, `gridctl` (its version), `program` (its `state` and
 //! `digest`), `same_program`, `clock_ahead_ms`, `clock_uncertainty_ms`, `cores`, `load`,
 //! `memory_bytes`, `free_memory_bytes`, `free_disk_bytes`, `ports`, `udp` (for each host that sent
-//! `from`: the `bytes` of the largest datagram that came, or `null`), `not_sent` (datagrams that the
-//! system refused), `may_fragment` (whether the sizes of datagrams from it say nothing) and `seen_at`
-//! (other addresses at which others see it).
+//! `from`: the `bytes` of the largest datagram that came, or `null`), `not_sent` (datagrams that
+//! the system refused), `may_fragment` (whether the sizes of datagrams from it say nothing) and
+//! `seen_at` (other addresses at which others see it).
 
 use super::advice::Wanted;
 use super::finding::Finding;

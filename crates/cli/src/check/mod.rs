@@ -9,8 +9,8 @@
 //! | `protocol` | what gridctl and its agents say to each other |
 //! | `agent`, `machine`, `udp` | the agent: what it finds, and its datagrams |
 //! | `session`, `survey` | a conversation with one agent, and with all |
-//! | `clock`, `pairs`, `failure` | pure: differences of clocks, who sends to whom, errors of ssh |
-//! | `traffic`, `problems`, `advice`, `finding` | pure: what was found means, and what to do |
+//! | `clock`, `pairs`, `failure` | pure: differences of clocks, pairs of hosts, errors of ssh |
+//! | `traffic`, `problems`, `advice`, `finding` | pure: what the answers mean, and what to do |
 //! | `rows`, `report`, `json` | what is printed |
 
 mod advice;

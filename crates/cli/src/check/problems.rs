@@ -1,4 +1,4 @@
-//! Decides from what was found which of it prevents a job, or slows it down.
+//! Decides which facts about the hosts prevent a job, or slow it down.
 
 use super::advice::{Wanted, advice};
 use super::finding::{Finding, Findings, Level};

@@ -126,7 +126,8 @@ impl CliError {
             Self::ElsewhereDetached { job, machine } => {
                 format!(
                     "on {machine}, `gridctl attach {job}` starts another one; if that machine has ended, \
-                     `gridctl attach --from HOST {job}` does here, with HOST of another node"
+                     `gridctl attach --from HOST {job}` starts one here, where HOST has \
+                     another node of the job"
                 )
             }
             Self::Attended { .. } => {
@@ -158,16 +159,16 @@ impl CliError {
                 format!("`gridctl attach {job}` starts another launcher; kill the job then")
             }
             Self::OtherMachine { job, machine } => {
-                format!("call `gridctl kill {job}` on {machine}")
+                format!("run `gridctl kill {job}` on {machine}")
             }
             Self::NotKilled { .. } => {
                 "one of its processes is stuck in the kernel, most often while it uses a file; \
                  `ps -eo pid,stat,args` shows it with the state `D`"
                     .into()
             }
-            Self::StillRuns { .. } => "wait longer with a later `--timeout`".into(),
+            Self::StillRuns { .. } => "give it a longer `--timeout`".into(),
             Self::UnknownExit { .. } => {
-                "only launchers of node processes tell it, while they live: `gridctl run -n`, \
+                "only a running launcher of node processes reports it: that of `gridctl run -n`, \
                  `--grid`, `--driver cluster` or `--detach`"
                     .into()
             }

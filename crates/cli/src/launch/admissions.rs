@@ -56,8 +56,8 @@ pub(super) enum TaskRefusal {
 }
 
 impl Admissions {
-    /// Expects the tasks of an `srun` with this secret, one for each of these nodes and their hosts.
-    /// Another `srun` that was to start one of them may not do so any more.
+    /// Expects the tasks of an `srun` with this secret, one for each of these nodes and their
+    /// hosts. Another `srun` that was to start one of them may not do so any more.
     pub(super) fn expect(&mut self, secret: EnrolmentSecret, nodes: &[(NodeId, &str)]) {
         let is_other = |node: &NodeId| nodes.iter().all(|(other, _)| other != node);
         self.steps.iter_mut().for_each(|step| step.free.retain(|_, node| is_other(node)));

@@ -1,4 +1,4 @@
-//! What is known of the bridge to a kept node, shared by the launcher and the threads of the bridge.
+//! The state of the bridge to a kept node, shared by the launcher and the threads of the bridge.
 
 use super::bridge_command::kill;
 use super::event::{Event, Exit};

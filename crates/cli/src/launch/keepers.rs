@@ -6,8 +6,8 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time that keepers have to agree. A broken connection is noticed and opened again in it, and it is
-/// less than the time that nodes have to start, which begins with it.
+/// Time that keepers have to agree. A broken connection is noticed and opened again in it, and it
+/// is less than the time that nodes have to start, which begins with it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The runs of a job: the checkpoint with which each began, and its members.

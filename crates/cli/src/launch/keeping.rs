@@ -1,7 +1,7 @@
-//! Keeps the bridge to a kept node open: one thread starts `ssh` and reads the frames of the bridge;
-//! if `ssh` ends while the node runs, it starts `ssh` again, with longer and longer pauses. Another
-//! thread writes frames, so that a connection that is stuck stalls nothing else. A third one gives
-//! signs of life, and ends a connection that gives none.
+//! Keeps the bridge to a kept node open: one thread starts `ssh` and reads the frames of the
+//! bridge; if `ssh` ends while the node runs, it starts `ssh` again, with longer and longer pauses.
+//! Another thread writes frames, so that a connection that is stuck stalls nothing else. A third
+//! one gives signs of life, and ends a connection that gives none.
 
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::bridge_state::{END_PATIENCE, Frame, Shared, Status};

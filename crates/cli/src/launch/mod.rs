@@ -554,8 +554,8 @@ impl Work<'_> {
     }
 
     /// Loses the nodes that could not be reached for too long, if the job can go on without them.
-    /// If it cannot, they may be reached later. Returns the outcome for this launcher if another one
-    /// has taken over the job.
+    /// If it cannot, they may be reached later. Returns the outcome for this launcher if another
+    /// one has taken over the job.
     fn lose_unreachable(&self) -> Option<Outcome> {
         let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
         let is_connected = |node| reaching::is_connected(&self.children, node);

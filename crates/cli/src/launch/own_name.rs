@@ -4,8 +4,8 @@ use crate::job_folder::machine;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The name of this launcher of the job in a folder. No other one has it, since the system uses the
-/// number of a process not twice within a microsecond.
+/// The name of this launcher of the job in a folder. No other one has it, since the system does not
+/// use the number of a process twice within a microsecond.
 pub(super) fn new(folder: &Path) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}.{}@{}:{}", std::process::id(), now.as_micros(), machine(), folder.display())

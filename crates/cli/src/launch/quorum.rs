@@ -1,9 +1,9 @@
 //! Which part of a job may go on when it has broken into several.
 //!
 //! A launcher may begin another run of the job only if more than half of the members of the last
-//! run have accepted it: if their keepers have saved the run durably for this launcher. Exactly half
-//! are enough if the first member is among them, on whose node the coordinator is. So of two parts
-//! at most one goes on, whoever they are. It does not matter whether the *nodes* of the members
+//! run have accepted it: if their keepers have saved the run durably for this launcher. Exactly
+//! half are enough if the first member is among them, on whose node the coordinator is. So of two
+//! parts at most one goes on. It does not matter whether the *nodes* of the members
 //! still run.
 //!
 //! The user can be a witness: members that have ended for good, as the user says, do not count.
@@ -14,8 +14,8 @@
 //! and say what they have saved; from then on they save nothing for launchers before it. Of what
 //! they have saved, the record of the latest launcher holds. If runs were proposed after the last
 //! one that is known to have begun, each of them may have begun, so that the launcher needs a
-//! quorum of each. Only then it saves something. Each launcher that saves anything thus knows all
-//! runs that have begun, and those before it can begin no further one.
+//! quorum of each. Only then does it save anything. Each launcher that saves anything thus knows
+//! all runs that have begun, and those before it can begin no further one.
 
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ pub(super) fn shortage(
 }
 
 /// Returns which sites the job does not survive without the user's help, as a sentence, if there
-/// are several sites and such one among them.
+/// are several sites and at least one of them is such a site.
 pub(super) fn note(spec: &GridSpec, members: &[NodeId]) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);

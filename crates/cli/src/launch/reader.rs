@@ -23,8 +23,8 @@ const READ_BYTES: usize = 32 << 10;
 /// it simulated. After more of them, every control line is treated as output. Frequent lines need no
 /// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about samples, diagnoses, links, moves,
-/// guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
+/// Beginnings of the frequent control lines, after the mark: about samples, diagnoses, links,
+/// moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
 const FREQUENT: [&[u8]; 13] = [
     b"{\"sampled\"",
     b"{\"awake\"",

@@ -1,7 +1,7 @@
 //! How another launcher takes over a job whose nodes are kept, in the two phases of `quorum`.
 //!
-//! Before the first phase it looks who can be reached, and whether another launcher attends to the
-//! job, so that nothing is disturbed if it cannot take over.
+//! Before the first phase it finds out which keepers can be reached, and whether another launcher
+//! attends to the job, so that nothing is disturbed if it cannot take over.
 
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;

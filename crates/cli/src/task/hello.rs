@@ -3,13 +3,13 @@
 use gridspan_runtime::net::{EnrolmentSecret, NodePublicKey};
 use serde::{Deserialize, Serialize};
 
-/// Longest such message in bytes, which is sent before the launcher knows who sends it.
+/// Longest such message in bytes, which is sent before the launcher knows the sender.
 pub(crate) const HELLO_BYTES_MAX: usize = 4 << 10;
 
 /// The version of the frames; agent and launcher must agree.
 const VERSION: u32 = 1;
 
-/// Who the agent is, and the secret by which the launcher believes it.
+/// The identity of the agent, and the secret that proves it to the launcher.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     version: u32,

@@ -6,8 +6,8 @@
 //!
 //! # Start
 //!
-//! 1. The agent reads an [`EnrolmentToken`](gridspan_runtime::net::EnrolmentToken) from its standard
-//!    input, which `srun` copies to all tasks, and connects to the launcher.
+//! 1. The agent reads an [`EnrolmentToken`](gridspan_runtime::net::EnrolmentToken) from its
+//!    standard input, which `srun` copies to all tasks, and connects to the launcher.
 //! 2. It makes the key of its node, and sends a [`Hello`] with the secret, the number of its task
 //!    (`SLURM_PROCID`), its host and the public half of the key.
 //! 3. The launcher answers with the program of the node, or refuses: a secret is good for

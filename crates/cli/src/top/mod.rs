@@ -55,11 +55,34 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Prints one text, with rates between the first two samples.
+/// Number of samples that may lack nodes before the next one is taken as it is.
+const INCOMPLETE_MAX: u32 = 5;
+
+/// Whether a sample has all nodes of the job. The first ones lack those that are far away.
+fn is_whole(moment: &Moment) -> bool {
+    moment.sample.node_count() >= moment.grid.layout().node_count()
+}
+
+/// Waits for the first sample with all nodes, but not for long.
+fn first(watcher: &mut Watcher) -> Result<Result<Moment, Option<u8>>, CliError> {
+    for _ in 0..INCOMPLETE_MAX {
+        match next(watcher)? {
+            Ok(moment) if !is_whole(&moment) => {}
+            found => return Ok(found),
+        }
+    }
+    next(watcher)
+}
+
+/// Prints one text, with rates between two samples.
 fn print_once(mut watcher: Watcher) -> Result<ExitCode, CliError> {
     let mut before = None;
     loop {
-        match next(&mut watcher)? {
+        let news = match before {
+            None => first(&mut watcher)?,
+            Some(_) => next(&mut watcher)?,
+        };
+        match news {
             Err(code) => {
                 let text = ended(watcher.job(), code);
                 return print(&(text + "\n"), "print the end of the job");
@@ -79,7 +102,11 @@ fn print_objects(mut watcher: Watcher, once: bool) -> Result<ExitCode, CliError>
     let failed = |error: serde_json::Error| CliError::System { what: WHAT, error: error.into() };
     let mut before: Option<Moment> = None;
     loop {
-        let now = match next(&mut watcher)? {
+        let news = match before {
+            None => first(&mut watcher)?,
+            Some(_) => next(&mut watcher)?,
+        };
+        let now = match news {
             Ok(now) => now,
             Err(code) => {
                 return print(&json::last_line(watcher.job(), code).map_err(failed)?, WHAT);

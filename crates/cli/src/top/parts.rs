@@ -75,13 +75,18 @@ pub(super) struct LinkPart {
 pub(super) struct Parts<'a> {
     pub(super) now: &'a Moment,
     before: Option<&'a TelemetrySample>,
+    /// The earlier moment, if it has the same nodes: otherwise sums over nodes differ by all that
+    /// some of them have done so far.
+    whole: Option<&'a TelemetrySample>,
 }
 
 impl<'a> Parts<'a> {
     /// The parts of a job `now`; rates are those since `before`.
     pub(super) fn new(now: &'a Moment, before: Option<&'a Moment>) -> Self {
         let before = before.filter(|before| now.follows(before));
-        Self { now, before: before.map(|before| &before.sample) }
+        let before = before.map(|before| &before.sample);
+        let whole = before.filter(|before| before.node_count() == now.sample.node_count());
+        Self { now, before, whole }
     }
 
     fn sample(&self) -> &'a TelemetrySample {
@@ -95,7 +100,7 @@ impl<'a> Parts<'a> {
 
     /// The whole job, as a site.
     pub(super) fn total(&self) -> SitePart {
-        let (now, before) = (self.sample().total(), self.before.map(TelemetrySample::total));
+        let (now, before) = (self.sample().total(), self.whole.map(TelemetrySample::total));
         let figures = Figures::new(&now.counts, before.as_ref().map(|it| &it.counts), now.pes);
         let memory = known(now.memory_bytes);
         SitePart { site: now.site, nodes: now.nodes, pes: now.pes, memory, figures }
@@ -110,13 +115,18 @@ impl<'a> Parts<'a> {
 
     /// The sites.
     pub(super) fn sites(&self) -> Vec<SitePart> {
-        let before = by_key(self.before, |it| it.sites.iter().map(|it| (it.site, &it.counts)));
+        let before =
+            by_key(self.before, |it| it.sites.iter().map(|it| ((it.site, it.nodes), &it.counts)));
         let part = |now: &SiteTelemetry| SitePart {
             site: now.site,
             nodes: now.nodes,
             pes: now.pes,
             memory: known(now.memory_bytes),
-            figures: Figures::new(&now.counts, before.get(&now.site).copied(), now.pes),
+            figures: Figures::new(
+                &now.counts,
+                before.get(&(now.site, now.nodes)).copied(),
+                now.pes,
+            ),
         };
         self.sample().sites.iter().map(part).collect()
     }
@@ -153,7 +163,7 @@ impl<'a> Parts<'a> {
     /// The actor types of the whole job, or one of them by site.
     pub(super) fn types(&self, of: Option<u16>) -> Vec<TypePart> {
         let time_us = self.time_us();
-        let before = self.before.map(|before| sums(before, of));
+        let before = self.whole.map(|before| sums(before, of));
         let part = |(key, (actors, messages, waiting)): (TypeKey, (u64, u64, u64))| {
             let earlier = before.as_ref().and_then(|sums| sums.get(&key));
             let messages_per_s = per_second(messages, earlier.map(|it| it.1), time_us);
@@ -168,7 +178,7 @@ impl<'a> Parts<'a> {
         let time_us = self.time_us();
         let key = |it: &LinkTelemetry| (it.from, it.to);
         let before: BTreeMap<_, _> = self
-            .before
+            .whole
             .into_iter()
             .flat_map(|before| &before.links)
             .map(|link| (key(link), (link.messages, link.bytes)))

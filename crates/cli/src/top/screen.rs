@@ -24,7 +24,7 @@ use signal_hook::flag::register_usize;
 use std::io::{self, Stdout};
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -162,7 +162,15 @@ struct Watched {
 impl Watched {
     /// Takes the news that have arrived. Returns the end of the job, if it has ended.
     fn take(&mut self, news: &Receiver<Result<News, CliError>>) -> Result<Option<End>, CliError> {
-        while let Ok(news) = news.try_recv() {
+        loop {
+            let news = match news.try_recv() {
+                Ok(news) => news,
+                Err(TryRecvError::Empty) => return Ok(None),
+                Err(TryRecvError::Disconnected) => {
+                    let error = io::Error::other("the thread that asks the job has ended");
+                    return Err(CliError::System { what: "watch the job", error });
+                }
+            };
             match news? {
                 News::Moment(moment) => {
                     self.before = self.now.replace(*moment);
@@ -172,7 +180,6 @@ impl Watched {
                 News::Ended(code) => return Ok(Some(End::Job(code))),
             }
         }
-        Ok(None)
     }
 
     /// Handles a key. Returns whether it ends the screen.

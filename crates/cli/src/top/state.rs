@@ -39,7 +39,7 @@ pub(super) const TABS: [(&str, Page); 5] = [
 /// A key that the screen understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// Select another row, so many rows below.
+    /// Select another row, at this distance below.
     Move(isize),
     /// Select the first row.
     First,

@@ -1,7 +1,7 @@
 //! `gridctl check`: hosts that are ready, and hosts that fail in each way.
 //!
-//! A script replaces `ssh`: it fails as ssh does for some hosts, and runs the command on this machine
-//! for others. Addresses of the loopback network act as hosts.
+//! A script replaces `ssh`: it fails as ssh does for some hosts, and runs the command on this
+//! machine for others. Addresses of the loopback network act as hosts.
 #![cfg(target_os = "linux")]
 
 use crate::common::{Output, gridctl, run};

@@ -107,7 +107,7 @@ impl Fake {
     }
 }
 
-/// Returns the agents of a launcher, in the order of their hosts, once there are so many.
+/// Returns the agents of a launcher, in the order of their hosts, once there are `number` of them.
 fn agents(running: &Running, number: usize) -> Vec<u32> {
     let host = |pid: u32| {
         let words = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The part of the detector at rank 0, which knows who waits for whom.
+//! The part of the detector at rank 0, which knows which rank waits for which.
 
 use super::graph::{WaitState, stuck};
 use crate::runs::ranks;
@@ -21,7 +21,7 @@ pub(crate) struct Flush {
     pub(crate) peers: Vec<u32>,
 }
 
-/// Ranks that seem to be in a deadlock, while it is made sure that no message is on its way to them.
+/// Ranks that may be in a deadlock, until it is certain that no message is on its way to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Suspicion {
     round: u64,

@@ -66,8 +66,8 @@ impl Comm {
     }
 
     /// Waits for another group that [connects](Self::connect) to a port. A collective operation;
-    /// the root gives the port, and others may give `None`. Several groups that accept at a port are
-    /// connected in the order in which they have come.
+    /// the root gives the port, and others may give `None`. Several groups that accept at a port
+    /// are connected in the order in which they have come.
     ///
     /// # Errors
     ///

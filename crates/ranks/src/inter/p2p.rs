@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 /// # Messages
 ///
-/// They are those of [`Comm`](crate::Comm), with the same rules and errors. Destinations and sources
-/// are ranks of the remote group.
+/// They are those of [`Comm`](crate::Comm), with the same rules and errors. Destinations and
+/// sources are ranks of the remote group.
 impl InterComm {
     /// Sends numbers; see [`Comm::send`](crate::Comm::send).
     ///

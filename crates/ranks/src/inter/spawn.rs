@@ -14,8 +14,8 @@ use serde::Serialize;
 ///
 /// Spawned ranks, the children, run the function or the struct of the job, in a world that is
 /// theirs; what a rank does may depend on whether it has a [`parent`](Self::parent). They come to
-/// migration points with all other ranks of the job, and a job ends when they have ended, too. Their
-/// results are dropped.
+/// migration points with all other ranks of the job, and a job ends when they have ended, too.
+/// Their results are dropped.
 ///
 /// Rank 0 of the job serves the requests of this section and the next two while no rank of its PE
 /// computes.

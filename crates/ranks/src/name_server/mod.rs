@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// have 32 bits.
 const SERVED_TO: u32 = (1 << 31) - 2;
 
-/// Answers and those who get them.
+/// Answers, and the operations that get them.
 pub(crate) type Answers = Vec<(Asker, ServerReply)>;
 
 /// A group that accepts or connects.
@@ -73,7 +73,7 @@ pub(crate) struct NameServer {
     last_port: u64,
     ports: BTreeMap<RankPort, Callers>,
     services: BTreeMap<String, RankPort>,
-    /// Those who wait for a service.
+    /// The operations that wait for a service.
     lookups: BTreeMap<String, Vec<Asker>>,
     groups: BTreeMap<String, Gathering>,
     /// By the first rank.

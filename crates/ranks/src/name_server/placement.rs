@@ -25,7 +25,8 @@ pub enum SpawnPlacement {
     Block,
     /// One after the other over all PEs, from the PE on after that of the last rank of the job.
     RoundRobin,
-    /// In equal runs over the PEs of the site of this number; see [`Comm::site`](crate::Comm::site).
+    /// In equal runs over the PEs of the site of this number; see
+    /// [`Comm::site`](crate::Comm::site).
     AtSite(u32),
     /// All on the PE of this number.
     OnPe(u32),

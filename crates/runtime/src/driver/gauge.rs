@@ -5,7 +5,7 @@ use super::share::Share;
 use crate::message::telemetry::PeReading;
 use crate::pe::Pe;
 use gridspan_topology::Time;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Gauge {
     /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
     is_wanted: AtomicBool,
+    /// Microseconds in which the PE has waited, and driven the network, as of its last wait.
+    idle_us: AtomicU64,
+    network_us: AtomicU64,
     answer: Mutex<GaugeAnswer>,
 }
 
@@ -27,13 +30,13 @@ struct GaugeAnswer {
 }
 
 impl Gauge {
-    /// Asks the PE for its counters.
-    pub(super) fn order(&self) {
-        self.is_wanted.store(true, Ordering::Release);
+    /// Asks the PE for its counters. Returns whether it has answered the last time.
+    pub(super) fn order(&self) -> bool {
+        !self.is_wanted.swap(true, Ordering::AcqRel)
     }
 
     /// Returns the counters, and the time that the PE has spent on them. If the PE has not
-    /// answered, it is inside a handler, so that the time since its last answer counts as busy.
+    /// answered, it is inside a handler, so that the time since its last wait counts as busy.
     pub(super) fn read(&self) -> (PeReading, Duration) {
         let is_late = self.is_wanted.load(Ordering::Acquire);
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -41,7 +44,12 @@ impl Gauge {
         if let Some((last, at)) = answer.reading {
             reading = last;
             if is_late {
-                reading.counts.busy_us += at.elapsed().as_micros() as u64;
+                let counts = &mut reading.counts;
+                let time_us = counts.time_us() + at.elapsed().as_micros() as u64;
+                counts.idle_us = self.idle_us.load(Ordering::Relaxed).max(counts.idle_us);
+                counts.network_us = self.network_us.load(Ordering::Relaxed).max(counts.network_us);
+                let busy_us = time_us.saturating_sub(counts.idle_us + counts.network_us);
+                counts.busy_us = busy_us.max(counts.busy_us);
             }
         }
         reading.is_late = is_late;
@@ -106,6 +114,9 @@ impl<'a> Meter<'a> {
     pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if let Some((since, driven)) = self.waiting.take() {
             self.idle += now.since(since).saturating_sub(driven);
+            let micros = |time: Duration| time.as_micros() as u64;
+            self.gauge.idle_us.store(micros(self.idle), Ordering::Relaxed);
+            self.gauge.network_us.store(micros(self.network), Ordering::Relaxed);
         }
         if self.gauge.is_wanted() {
             self.answer(now, pe, share);
@@ -170,6 +181,21 @@ mod tests {
         assert_eq!((counts.idle_us, counts.network_us), (55_000, 9_000));
         assert_eq!(counts.busy_us, 100_000 - 55_000 - 9_000);
         assert_eq!(counts.time_us(), 100_000);
+    }
+
+    #[test]
+    fn the_time_in_which_a_late_pe_has_waited_is_not_busy() {
+        let (gauge, pe) = (Gauge::default(), pe());
+        let mut meter = Meter::new(&gauge, ms(0));
+        meter.rest(ms(0));
+        meter.go_on(ms(3_600_000), &pe, None);
+        assert!(gauge.order() && !gauge.order());
+        let late = gauge.read().0;
+        assert!(late.is_late && late.counts.busy_us < 3_600_000_000, "{late:?}");
+        assert_eq!(late.counts.idle_us, 3_600_000_000);
+        meter.go_on(ms(3_600_100), &pe, None);
+        let answered = gauge.read().0.counts;
+        assert_eq!((answered.idle_us, answered.busy_us), (3_600_000_000, 100_000));
     }
 
     #[test]

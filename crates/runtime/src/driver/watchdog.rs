@@ -113,7 +113,9 @@ impl Watchdog {
         while !switch.is_closed() {
             thread::park_timeout(LOOK);
             let now = Time(begin.elapsed().as_nanos() as u64);
-            let are_all_wanted = switch.take_handlers_wanted();
+            let limit = self.watch.time_limit;
+            let is_over_time = limit.is_some_and(|limit| now.since(Time::ZERO) >= limit);
+            let are_all_wanted = switch.take_handlers_wanted() | is_over_time;
             for position in 0..self.views.len() {
                 self.look(position, now, are_all_wanted, switch);
             }

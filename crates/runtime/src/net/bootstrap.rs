@@ -16,11 +16,11 @@
 //! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
 //! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
-//! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together find
-//! out what the job waits for at a [`diagnose_line`]. The launcher of a guest is `gridctl join`,
-//! which knows the addresses already and sends the lines of steps 1 and 3 at once. The launcher
-//! passes on the output of the program unchanged; only the line of step 2 begins with a character
-//! that programs do not print.
+//! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together
+//! find out what the job waits for at a [`diagnose_line`]. The launcher of a guest is
+//! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
+//! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
+//! a character that programs do not print.
 //!
 //! # Failure
 //!

@@ -10,17 +10,17 @@
 //!    [`Authority`].
 //! 2. A process connects by TLS 1.3. It accepts only a server whose certificate is issued by the
 //!    authority with this digest, so that no other process of the network can pose as the launcher.
-//! 3. It makes a [`NodeKey`](super::NodeKey), and sends the secret and the public half. The launcher
-//!    compares the secret, and answers with a [certificate](Authority::certify).
+//! 3. It makes a [`NodeKey`](super::NodeKey), and sends the secret and the public half. The
+//!    launcher compares the secret, and answers with a [certificate](Authority::certify).
 //!
 //! The launcher decides how often a secret is accepted. What follows on the connection is up to
 //! both.
 //!
 //! # Failure
 //!
-//! A process that does not shake hands in time, or has another secret, is disconnected. Whoever
-//! reads the secret and connects first can take the place of a node; the node is then refused, and
-//! the job does not start.
+//! A process that does not shake hands in time, or has another secret, is disconnected. One
+//! that reads the secret and connects first can take the place of a node; the node is then refused,
+//! and the job does not start.
 
 use super::identity::{Authority, IdentityError, provider};
 use super::secure_stream::SecureStream;

@@ -8,9 +8,10 @@
 //! and the key is not written anywhere else, unless the user lets guests join: their identities are
 //! issued as the job starts and are in files that only this user can read, until they are taken or
 //! the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
-//! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate contains two names: `n3.<job>.gridspan.invalid`, which a node that
-//! dials node 3 requires, and `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the
-//! node), which both sides require once the other has sent its hello.
+//! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate
+//! contains two names: `n3.<job>.gridspan.invalid`, which a node that dials node 3 requires, and
+//! `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the node), which both sides
+//! require once the other has sent its hello.
 //!
 //! # Steady state
 //!

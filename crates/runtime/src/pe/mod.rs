@@ -16,7 +16,8 @@
 //! - `checkpoint`: the image of this PE, and its restoration. `ask`: questions and answers.
 //!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
 //!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
-//!   coordinator. `stall`, `diagnosis`, `current_handler`, `telemetry`: reports of a PE about itself.
+//!   coordinator. `stall`, `diagnosis`, `current_handler`, `telemetry`: reports of a PE about
+//!   itself.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 

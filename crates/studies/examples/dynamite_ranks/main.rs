@@ -13,8 +13,8 @@
 //!
 //! # What must be as in the paper
 //!
-//! - The programs of the paper take half an hour, and so many iterations that their tasks can move
-//!   at any time of a stay. So each program is repeated until it takes `--seconds`.
+//! - The programs of the paper take half an hour, and have enough iterations for their tasks to
+//!   move at any time of a stay. So each program is repeated until it takes `--seconds`.
 //! - Links are as fast beside processors as there, which had 200 MHz and Fast Ethernet: processors
 //!   have a hundredth of the speed of the core for which the programs charge, and links 15 Mbit/s.
 //! - A task moves in a few percent of a stay. The paper's tasks of 30 and 40 MB are written to a

@@ -29,7 +29,7 @@ struct Cell;
 enum Msg {
     Contribute,
     Sync,
-    /// Pass this on to the next member, so many times.
+    /// Pass this on to the next member, this number of times.
     Pass(u32),
     Later(Duration),
     Answer(Reply<u64>),
@@ -173,7 +173,7 @@ impl Lab {
         self.packets.push_back((from, to, packet));
     }
 
-    /// Lets the job run for so many milliseconds, and returns its diagnosis.
+    /// Lets the job run for this number of milliseconds, and returns its diagnosis.
     fn diagnosis_after(mut self, millis: u64) -> Diagnosis {
         let begin = Time::ZERO + Duration::from_millis(millis);
         let mut is_requested = false;

@@ -38,8 +38,8 @@ pub struct Diagnosis {
     pub ready: u64,
     /// Number of such messages on the PE that has most of them, and that PE.
     pub fullest: Option<(u64, PeId)>,
-    /// Number of messages and operations created or handled between the two looks; `None` if that
-    /// is not known.
+    /// Number of messages and operations created or handled between the two looks; 0 after a single
+    /// look at a job without events, and `None` if other PEs have answered than at the first look.
     pub handled: Option<u64>,
     /// What waits.
     pub waits: Waits,
@@ -59,9 +59,16 @@ impl Diagnosis {
     /// Combines two rounds over `pes` PEs, of which `unanswered` did not answer in the second.
     pub(crate) fn new(rounds: Rounds, pes: u64, unanswered: u64) -> Self {
         let Rounds { before, now, are_alike } = rounds;
-        let handled = before.as_ref().filter(|_| are_alike);
-        let handled = handled.map(|before| now.activity().wrapping_sub(before.activity()));
-        let in_flight = now.created.saturating_sub(now.processed);
+        let handled = match &before {
+            None => Some(0),
+            Some(before) if are_alike => Some(now.activity().wrapping_sub(before.activity())),
+            Some(_) => None,
+        };
+        // A PE that has not answered may have handled what others have created.
+        let in_flight = match unanswered {
+            0 => now.created.saturating_sub(now.processed),
+            _ => 0,
+        };
         let Findings { mut waits, busy, ready, fullest, main, .. } = now;
         for wait in waits.iter_mut() {
             if wait.kind == WaitKind::Quiescence {
@@ -84,10 +91,9 @@ impl Diagnosis {
     pub fn cause(&self) -> Option<&Wait> {
         self.waits.iter().find(|wait| match wait.kind {
             WaitKind::SilentNode => true,
+            WaitKind::NoAnswer => true,
             // Where all PEs compute, long handlers are usual.
-            WaitKind::Handler | WaitKind::NoAnswer => {
-                self.pes == 0 || self.idle() > 0 || wait.seconds >= LONG_S
-            }
+            WaitKind::Handler => self.pes == 0 || self.idle() > 0 || wait.seconds >= LONG_S,
             WaitKind::HeldMessage
             | WaitKind::SyncPoint
             | WaitKind::Reduction
@@ -140,7 +146,7 @@ impl Diagnosis {
 
     /// Whether nothing is handled, and nothing is ready to be handled.
     fn stands_still(&self) -> bool {
-        self.unanswered == 0 && self.busy == 0 && self.handled.is_none_or(|handled| handled == 0)
+        self.unanswered == 0 && self.busy == 0 && self.handled == Some(0)
     }
 
     fn progress(&self) -> String {
@@ -204,13 +210,13 @@ mod tests {
     #[test]
     fn in_a_job_that_stands_still_the_first_kind_is_the_cause() {
         let kinds = [
-            WaitKind::AbsentMember,
             WaitKind::HeldMessage,
             WaitKind::EarlyPacket,
             WaitKind::Question,
             WaitKind::SyncPoint,
             WaitKind::Reduction,
             WaitKind::Task,
+            WaitKind::AbsentMember,
             WaitKind::Checkpoint,
             WaitKind::Rebalance,
             WaitKind::Move,
@@ -239,6 +245,16 @@ mod tests {
 
         diagnosis.waits.add(Wait::new(WaitKind::SilentNode, 1).such_as("b/1 is silent"));
         assert_eq!(diagnosis.summary(), "b/1 is silent");
+    }
+
+    #[test]
+    fn a_job_of_which_other_pes_answer_each_time_does_not_stand_still() {
+        let question = Wait::new(WaitKind::Question, 1);
+        let [before, now] =
+            [findings(std::slice::from_ref(&question), 9), findings(&[question], 9)];
+        let rounds = Rounds { before: Some(before), now, are_alike: false };
+        let diagnosis = Diagnosis::new(rounds, 4, 0);
+        assert_eq!((diagnosis.handled, cause(&diagnosis)), (None, None));
     }
 
     #[test]

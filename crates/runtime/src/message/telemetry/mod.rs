@@ -4,7 +4,7 @@
 //! # Start
 //!
 //! The root, the node of main, holds a [lease](TelemetryLease) while someone watches, and sends it
-//! down the tree. A node with a lease takes a sample of its own counters once in each period,
+//! down the tree. A node with a lease samples its counters once in each period,
 //! merges it with the latest samples of its children in the tree, and sends the result to its
 //! parent. Nodes far from the root do so earlier in the period, so that a value passes all levels
 //! within half a period.

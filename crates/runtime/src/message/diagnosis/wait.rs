@@ -31,8 +31,8 @@ pub enum WaitKind {
     Reduction,
     /// Tasks that were handed in to a pool are not done.
     Task,
-    /// Messages are for members that do not exist. Where members end while messages are on their way,
-    /// that is usual, so it comes after what is certainly missing.
+    /// Messages are for members that do not exist. That is usual where members end while messages
+    /// are on their way, so it comes after what is certainly missing.
     AbsentMember,
     /// A checkpoint is being made, for which all PEs stand still.
     Checkpoint,

@@ -103,6 +103,16 @@ pub(super) enum Event {
         /// The key that the task has made for it.
         key: NodePublicKey,
     },
+    /// A task was refused, because another process has enrolled as its node.
+    EnrolledTwice {
+        /// The node.
+        node: NodeId,
+    },
+    /// A task that this launcher has started was refused.
+    TaskRefused {
+        /// The reason.
+        reason: String,
+    },
     /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
     ConnectionDropped {
         /// The node.

@@ -230,6 +230,25 @@ fn the_end_of_a_task_of_slurm_is_explained() {
 }
 
 #[test]
+fn a_second_process_for_a_node_and_a_refused_task_end_the_job() {
+    let twice = "two processes enrolled as node b/1; one of them was not started by this job";
+    let refused = Event::TaskRefused { reason: "no node is left".to_owned() };
+    let cases = [(Event::EnrolledTwice { node: B }, twice), (refused, "no node is left")];
+    for (event, message) in cases {
+        for mut supervisor in [starting(), running()] {
+            supervisor.handle(event.clone(), seconds(1));
+            supervisor.handle_timeout(seconds(2));
+            assert_eq!(commands(&mut supervisor), [Command::Ask(A), Command::Ask(B)]);
+            [A, B].into_iter().for_each(|node| {
+                ends(&mut supervisor, node, Exit::Signal(15), seconds(2));
+            });
+            let outcome = supervisor.outcome().unwrap();
+            assert_eq!((outcome.code, outcome.blame.unwrap().message.as_str()), (1, message));
+        }
+    }
+}
+
+#[test]
 fn a_lost_node_is_reported_at_once_and_killed_instead_of_asked() {
     let mut supervisor = running();
 

@@ -185,6 +185,8 @@ pub(super) enum Exit {
     Signal(i32),
     /// In a way that this launcher cannot know, since it did not start the process.
     Unknown,
+    /// It has never run, since its `srun` has ended before.
+    NotStarted,
     /// It may not have ended, but its host could not be reached for a while.
     Unreachable,
     /// It may not have ended, but another launcher attends to it.

@@ -213,6 +213,13 @@ fn tasks_of_a_host_and_of_other_components_are_nodes() {
     assert_eq!(steps.count(), 2, "{plan:?}");
     let part = "--het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=1";
     assert!(second.contains(part) && second.contains(" __task PORT "), "{plan:?}");
+    assert!(!plan.stdout.contains("not bound") && !plan.stdout.contains("pipe"), "{plan:?}");
+    let secret =
+        "a one-time secret follows on the standard input of srun; each node makes its own key";
+    assert!(plan.stdout.contains(secret), "{plan:?}");
+    let plan = fake.run(&set, &["run", "--dry-run", "--json", "ring"]);
+    let bound = |binding| plan.stdout.matches(&format!("\"binding\":\"{binding}\"")).count();
+    assert_eq!((bound("none"), bound("cores")), (1, 1), "{plan:?}");
     assert!(!fake.path("arguments").exists(), "a dry run starts nothing");
 
     let output = fake.run(&set, &["run", "ring", "--members", "12"]);

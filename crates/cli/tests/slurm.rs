@@ -1,6 +1,6 @@
 //! Nodes as tasks of a real Slurm: daemons of this test alone on one machine, whose four nodes are
 //! four `slurmd`. Where Slurm is not installed, or its daemons do not start, the test prints the
-//! reason and ends. `.ci/slurm` installs it.
+//! reason and ends; with GRIDSPAN_NEED_SLURM it fails. `.ci/slurm` installs it.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -17,6 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// The variable with which Slurm must start.
+const NEED: &str = "GRIDSPAN_NEED_SLURM";
 /// Programs that the test needs, besides those of the client's package.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "salloc", "srun"];
 /// Where they may be.
@@ -317,6 +319,7 @@ type Part = (&'static str, fn(&Slurm));
 fn jobs_run_in_allocations_of_slurm() {
     let mut slurm = match Slurm::start() {
         Ok(slurm) => slurm,
+        Err(reason) if std::env::var_os(NEED).is_some() => panic!("{NEED} is set: {reason}"),
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
     let parts: [Part; 5] = [

@@ -24,7 +24,9 @@ use std::process::Command;
 /// Version of the JSON objects.
 const VERSION: u32 = 1;
 /// How PEs are bound to cores: the system chooses the core of each thread.
-const BINDING: &str = "none";
+const UNBOUND: &str = "none";
+/// Slurm binds each task to the cores that it gives to the task.
+const BOUND: &str = "cores";
 
 /// What a job would start.
 struct Plan<'a> {
@@ -117,7 +119,10 @@ impl<'a> Plan<'a> {
 
     fn text(&self, launch: &Launch<'_>) -> String {
         let mut text = self.table();
-        text += "\nprocesses, whose PEs are not bound to cores:\n";
+        text += match self.processes.iter().any(|process| process.binding == BOUND) {
+            true => "\nprocesses; with --cpu-bind=cores, Slurm binds each to its cores:\n",
+            false => "\nprocesses, whose PEs are not bound to cores:\n",
+        };
         let name = |process: &PlannedProcess| match process.nodes[..] {
             [node] => nodes::name(launch.spec, NodeId(node)),
             [first, .., last] if process.start == StartWay::Srun => {
@@ -130,9 +135,14 @@ impl<'a> Plan<'a> {
         for process in &self.processes {
             text += &format!("  {:width$}  {}\n", name(process), process.shell_line());
         }
-        if matches!(launch.processes, Processes::Nodes { .. }) {
-            text += "  the keys of a node follow through a pipe\n";
-        }
+        text += match &launch.processes {
+            Processes::Nodes { tasks: Some(_), .. } => {
+                "  a one-time secret follows on the standard input of srun; each node makes its own \
+                 key\n"
+            }
+            Processes::Nodes { .. } => "  the keys of a node follow through a pipe\n",
+            Processes::Single { .. } => "",
+        };
         if self.may_share {
             text += "  nodes behind one host or gateway may share connections of ssh, which adds \
                      options to their commands\n";
@@ -230,7 +240,7 @@ impl PlannedProcess {
                 .chain(command.get_args())
                 .map(text)
                 .collect(),
-            binding: BINDING,
+            binding: UNBOUND,
         }
     }
 
@@ -239,13 +249,14 @@ impl PlannedProcess {
         let (folder, environment) = Default::default();
         let nodes = step.nodes.iter().map(|(node, _)| node.0).collect();
         let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Self { nodes, start: StartWay::Srun, folder, environment, command, binding: BINDING }
+        let binding = if step.is_bound() { BOUND } else { UNBOUND };
+        Self { nodes, start: StartWay::Srun, folder, environment, command, binding }
     }
 
     /// The nodes run in gridctl.
     fn itself(nodes: Vec<u32>) -> Self {
         let (folder, environment, command) = Default::default();
-        Self { nodes, start: StartWay::Itself, folder, environment, command, binding: BINDING }
+        Self { nodes, start: StartWay::Itself, folder, environment, command, binding: UNBOUND }
     }
 
     /// Returns the command as a line for a shell of this machine.

@@ -3,11 +3,15 @@
 //! Each `srun` has a secret, and places for its tasks: one for each node, by host. A task has the
 //! place with its number on its host, since Slurm decides how it distributes tasks. It enrols once;
 //! once all tasks have, the secret is worth nothing.
+//!
+//! A process that knows the secret may take a place before its task does. The task is then refused,
+//! and [`TaskRefusal::event`] says that the job must end.
 
+use super::event::Event;
 use crate::task::Hello;
 use gridspan_runtime::net::EnrolmentSecret;
 use gridspan_topology::NodeId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The tasks that may enrol.
@@ -20,10 +24,21 @@ pub(super) struct Admissions {
 #[derive(Debug)]
 struct Places {
     secret: EnrolmentSecret,
-    /// The node of each host and number of a task on the host, until a task has it.
-    free: BTreeMap<(String, u32), NodeId>,
-    /// Numbers of the tasks that have enrolled.
-    enrolled: BTreeSet<u32>,
+    /// The place of each host and number of a task on the host.
+    places: BTreeMap<(String, u32), Place>,
+    /// Numbers of the tasks that have enrolled, and their nodes.
+    enrolled: BTreeMap<u32, NodeId>,
+}
+
+/// The place of a task.
+#[derive(Debug)]
+enum Place {
+    /// A task may enrol as this node.
+    Free(NodeId),
+    /// A task has enrolled as this node.
+    Taken(NodeId),
+    /// Another `srun` is to start the node.
+    Superseded,
 }
 
 /// Why a task is refused.
@@ -35,9 +50,17 @@ pub(super) enum TaskRefusal {
     /// Its secret is unknown, or worth nothing any more.
     #[error("no task is expected with this secret")]
     Secret,
-    /// The task has enrolled before.
-    #[error("task {task} has enrolled already")]
-    Again {
+    /// Another process has enrolled as this task, or in its place.
+    #[error("another process has enrolled as task {task}")]
+    Taken {
+        /// Its number.
+        task: u32,
+        /// The node that the other process runs.
+        node: NodeId,
+    },
+    /// Another `srun` is to start its node.
+    #[error("task {task} is not needed any more")]
+    Superseded {
         /// Its number.
         task: u32,
     },
@@ -55,42 +78,64 @@ pub(super) enum TaskRefusal {
     },
 }
 
+impl TaskRefusal {
+    /// Returns the event by which the job ends. There is none if the process did not know a secret,
+    /// or if the job needs no task in its place.
+    pub(super) fn event(&self) -> Option<Event> {
+        match self {
+            Self::Taken { node, .. } => Some(Event::EnrolledTwice { node: *node }),
+            Self::Version | Self::NoPlace { .. } => {
+                Some(Event::TaskRefused { reason: self.to_string() })
+            }
+            Self::Secret | Self::Superseded { .. } => None,
+        }
+    }
+}
+
 impl Admissions {
     /// Expects the tasks of an `srun` with this secret, one for each of these nodes and their
     /// hosts. Another `srun` that was to start one of them may not do so any more.
     pub(super) fn expect(&mut self, secret: EnrolmentSecret, nodes: &[(NodeId, &str)]) {
-        let is_other = |node: &NodeId| nodes.iter().all(|(other, _)| other != node);
-        self.steps.iter_mut().for_each(|step| step.free.retain(|_, node| is_other(node)));
-        self.steps.retain(|step| !step.free.is_empty());
+        nodes.iter().for_each(|&(node, _)| self.supersede(node));
         let mut tasks: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut free = BTreeMap::new();
+        let mut places = BTreeMap::new();
         for &(node, host) in nodes {
             let local = tasks.entry(host).or_default();
-            free.insert((host.to_owned(), *local), node);
+            places.insert((host.to_owned(), *local), Place::Free(node));
             *local += 1;
         }
-        self.steps.push(Places { secret, free, enrolled: BTreeSet::new() });
+        self.steps.push(Places { secret, places, enrolled: BTreeMap::new() });
+    }
+
+    /// Expects no task of a node any more.
+    pub(super) fn supersede(&mut self, node: NodeId) {
+        for place in self.steps.iter_mut().flat_map(|step| step.places.values_mut()) {
+            if matches!(place, Place::Free(free) if *free == node) {
+                *place = Place::Superseded;
+            }
+        }
     }
 
     /// Returns the node of a task that says this, if it may enrol.
     pub(super) fn admit(&mut self, hello: &Hello) -> Result<NodeId, TaskRefusal> {
+        let step = self.steps.iter_mut().find(|step| step.secret.is(&hello.secret));
+        let step = step.ok_or(TaskRefusal::Secret)?;
         if !hello.has_own_version() {
             return Err(TaskRefusal::Version);
         }
-        let step = self.steps.iter().position(|step| step.secret.is(&hello.secret));
-        let step = step.ok_or(TaskRefusal::Secret)?;
-        let places = &mut self.steps[step];
         let task = hello.task;
-        if places.enrolled.contains(&task) {
-            return Err(TaskRefusal::Again { task });
+        if let Some(&node) = step.enrolled.get(&task) {
+            return Err(TaskRefusal::Taken { task, node });
         }
         let host = hello.host.clone();
-        let node = places.free.remove(&(host.clone(), hello.local));
-        let node = node.ok_or(TaskRefusal::NoPlace { task, host })?;
-        places.enrolled.insert(task);
-        if places.free.is_empty() {
-            self.steps.remove(step);
-        }
+        let node = match step.places.get(&(host.clone(), hello.local)) {
+            Some(&Place::Free(node)) => node,
+            Some(&Place::Taken(node)) => return Err(TaskRefusal::Taken { task, node }),
+            Some(Place::Superseded) => return Err(TaskRefusal::Superseded { task }),
+            None => return Err(TaskRefusal::NoPlace { task, host }),
+        };
+        step.places.insert((host, hello.local), Place::Taken(node));
+        step.enrolled.insert(task, node);
         Ok(node)
     }
 
@@ -135,16 +180,32 @@ mod tests {
     fn a_task_enrols_once_and_a_used_secret_is_worth_nothing() {
         let secret = secret();
         let mut admissions = expecting(&secret);
-        let again = TaskRefusal::Again { task: 0 };
+        let taken = |task, node| TaskRefusal::Taken { task, node: NodeId(node) };
         assert_eq!(admissions.admit(&hello(&secret, 0, 0, "n1")), Ok(NodeId(4)));
-        assert_eq!(admissions.admit(&hello(&secret, 0, 0, "n1")), Err(again));
-        let host = "n1".to_owned();
-        let taken = TaskRefusal::NoPlace { task: 1, host };
-        assert_eq!(admissions.admit(&hello(&secret, 1, 0, "n1")), Err(taken), "a node twice");
+        let again = admissions.admit(&hello(&secret, 0, 1, "n1"));
+        assert_eq!(again, Err(taken(0, 4)), "a task twice");
+        let taken_first = taken(1, 4);
+        assert_eq!(admissions.admit(&hello(&secret, 1, 0, "n1")), Err(taken_first), "a node twice");
         assert_eq!(admissions.admit(&hello(&secret, 1, 1, "n1")), Ok(NodeId(5)));
         assert_eq!(admissions.admit(&hello(&secret, 2, 0, "n2")), Ok(NodeId(6)));
         let late = admissions.admit(&hello(&secret, 3, 0, "n2"));
-        assert_eq!(late, Err(TaskRefusal::Secret));
+        assert_eq!(late, Err(taken(3, 6)), "all places are taken");
+        admissions.close(&secret);
+        let closed = admissions.admit(&hello(&secret, 3, 0, "n2"));
+        assert_eq!(closed, Err(TaskRefusal::Secret));
+    }
+
+    #[test]
+    fn only_refusals_of_needed_tasks_with_the_secret_end_the_job() {
+        let taken = TaskRefusal::Taken { task: 1, node: NodeId(4) };
+        assert_eq!(taken.event(), Some(Event::EnrolledTwice { node: NodeId(4) }));
+        let no_place = TaskRefusal::NoPlace { task: 1, host: "n1".to_owned() };
+        for refusal in [TaskRefusal::Version, no_place] {
+            assert!(matches!(refusal.event(), Some(Event::TaskRefused { .. })), "{refusal:?}");
+        }
+        for refusal in [TaskRefusal::Secret, TaskRefusal::Superseded { task: 1 }] {
+            assert_eq!(refusal.event(), None, "{refusal:?}");
+        }
     }
 
     #[test]
@@ -155,9 +216,11 @@ mod tests {
         assert_eq!(admissions.admit(&unknown), Err(TaskRefusal::Secret));
         // Another srun is to start the third node.
         admissions.expect(other.clone(), &[(NodeId(6), "n2")]);
-        let host = "n2".to_owned();
         let old = admissions.admit(&hello(&one, 2, 0, "n2"));
-        assert_eq!(old, Err(TaskRefusal::NoPlace { task: 2, host }));
+        assert_eq!(old, Err(TaskRefusal::Superseded { task: 2 }));
+        admissions.supersede(NodeId(5));
+        let old = admissions.admit(&hello(&one, 1, 1, "n1"));
+        assert_eq!(old, Err(TaskRefusal::Superseded { task: 1 }));
         admissions.close(&one);
         assert_eq!(admissions.admit(&hello(&one, 1, 1, "n1")), Err(TaskRefusal::Secret));
         assert_eq!(admissions.admit(&hello(&other, 0, 0, "n2")), Ok(NodeId(6)));

@@ -3,9 +3,9 @@
 
 use super::admissions::Admissions;
 use super::event::Event;
-use super::task::Task;
+use super::task::{Connection, Task};
 use crate::task::{Frame, HELLO_BYTES_MAX, Hello};
-use gridspan_runtime::net::{EnrolmentListener, EnrolmentSecret, SecureStream, Unsecured};
+use gridspan_runtime::net::{EnrolmentListener, EnrolmentSecret, Unsecured};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 use std::io;
@@ -64,7 +64,10 @@ impl Enrolment {
 
     /// Awaits the task of a node, whose agent is answered with this program.
     pub(super) fn await_task(&self, node: NodeId, task: Arc<Task>, program: Vec<u8>) {
-        self.shared.lock().tasks.insert(node, (task, program));
+        let mut expected = self.shared.lock();
+        // A task of an older `srun` must not enrol as this one.
+        expected.admissions.supersede(node);
+        expected.tasks.insert(node, (task, program));
     }
 
     /// Lets tasks enrol with this secret, one for each of these nodes and their hosts.
@@ -135,9 +138,9 @@ impl Drop for Unknown {
 /// Attends to a connection until it ends.
 fn attend(unknown: Unknown, connection: Unsecured) {
     match enrol(&unknown.0, connection) {
-        Ok(Some((task, stream))) => {
+        Ok(Some((task, connection))) => {
             drop(unknown);
-            task.attend(stream);
+            task.attend(connection);
         }
         Ok(None) => {}
         Err(error) => tracing::debug!(%error, "a connection was no task"),
@@ -145,7 +148,7 @@ fn attend(unknown: Unknown, connection: Unsecured) {
 }
 
 /// Lets a task enrol. Returns `None` if it is refused.
-fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>, SecureStream)>> {
+fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>, Connection)>> {
     let until = Instant::now() + PATIENCE;
     let stream = connection.secure(until)?;
     let said = Frame::read(&mut stream.reader(Some(until)), HELLO_BYTES_MAX)?;
@@ -160,6 +163,10 @@ fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>
         Ok(admitted) => admitted,
         Err(refusal) => {
             tracing::warn!(%refusal, "a task is refused");
+            if let Some(event) = refusal.event() {
+                // The launcher may have ended already.
+                let _ = shared.events.send(event);
+            }
             stream.write_all(&Frame::Refused(refusal.to_string()).to_bytes())?;
             // The agent closes the connection once it has read this.
             let _ = Frame::read(&mut stream.reader(Some(until)), 0);
@@ -167,10 +174,15 @@ fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>
         }
     };
     let Some((task, program)) = task else { return Ok(None) };
-    stream.write_all(&Frame::Welcome(program).to_bytes())?;
-    // The launcher may have ended already.
-    let _ = shared.events.send(Event::Enrolled { node, key: hello.key });
-    Ok(Some((task, stream)))
+    // A task that is not awaited any more must not leave its key behind.
+    let Some(connection) = task.connect(stream) else { return Ok(None) };
+    match connection.stream.write_all(&Frame::Welcome(program).to_bytes()) {
+        // The launcher may have ended already.
+        Ok(()) => drop(shared.events.send(Event::Enrolled { node, key: hello.key })),
+        // The task notices the end.
+        Err(_) => connection.stream.shutdown(),
+    }
+    Ok(Some((task, connection)))
 }
 
 #[cfg(test)]
@@ -218,6 +230,43 @@ mod tests {
         assert_eq!(event, Event::Enrolled { node: NodeId(2), key });
         let again = answer(&enrolment, &token, &hello);
         assert!(matches!(again, Some(Frame::Refused(_))), "{again:?}");
+    }
+
+    #[test]
+    fn a_task_whose_place_another_process_has_taken_ends_the_job() {
+        let (enrolment, token, incoming) = enrolment();
+        let enrol = |task| {
+            let key = NodeKey::new().unwrap().public();
+            let hello = Hello::new(token.secret.clone(), (task, 0), "n1".to_owned(), key);
+            answer(&enrolment, &token, &hello)
+        };
+        let next = || incoming.recv_timeout(Duration::from_secs(10)).unwrap();
+
+        let impostor = enrol(7);
+        assert!(matches!(impostor, Some(Frame::Welcome(_))), "{impostor:?}");
+        let event = next();
+        assert!(matches!(event, Event::Enrolled { node: NodeId(2), .. }), "{event:?}");
+        let genuine = enrol(0);
+
+        assert!(matches!(genuine, Some(Frame::Refused(_))), "{genuine:?}");
+        // The connection of the impostor has ended, too.
+        let is_end = |event: &Event| *event != Event::ChildrenChanged;
+        let event = std::iter::repeat_with(next).find(is_end);
+        assert_eq!(event, Some(Event::EnrolledTwice { node: NodeId(2) }));
+    }
+
+    #[test]
+    fn a_task_that_another_srun_replaces_is_refused_without_harm() {
+        let (enrolment, token, incoming) = enrolment();
+        let (task, _streams) = Task::new(NodeId(2), channel().0).unwrap();
+        enrolment.await_task(NodeId(2), task, b"program".to_vec());
+        let key = NodeKey::new().unwrap().public();
+        let hello = Hello::new(token.secret.clone(), (0, 0), "n1".to_owned(), key);
+
+        let old = answer(&enrolment, &token, &hello);
+
+        assert!(matches!(old, Some(Frame::Refused(_))), "{old:?}");
+        assert_eq!(incoming.try_recv().ok(), None);
     }
 
     #[test]

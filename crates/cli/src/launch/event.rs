@@ -103,6 +103,16 @@ pub(super) enum Event {
         /// The key that the task has made for it.
         key: NodePublicKey,
     },
+    /// A task was refused, because another process has enrolled as its node.
+    EnrolledTwice {
+        /// The node.
+        node: NodeId,
+    },
+    /// A task that this launcher has started was refused.
+    TaskRefused {
+        /// The reason.
+        reason: String,
+    },
     /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
     ConnectionDropped {
         /// The node.
@@ -175,6 +185,8 @@ pub(super) enum Exit {
     Signal(i32),
     /// In a way that this launcher cannot know, since it did not start the process.
     Unknown,
+    /// It has never run, since its `srun` has ended before.
+    NotStarted,
     /// It may not have ended, but its host could not be reached for a while.
     Unreachable,
     /// It may not have ended, but another launcher attends to it.

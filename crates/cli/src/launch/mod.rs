@@ -112,8 +112,8 @@ const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 /// Interval between checks whether connections are open.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Time that tasks of Slurm have to start: a step may have to wait for another one of the
-/// allocation, and for the scripts that the site runs before tasks.
+/// Time that tasks of Slurm have to start once one of their step has: hosts differ in the scripts
+/// that the site runs before tasks.
 const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A job that has ended.
@@ -429,6 +429,7 @@ impl Work<'_> {
                 // Their ends are noticed.
                 self.reports.push(Report::Warning { text: error.to_string() });
             }
+            self.supervisor.await_srun(self.starter.awaits_srun(), self.now());
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }

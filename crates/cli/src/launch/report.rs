@@ -123,7 +123,7 @@ impl Report {
         match exit {
             Exit::Code(code) => Self::Exited { node, code: Some(code), signal: None },
             Exit::Signal(signal) => Self::Exited { node, code: None, signal: Some(signal) },
-            Exit::Unknown | Exit::Unreachable | Exit::TakenOver => {
+            Exit::Unknown | Exit::NotStarted | Exit::Unreachable | Exit::TakenOver => {
                 Self::Exited { node, code: None, signal: None }
             }
         }

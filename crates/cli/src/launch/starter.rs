@@ -258,6 +258,11 @@ impl<'a> Starter<'a> {
         self.tasks.as_mut().map_or(Ok(()), |tasks| tasks.launch(&self.outlets))
     }
 
+    /// Whether there is an `srun` none of whose tasks has enrolled.
+    pub(super) fn awaits_srun(&self) -> bool {
+        self.tasks.as_ref().is_some_and(Tasks::awaits_srun)
+    }
+
     /// Ends tasks that cannot start any more.
     pub(super) fn notice_ends_of_tasks(&mut self) {
         self.tasks.iter_mut().for_each(Tasks::notice_exits);

@@ -19,10 +19,6 @@ const END_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 const READ_BYTES: usize = 4 << 10;
 
-/// Exit code of a task whose `srun` has ended before the task has enrolled: as that of `ssh` for
-/// its failures.
-pub(super) const SRUN_FAILED: i32 = 255;
-
 /// An `srun`.
 pub(super) struct Step {
     process: Child,

@@ -5,6 +5,7 @@
 //!
 //! Every node reports where it listens; when all have, they are introduced to each other. A node
 //! has failed if it ends before, or has not reported within 30 s after the last process started.
+//! While an `srun` has started no task, that is 300 s.
 //!
 //! # Failure
 //!
@@ -57,6 +58,9 @@ pub(super) use way::Way;
 
 /// Time that a node has to report where it listens: enough for a cold start from a slow disk.
 const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Time that `srun` has to start the first task: it may wait for another step of the allocation, for
+/// scripts that the site runs before tasks, and for hosts that do not answer.
+const SRUN_PATIENCE: Duration = Duration::from_secs(300);
 /// Time that nodes have to stop when others are lost: a handler of half a minute is rare.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// Time that nodes have to end by themselves after one has failed. News of the failure crosses the
@@ -87,6 +91,8 @@ pub(super) struct Supervisor {
     awaits_simulation: bool,
     /// Time that a process has to start, and time that its output may take to end.
     patience: Patience,
+    /// Whether there is an `srun` none of whose tasks has enrolled.
+    awaits_srun: bool,
     /// The runs of the job; `None` if it cannot go on after losses or with other nodes.
     recovery: Option<Recovery>,
     changes: Changes,
@@ -235,6 +241,7 @@ impl Supervisor {
             commands: VecDeque::new(),
             awaits_simulation: false,
             patience,
+            awaits_srun: false,
             recovery: None,
             changes: Changes::default(),
             diagnosing: Diagnosing::default(),
@@ -303,8 +310,29 @@ impl Supervisor {
     /// Records that another process was started, or a task has enrolled, which restarts the timeout
     /// of the start.
     pub(super) fn started(&mut self, now: Time) {
-        if let Phase::Starting { until } = &mut self.phase {
+        if let Phase::Starting { until } = &mut self.phase
+            && !self.awaits_srun
+        {
             *until = now + self.patience.start;
+        }
+    }
+
+    /// Sets whether there is an `srun` none of whose tasks has enrolled. The begin and the end of
+    /// that restart the timeout of the start.
+    pub(super) fn await_srun(&mut self, awaits_srun: bool, now: Time) {
+        if std::mem::replace(&mut self.awaits_srun, awaits_srun) != awaits_srun {
+            let patience = self.start_patience();
+            if let Phase::Starting { until } = &mut self.phase {
+                *until = now + patience;
+            }
+        }
+    }
+
+    /// Returns the time that processes have to start.
+    fn start_patience(&self) -> Duration {
+        match self.awaits_srun {
+            true => self.patience.start.max(SRUN_PATIENCE),
+            false => self.patience.start,
         }
     }
 
@@ -343,6 +371,11 @@ impl Supervisor {
                 let message = "the output cannot be written".to_owned();
                 self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
             }
+            Event::EnrolledTwice { node } => self.enrolled_twice(node, now),
+            Event::TaskRefused { reason } => {
+                let node = self.members().first().copied().unwrap_or(NodeId(0));
+                self.blame(false, 1, Blame { node, message: reason, hint: None }, now);
+            }
             Event::Listening { .. }
             | Event::Enrolled { .. }
             | Event::ChildrenChanged
@@ -379,7 +412,11 @@ impl Supervisor {
                 let is_silent = |node: &NodeId| self.nodes[node.index()].address.is_none();
                 let silent: Vec<NodeId> = self.left().into_iter().filter(is_silent).collect();
                 for node in silent {
-                    let reason = format!("it did not start within {:?}", self.patience.start);
+                    let patience = self.start_patience();
+                    let reason = match self.awaits_srun {
+                        true => format!("srun did not start it within {patience:?}"),
+                        false => format!("it did not start within {patience:?}"),
+                    };
                     self.lose_in_recovery(node, &reason, now);
                 }
             }
@@ -388,9 +425,14 @@ impl Supervisor {
                 let silent = self.nodes.iter().position(is_silent);
                 let node = NodeId::from(silent.unwrap_or(0));
                 let name = &self.nodes[node.index()].name;
-                let seconds = self.patience.start.as_secs();
-                let message = format!("{name} did not join the job within {seconds} s");
-                self.fail(node, 1, message, NOT_A_JOB, now);
+                let seconds = self.start_patience().as_secs();
+                let (message, hint) = match self.awaits_srun {
+                    true => {
+                        (format!("{name}: srun has started no task within {seconds} s"), NO_TASK)
+                    }
+                    false => (format!("{name} did not join the job within {seconds} s"), NOT_A_JOB),
+                };
+                self.fail(node, 1, message, hint, now);
             }
             Phase::Recovering { until } if until <= now => {
                 // A node that does not stop is inside a handler, or hangs.
@@ -588,7 +630,7 @@ impl Supervisor {
                 let message = format!("{name} ended before its part of the job was done");
                 self.fail(id, 1, message, "its last output may show why", now);
             }
-            Exit::Unreachable | Exit::TakenOver => {
+            Exit::NotStarted | Exit::Unreachable | Exit::TakenOver => {
                 let message = format!("{name} is lost: {}", ended(exit));
                 self.fail(id, 1, message, "`gridctl attach` starts another launcher", now);
             }
@@ -615,12 +657,17 @@ impl Supervisor {
 const NOT_A_JOB: &str =
     "is the program linked with the `gridspan` crate, and does its main end in `gridspan::main`?";
 
+const NO_TASK: &str = "`squeue --steps` shows whether the step waits for another one of the \
+                       allocation, and `srun --overlap hostname` how long a step takes; if the \
+                       tasks run, their hosts must reach the launcher's host by TCP";
+
 /// Says how a process ended.
 fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("it ended on its own with exit code {code}"),
         Exit::Signal(signal) => format!("it was killed by {}", signal_name(signal)),
         Exit::Unknown => "it ended before its part of the job was done".to_owned(),
+        Exit::NotStarted => "srun did not start it".to_owned(),
         Exit::Unreachable => "its host cannot be reached".to_owned(),
         Exit::TakenOver => "another launcher attends to it".to_owned(),
     }

@@ -38,6 +38,15 @@ enum State {
     Ended(Exit),
 }
 
+/// The connection to an agent that has enrolled.
+pub(super) struct Connection {
+    pub(super) stream: Arc<SecureStream>,
+    /// What is to be sent to the agent.
+    orders: Receiver<Frame>,
+    /// For its standard output and standard error.
+    streams: [PipeWriter; 2],
+}
+
 impl Task {
     /// Awaits the task of a node. Also returns where its output is read.
     pub(super) fn new(
@@ -50,11 +59,9 @@ impl Task {
         Ok((Arc::new(Self { node, orders: send, events, state }), [out, err]))
     }
 
-    /// Passes on everything until the connection has ended. Returns at once if the task is not
-    /// awaited any more.
-    pub(super) fn attend(&self, stream: SecureStream) {
-        let stream = Arc::new(stream);
-        let Some((orders, streams)) = self.connect(&stream) else { return stream.shutdown() };
+    /// Passes on everything until the connection has ended.
+    pub(super) fn attend(&self, connection: Connection) {
+        let Connection { stream, orders, streams } = connection;
         let exit = match write(&stream, orders) {
             Ok(()) => self.receive(&stream, streams),
             Err(error) => {
@@ -73,16 +80,26 @@ impl Task {
         let _ = self.events.send(Event::ChildrenChanged);
     }
 
-    fn connect(&self, stream: &Arc<SecureStream>) -> Option<(Receiver<Frame>, [PipeWriter; 2])> {
+    /// Connects the task with its agent; [`attend`](Self::attend) must follow. Ends the connection,
+    /// and returns `None`, if the task is not awaited any more.
+    pub(super) fn connect(&self, stream: SecureStream) -> Option<Connection> {
+        let stream = Arc::new(stream);
         let mut state = self.lock();
         if !matches!(*state, State::Awaited { .. }) {
+            drop(state);
+            stream.shutdown();
             return None;
         }
         let connected = State::Connected { stream: stream.clone(), is_killed: false };
         match std::mem::replace(&mut *state, connected) {
-            State::Awaited { orders, streams } => Some((orders, streams)),
+            State::Awaited { orders, streams } => Some(Connection { stream, orders, streams }),
             _ => None,
         }
+    }
+
+    /// Whether its agent has yet to enrol.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(*self.lock(), State::Awaited { .. })
     }
 
     /// Receives what the agent sends. Returns how the node has ended, if the agent says it.
@@ -212,7 +229,7 @@ mod tests {
         let (launcher, agent) = connection();
         let attends = thread::spawn({
             let task = task.clone();
-            move || task.attend(launcher)
+            move || task.attend(task.connect(launcher).unwrap())
         });
 
         let mut from = agent.reader(None);
@@ -248,7 +265,7 @@ mod tests {
             let (launcher, agent) = connection();
             let attends = thread::spawn({
                 let task = task.clone();
-                move || task.attend(launcher)
+                move || task.attend(task.connect(launcher).unwrap())
             });
             agent.write_all(&Frame::Stdout(b"it\n".to_vec()).to_bytes()).unwrap();
             // It is connected once something has come.
@@ -267,14 +284,16 @@ mod tests {
     #[test]
     fn an_awaited_task_ends_with_its_srun_and_refuses_a_late_connection() {
         let (task, [out, err]) = Task::new(NodeId(0), channel().0).unwrap();
-        task.end_awaited(Exit::Code(255));
+        assert!(task.is_awaited());
+        task.end_awaited(Exit::NotStarted);
         task.end_awaited(Exit::Code(0));
-        assert_eq!(task.exit(), Some(Exit::Code(255)));
+        assert!(!task.is_awaited());
+        assert_eq!(task.exit(), Some(Exit::NotStarted));
         assert_eq!((text(out).as_str(), text(err).as_str()), ("", ""), "its streams have ended");
         let (launcher, agent) = connection();
-        task.attend(launcher);
+        assert!(task.connect(launcher).is_none());
         assert!(Frame::read(&mut agent.reader(None), 100).unwrap_or(None).is_none());
-        assert_eq!(task.exit(), Some(Exit::Code(255)));
+        assert_eq!(task.exit(), Some(Exit::NotStarted));
         assert!(TaskInput(task).write_all(b"late\n").is_err());
 
         let (task, [out, _err]) = Task::new(NodeId(0), channel().0).unwrap();

@@ -7,7 +7,7 @@ use super::child::Child;
 use super::enrolment::Enrolment;
 use super::event::Exit;
 use super::reader::{Origin, Outlets};
-use super::step::{SRUN_FAILED, Step};
+use super::step::Step;
 use super::task::Task;
 use crate::error::CliError;
 use crate::job_folder::machine;
@@ -114,7 +114,7 @@ impl<'a> Tasks<'a> {
         }
         let started = self.start(&due, outlets);
         if started.is_err() {
-            due.values().for_each(|task| task.end_awaited(Exit::Code(SRUN_FAILED)));
+            due.values().for_each(|task| task.end_awaited(Exit::NotStarted));
         }
         started
     }
@@ -148,10 +148,15 @@ impl<'a> Tasks<'a> {
                 return true;
             }
             self.enrolment.close(&started.secret);
-            let exit = Exit::Code(SRUN_FAILED);
-            started.tasks.iter().for_each(|task| task.end_awaited(exit));
+            started.tasks.iter().for_each(|task| task.end_awaited(Exit::NotStarted));
             false
         });
+    }
+
+    /// Whether there is an `srun` none of whose tasks has enrolled.
+    pub(super) fn awaits_srun(&self) -> bool {
+        let is_silent = |started: &StartedStep| started.tasks.iter().all(|it| it.is_awaited());
+        self.steps.iter().any(is_silent)
     }
 
     /// Notes the key of a task that has enrolled.

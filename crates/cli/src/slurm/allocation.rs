@@ -67,6 +67,13 @@ pub(crate) struct StepPlan<'a> {
     pub(crate) nodes: Vec<(NodeId, &'a str)>,
 }
 
+impl StepPlan<'_> {
+    /// Whether Slurm binds each task to the cores that it gives to the task.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.component.cpus_per_task.is_some()
+    }
+}
+
 /// The variables do not describe an allocation. Nothing was started.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum AllocationError {

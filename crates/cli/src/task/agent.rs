@@ -3,6 +3,7 @@
 use super::bundle::completed;
 use super::frame::{Frame, TO_AGENT_BYTES_MAX};
 use super::hello::Hello;
+use super::output::Output;
 use crate::args::TaskArgs;
 use crate::channel;
 use crate::error::CliError;
@@ -32,11 +33,6 @@ const ADDRESS_MAX: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Longest line with a token in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 10;
-/// Number of bytes of output that are passed on at once.
-const READ_BYTES: usize = 32 << 10;
-/// Time for which output may follow the end of the node. A process that the node has left behind
-/// can keep the stream open for ever.
-const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Time that the launcher may take to read all.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 /// Time between two signals that must not become one.
@@ -77,8 +73,7 @@ pub(crate) fn run(args: &TaskArgs) -> Result<ExitCode, CliError> {
     ];
     let status = attend(&mut child, &node, &stream, &mut signals)?;
     for output in outputs.into_iter().flatten() {
-        // Its sender is gone once all is passed on.
-        let _ = output?.recv_timeout(DRAIN_MAX);
+        output?.drain();
     }
     let (frame, code) = match (status.code(), status.signal()) {
         (Some(code), _) => (Frame::Exited(code), code),
@@ -263,33 +258,15 @@ fn write_lines(lines: &Receiver<Vec<u8>>, mut pipe: File, key: &NodeKey, own: Ip
     }
 }
 
-/// Starts a thread that passes on output of the node. The sender of the result is gone when that
-/// has ended.
+/// Starts a thread that passes on output of the node.
 fn pass_on(
     stream: &Arc<SecureStream>,
-    mut from: impl Read + Send + 'static,
+    from: impl Read + Send + 'static,
     frame: fn(Vec<u8>) -> Frame,
-) -> Result<Receiver<()>, CliError> {
-    let (open, ended) = channel::<()>();
+) -> Result<Output, CliError> {
     let stream = stream.clone();
-    spawn("output", move || {
-        let _open = open;
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(read) => {
-                    let bytes = frame(buffer[..read].to_vec()).to_bytes();
-                    if stream.write_all(&bytes).is_err() {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
-    })?;
-    Ok(ended)
+    let write = move |bytes: &[u8]| stream.write_all(&frame(bytes.to_vec()).to_bytes());
+    Output::start(from, write).map_err(CliError::system("start a thread"))
 }
 
 /// Sends a frame. If that fails, the end of the connection is noticed elsewhere.

@@ -30,6 +30,7 @@ mod agent;
 mod bundle;
 mod frame;
 mod hello;
+mod output;
 
 pub(crate) use agent::run;
 pub(crate) use frame::{Frame, TO_LAUNCHER_BYTES_MAX};

@@ -31,6 +31,7 @@ if [ -n "$FAKE_FAILS" ]; then
   exit 1
 fi
 read -r line
+echo "$line" >> "$FAKE/token"
 id=0
 for host in $hosts; do
   of_host=0
@@ -78,6 +79,17 @@ impl Fake {
 
     fn said(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Checks that a text contains neither a key nor a word of the token that tasks have read.
+    fn assert_no_secret(&self, text: &str) {
+        assert_no_secret(text);
+        let token = self.said("token");
+        let words: Vec<&str> = token.split_whitespace().skip(1).collect();
+        assert!(words.len() == 2 && words.iter().all(|word| word.len() == 64), "{token}");
+        for word in words {
+            assert!(!text.contains(word), "{word} in {text}");
+        }
     }
 
     /// Returns the variables of an allocation.
@@ -154,8 +166,8 @@ fn one_srun_starts_all_nodes_and_each_line_has_its_node() {
          --ntasks-per-node=1 --cpu-bind=none {own} __task "
     );
     assert!(said.starts_with(&begin) && said.lines().count() == 1, "{said}");
-    assert_no_secret(&said);
-    assert_no_secret(&fake.said("environment"));
+    fake.assert_no_secret(&said);
+    fake.assert_no_secret(&fake.said("environment"));
 }
 
 #[test]
@@ -172,8 +184,8 @@ fn arguments_and_environment_of_tasks_contain_no_secret() {
         assert!(environment.contains(&"WHO=me".to_owned()), "{environment:?}");
         assert!(environment.contains(&"GRIDSPAN_NODES=4".to_owned()), "{environment:?}");
         for pid in [agent, nodes[0]] {
-            assert_no_secret(&proc_words(pid, "environ").join(" "));
-            assert_no_secret(&proc_words(pid, "cmdline").join(" "));
+            fake.assert_no_secret(&proc_words(pid, "environ").join(" "));
+            fake.assert_no_secret(&proc_words(pid, "cmdline").join(" "));
         }
     }
 }
@@ -201,6 +213,13 @@ fn tasks_of_a_host_and_of_other_components_are_nodes() {
     assert_eq!(steps.count(), 2, "{plan:?}");
     let part = "--het-group=1 --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=1";
     assert!(second.contains(part) && second.contains(" __task PORT "), "{plan:?}");
+    assert!(!plan.stdout.contains("not bound") && !plan.stdout.contains("pipe"), "{plan:?}");
+    let secret =
+        "a one-time secret follows on the standard input of srun; each node makes its own key";
+    assert!(plan.stdout.contains(secret), "{plan:?}");
+    let plan = fake.run(&set, &["run", "--dry-run", "--json", "ring"]);
+    let bound = |binding| plan.stdout.matches(&format!("\"binding\":\"{binding}\"")).count();
+    assert_eq!((bound("none"), bound("cores")), (1, 1), "{plan:?}");
     assert!(!fake.path("arguments").exists(), "a dry run starts nothing");
 
     let output = fake.run(&set, &["run", "ring", "--members", "12"]);

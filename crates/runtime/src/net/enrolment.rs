@@ -18,9 +18,9 @@
 //!
 //! # Failure
 //!
-//! A process that does not shake hands in time, or has another secret, is disconnected. One
-//! that reads the secret and connects first can take the place of a node; the node is then refused,
-//! and the job does not start.
+//! A process that does not shake hands in time, or has another secret, is disconnected. A process
+//! that reads the secret and connects first can take the place of a node. The node is then refused,
+//! and the launcher must end the job: it cannot know which of the two it has started.
 
 use super::identity::{Authority, IdentityError, provider};
 use super::secure_stream::SecureStream;

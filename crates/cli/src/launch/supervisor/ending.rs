@@ -26,6 +26,18 @@ impl Supervisor {
         }
     }
 
+    /// Lets the job fail, because one of two processes that have enrolled as a node may belong to
+    /// somebody else.
+    pub(super) fn enrolled_twice(&mut self, node: NodeId, now: Time) {
+        let name = &self.nodes[node.index()].name;
+        let message = format!(
+            "two processes enrolled as node {name}; one of them was not started by this job"
+        );
+        let hint = "find out who else runs processes on the hosts of the allocation, or can read \
+                    the standard input of srun, before you start the job again";
+        self.fail(node, 1, message, hint, now);
+    }
+
     pub(super) fn interrupt(&mut self, signal: i32, now: Time) {
         if self.interrupted.is_some() {
             self.kill_all(now);

@@ -92,7 +92,7 @@ impl Supervisor {
             (left.is_left, left.ends_until) = (true, Some(now + GRACE));
             self.commands.push_back(Command::Leave(*node));
         }
-        self.phase = Phase::Starting { until: now + self.patience.start };
+        self.phase = Phase::Starting { until: now + self.start_patience() };
         if self.changes.stage == Stage::Paused {
             self.changes.stage = Stage::GoesOn;
         } else {

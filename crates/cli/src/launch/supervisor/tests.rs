@@ -218,15 +218,58 @@ fn the_end_of_a_task_of_slurm_is_explained() {
         ends(&mut supervisor, A, Exit::Signal(15), seconds(2));
         supervisor.outcome().unwrap().blame.unwrap()
     };
-    let blamed = blame(starting(), Exit::Code(255));
+    let blamed = blame(starting(), Exit::NotStarted);
     assert_eq!(blamed.message, "b/1: srun has started no node on host `n2`");
     assert!(blamed.hint.unwrap().contains("`srun --overlap hostname` must work"));
     let lost = "b/1: the task on host `n2` ended, or cannot be reached any more";
     assert_eq!(blame(running(), Exit::Unknown).message, lost);
     let absent = blame(starting(), Exit::Code(127)).message;
     assert_eq!(absent, "b/1: host `n2` cannot run the program");
-    let own = blame(running(), Exit::Code(255)).message;
-    assert_eq!(own, "b/1 ended on its own with exit code 255");
+    for supervisor in [starting(), running()] {
+        let own = blame(supervisor, Exit::Code(255)).message;
+        assert_eq!(own, "b/1 ended on its own with exit code 255");
+    }
+}
+
+#[test]
+fn a_slow_srun_has_more_time_and_is_named_if_it_takes_longer() {
+    let mut supervisor = starting();
+    supervisor.await_srun(true, seconds(1));
+    supervisor.await_srun(true, seconds(2));
+    supervisor.started(seconds(3));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(301)));
+
+    // A task has enrolled.
+    supervisor.await_srun(false, seconds(60));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(90)));
+
+    supervisor.await_srun(true, seconds(61));
+    supervisor.handle_timeout(seconds(361));
+    [A, B].into_iter().for_each(|node| {
+        ends(&mut supervisor, node, Exit::Signal(15), seconds(362));
+    });
+    let blame = supervisor.outcome().unwrap().blame.unwrap();
+    assert_eq!(blame.message, "a/0: srun has started no task within 300 s");
+    assert!(blame.hint.unwrap().starts_with("`squeue --steps` shows"));
+}
+
+#[test]
+fn a_second_process_for_a_node_and_a_refused_task_end_the_job() {
+    let twice = "two processes enrolled as node b/1; one of them was not started by this job";
+    let refused = Event::TaskRefused { reason: "no node is left".to_owned() };
+    let cases = [(Event::EnrolledTwice { node: B }, twice), (refused, "no node is left")];
+    for (event, message) in cases {
+        for mut supervisor in [starting(), running()] {
+            supervisor.handle(event.clone(), seconds(1));
+            supervisor.handle_timeout(seconds(2));
+            assert_eq!(commands(&mut supervisor), [Command::Ask(A), Command::Ask(B)]);
+            [A, B].into_iter().for_each(|node| {
+                ends(&mut supervisor, node, Exit::Signal(15), seconds(2));
+            });
+            let outcome = supervisor.outcome().unwrap();
+            assert_eq!((outcome.code, outcome.blame.unwrap().message.as_str()), (1, message));
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! How nodes on other machines are reached, and what their ends say about that.
 
 use super::super::event::Exit;
-use super::super::step::SRUN_FAILED;
 
 /// How a node on another machine is reached.
 #[derive(Clone, Debug)]
@@ -49,7 +48,7 @@ fn over_ssh(host: &str, login: &str, exit: Exit, is_starting: bool) -> Option<(S
 /// Explains the end of a task.
 fn by_srun(host: &str, exit: Exit, is_starting: bool) -> Option<(String, String)> {
     Some(match exit {
-        Exit::Code(SRUN_FAILED) if is_starting => (
+        Exit::NotStarted => (
             format!("srun has started no node on host `{host}`"),
             "the warnings above are those of srun; `srun --overlap hostname` must work in the \
              allocation, and gridctl must be at the same path on every host"

@@ -232,6 +232,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         requests,
         folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
         last_saved: None,
+        is_unsaved: false,
         keepers: launch.kept.as_ref().map(|kept| {
             let agreed = launch.saved().map_or(0, |saved| saved.agreed);
             Keepers::new(agreed, kept.ended.clone())
@@ -402,6 +403,8 @@ struct Work<'a> {
     folder: Option<JobFolder>,
     /// What was saved there last.
     last_saved: Option<Saved>,
+    /// Whether the last attempt to save it has failed.
+    is_unsaved: bool,
     /// The keepers of the nodes of a job on several hosts.
     keepers: Option<Keepers>,
     /// This launcher, if there are keepers.
@@ -504,15 +507,32 @@ impl Work<'_> {
             saved.stage = before.unwrap_or(Stage::Starting);
         }
         if self.last_saved.as_ref() == Some(&saved) {
+            if let (Some(keepers), Some((number, _))) = (&mut self.keepers, &self.sent)
+                && *number == saved.number
+            {
+                // The run may have been proposed since.
+                keepers.sent(*number);
+            }
             return;
         }
         saved.number += 1;
         match folder.save(&saved) {
             Ok(()) => {
                 self.send(&saved);
-                self.last_saved = Some(saved);
+                (self.last_saved, self.is_unsaved) = (Some(saved), false);
             }
-            Err(error) => tracing::error!(%error, "another launcher could not attend to this job"),
+            Err(error) => {
+                tracing::error!(%error, "another launcher could not attend to this job");
+                if !self.is_unsaved {
+                    let text = format!(
+                        "cannot save the state of the job in {}: {error}; if this launcher ends, another one \
+                         cannot go on from here",
+                        folder.path().display()
+                    );
+                    self.reports.push(Report::Warning { text });
+                }
+                self.is_unsaved = true;
+            }
         }
     }
 
@@ -531,9 +551,10 @@ impl Work<'_> {
 
     /// Decides whether the run that was proposed to the keepers begins.
     fn decide(&mut self) -> Option<Decision> {
-        let (now, saved) = (self.now(), self.last_saved.as_ref()?);
+        let now = self.now();
+        let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
         let name = |node| self.supervisor.name(node).to_owned();
-        self.keepers.as_mut()?.poll(&saved.runs, name, now)
+        self.keepers.as_mut()?.poll(runs, name, now)
     }
 
     /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another

@@ -238,6 +238,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
             Keepers::new(agreed, kept.ended.clone())
         }),
         launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
+        has_quorum: launch.kept.as_ref().is_none_or(|kept| kept.has_quorum),
         sent: None,
         abandoned: None,
         is_introducing: false,
@@ -248,7 +249,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     }
     let outcome = work.attend();
     let (links, abandoned) = (known.end(), work.abandoned.take());
-    if abandoned.is_none() {
+    if abandoned.is_none() && work.has_quorum {
         reaching::forget(&work.children);
     }
     Ok(Ended { code: work.conclude(outcome), links, abandoned })
@@ -409,6 +410,8 @@ struct Work<'a> {
     keepers: Option<Keepers>,
     /// This launcher, if there are keepers.
     launcher: LauncherId,
+    /// Whether enough keepers agree to this launcher.
+    has_quorum: bool,
     /// What was sent to the keepers last, and its number.
     sent: Option<(u64, Arc<[u8]>)>,
     /// Why this launcher ends before the job does.
@@ -536,9 +539,9 @@ impl Work<'_> {
         }
     }
 
-    /// Sends what another launcher needs to the keepers.
+    /// Sends what another launcher needs to the keepers, if enough of them agree to this one.
     fn send(&mut self, saved: &Saved) {
-        let Some(keepers) = &mut self.keepers else { return };
+        let Some(keepers) = self.keepers.as_mut().filter(|_| self.has_quorum) else { return };
         let content: Arc<[u8]> = match saved.to_bytes() {
             Ok(bytes) => bytes.into(),
             Err(error) => return tracing::error!(%error, "cannot describe the job to its keepers"),

@@ -359,9 +359,16 @@ impl JobFolder {
         self.read("refusal").ok()
     }
 
-    /// Notes that the job has ended, and removes what only launchers need.
+    /// Notes that the job has ended.
+    pub(crate) fn note_exit(&self, code: u8) -> io::Result<()> {
+        self.replace(EXIT, format!("{code}\n").as_bytes())
+    }
+
+    /// Notes that the job has ended, if that is not noted yet, and removes what only launchers need.
     pub(crate) fn end(&self, code: u8) -> io::Result<()> {
-        self.replace(EXIT, format!("{code}\n").as_bytes())?;
+        if self.exit_code() != Some(code) {
+            self.note_exit(code)?;
+        }
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if path

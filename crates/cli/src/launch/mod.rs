@@ -122,8 +122,8 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
-    /// Whether the job may have ended for this launcher only: why another one may let it go on.
-    pub(crate) abandoned: Option<String>,
+    /// Whether the job has ended for this launcher only: why another one may let it go on, or does.
+    pub(crate) abandoned: Option<CliError>,
 }
 
 /// Runs the job to its end.
@@ -248,11 +248,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         work.take_over(saved);
     }
     let outcome = work.attend();
-    let (links, abandoned) = (known.end(), work.abandoned.take());
-    if abandoned.is_none() && work.has_quorum {
-        reaching::forget(&work.children);
-    }
-    Ok(Ended { code: work.conclude(outcome), links, abandoned })
+    let links = known.end();
+    let code = work.conclude(outcome);
+    Ok(Ended { code, links, abandoned: work.abandoned.take() })
 }
 
 /// Says which sites a job with kept nodes does not survive, when it starts.
@@ -415,7 +413,7 @@ struct Work<'a> {
     /// What was sent to the keepers last, and its number.
     sent: Option<(u64, Arc<[u8]>)>,
     /// Why this launcher ends before the job does.
-    abandoned: Option<String>,
+    abandoned: Option<CliError>,
     /// Whether addresses have yet to be written to members.
     is_introducing: bool,
     /// Readers that wait until events are handled and saved.
@@ -566,7 +564,7 @@ impl Work<'_> {
         let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
                     site has ended for good";
         let message = format!("this launcher may not let the job go on: {reason}");
-        self.abandoned = Some(reason);
+        self.abandoned = Some(CliError::NoQuorum { job: self.id.clone(), reason });
         self.failed(message, hint)
     }
 
@@ -580,7 +578,7 @@ impl Work<'_> {
     /// Loses the nodes that could not be reached for too long, if the job can go on without them.
     /// If it cannot, they may be reached later. Returns the outcome for this launcher if another one
     /// has taken over the job.
-    fn lose_unreachable(&self) -> Option<Outcome> {
+    fn lose_unreachable(&mut self) -> Option<Outcome> {
         let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
         let is_connected = |node| reaching::is_connected(&self.children, node);
         let may = keepers.may_go_on_with(&saved.runs, is_connected);
@@ -590,8 +588,9 @@ impl Work<'_> {
         }
         let other = reaching::taken_over_by(&self.children)?;
         reaching::end_others(&self.children);
-        let message =
-            format!("another launcher attends to this job, on {}", own_name::place(&other.name));
+        let by = own_name::place(&other.name).to_owned();
+        let message = format!("another launcher attends to this job, on {by}");
+        self.abandoned = Some(CliError::Attended { job: self.id.clone(), by });
         Some(self.failed(message, "`gridctl attach` there shows the job"))
     }
 
@@ -788,7 +787,7 @@ impl Work<'_> {
 
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
-    fn conclude(mut self, outcome: Outcome) -> u8 {
+    fn conclude(&mut self, outcome: Outcome) -> u8 {
         // Processes that wait for the end learn the exit code, and others that the job has ended.
         if let Some(requests) = &self.requests {
             let waiting = self.supervisor.waiting_for_end().iter();
@@ -813,10 +812,25 @@ impl Work<'_> {
                 Ok(_) => {}
             }
         }
+        self.note_end(outcome.code);
         // The connections to tasks end first.
         self.children.clear();
         self.starter.end_tasks();
         outcome.code
+    }
+
+    /// Notes in the folder that the job has ended, and then lets its keepers forget it, unless
+    /// another launcher may need what they have.
+    fn note_end(&self, code: u8) {
+        let Some(folder) = self.folder.as_ref().filter(|_| self.abandoned.is_none()) else {
+            return;
+        };
+        match folder.note_exit(code) {
+            Ok(()) if self.has_quorum => reaching::forget(&self.children),
+            Ok(()) => {}
+            // Another attempt follows, which reports the error.
+            Err(error) => tracing::error!(%error, "cannot note the end of the job"),
+        }
     }
 }
 

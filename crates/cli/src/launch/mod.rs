@@ -446,7 +446,14 @@ impl Work<'_> {
                     self.go_on(&members, order.as_ref());
                     continue;
                 }
-                Some(Decision::Refused(reason)) => return self.abandon(reason),
+                Some(Decision::Refused(reason)) => {
+                    // Keepers that have accepted another launcher may be why too few agree.
+                    let other = reaching::taken_over_by(&self.children, Duration::ZERO);
+                    return match other {
+                        Some(other) => self.yield_to(&other),
+                        None => self.abandon(reason),
+                    };
+                }
                 None => {}
             }
             if let Some(outcome) = self.lose_unreachable() {
@@ -586,12 +593,18 @@ impl Work<'_> {
             reaching::lose_overdue(&self.children);
             return None;
         }
-        let other = reaching::taken_over_by(&self.children)?;
+        let other = reaching::taken_over_by(&self.children, reaching::TAKEN_PATIENCE)?;
+        Some(self.yield_to(&other))
+    }
+
+    /// Ends this launcher, and the nodes that another one, which attends to the job, has not taken
+    /// over.
+    fn yield_to(&mut self, other: &LauncherId) -> Outcome {
         reaching::end_others(&self.children);
         let by = own_name::place(&other.name).to_owned();
         let message = format!("another launcher attends to this job, on {by}");
         self.abandoned = Some(CliError::Attended { job: self.id.clone(), by });
-        Some(self.failed(message, "`gridctl attach` there shows the job"))
+        self.failed(message, "`gridctl attach` there shows the job")
     }
 
     fn now(&self) -> Time {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(20);
 /// Time after which a node is lost that another launcher has taken over. That one takes over all
 /// nodes in this time, also if the hosts of some do not answer.
-const TAKEN_PATIENCE: Duration = Duration::from_secs(takeover::PATIENCE.as_secs() + 5);
+pub(super) const TAKEN_PATIENCE: Duration = Duration::from_secs(takeover::PATIENCE.as_secs() + 5);
 /// Shortest time between looks: while too few hosts can be reached, overdue nodes are not lost.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for which nodes have to end, and keepers to forget them.
@@ -44,10 +44,10 @@ pub(super) fn time_until_overdue(children: &[Option<Child>]) -> Option<Duration>
     Some(first.saturating_duration_since(Instant::now()).max(PAUSE))
 }
 
-/// The launcher that has taken over a node, some time ago.
-pub(super) fn taken_over_by(children: &[Option<Child>]) -> Option<LauncherId> {
+/// The launcher that has taken over a node, as is known for at least this time.
+pub(super) fn taken_over_by(children: &[Option<Child>], known_for: Duration) -> Option<LauncherId> {
     let mut taken = bridges(children).filter_map(Bridge::taken_over);
-    let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= TAKEN_PATIENCE)?;
+    let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= known_for)?;
     Some(launcher)
 }
 

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use rustix::stdio::dup2_stdout;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +121,7 @@ fn accept(order: &BridgeOrder) -> io::Result<Result<Accepted, BridgeRefusal>> {
     folder.accept(&order.launcher)?;
     // From here on, other bridges write no further line.
     folder.set_bridge(own)?;
-    folder.await_lines(LINE_PATIENCE)?;
+    drop(folder.await_lines(LINE_PATIENCE)?);
     if let Some(old) = old.filter(|old| !old.kill(KILL_PATIENCE)) {
         let text = format!("its bridge before, process {}, does not end", old.pid());
         return Ok(Err(BridgeRefusal::Failed(text)));
@@ -197,7 +197,7 @@ fn start(folder: &KeeperFolder) -> io::Result<Child> {
 
 impl Bridge {
     /// Carries frames until the launcher has gone.
-    fn carry(self, mut launcher: impl Read, to: &Answers) -> io::Result<()> {
+    fn carry(self, launcher: impl Read, to: &Answers) -> io::Result<()> {
         let Self { order, folder, own, attendance, node } = self;
         to.send(&FromBridge::Attends(attendance), b"")?;
         let mark = folder.node()?;
@@ -207,7 +207,7 @@ impl Bridge {
             let (send, lines) = channel();
             spawn("lines", move || {
                 if let Err(error) = write_lines(&folder, own, is_start, &lines, &to) {
-                    end(&error);
+                    end(&folder, &error);
                 }
             })?;
             send
@@ -216,17 +216,14 @@ impl Bridge {
             let (folder, to) = (folder.clone(), to.clone());
             spawn("streams", move || {
                 if let Err(error) = pass_on(&folder, attendance.from, node, &to) {
-                    end(&error);
+                    end(&folder, &error);
                 }
             })?;
         }
         let session = Session { order, folder, own, mark, lines, to: to.clone() };
-        while let Some((frame, content)) = read_frame(&mut launcher)? {
-            if session.handle(&frame, content)? {
-                break;
-            }
-        }
-        Ok(())
+        let ended = session.attend(launcher);
+        stop_lines(&session.folder);
+        ended
     }
 }
 
@@ -242,6 +239,16 @@ struct Session {
 }
 
 impl Session {
+    /// Acts on frames until the last one, or the end of the launcher.
+    fn attend(&self, mut launcher: impl Read) -> io::Result<()> {
+        while let Some((frame, content)) = read_frame(&mut launcher)? {
+            if self.handle(&frame, content)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Acts on a frame. Returns whether it was the last one.
     fn handle(&self, frame: &ToBridge, content: Vec<u8>) -> io::Result<bool> {
         match *frame {
@@ -387,8 +394,19 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
+/// Lets this process write no further line before it ends. A line that it has begun is written and
+/// counted as taken, unless that takes too long: otherwise the launcher would send it again.
+fn stop_lines(folder: &KeeperFolder) {
+    // If the folder was removed, there is no node to which a line could be written.
+    if let Ok(Some(lock)) = folder.await_lines(LINE_PATIENCE) {
+        // The lock lasts as long as this process.
+        let _ = lock.into_raw_fd();
+    }
+}
+
 /// Ends this process, since it cannot be a bridge any longer. The node goes on.
-fn end(error: &io::Error) -> ! {
+fn end(folder: &KeeperFolder, error: &io::Error) -> ! {
+    stop_lines(folder);
     complain(&format!("the bridge to a node ends: {error}"), None::<&str>);
     std::process::exit(i32::from(EXIT_FAILED));
 }

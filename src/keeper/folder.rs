@@ -57,16 +57,17 @@ impl KeeperFolder {
         Ok(file)
     }
 
-    /// Waits until no bridge writes a line, if that takes no longer than `patience`.
-    pub(super) fn await_lines(&self, patience: Duration) -> io::Result<()> {
+    /// Waits until no bridge writes a line, if that takes no longer than `patience`. None writes one
+    /// until the result is dropped; `None` if it takes longer.
+    pub(super) fn await_lines(&self, patience: Duration) -> io::Result<Option<File>> {
         let tries = patience.as_millis() / LOCK_PAUSE.as_millis();
         for _ in 0..tries {
-            if self.try_lock("lines")?.is_some() {
-                return Ok(());
+            if let Some(lock) = self.try_lock("lines")? {
+                return Ok(Some(lock));
             }
             thread::sleep(LOCK_PAUSE);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn try_lock(&self, name: &str) -> io::Result<Option<File>> {

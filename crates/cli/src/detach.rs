@@ -178,8 +178,7 @@ pub(crate) fn attend(
         return Ok(ExitCode::from(EXIT_FAILED));
     }
     let code = match launch::run(launch) {
-        Ok(launch::Ended { abandoned: Some(reason), .. }) => {
-            let error = CliError::NoQuorum { job: id.to_owned(), reason };
+        Ok(launch::Ended { abandoned: Some(error), .. }) => {
             folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;
             return Ok(ExitCode::from(EXIT_FAILED));
         }

@@ -58,7 +58,10 @@ fn ask(host: &str, id: Option<&str>, ssh: Option<&str>) -> Result<Output, CliErr
     };
     let begins = id.map(|id| format!("{id}.")).unwrap_or_default();
     let mut command = Command::new(program);
-    command.args(rest).args(["-o", "BatchMode=yes", host, "--", "sh", "-c"]);
+    command.args(rest).args(["-o", "BatchMode=yes"]);
+    // A host that does not answer is noticed within seconds.
+    command.args(["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5"]);
+    command.args([host, "--", "sh", "-c"]);
     command.arg(quoted(OsStr::new(SCRIPT))).arg("sh").arg(quoted(OsStr::new(&begins)));
     // What `ssh` says is shown, if it does not succeed.
     let output = command.stdin(Stdio::null()).output().map_err(&failed)?;

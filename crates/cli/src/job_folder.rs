@@ -222,7 +222,10 @@ impl JobFolder {
         if let Ok(folder) = Self::open(id) {
             let own = folder.start()?;
             if own.kept != start.kept {
-                let text = format!("{} is that of another job", folder.path.display());
+                let text = format!(
+                    "{} is that of another job; move it away, or `gridctl prune` it if that job has ended",
+                    folder.path.display()
+                );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
             }
             if folder.is_attended()? {
@@ -322,7 +325,10 @@ impl JobFolder {
     }
 
     fn locked(&self, operation: FlockOperation) -> io::Result<Option<File>> {
-        let file = private::file().create(true).truncate(false).open(self.path.join("lock"))?;
+        // NFS grants shared locks only of files that are open for reading.
+        let mut options = private::file();
+        let options = options.read(true).create(true).truncate(false);
+        let file = options.open(self.path.join("lock"))?;
         match flock(&file, operation) {
             Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -359,9 +365,16 @@ impl JobFolder {
         self.read("refusal").ok()
     }
 
-    /// Notes that the job has ended, and removes what only launchers need.
+    /// Notes that the job has ended.
+    pub(crate) fn note_exit(&self, code: u8) -> io::Result<()> {
+        self.replace(EXIT, format!("{code}\n").as_bytes())
+    }
+
+    /// Notes that the job has ended, if that is not noted yet, and removes what only launchers need.
     pub(crate) fn end(&self, code: u8) -> io::Result<()> {
-        self.replace(EXIT, format!("{code}\n").as_bytes())?;
+        if self.exit_code() != Some(code) {
+            self.note_exit(code)?;
+        }
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if path

@@ -63,10 +63,10 @@ fn end_of_detached(folder: &JobFolder, until: Option<Instant>) -> Result<u8, Cli
         if let Some(code) = folder.exit_code() {
             return Ok(code);
         }
-        attention.ensure(folder)?;
         if has_passed(until) {
             return Err(CliError::StillRuns { job: folder.id.clone() });
         }
+        attention.ensure(folder)?;
         thread::sleep(LOOK);
     }
 }

@@ -242,7 +242,10 @@ fn a_launcher_that_was_stopped_while_another_one_took_over_ends_and_changes_noth
     world.await_output("first", "another launcher attends to this job");
     until(|| (!is_alive(launcher) && !is_alive(local)).then_some(()));
     assert!(others.into_iter().all(is_alive), "they belong to the other launcher");
-    assert_eq!(world.ask("first", &["attach"]).code, Some(1));
+    let refused = world.ask("first", &["attach"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("a launcher attends to the job"), "{refused:?}");
+    assert!(!world.path("first", "exit").exists(), "the job goes on");
     let reports = || fs::read_to_string(world.path("second", "output")).unwrap().lines().count();
     let before = reports();
     until(|| (reports() > before + 3).then_some(()));

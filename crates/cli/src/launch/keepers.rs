@@ -72,7 +72,7 @@ impl Keepers {
         *last = (*last).max(number);
     }
 
-    /// Decides on the proposed run, which is the last of these.
+    /// Decides on the proposed run, which is the last of these once it was sent.
     pub(super) fn poll(
         &mut self,
         runs: &Runs,
@@ -80,6 +80,15 @@ impl Keepers {
         now: Time,
     ) -> Option<Decision> {
         let proposed = self.proposed.as_ref()?;
+        if proposed.number.is_none() {
+            // No keeper was asked, and these runs may be those before the proposal.
+            if proposed.until > now {
+                return None;
+            }
+            self.proposed = None;
+            let reason = "its state cannot be saved on this machine".to_owned();
+            return Some(Decision::Refused(reason));
+        }
         let (_, before) = runs.split_last()?;
         let before = before.get(self.agreed..).unwrap_or_default();
         let has_saved = |node: NodeId| {
@@ -164,6 +173,22 @@ mod tests {
         };
 
         assert!(reason.starts_with("1 of the 3 members of the job agree"), "{reason}");
+        assert_eq!((keepers.agreed(), keepers.poll_timeout()), (0, None));
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_saved_here_is_refused() {
+        let (mut keepers, _) = proposing();
+        let before = [(0, vec![A, B, C])];
+        for runs in [&before[..], &[]] {
+            assert_eq!(keepers.poll(runs, name, Time(1)), None, "no keeper was asked");
+        }
+        let until = keepers.poll_timeout().unwrap();
+
+        let decision = keepers.poll(&before, name, until);
+
+        let reason = "its state cannot be saved on this machine".to_owned();
+        assert_eq!(decision, Some(Decision::Refused(reason)));
         assert_eq!((keepers.agreed(), keepers.poll_timeout()), (0, None));
     }
 

@@ -65,7 +65,7 @@ impl Keeping {
     /// Opens connections until the process of the node has ended, or no other is wanted. `notes`
     /// reads what `ssh` says.
     pub(super) fn run(mut self, mut first: Option<Child>, notes: impl Fn() -> Reader) {
-        let mut tries = 0;
+        let (mut tries, mut told) = (0, None);
         loop {
             let begun = Instant::now();
             let slot = match first {
@@ -93,7 +93,10 @@ impl Keeping {
                 }
                 End::Refused(BridgeRefusal::Unknown) => return self.shared.end(Exit::Unknown),
                 End::Refused(BridgeRefusal::Failed(reason)) => {
-                    self.shared.warn(&format!("its host says: {reason}"));
+                    if told.as_ref() != Some(&reason) {
+                        self.shared.warn(&format!("its host says: {reason}"));
+                    }
+                    told = Some(reason);
                     if is_start {
                         return self.shared.end(Exit::Code(1));
                     }

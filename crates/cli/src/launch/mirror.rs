@@ -97,10 +97,24 @@ impl Mirror {
         else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "there is no such stream"));
         };
-        copy.write_all(bytes)?;
-        *length += bytes.len() as u64;
-        Ok(())
+        write_counted(copy, bytes, length)
     }
+}
+
+/// Writes bytes, and counts those that were written, also if an error follows.
+fn write_counted(to: &mut impl Write, mut bytes: &[u8], count: &mut u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                *count += written as u64;
+                bytes = &bytes[written..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 impl Origins {
@@ -133,6 +147,16 @@ mod tests {
 
     fn attendance(from: [u64; 2], lengths: [u64; 2]) -> Attendance {
         Attendance { process: 1, lengths, from, taken: 0 }
+    }
+
+    #[test]
+    fn what_was_written_before_an_error_is_counted() {
+        let (mut room, mut count) = ([0; 5], 10);
+        let error = write_counted(&mut &mut room[..], b"too long", &mut count).unwrap_err();
+        assert_eq!((error.kind(), count), (io::ErrorKind::WriteZero, 15));
+        assert_eq!(&room, b"too l");
+        write_counted(&mut Vec::new(), b"rest", &mut count).unwrap();
+        assert_eq!(count, 19);
     }
 
     #[test]

@@ -122,8 +122,8 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
-    /// Whether the job may have ended for this launcher only: why another one may let it go on.
-    pub(crate) abandoned: Option<String>,
+    /// Whether the job has ended for this launcher only: why another one may let it go on, or does.
+    pub(crate) abandoned: Option<CliError>,
 }
 
 /// Runs the job to its end.
@@ -232,11 +232,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         requests,
         folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
         last_saved: None,
+        is_unsaved: false,
         keepers: launch.kept.as_ref().map(|kept| {
             let agreed = launch.saved().map_or(0, |saved| saved.agreed);
             Keepers::new(agreed, kept.ended.clone())
         }),
         launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
+        has_quorum: launch.kept.as_ref().is_none_or(|kept| kept.has_quorum),
         sent: None,
         abandoned: None,
         is_introducing: false,
@@ -246,11 +248,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         work.take_over(saved);
     }
     let outcome = work.attend();
-    let (links, abandoned) = (known.end(), work.abandoned.take());
-    if abandoned.is_none() {
-        reaching::forget(&work.children);
-    }
-    Ok(Ended { code: work.conclude(outcome), links, abandoned })
+    let links = known.end();
+    let code = work.conclude(outcome);
+    Ok(Ended { code, links, abandoned: work.abandoned.take() })
 }
 
 /// Says which sites a job with kept nodes does not survive, when it starts.
@@ -402,14 +402,18 @@ struct Work<'a> {
     folder: Option<JobFolder>,
     /// What was saved there last.
     last_saved: Option<Saved>,
+    /// Whether the last attempt to save it has failed.
+    is_unsaved: bool,
     /// The keepers of the nodes of a job on several hosts.
     keepers: Option<Keepers>,
     /// This launcher, if there are keepers.
     launcher: LauncherId,
+    /// Whether enough keepers agree to this launcher.
+    has_quorum: bool,
     /// What was sent to the keepers last, and its number.
     sent: Option<(u64, Arc<[u8]>)>,
     /// Why this launcher ends before the job does.
-    abandoned: Option<String>,
+    abandoned: Option<CliError>,
     /// Whether addresses have yet to be written to members.
     is_introducing: bool,
     /// Readers that wait until events are handled and saved.
@@ -443,7 +447,14 @@ impl Work<'_> {
                     self.go_on(&members, order.as_ref());
                     continue;
                 }
-                Some(Decision::Refused(reason)) => return self.abandon(reason),
+                Some(Decision::Refused(reason)) => {
+                    // Keepers that have accepted another launcher may be why too few agree.
+                    let other = reaching::taken_over_by(&self.children, Duration::ZERO);
+                    return match other {
+                        Some(other) => self.yield_to(&other),
+                        None => self.abandon(reason),
+                    };
+                }
                 None => {}
             }
             if let Some(outcome) = self.lose_unreachable() {
@@ -505,21 +516,38 @@ impl Work<'_> {
             saved.stage = before.unwrap_or(Stage::Starting);
         }
         if self.last_saved.as_ref() == Some(&saved) {
+            if let (Some(keepers), Some((number, _))) = (&mut self.keepers, &self.sent)
+                && *number == saved.number
+            {
+                // The run may have been proposed since.
+                keepers.sent(*number);
+            }
             return;
         }
         saved.number += 1;
         match folder.save(&saved) {
             Ok(()) => {
                 self.send(&saved);
-                self.last_saved = Some(saved);
+                (self.last_saved, self.is_unsaved) = (Some(saved), false);
             }
-            Err(error) => tracing::error!(%error, "another launcher could not attend to this job"),
+            Err(error) => {
+                tracing::error!(%error, "another launcher could not attend to this job");
+                if !self.is_unsaved {
+                    let text = format!(
+                        "cannot save the state of the job in {}: {error}; if this launcher ends, another one \
+                         cannot go on from here",
+                        folder.path().display()
+                    );
+                    self.reports.push(Report::Warning { text });
+                }
+                self.is_unsaved = true;
+            }
         }
     }
 
-    /// Sends what another launcher needs to the keepers.
+    /// Sends what another launcher needs to the keepers, if enough of them agree to this one.
     fn send(&mut self, saved: &Saved) {
-        let Some(keepers) = &mut self.keepers else { return };
+        let Some(keepers) = self.keepers.as_mut().filter(|_| self.has_quorum) else { return };
         let content: Arc<[u8]> = match saved.to_bytes() {
             Ok(bytes) => bytes.into(),
             Err(error) => return tracing::error!(%error, "cannot describe the job to its keepers"),
@@ -532,9 +560,10 @@ impl Work<'_> {
 
     /// Decides whether the run that was proposed to the keepers begins.
     fn decide(&mut self) -> Option<Decision> {
-        let (now, saved) = (self.now(), self.last_saved.as_ref()?);
+        let now = self.now();
+        let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
         let name = |node| self.supervisor.name(node).to_owned();
-        self.keepers.as_mut()?.poll(&saved.runs, name, now)
+        self.keepers.as_mut()?.poll(runs, name, now)
     }
 
     /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another
@@ -543,7 +572,7 @@ impl Work<'_> {
         let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
                     site has ended for good";
         let message = format!("this launcher may not let the job go on: {reason}");
-        self.abandoned = Some(reason);
+        self.abandoned = Some(CliError::NoQuorum { job: self.id.clone(), reason });
         self.failed(message, hint)
     }
 
@@ -557,7 +586,7 @@ impl Work<'_> {
     /// Loses the nodes that could not be reached for too long, if the job can go on without them.
     /// If it cannot, they may be reached later. Returns the outcome for this launcher if another
     /// one has taken over the job.
-    fn lose_unreachable(&self) -> Option<Outcome> {
+    fn lose_unreachable(&mut self) -> Option<Outcome> {
         let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
         let is_connected = |node| reaching::is_connected(&self.children, node);
         let may = keepers.may_go_on_with(&saved.runs, is_connected);
@@ -565,11 +594,18 @@ impl Work<'_> {
             reaching::lose_overdue(&self.children);
             return None;
         }
-        let other = reaching::taken_over_by(&self.children)?;
+        let other = reaching::taken_over_by(&self.children, reaching::TAKEN_PATIENCE)?;
+        Some(self.yield_to(&other))
+    }
+
+    /// Ends this launcher, and the nodes that another one, which attends to the job, has not taken
+    /// over.
+    fn yield_to(&mut self, other: &LauncherId) -> Outcome {
         reaching::end_others(&self.children);
-        let message =
-            format!("another launcher attends to this job, on {}", own_name::place(&other.name));
-        Some(self.failed(message, "`gridctl attach` there shows the job"))
+        let by = own_name::place(&other.name).to_owned();
+        let message = format!("another launcher attends to this job, on {by}");
+        self.abandoned = Some(CliError::Attended { job: self.id.clone(), by });
+        self.failed(message, "`gridctl attach` there shows the job")
     }
 
     fn now(&self) -> Time {
@@ -765,7 +801,7 @@ impl Work<'_> {
 
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
-    fn conclude(mut self, outcome: Outcome) -> u8 {
+    fn conclude(&mut self, outcome: Outcome) -> u8 {
         // Processes that wait for the end learn the exit code, and others that the job has ended.
         if let Some(requests) = &self.requests {
             let waiting = self.supervisor.waiting_for_end().iter();
@@ -790,10 +826,25 @@ impl Work<'_> {
                 Ok(_) => {}
             }
         }
+        self.note_end(outcome.code);
         // The connections to tasks end first.
         self.children.clear();
         self.starter.end_tasks();
         outcome.code
+    }
+
+    /// Notes in the folder that the job has ended, and then lets its keepers forget it, unless
+    /// another launcher may need what they have.
+    fn note_end(&self, code: u8) {
+        let Some(folder) = self.folder.as_ref().filter(|_| self.abandoned.is_none()) else {
+            return;
+        };
+        match folder.note_exit(code) {
+            Ok(()) if self.has_quorum => reaching::forget(&self.children),
+            Ok(()) => {}
+            // Another attempt follows, which reports the error.
+            Err(error) => tracing::error!(%error, "cannot note the end of the job"),
+        }
     }
 }
 

@@ -70,6 +70,9 @@ pub(crate) struct Kept {
     /// Whether it takes over with a state that a launcher of another folder has saved, so that its
     /// copies of what nodes have printed may have gaps.
     pub(super) is_copy: bool,
+    /// Whether enough keepers agree to this launcher. If not, it only ends the nodes that it reaches
+    /// of a job that was over: what it saved at keepers would hold for later launchers.
+    pub(super) has_quorum: bool,
 }
 
 impl Kept {
@@ -77,7 +80,8 @@ impl Kept {
     /// folder on each host.
     pub(crate) fn new(folder: &JobFolder, name: String, ended: BTreeSet<NodeId>) -> Self {
         let launcher = LauncherId { epoch: 1, name: own_name::new(folder.path()) };
-        Self { folder: name, launcher, ended, found: BTreeSet::new(), is_copy: false }
+        let found = BTreeSet::new();
+        Self { folder: name, launcher, ended, found, is_copy: false, has_quorum: true }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::bridge::Bridge;
 use super::child::Child;
 use super::event::Exit;
+use super::takeover;
 use gridspan::keeper::LauncherId;
 use gridspan_topology::NodeId;
 use std::thread;
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 /// reported its loss: five attempts to connect.
 const UNREACHABLE_PATIENCE: Duration = Duration::from_secs(20);
 /// Time after which a node is lost that another launcher has taken over. That one takes over all
-/// nodes in this time.
-const TAKEN_PATIENCE: Duration = Duration::from_secs(3);
+/// nodes in this time, also if the hosts of some do not answer.
+pub(super) const TAKEN_PATIENCE: Duration = Duration::from_secs(takeover::PATIENCE.as_secs() + 5);
 /// Shortest time between looks: while too few hosts can be reached, overdue nodes are not lost.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for which nodes have to end, and keepers to forget them.
@@ -43,10 +44,10 @@ pub(super) fn time_until_overdue(children: &[Option<Child>]) -> Option<Duration>
     Some(first.saturating_duration_since(Instant::now()).max(PAUSE))
 }
 
-/// The launcher that has taken over a node, some time ago.
-pub(super) fn taken_over_by(children: &[Option<Child>]) -> Option<LauncherId> {
+/// The launcher that has taken over a node, as is known for at least this time.
+pub(super) fn taken_over_by(children: &[Option<Child>], known_for: Duration) -> Option<LauncherId> {
     let mut taken = bridges(children).filter_map(Bridge::taken_over);
-    let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= TAKEN_PATIENCE)?;
+    let (launcher, _) = taken.find(|(_, since)| since.elapsed() >= known_for)?;
     Some(launcher)
 }
 

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time in which a keeper has to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of keepers that are asked at the same time.
 const ASKED_MAX: usize = 16;
 /// Silence after which a launcher does not attend to a node any more: five of its signs of life.
@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_secs(1);
 struct Survey<'a> {
     launch: &'a Launch<'a>,
     found: BTreeMap<NodeId, KeptNode>,
+    /// Nodes that have answered before, and are asked first: a launcher before this one waits for
+    /// some time only until all of them are taken over.
+    first: BTreeSet<NodeId>,
     newest: Saved,
 }
 
@@ -46,24 +49,18 @@ struct Survey<'a> {
 pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
     let (Some(kept), Some(local)) = (&launch.kept, launch.saved()) else { return Ok(()) };
     let (own, local) = (kept.launcher.name.clone(), local.clone());
-    // No other launcher knows of a job that had not begun, or does anything to one that ends.
-    let is_over = matches!(local.stage, Stage::Starting | Stage::Ending);
-    let found = BTreeMap::new();
-    let mut survey = Survey { launch: &*launch, found, newest: local.clone() };
+    let (found, first) = (BTreeMap::new(), BTreeSet::new());
+    let mut survey = Survey { launch: &*launch, found, first, newest: local.clone() };
     let of_others = |name: &str| own_name::place(name) != own_name::place(&own);
     survey.ask(&BridgeTask::Look, &LauncherId::default())?;
     survey.await_silence(of_others)?;
-    if !is_over {
-        survey.check()?;
-    }
+    survey.has_quorum()?;
     let epochs = survey.found.values().map(|node| node.launcher.epoch);
     let epoch = epochs.chain([survey.newest.launcher.epoch]).max().unwrap_or_default() + 1;
     let launcher = LauncherId { epoch, name: own.clone() };
-    survey.found.clear();
+    survey.first = std::mem::take(&mut survey.found).into_keys().collect();
     survey.ask(&BridgeTask::Accept, &launcher)?;
-    if !is_over {
-        survey.check()?;
-    }
+    let has_quorum = survey.has_quorum()?;
     let Survey { found, mut newest, .. } = survey;
     let is_own = newest.key() == local.key() && !of_others(&newest.launcher.name);
     if !is_own && newest.recovers && newest.stage == Stage::Running {
@@ -71,7 +68,7 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
         newest.stage = Stage::Changing;
     }
     if let Some(kept) = &mut launch.kept {
-        (kept.launcher, kept.is_copy) = (launcher, !is_own);
+        (kept.launcher, kept.is_copy, kept.has_quorum) = (launcher, !is_own, has_quorum);
         kept.found = found.into_keys().collect();
     }
     if let Some((_, saved)) = &mut launch.detached {
@@ -92,7 +89,8 @@ impl Survey<'_> {
     fn ask(&mut self, task: &BridgeTask, launcher: &LauncherId) -> Result<(), CliError> {
         let mut asked = BTreeSet::new();
         loop {
-            let nodes: Vec<NodeId> = self.members().difference(&asked).copied().collect();
+            let mut nodes: Vec<NodeId> = self.members().difference(&asked).copied().collect();
+            nodes.sort_by_key(|node| !self.first.contains(node));
             if nodes.is_empty() {
                 return Ok(());
             }
@@ -162,13 +160,15 @@ impl Survey<'_> {
         }
     }
 
-    /// Checks that enough members can be reached.
-    fn check(&self) -> Result<(), CliError> {
+    /// Returns whether enough members can be reached; an error if they are needed. A job is ended
+    /// without them if it had not begun or was ending, as the newest state that was found says.
+    fn has_quorum(&self) -> Result<bool, CliError> {
         let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
         let ended = self.launch.kept.as_ref().map(|kept| kept.ended.clone()).unwrap_or_default();
         let is_found = |node: NodeId| self.found.contains_key(&node);
         match shortage(runs, &ended, is_found, |node| name(self.launch.spec, node)) {
-            None => Ok(()),
+            None => Ok(true),
+            Some(_) if matches!(self.newest.stage, Stage::Starting | Stage::Ending) => Ok(false),
             Some(reason) => Err(CliError::NoQuorum { job: self.launch.id.clone(), reason }),
         }
     }

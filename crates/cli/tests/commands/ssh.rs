@@ -266,7 +266,8 @@ fn a_dry_run_shows_the_commands_that_a_run_starts_and_no_values_of_variables() {
 
     let text = run(&[&flags[..], &["--dry-run"], &job].concat());
     assert!(text.stdout.contains("far/0   sh "), "{text:?}");
-    assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node 'KEY=***' "), "{text:?}");
+    assert!(text.stdout.contains("near/1  env GRIDSPAN_DRIVER=node GRIDSPAN_LOCAL"), "{text:?}");
+    assert!(text.stdout.contains(" GRIDSPAN_SITE=near 'KEY=***' "), "{text:?}");
     assert!(text.stdout.contains(r"''\''KEY=***'\'''"), "quoted for two shells: {text:?}");
     assert!(!text.stdout.contains("secret"), "{text:?}");
 }

@@ -16,7 +16,7 @@ use crate::pe::core::{Core, Stopwatch, Store};
 use crate::pe::delivery::message_bytes;
 use crate::pe::measure::edges::EdgeCache;
 use crate::pe::measure::measures::Measures;
-use crate::pe::measure::timesheet::Spent;
+use crate::pe::measure::timesheet::{Spent, WANTED_MIN};
 use crate::pe::members::member::Member;
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use gridspan_topology::Time;
@@ -193,7 +193,11 @@ impl Pe {
     /// processor with other programs needs a report at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         let Core { measures, now, .. } = &mut self.core;
-        if measures.as_mut().is_some_and(|measures| measures.time.note(*now, spent)) {
+        let is_news = measures.as_mut().is_some_and(|measures| {
+            let is_due = |tried: Time| now.since(tried) >= WANTED_MIN;
+            measures.time.note(*now, spent) || measures.untold.is_some_and(is_due)
+        });
+        if is_news {
             self.tell_share();
         }
     }
@@ -208,7 +212,8 @@ impl Pe {
     }
 
     /// Tells the coordinator of a changed share, unless no actor here can move now. Then a
-    /// rebalance would only end the window that the next one needs, at which actors can move.
+    /// rebalance would only end the window that the next one needs, at which actors can move; the
+    /// PE tries again later.
     fn tell_share(&mut self) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
@@ -219,7 +224,12 @@ impl Pe {
             has_members = true;
             may_move |= is_movable;
         }
-        if may_move || !has_members {
+        let is_told = may_move || !has_members;
+        let now = self.core.now;
+        if let Some(measures) = &mut self.core.measures {
+            measures.untold = (!is_told).then_some(now);
+        }
+        if is_told {
             self.core.post(COORDINATOR, Control::ShareChanged);
         }
     }

@@ -152,6 +152,10 @@ impl Core {
             }
         }
         let pe = measures.time.take(self.now, sum);
+        if actors.iter().any(|(load, _)| load.migratable) {
+            // The plan that follows knows the share.
+            measures.untold = None;
+        }
         self.join_loads(&mut actors);
         (actors, pe)
     }
@@ -193,12 +197,12 @@ impl Pe {
     /// processor with other programs needs a report at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         let Core { measures, now, .. } = &mut self.core;
-        let is_news = measures.as_mut().is_some_and(|measures| {
-            let is_due = |tried: Time| now.since(tried) >= WANTED_MIN;
-            measures.time.note(*now, spent) || measures.untold.is_some_and(is_due)
-        });
-        if is_news {
-            self.tell_share();
+        let Some(measures) = measures else { return };
+        let is_due = |tried: Time| now.since(tried) >= WANTED_MIN;
+        if measures.time.note(*now, spent) {
+            self.tell_share(false);
+        } else if measures.untold.is_some_and(is_due) {
+            self.tell_share(true);
         }
     }
 
@@ -207,14 +211,14 @@ impl Pe {
         let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
         if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
-            self.tell_share();
+            self.tell_share(false);
         }
     }
 
     /// Tells the coordinator of a changed share, unless no actor here can move now. Then a
     /// rebalance would only end the window that the next one needs, at which actors can move; the
     /// PE tries again later.
-    fn tell_share(&mut self) {
+    fn tell_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
             slots.map(move |(slot, _)| store.is_movable(slot as u32))
@@ -230,7 +234,7 @@ impl Pe {
             measures.untold = (!is_told).then_some(now);
         }
         if is_told {
-            self.core.post(COORDINATOR, Control::ShareChanged);
+            self.core.post(COORDINATOR, Control::ShareChanged { is_late });
         }
     }
 }

@@ -11,8 +11,14 @@ use std::time::Duration;
 /// programs, and short for a person.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 /// Time between two looks of the ranks at their waits. A deadlock of a part of them is reported
-/// after at most four of these and a few crossings of the wide area.
+/// after at most five of these and a few crossings of the wide area, unless a longer pause comes
+/// meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(800);
+/// One of this number of pauses is longer, each time twice as long. Looks are messages, and over
+/// slow links a job that sends them all the time is never found to be quiescent.
+const LONGER_EVERY: u32 = 8;
+/// Longest pause. Quiescence takes some crossings of the widest link, of at most seconds each.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Largest number of ranks that look at their waits: rank 0 keeps a record of each that waits.
 const LOOKING_RANKS_MAX: usize = 10_000;
 
@@ -28,6 +34,8 @@ pub(crate) struct MainWatch {
     is_quiet: bool,
     /// Ends at the next look.
     pause: Wait,
+    /// Number of pauses in this run.
+    pauses: u32,
     looks: bool,
 }
 
@@ -45,21 +53,30 @@ fn quiet(grid: &Grid) -> (Wait, Rc<Cell<bool>>) {
     (wait, is_asking)
 }
 
-fn pause(grid: &Grid) -> Wait {
+/// The length of a pause of this number, from 1 on.
+fn pause_length(number: u32) -> Duration {
+    if !number.is_multiple_of(LONGER_EVERY) {
+        return LOOK_EVERY;
+    }
+    let factor = 2_u32.saturating_pow(number / LONGER_EVERY);
+    LOOK_EVERY.saturating_mul(factor).min(PAUSE_MAX)
+}
+
+fn pause(grid: &Grid, length: Duration) -> Wait {
     let grid = grid.clone();
-    Box::pin(async move { grid.sleep(LOOK_EVERY).await })
+    Box::pin(async move { grid.sleep(length).await })
 }
 
 impl MainWatch {
     pub(crate) fn new(grid: &Grid) -> Self {
         let (quiet, is_asking) = quiet(grid);
-        let (grid, pause) = (grid.clone(), pause(grid));
-        Self { grid, quiet, is_asking, is_quiet: false, pause, looks: false }
+        let (grid, pause) = (grid.clone(), pause(grid, LOOK_EVERY));
+        Self { grid, quiet, is_asking, is_quiet: false, pause, pauses: 1, looks: false }
     }
 
     /// Begins to watch a run of this number of ranks.
     pub(crate) fn begin(&mut self, ranks: usize) {
-        self.looks = ranks <= LOOKING_RANKS_MAX;
+        (self.looks, self.pauses) = (ranks <= LOOKING_RANKS_MAX, 1);
     }
 
     /// Whether the ranks are to look at their waits now.
@@ -75,7 +92,8 @@ impl MainWatch {
                 false
             }
             Poll::Ready(Ok(())) => {
-                self.pause = pause(&self.grid);
+                self.pauses = self.pauses.saturating_add(1);
+                self.pause = pause(&self.grid, pause_length(self.pauses));
                 // It must know which task to wake.
                 drop(self.pause.as_mut().poll(cx));
                 true
@@ -102,5 +120,18 @@ impl MainWatch {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_eighth_pause_is_twice_as_long_as_the_last_of_these_up_to_half_a_minute() {
+        let millis = |number| pause_length(number).as_millis();
+        assert_eq!((1..=7).map(millis).collect::<Vec<_>>(), [800; 7]);
+        assert_eq!([8, 9, 16, 24, 40].map(millis), [1600, 800, 3200, 6400, 25_600]);
+        assert_eq!([48, 8 * 40].map(millis), [30_000, 30_000]);
     }
 }

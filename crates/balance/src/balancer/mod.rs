@@ -10,7 +10,9 @@
 //!
 //! A plan whose PEs are slowed by other programs since is no longer judged: the steps that follow
 //! show the effect of these, and waiting for the judgement would leave the actors where they are.
-//! This matters for jobs whose actors can move only at a few points of their run.
+//! This matters for jobs whose actors can move only at a few points of their run. Since a plan may
+//! also be the cause, as by crowding PEs onto a processor, it happens at most twice in a row; then a
+//! plan is judged as ever.
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) bypass the gate.
 
@@ -32,7 +34,7 @@ use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::snapshot::speeds::{Evidence, SpeedEstimate};
 use crate::strategies::strategy::Strategy;
-use disturbance::is_disturbed;
+use disturbance::{DISTURBED_MAX, is_disturbed};
 use gridspan_topology::{Bandwidth, LinkChange, Time};
 use planning::PlanningTime;
 use std::collections::VecDeque;
@@ -48,6 +50,8 @@ pub struct Balancer {
     undo: Option<Undo>,
     /// Whether the undo waits until an actor can move.
     is_undo_put_off: bool,
+    /// Number of plans in a row whose judgement other programs have ended.
+    disturbed: u32,
     /// Traffic between sites per step before the plan that the leaders undo.
     led_before: Traffic,
     speeds: SpeedEstimate,
@@ -81,7 +85,7 @@ impl Balancer {
         let led_before = Traffic::default();
         let (speeds, pace) = (SpeedEstimate::default(), RecentPace::of_new_job());
         let planning = PlanningTime::default();
-        let (passed, undo, is_undo_put_off) = (None, None, false);
+        let (passed, undo, is_undo_put_off, disturbed) = (None, None, false, 0);
         Self {
             strategy,
             gate,
@@ -89,6 +93,7 @@ impl Balancer {
             passed,
             undo,
             is_undo_put_off,
+            disturbed,
             led_before,
             speeds,
             pace,
@@ -177,7 +182,8 @@ impl Balancer {
         let is_disturbed = self.passed.as_ref().is_some_and(|passed| {
             passed.is_carried_out && is_disturbed(&passed.available, window.snapshot)
         });
-        if is_disturbed {
+        if is_disturbed && self.disturbed < DISTURBED_MAX {
+            self.disturbed += 1;
             self.conclude(None);
             if let Some(gate) = &mut self.gate {
                 gate.disturbed();
@@ -403,6 +409,7 @@ impl Balancer {
                     None => Undo::Led(passed.report.before),
                 });
             }
+            self.disturbed = 0;
             self.conclude(Some(outcome));
         }
     }

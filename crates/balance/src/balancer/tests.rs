@@ -90,6 +90,29 @@ fn a_plan_is_no_longer_judged_once_other_programs_slow_its_pes() {
 }
 
 #[test]
+fn plans_that_slow_their_own_pes_are_judged_after_two_in_a_row() {
+    let (mut balancer, _) = carried_out();
+    let mut now = lopsided();
+    for round in 1..=DISTURBED_MAX {
+        // All work is on a PE that gets less each time.
+        now.pes[0].available = 1.0 - 0.3 * f64::from(round);
+        let second = 100 + 10 * round;
+        let next = balancer.decide(&window(&now, second));
+        assert!(!next.is_empty(), "plan {round}");
+        assert_eq!(balancer.take_report().unwrap().realised, None);
+        balancer.carried_out(at(second + 1), next.moves.len() as u64, MOVING);
+        balancer.progress(at(second + 1), MOVING, 20);
+    }
+    now.pes[0].available = 0.1;
+
+    assert!(balancer.decide(&window(&now, 150)).is_empty() && balancer.is_judging());
+
+    balancer.progress(at(151), Duration::from_millis(600), 1000);
+    assert!(balancer.take_report().unwrap().realised.is_some_and(|part| part < 0.0));
+    assert!(balancer.wants_undo());
+}
+
+#[test]
 fn load_on_a_pe_without_work_does_not_end_the_judgement() {
     let (mut balancer, plan) = carried_out();
     let mut now = lopsided();

@@ -67,6 +67,8 @@ struct Passed {
     predicted: f64,
     /// Cost expected from the plan's bytes alone.
     estimate: Duration,
+    /// The rate inside sites from which the estimate was made.
+    inside: Bandwidth,
     /// Seconds for which the steps after it must be watched.
     watch: f64,
     /// Steps longer than this many seconds are slower than those before.
@@ -108,15 +110,21 @@ impl Gate {
     }
 
     /// Sets the rate at which state moves between nodes of one site, if it is known. A rate above
-    /// [`GateConfig::inside`] counts as that.
+    /// [`GateConfig::inside`] counts as that. If the rate differs much from the one at which the
+    /// cost of plans was learned, that is forgotten.
     pub fn state_moves_at(&mut self, rate: Option<Bandwidth>) {
         self.rate = rate;
+        self.learned.estimates_at(self.inside());
+    }
+
+    /// Returns the rate inside sites from which estimates are made.
+    fn inside(&self) -> Bandwidth {
+        self.rate.map_or(self.config.inside, |rate| rate.min(self.config.inside))
     }
 
     /// Returns the cost of a plan that its bytes lead to expect.
     fn estimate(&self, proposal: &Proposal) -> Duration {
-        let inside = self.rate.map_or(self.config.inside, |rate| rate.min(self.config.inside));
-        GateConfig { inside, ..self.config }.cost(proposal)
+        GateConfig { inside: self.inside(), ..self.config }.cost(proposal)
     }
 
     /// Returns whether a plan should be carried out, and records a plan that passes. Call it with
@@ -170,6 +178,7 @@ impl Gate {
             slow: seconds(proposal.step_slow),
             predicted: proposal.gain(),
             estimate,
+            inside: self.inside(),
             watch: seconds(
                 proposal
                     .window
@@ -238,7 +247,7 @@ impl Gate {
         match &mut self.passed {
             Some(passed) => {
                 passed.carried_out = Some(now);
-                self.learned.cost(passed.estimate, pause);
+                self.learned.cost(passed.estimate, passed.inside, pause);
             }
             None => self.episode = None,
         }
@@ -262,7 +271,7 @@ impl Gate {
         let lost = (time.as_secs_f64() - steps * passed.before).max(0.0);
         let cost = part_of(Duration::from_secs(1), lost).min(pause);
         self.owed += cost.as_secs_f64();
-        self.learned.cost(passed.estimate, cost);
+        self.learned.cost(passed.estimate, passed.inside, cost);
     }
 
     /// Records that the plan that passed was not carried out.

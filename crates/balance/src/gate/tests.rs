@@ -270,6 +270,31 @@ fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
 }
 
 #[test]
+fn a_slow_link_does_not_count_twice_once_its_rate_is_known() {
+    let heavy = |seconds| Proposal {
+        pause: None,
+        bytes_inside: 30_000_000,
+        remaining: Some(SECOND * 10_000),
+        ..proposal(seconds, 100, 50)
+    };
+    let mut gate = gate();
+    assert!(matches!(gate.consider(&heavy(10)), Verdict::Pass { .. }));
+    gate.carried_out(Time::ZERO + SECOND * 30, SECOND * 16);
+    gate.observe(Time::ZERO + SECOND * 40, SECOND * 10, 200.0);
+
+    gate.state_moves_at(Some(Bandwidth::from_bits_per_second(15_000_000)));
+
+    let Verdict::Pass { cost, .. } = gate.consider(&heavy(50)) else { panic!("it pays") };
+    assert!((cost.as_secs_f64() - 16.0).abs() < 0.1, "{cost:?}");
+    // At about the same rate, the cost that was learned counts.
+    gate.carried_out(Time::ZERO + SECOND * 70, SECOND * 32);
+    gate.observe(Time::ZERO + SECOND * 80, SECOND * 10, 200.0);
+    gate.state_moves_at(Some(Bandwidth::from_bits_per_second(20_000_000)));
+    let Verdict::Pass { cost, .. } = gate.consider(&heavy(90)) else { panic!("it pays") };
+    assert!((cost.as_secs_f64() - 24.0).abs() < 0.1, "{cost:?}");
+}
+
+#[test]
 fn a_plan_that_was_disturbed_has_no_outcome_and_lets_others_pass() {
     let mut gate = gate();
     let passing =

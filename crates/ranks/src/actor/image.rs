@@ -2,7 +2,7 @@
 
 use super::body::Parked;
 use super::{Life, RankActor};
-use crate::deadlock::Detector;
+use crate::deadlock::{Detector, WaitWatch};
 use crate::local::saved::SavedState;
 use crate::name_server::NameServer;
 use crate::packet::RankMessage;
@@ -27,6 +27,7 @@ struct Image<L> {
     joiner: Joiner,
     server: Option<Box<NameServer>>,
     wait_for_end: Vec<Asker>,
+    watch: Option<Box<WaitWatch>>,
     detector: Option<Box<Detector>>,
 }
 
@@ -46,9 +47,21 @@ impl<P: RankProgram> Serialize for RankActor<P> {
         let (held, joiner) = (self.held.clone(), self.joiner.clone());
         let (world, size) = (self.world, self.size);
         let (server, wait_for_end) = (self.server.clone(), self.wait_for_end.clone());
-        let (life, detector) = (&self.life, self.detector.clone());
-        Image { life, local, parked, held, world, size, joiner, server, wait_for_end, detector }
-            .serialize(serializer)
+        let (life, watch, detector) = (&self.life, self.watch.clone(), self.detector.clone());
+        Image {
+            life,
+            local,
+            parked,
+            held,
+            world,
+            size,
+            joiner,
+            server,
+            wait_for_end,
+            watch,
+            detector,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -58,7 +71,8 @@ impl<'de, P: RankProgram> Deserialize<'de> for RankActor<P> {
         let Image { life, local, parked, held, world, size, joiner, .. } = image;
         let new = Self::new(life, local.restored());
         let parked = Cell::new(parked);
-        let (server, wait_for_end, detector) = (image.server, image.wait_for_end, image.detector);
-        Ok(Self { parked, held, world, size, joiner, server, wait_for_end, detector, ..new })
+        let (server, wait_for_end) = (image.server, image.wait_for_end);
+        let (watch, detector) = (image.watch, image.detector);
+        Ok(Self { parked, held, world, size, joiner, server, wait_for_end, watch, detector, ..new })
     }
 }

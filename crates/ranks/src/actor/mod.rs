@@ -264,11 +264,14 @@ impl<P: RankProgram> RankActor<P> {
             return;
         };
         self.places = places.clone();
-        (self.watch, self.detector) = (None, None);
+        self.watch = None;
+        self.detector = self.detector.take().map(|detector| Box::new(detector.of_next_run()));
         let world = *self.world.get_or_insert(World::of_job(places.len()));
         let limit = cx.resource::<EagerLimit>();
         self.local.with(|state| {
             state.now = cx.now();
+            // What it told in an earlier run no longer holds.
+            state.changes += 1;
             state.eager_bytes = limit.map_or(state.eager_bytes, |limit| limit.bytes);
         });
         let world = Comm::world(self.local.clone(), Arc::new(world.scope(places)));

@@ -24,7 +24,7 @@ impl<P: RankProgram> RankActor<P> {
         if rank == 0 {
             let detector = self.detector.get_or_insert_default();
             told.into_iter().for_each(|state| detector.note(rank, state));
-            let verdict = detector.look();
+            let verdict = detector.look(cx.now());
             self.follow(verdict, cx);
         } else if let Some(state) = told {
             cx.send(&cx.collection().at(Ix1(0)), RankMessage::Waits { rank, state });
@@ -73,7 +73,8 @@ impl<P: RankProgram> RankActor<P> {
         waits: Option<String>,
         cx: &mut Context<'_, Self>,
     ) {
-        let verdict = self.detector.get_or_insert_default().answered(round, rank, waits);
+        let now = cx.now();
+        let verdict = self.detector.get_or_insert_default().answered((round, rank), waits, now);
         self.follow(verdict, cx);
     }
 

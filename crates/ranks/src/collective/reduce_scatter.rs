@@ -6,6 +6,9 @@
 //! heads of those PEs. So the heads of a site share the work, a head sends at most about twice as
 //! many numbers as the vector has, each block crosses the wide area once from each site, and the
 //! result is there after one crossing.
+//!
+//! These costs hold if the ranks of a PE, and of a site, have consecutive numbers. Otherwise vectors
+//! cannot all be combined on the way, because that is done in the order of the ranks.
 
 use super::bag::Partial;
 use super::operation::Operation;

@@ -2,14 +2,19 @@
 
 use super::graph::{WaitState, stuck};
 use crate::runs::ranks;
+use gridspan_runtime::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Largest number of pairs of ranks whose channels are flushed. Larger deadlocks are mostly of all
 /// ranks, which main notices.
 const PAIRS_MAX: usize = 20_000;
-/// Number of looks after which a round without all its answers is given up.
-const LOOKS_MAX: u32 = 4;
+/// Time after which the first round without all its answers is given up. It doubles each time: ranks
+/// that compute for long answer late.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Number of times that it doubles at most.
+const DOUBLINGS_MAX: u32 = 6;
 
 /// A request to a rank: to flush its channels to others, if it still waits as it has told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,8 +36,8 @@ struct Suspicion {
     missing: BTreeSet<u32>,
     /// What ranks wait for, as text.
     waits: BTreeMap<u32, String>,
-    /// Number of looks since it began.
-    looks: u32,
+    /// Time at which the round began.
+    since: Time,
 }
 
 /// What ranks have told about their waits.
@@ -42,6 +47,8 @@ pub(crate) struct Detector {
     /// Whether the states have changed since they were looked at.
     is_changed: bool,
     last_round: u64,
+    /// Number of rounds that were given up.
+    given_up: u32,
     suspicion: Option<Suspicion>,
 }
 
@@ -57,6 +64,12 @@ pub(crate) enum Verdict {
 }
 
 impl Detector {
+    /// A detector for the next run. It goes on to number rounds, so that none takes late markers of
+    /// this run for its own.
+    pub(crate) fn of_next_run(&self) -> Self {
+        Self { last_round: self.last_round, ..Self::default() }
+    }
+
     /// A rank has told whether it waits.
     pub(crate) fn note(&mut self, rank: u32, state: WaitState) {
         self.is_changed = true;
@@ -66,21 +79,23 @@ impl Detector {
         };
     }
 
-    /// Looks for a deadlock, if something has changed. Called once in each period.
-    pub(crate) fn look(&mut self) -> Verdict {
-        if let Some(suspicion) = &mut self.suspicion {
-            suspicion.looks += 1;
-            if suspicion.looks < LOOKS_MAX {
+    /// Looks for a deadlock, if something has changed. Called once in each period, or several times
+    /// in a row after a long computation of rank 0.
+    pub(crate) fn look(&mut self, now: Time) -> Verdict {
+        if let Some(suspicion) = &self.suspicion {
+            let patience = PATIENCE * (1 << self.given_up.min(DOUBLINGS_MAX));
+            if now.since(suspicion.since) < patience {
                 return Verdict::Open;
             }
             (self.suspicion, self.is_changed) = (None, true);
+            self.given_up = self.given_up.saturating_add(1);
         }
         if !std::mem::take(&mut self.is_changed) {
             return Verdict::Open;
         }
         let stuck = stuck(&self.states);
         match self.flushes(&stuck) {
-            Some(flushes) if !stuck.is_empty() => self.begin_round(flushes, false),
+            Some(flushes) if !stuck.is_empty() => self.begin_round(flushes, false, now),
             _ => Verdict::Open,
         }
     }
@@ -102,36 +117,48 @@ impl Detector {
             }
         }
         let flush = |(rank, peers): (u32, BTreeSet<u32>)| {
-            let epoch = match self.states.get(&rank) {
-                Some(WaitState::Waits { epoch, .. }) => Some(*epoch),
-                _ => None,
-            };
+            let epoch = self.states.get(&rank).and_then(WaitState::epoch);
             (rank, Flush { round: 0, epoch, peers: peers.into_iter().collect() })
         };
         Some(peers.into_iter().map(flush).collect())
     }
 
-    fn begin_round(&mut self, mut flushes: BTreeMap<u32, Flush>, is_second: bool) -> Verdict {
+    fn begin_round(
+        &mut self,
+        mut flushes: BTreeMap<u32, Flush>,
+        is_second: bool,
+        since: Time,
+    ) -> Verdict {
         self.last_round += 1;
         let round = self.last_round;
         flushes.values_mut().for_each(|flush| flush.round = round);
         let missing = flushes.keys().copied().collect();
-        let (waits, looks) = (BTreeMap::new(), 0);
+        let waits = BTreeMap::new();
         let suspicion =
-            Suspicion { round, is_second, flushes: flushes.clone(), missing, waits, looks };
+            Suspicion { round, is_second, flushes: flushes.clone(), missing, waits, since };
         self.suspicion = Some(suspicion);
         Verdict::Flush(flushes)
     }
 
     /// A rank has flushed its channels, and waits as before, for what the text says; or it does not
     /// wait as before.
-    pub(crate) fn answered(&mut self, round: u64, rank: u32, waits: Option<String>) -> Verdict {
+    pub(crate) fn answered(
+        &mut self,
+        (round, rank): (u64, u32),
+        waits: Option<String>,
+        now: Time,
+    ) -> Verdict {
         let Some(suspicion) = &mut self.suspicion else { return Verdict::Open };
         if suspicion.round != round || !suspicion.missing.remove(&rank) {
             return Verdict::Open;
         }
         let Some(waits) = waits else {
-            self.suspicion = None;
+            // The others may be in a deadlock without this rank, which tells its next wait.
+            let told = suspicion.flushes.get(&rank).and_then(|flush| flush.epoch);
+            if self.states.get(&rank).is_some_and(|state| state.epoch() == told) {
+                self.states.remove(&rank);
+            }
+            (self.suspicion, self.is_changed) = (None, true);
             return Verdict::Open;
         };
         if suspicion.flushes.get(&rank).is_some_and(|flush| flush.epoch.is_some()) {
@@ -141,7 +168,9 @@ impl Detector {
             return Verdict::Open;
         }
         match self.suspicion.take() {
-            Some(Suspicion { is_second: false, flushes, .. }) => self.begin_round(flushes, true),
+            Some(Suspicion { is_second: false, flushes, .. }) => {
+                self.begin_round(flushes, true, now)
+            }
             Some(Suspicion { waits, .. }) => Verdict::Deadlock(waits),
             None => Verdict::Open,
         }
@@ -177,48 +206,88 @@ mod tests {
     #[test]
     fn a_deadlock_is_reported_after_two_rounds_without_a_change() {
         let mut detector = suspicious();
-        let Verdict::Flush(flushes) = detector.look() else { panic!("no suspicion") };
+        let Verdict::Flush(flushes) = detector.look(Time::ZERO) else { panic!("no suspicion") };
         let peers = |rank| (flushes[&rank].epoch, flushes[&rank].peers.clone());
         assert_eq!((peers(1), peers(2)), ((Some(7), vec![2]), (Some(8), vec![1])));
         assert_eq!((peers(3), peers(4)), ((Some(9), vec![4]), (None, vec![3])));
         let text = |rank: u32| Some(format!("wait {rank}"));
         let first = flushes[&1].round;
         for rank in [4, 2, 3] {
-            assert_eq!(detector.answered(first, rank, text(rank)), Verdict::Open);
+            assert_eq!(detector.answered((first, rank), text(rank), Time::ZERO), Verdict::Open);
         }
         // Answers twice, and of another round.
-        assert_eq!(detector.answered(first, 2, text(2)), Verdict::Open);
-        assert_eq!(detector.answered(first + 1, 1, text(1)), Verdict::Open);
-        let second = round(detector.answered(first, 1, text(1)));
+        assert_eq!(detector.answered((first, 2), text(2), Time::ZERO), Verdict::Open);
+        assert_eq!(detector.answered((first + 1, 1), text(1), Time::ZERO), Verdict::Open);
+        let second = round(detector.answered((first, 1), text(1), Time::ZERO));
         for rank in [1, 2, 3] {
-            assert_eq!(detector.answered(second, rank, text(rank)), Verdict::Open);
+            assert_eq!(detector.answered((second, rank), text(rank), Time::ZERO), Verdict::Open);
         }
         let expected = [1, 2, 3].map(|rank| (rank, format!("wait {rank}")));
-        let found = detector.answered(second, 4, text(4));
+        let found = detector.answered((second, 4), text(4), Time::ZERO);
         assert_eq!(found, Verdict::Deadlock(expected.into_iter().collect()));
     }
 
     #[test]
     fn a_rank_that_has_gone_on_ends_the_suspicion() {
         let mut detector = suspicious();
-        let first = round(detector.look());
-        assert_eq!(detector.answered(first, 2, None), Verdict::Open);
-        assert_eq!(detector.answered(first, 1, Some(String::new())), Verdict::Open);
-        // Nothing is suspected until something has changed.
-        assert_eq!(detector.look(), Verdict::Open);
-        detector.note(2, WaitState::Runs);
-        let Verdict::Flush(flushes) = detector.look() else { panic!("no suspicion") };
+        let first = round(detector.look(Time::ZERO));
+        assert_eq!(detector.answered((first, 2), None, Time::ZERO), Verdict::Open);
+        assert_eq!(detector.answered((first, 1), Some(String::new()), Time::ZERO), Verdict::Open);
+        // Rank 1 may be woken by rank 2 now.
+        let Verdict::Flush(flushes) = detector.look(Time::ZERO) else { panic!("no suspicion") };
         // Rank 3 still waits for one that has ended.
         assert_eq!(flushes.keys().copied().collect::<Vec<_>>(), [3, 4]);
     }
 
     #[test]
-    fn a_round_whose_answers_are_lost_is_given_up() {
+    fn a_rank_that_has_told_a_later_wait_meanwhile_is_suspected_again() {
         let mut detector = suspicious();
-        let first = round(detector.look());
-        for _ in 1..LOOKS_MAX {
-            assert_eq!(detector.look(), Verdict::Open);
+        let first = round(detector.look(Time::ZERO));
+        detector.note(2, waits(9, 1));
+        assert_eq!(detector.answered((first, 2), None, Time::ZERO), Verdict::Open);
+        let Verdict::Flush(flushes) = detector.look(Time::ZERO) else { panic!("no suspicion") };
+        assert_eq!(flushes[&2].epoch, Some(9));
+        assert_eq!(detector.answered((first, 1), None, Time::ZERO), Verdict::Open);
+        // Nothing new is suspected while the answers are missing.
+        assert_eq!(detector.look(Time::ZERO), Verdict::Open);
+    }
+
+    #[test]
+    fn looks_that_come_together_do_not_end_a_round() {
+        let mut detector = suspicious();
+        let late = Time::ZERO + (PATIENCE - Duration::from_millis(1));
+        let first = round(detector.look(Time::ZERO));
+        let text = |rank: u32| Some(format!("wait {rank}"));
+        let answer = |detector: &mut Detector, round, now| {
+            let mut verdict = Verdict::Open;
+            for rank in [1, 2, 3, 4] {
+                for _ in 0..5 {
+                    assert_eq!(detector.look(now), Verdict::Open);
+                }
+                verdict = detector.answered((round, rank), text(rank), now);
+            }
+            verdict
+        };
+        let second = round(answer(&mut detector, first, late));
+        let found = answer(&mut detector, second, late + Duration::from_secs(1));
+        assert!(matches!(found, Verdict::Deadlock(_)), "{found:?}");
+    }
+
+    #[test]
+    fn a_round_whose_answers_are_lost_is_given_up_later_each_time() {
+        let mut detector = suspicious();
+        let mut now = Time::ZERO;
+        let mut last = round(detector.look(now));
+        for patience in [1, 2, 4].map(|factor| PATIENCE * factor) {
+            let early = now + (patience - Duration::from_millis(1));
+            assert_eq!(detector.look(early), Verdict::Open);
+            now += patience;
+            let next = round(detector.look(now));
+            assert!(next > last);
+            last = next;
         }
-        assert!(round(detector.look()) > first);
+        let mut next_run = detector.of_next_run();
+        suspicious().states.into_iter().for_each(|(rank, state)| next_run.note(rank, state));
+        assert!(round(next_run.look(now)) > last);
     }
 }

@@ -23,6 +23,16 @@ pub(crate) enum WaitState {
     Ended,
 }
 
+impl WaitState {
+    /// The number of changes since which the rank waits; `None` if it does not.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match self {
+            Self::Waits { epoch, .. } => Some(*epoch),
+            Self::Runs | Self::Ended => None,
+        }
+    }
+}
+
 /// The ranks of those that wait which no rank can wake, ever. A rank that is not listed runs.
 pub(crate) fn stuck(states: &BTreeMap<u32, WaitState>) -> BTreeSet<u32> {
     let known: Vec<u32> = states

@@ -3,13 +3,14 @@
 use super::detector::Flush;
 use super::graph::WaitState;
 use crate::runs::Run;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Number of looks in a row at which a rank must not have changed before it tells that it waits.
 const UNCHANGED_LOOKS: u32 = 2;
 
 /// What a rank remembers about its waits.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct WaitWatch {
     /// The number of its changes at the last look.
     epoch: Option<u64>,

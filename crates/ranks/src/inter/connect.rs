@@ -56,7 +56,8 @@ impl Comm {
         }
     }
 
-    /// Closes a port. Groups that accept or connect there fail. Groups that are connected stay so.
+    /// Closes a port, and ends its services. Groups that accept or connect there fail. Groups that
+    /// are connected stay so.
     ///
     /// # Errors
     ///

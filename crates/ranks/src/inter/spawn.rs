@@ -10,6 +10,9 @@ use crate::local::link::Link;
 use crate::name_server::{PlacedRanks, ServerRequest, Spawn, SpawnPlacement};
 use serde::Serialize;
 
+/// Largest number of ranks that a call spawns: rank 0 and each of them hold the list of all.
+const SPAWNED_MAX: usize = 1 << 24;
+
 /// # Spawning
 ///
 /// Spawned ranks, the children, run the function or the struct of the job, in a world that is
@@ -25,8 +28,8 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`RankError::Invalid`] for no ranks, for more than 2^31 - 1 in a job, for a site or PE that
-    /// does not exist, and for ranks that are structs built from something; see
+    /// [`RankError::Invalid`] for no ranks, for more than 2^24 in a call or 2^31 - 1 in a job, for a
+    /// site or PE that does not exist, and for ranks that are structs built from something; see
     /// [`spawn_from`](Self::spawn_from).
     pub async fn spawn(
         &self,
@@ -87,6 +90,12 @@ impl Comm {
         let operation = Operation::rooted(self, "spawn", 0)?;
         let at = operation.at;
         let request = (self.rank() == 0).then(|| -> Result<ServerRequest, String> {
+            if inits.len() > SPAWNED_MAX {
+                return Err(format!(
+                    "{} ranks; spawn at most {SPAWNED_MAX} in a call",
+                    inits.len()
+                ));
+            }
             let inits = Content::encoded(&inits, at).map_err(|error| error.to_string())?;
             let parents = self.placed();
             Ok(ServerRequest::Spawn(Spawn { placement, inits, parents }))

@@ -16,6 +16,7 @@ pub(crate) struct SavedState {
     rank: u32,
     unexpected: Vec<Arrived<Letter>>,
     arrivals: u64,
+    changes: u64,
     generation: u64,
     sent: BTreeMap<u32, Sent>,
     next_token: u32,
@@ -33,6 +34,7 @@ impl SavedState {
             rank: local.rank,
             unexpected: state.matcher.unexpected().into_iter().cloned().collect(),
             arrivals: state.matcher.count(),
+            changes: state.changes,
             generation: state.slots.generation,
             sent: state.sent.clone(),
             next_token: state.next_token,
@@ -54,6 +56,7 @@ impl SavedState {
         let local = Local::new(self.rank);
         local.with(|state| {
             state.matcher = Matcher::restored(self.unexpected, self.arrivals);
+            state.changes = self.changes;
             state.slots.generation = self.generation;
             state.sent = self.sent;
             state.next_token = self.next_token;

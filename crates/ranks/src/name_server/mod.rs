@@ -114,6 +114,7 @@ impl NameServer {
         let Some(Callers { accepting, connecting }) = self.ports.remove(&port) else {
             return refused(asker, format!("{port} is not open"));
         };
+        self.services.retain(|_, published| *published != port);
         let waiting = accepting.into_iter().chain(connecting);
         let end = |caller: Caller| {
             (caller.asker, ServerReply::Refused(format!("{port} was closed meanwhile")))
@@ -123,7 +124,13 @@ impl NameServer {
 
     fn publish(&mut self, asker: Asker, service: String, port: RankPort) -> Answers {
         if let Some(other) = self.services.get(&service) {
-            return refused(asker, format!("the service {service:?} is published, with {other}"));
+            let reason =
+                format!("the service {service:?} is published, with {other}; unpublish it first");
+            return refused(asker, reason);
+        }
+        if !self.ports.contains_key(&port) {
+            let reason = format!("{port} is not open; publish one that open_port has returned");
+            return refused(asker, reason);
         }
         let waiting = self.lookups.remove(&service).unwrap_or_default();
         self.services.insert(service, port);

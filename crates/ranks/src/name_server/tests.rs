@@ -81,10 +81,38 @@ fn services_are_found_at_once_or_awaited() {
     );
     assert_eq!(server.handle(asker(1), lookup(true)), [(asker(1), found)]);
     let again = reasons(server.handle(asker(4), publish()));
-    assert_eq!(again, [(4, "the service \"heat\" is published, with port 1".to_owned())]);
+    let reason = "the service \"heat\" is published, with port 1; unpublish it first".to_owned();
+    assert_eq!(again, [(4, reason)]);
     let unpublish = || ServerRequest::Unpublish { service: "heat".to_owned() };
     assert_eq!(server.handle(asker(0), unpublish()), [(asker(0), ServerReply::Done)]);
     assert_eq!(reasons(server.handle(asker(0), unpublish())).len(), 1);
+}
+
+#[test]
+fn a_port_that_closes_takes_its_services_along_and_is_not_published_again() {
+    let mut server = NameServer::default();
+    let (port, other) = (open(&mut server), open(&mut server));
+    let publish =
+        |service: &str, port| ServerRequest::Publish { service: service.to_owned(), port };
+    let lookup = |service: &str| {
+        let (service, waits) = (service.to_owned(), false);
+        ServerRequest::Lookup { service, waits }
+    };
+    for (service, port) in [("heat", port), ("wind", port), ("rain", other)] {
+        server.handle(asker(0), publish(service, port));
+    }
+
+    server.handle(asker(0), ServerRequest::ClosePort(port));
+
+    for (service, found) in [("heat", None), ("wind", None), ("rain", Some(other))] {
+        let answers = server.handle(asker(1), lookup(service));
+        assert_eq!(answers, [(asker(1), ServerReply::Port(found))], "{service}");
+    }
+    let late = reasons(server.handle(asker(0), publish("heat", port)));
+    let reason = "port 1 is not open; publish one that open_port has returned".to_owned();
+    assert_eq!(late, [(0, reason)]);
+    let again = server.handle(asker(2), publish("heat", other));
+    assert_eq!(again, [(asker(2), ServerReply::Done)]);
 }
 
 #[test]

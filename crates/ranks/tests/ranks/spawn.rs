@@ -192,6 +192,10 @@ fn spawned_ranks_live_where_they_are_told_to() {
 fn a_spawn_that_cannot_be_is_an_error_at_all_ranks() {
     for (spawned, expected) in [
         ((0, SpawnPlacement::Block), "spawn with rank 0, on the world: 0 ranks; spawn at least 1"),
+        (
+            ((1 << 24) + 1, SpawnPlacement::Block),
+            "16777217 ranks; spawn at most 16777216 in a call",
+        ),
         ((1, SpawnPlacement::AtSite(7)), "there is no site 7 among 1"),
         ((1, SpawnPlacement::OnPe(9)), "there is no PE 9 among 1"),
     ] {

@@ -161,7 +161,8 @@ impl Coordinator {
             Control::Greet { definition } => self.handle_greet(from, &definition),
             Control::Probed(report) => self.handle_probed(from, report),
             Control::Links { samples } => self.handle_links(from, &samples),
-            Control::ShareChanged => self.balance_after(Cause::ForeignLoad),
+            Control::ShareChanged { is_late: false } => self.balance_after(Cause::ForeignLoad),
+            Control::ShareChanged { is_late: true } => self.balance_late(),
             Control::OwnTime { at, measuring_ns } => self.note_own_time(at, measuring_ns),
             Control::Progress { number, handled, own } => {
                 self.handle_progress(from, number, (handled, own));

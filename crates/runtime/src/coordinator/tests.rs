@@ -611,7 +611,7 @@ fn changes_of_foreign_load_do_not_keep_a_job_that_handles_nothing_from_being_fou
         let now = second(at);
         let due = host.wake(now);
         let before = answer_as_measured(&mut host, due, (now, handled));
-        let packet = Packet::control(Control::ShareChanged);
+        let packet = Packet::control(Control::ShareChanged { is_late: false });
         let told = host.handle(now, CoordinatorEvent::Packet { from: PeId(1), packet });
         let activity = host.coordinator().unwrap().activity();
         (before + answer_as_measured(&mut host, told, (now, handled)), activity)

@@ -405,8 +405,9 @@ pub(crate) enum Control {
     Probed(ProbeReport),
     /// To the coordinator: measurements of the connections of the sender's node.
     Links { samples: Vec<(NodeId, LinkSample)> },
-    /// To the coordinator: the sender's share of its processor has changed.
-    ShareChanged,
+    /// To the coordinator: the sender's share of its processor has changed. `is_late`: that was some
+    /// time ago, when no actor could move, and measurements since show the effect.
+    ShareChanged { is_late: bool },
     /// Report the number of messages that you have handled.
     ProgressProbe { number: u64 },
     /// To the coordinator: the number of messages handled since the start of the job. `own`: the

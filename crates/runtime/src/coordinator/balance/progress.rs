@@ -107,6 +107,17 @@ impl Coordinator {
 
     /// Notes a change that may be worth a rebalance.
     pub(in crate::coordinator) fn balance_after(&mut self, cause: Cause) {
+        // Measurements from before a change of the foreign load do not show its effect.
+        self.note_change(cause, cause == Cause::ForeignLoad);
+    }
+
+    /// Notes a change of the foreign load whose effect is in the present window.
+    pub(in crate::coordinator) fn balance_late(&mut self) {
+        self.note_change(Cause::ForeignLoad, false);
+    }
+
+    /// `is_fresh_wanted`: whether the present window says nothing about the change.
+    fn note_change(&mut self, cause: Cause, is_fresh_wanted: bool) {
         let is_alone = self.common.layout.pe_count() < 2;
         if is_alone || !self.balancer.is_active() || !self.balancer.predicts() {
             return;
@@ -120,9 +131,7 @@ impl Coordinator {
         let events = &mut self.balances.events;
         // A look postponed for an earlier event would be too late for this one.
         if events.look.is_none_or(|look| look.is_retry) {
-            // Measurements from before a change of the foreign load do not show its effect.
-            let is_news = cause == Cause::ForeignLoad;
-            if is_news && self.may_balance() {
+            if is_fresh_wanted && self.may_balance() {
                 self.forget_window();
             }
             self.look_after(EVENT_PAUSE, false);

@@ -201,7 +201,9 @@ impl Survey {
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }
 
-    /// Returns the lowest rate between nodes of one site, of the sites where it is known.
+    /// Returns the lowest rate between nodes of one site, of the sites where it is known. It must be
+    /// known before there is a plan, also to rule out planning. So a slow site makes moves in other
+    /// sites seem dear, too, which may keep actors where they are but slows no step.
     pub(crate) fn rate_inside(&self, now: Time, layout: &Layout) -> Option<Bandwidth> {
         let places = self.places.as_ref()?;
         let rate = |site| {

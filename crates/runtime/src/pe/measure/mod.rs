@@ -16,7 +16,7 @@ use crate::pe::core::{Core, Stopwatch, Store};
 use crate::pe::delivery::message_bytes;
 use crate::pe::measure::edges::EdgeCache;
 use crate::pe::measure::measures::Measures;
-use crate::pe::measure::timesheet::Spent;
+use crate::pe::measure::timesheet::{Spent, WANTED_MIN};
 use crate::pe::members::member::Member;
 use gridspan_balance::{ActorKey, ActorLoad, PeLoad};
 use gridspan_topology::Time;
@@ -152,6 +152,10 @@ impl Core {
             }
         }
         let pe = measures.time.take(self.now, sum);
+        if actors.iter().any(|(load, _)| load.migratable) {
+            // The plan that follows knows the share.
+            measures.untold = None;
+        }
         self.join_loads(&mut actors);
         (actors, pe)
     }
@@ -193,8 +197,12 @@ impl Pe {
     /// processor with other programs needs a report at least twice a second.
     pub fn note_time(&mut self, spent: Spent) {
         let Core { measures, now, .. } = &mut self.core;
-        if measures.as_mut().is_some_and(|measures| measures.time.note(*now, spent)) {
-            self.tell_share();
+        let Some(measures) = measures else { return };
+        let is_due = |tried: Time| now.since(tried) >= WANTED_MIN;
+        if measures.time.note(*now, spent) {
+            self.tell_share(false);
+        } else if measures.untold.is_some_and(is_due) {
+            self.tell_share(true);
         }
     }
 
@@ -203,13 +211,14 @@ impl Pe {
         let now = self.core.checkpointing.job_time(now);
         let measures = self.core.measures.as_mut();
         if measures.is_some_and(|measures| measures.time.note_trial(now, spent)) {
-            self.tell_share();
+            self.tell_share(false);
         }
     }
 
     /// Tells the coordinator of a changed share, unless no actor here can move now. Then a
-    /// rebalance would only end the window that the next one needs, at which actors can move.
-    fn tell_share(&mut self) {
+    /// rebalance would only end the window that the next one needs, at which actors can move; the
+    /// PE tries again later.
+    fn tell_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());
             slots.map(move |(slot, _)| store.is_movable(slot as u32))
@@ -219,8 +228,13 @@ impl Pe {
             has_members = true;
             may_move |= is_movable;
         }
-        if may_move || !has_members {
-            self.core.post(COORDINATOR, Control::ShareChanged);
+        let is_told = may_move || !has_members;
+        let now = self.core.now;
+        if let Some(measures) = &mut self.core.measures {
+            measures.untold = (!is_told).then_some(now);
+        }
+        if is_told {
+            self.core.post(COORDINATOR, Control::ShareChanged { is_late });
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Spent {
 
 /// Minimum wanted time (`ran` and `waited`) after which a changed share is looked for: less is
 /// noise.
-const WANTED_MIN: Duration = Duration::from_millis(300);
+pub(super) const WANTED_MIN: Duration = Duration::from_millis(300);
 /// Change of the share that is reported if it is seen twice in a row, or in a trial.
 const CHANGE: f64 = 0.2;
 

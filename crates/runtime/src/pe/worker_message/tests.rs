@@ -112,10 +112,10 @@ fn a_worker_message_of_the_relay_is_not_counted_as_an_own_control() {
     let (program, _) = program();
     let me = PeId(1);
     let mut pe = program.pe(me);
-    pe.core.post(me, Control::ShareChanged);
+    pe.core.post(me, Control::ShareChanged { is_late: false });
     pe.handle(me, worker_message(1));
     assert_eq!(pe.core.own_controls, 1);
-    pe.handle(me, Packet::control(Control::ShareChanged));
+    pe.handle(me, Packet::control(Control::ShareChanged { is_late: false }));
     assert_eq!(pe.core.own_controls, 0);
 }
 

@@ -438,7 +438,12 @@ impl Work<'_> {
                 self.carry_out(command);
             }
             if let Some(outcome) = self.supervisor.outcome() {
-                return outcome;
+                // What fails here has not failed for a launcher that has taken over the job.
+                let other = reaching::taken_over_by(&self.children, Duration::ZERO);
+                return match other.filter(|_| outcome.code != 0) {
+                    Some(other) => self.yield_to(&other),
+                    None => outcome,
+                };
             }
             self.save();
             self.waiting.clear();

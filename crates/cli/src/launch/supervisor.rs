@@ -50,6 +50,7 @@ mod ending;
 mod going_on;
 mod losing;
 mod members;
+mod patience;
 mod sampling;
 mod taking_over;
 mod way;
@@ -305,35 +306,6 @@ impl Supervisor {
 
     pub(super) fn name(&self, node: NodeId) -> &str {
         &self.nodes[node.index()].name
-    }
-
-    /// Records that another process was started, or a task has enrolled, which restarts the timeout
-    /// of the start.
-    pub(super) fn started(&mut self, now: Time) {
-        if let Phase::Starting { until } = &mut self.phase
-            && !self.awaits_srun
-        {
-            *until = now + self.patience.start;
-        }
-    }
-
-    /// Sets whether there is an `srun` none of whose tasks has enrolled. The begin and the end of
-    /// that restart the timeout of the start.
-    pub(super) fn await_srun(&mut self, awaits_srun: bool, now: Time) {
-        if std::mem::replace(&mut self.awaits_srun, awaits_srun) != awaits_srun {
-            let patience = self.start_patience();
-            if let Phase::Starting { until } = &mut self.phase {
-                *until = now + patience;
-            }
-        }
-    }
-
-    /// Returns the time that processes have to start.
-    fn start_patience(&self) -> Duration {
-        match self.awaits_srun {
-            true => self.patience.start.max(SRUN_PATIENCE),
-            false => self.patience.start,
-        }
     }
 
     pub(super) fn handle(&mut self, event: Event, now: Time) {

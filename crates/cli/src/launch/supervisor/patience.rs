@@ -1,0 +1,36 @@
+//! How long processes may take to start.
+
+use super::{Phase, SRUN_PATIENCE, Supervisor};
+use gridspan_topology::Time;
+use std::time::Duration;
+
+impl Supervisor {
+    /// Records that another process was started, or a task has enrolled, which restarts the timeout
+    /// of the start.
+    pub(in super::super) fn started(&mut self, now: Time) {
+        if let Phase::Starting { until } = &mut self.phase
+            && !self.awaits_srun
+        {
+            *until = now + self.patience.start;
+        }
+    }
+
+    /// Sets whether there is an `srun` none of whose tasks has enrolled. The begin and the end of
+    /// that restart the timeout of the start.
+    pub(in super::super) fn await_srun(&mut self, awaits_srun: bool, now: Time) {
+        if std::mem::replace(&mut self.awaits_srun, awaits_srun) != awaits_srun {
+            let patience = self.start_patience();
+            if let Phase::Starting { until } = &mut self.phase {
+                *until = now + patience;
+            }
+        }
+    }
+
+    /// Returns the time that processes have to start.
+    pub(super) fn start_patience(&self) -> Duration {
+        match self.awaits_srun {
+            true => self.patience.start.max(SRUN_PATIENCE),
+            false => self.patience.start,
+        }
+    }
+}

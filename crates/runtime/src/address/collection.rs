@@ -91,7 +91,7 @@ pub enum CreateAt {
 /// A placement map that a job defines: from index and layout to the member's home.
 ///
 /// ```
-/// use gridspan::{ActorIndex, Key, Layout, PeId, Placement, PlacementMap, prelude::*};
+/// use gridspan::prelude::*;
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Cell;
 /// # impl Actor for Cell {

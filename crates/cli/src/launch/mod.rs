@@ -7,7 +7,7 @@
 //! | `plan` | describes a launch |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
-//! | `enrolment`, `admissions`, `task` | accept tasks; decide which; the connection to one |
+//! | `enrolment`, `unenrolled`, `admissions`, `task` | accept tasks; decide which; the connection to one |
 //! | `child`, `process` | one process and its pipes |
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
@@ -62,6 +62,7 @@ mod supervisor;
 mod takeover;
 mod task;
 mod tasks;
+mod unenrolled;
 
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved, Stage};

@@ -184,6 +184,12 @@ pub struct Unsecured {
 }
 
 impl Unsecured {
+    /// Returns another handle of the connection, which can end it while a thread secures it or
+    /// reads from it.
+    pub fn socket(&self) -> io::Result<TcpStream> {
+        self.tcp.try_clone()
+    }
+
     /// Shakes hands. Fails if the other side has not done so at `until`.
     pub fn secure(self, until: Instant) -> io::Result<SecureStream> {
         let tls = rustls::ServerConnection::new(self.config).map_err(io::Error::other)?;

@@ -15,7 +15,7 @@ pub(super) struct Learned {
     episodes: Vec<Duration>,
     /// Cost of plans as a multiple of their estimate.
     cost_factor: Option<f64>,
-    /// The rate inside sites from which the last of these estimates was made.
+    /// The rate inside the slowest site when the last of these estimates was made.
     cost_rate: Option<Bandwidth>,
     /// Seconds of the last step, unless actors have moved since.
     last_step: Option<f64>,
@@ -41,7 +41,8 @@ const COST_FACTOR_MAX: f64 = 20.0;
 const COST_FACTOR_OF_BYTES_MAX: f64 = 100.0;
 /// Estimate in seconds from which on the bytes decide on the cost of a plan.
 const BYTES_COUNT: f64 = 0.05;
-/// The cost factor is forgotten if the rate inside sites changes by more than this factor.
+/// The cost factor is forgotten if the rate inside the slowest site changes by more than this
+/// factor.
 const RATE_CHANGE: u64 = 2;
 /// Number of episodes kept; older ones say little about the present.
 const EPISODES_MAX: usize = 16;
@@ -83,8 +84,9 @@ impl Learned {
         self.cost_factor.unwrap_or(1.0)
     }
 
-    /// Forgets the cost factor if it was learned at another rate inside sites: it makes up for what
-    /// the estimate did not know then, and estimates at the present rate would count it twice.
+    /// Forgets the cost factor if it was learned when the slowest site had another rate: it makes up
+    /// for what the estimate did not know then, and estimates at the present rate would count it
+    /// twice.
     pub(super) fn estimates_at(&mut self, rate: Bandwidth) {
         let Some(known) = self.cost_rate else { return };
         let (slower, faster) = (known.min(rate), known.max(rate));
@@ -93,8 +95,8 @@ impl Learned {
         }
     }
 
-    /// Records that a plan with the expected cost `estimate`, from its bytes at a rate of `inside`
-    /// within sites, has cost `actual`.
+    /// Records that a plan with the expected cost `estimate`, from its bytes when the slowest site
+    /// had the rate `inside`, has cost `actual`.
     pub(super) fn cost(&mut self, estimate: Duration, inside: Bandwidth, actual: Duration) {
         let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
         if estimate > 0.0 {

@@ -158,10 +158,10 @@ impl<C: Catalogue> Services<C> {
         // Session managers are inserted later. Their collection is created now, because creating it
         // later would have to wait until every PE that computes pauses.
         let beside_main = Placement::Custom(BESIDE_MAIN);
-        let nobody = Vec::<Ix1>::new();
+        let no_members = Vec::<Ix1>::new();
         let start = |_| SessionManagerInit::new(registry, servers.reference(), &Config::default());
         let session_managers =
-            grid.create_placed::<SessionManager<C>>(beside_main, nobody, start).await;
+            grid.create_placed::<SessionManager<C>>(beside_main, no_members, start).await;
         let session_managers = session_managers.map_err(|error| from_grid(&error))?;
         Ok(Self {
             grid: grid.clone(),

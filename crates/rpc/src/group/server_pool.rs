@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Links that are assumed where there is no measurement, and whether measurements are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beliefs {
+pub struct AssumedLinks {
     /// Inside sites.
     pub lan: Link,
     /// From each site to the others.
@@ -45,7 +45,7 @@ pub trait ServerPool {
     fn platform(
         &self,
         cards: &[ServerCard],
-        beliefs: &Beliefs,
+        assumed: &AssumedLinks,
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> impl Future<Output = Result<Platform, RpcError>>;
 

@@ -38,7 +38,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 
     fn standing(&self, server: u32) -> Option<u32> {
-        self.heir_of(server)
+        self.successor_of(server)
     }
 
     fn begin_group(&self) -> u32 {
@@ -53,7 +53,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
-        // Servers that have left pass the message on to their heirs.
+        // Servers that have left pass the message on to their successors.
         self.forget_group(group, servers);
     }
 

@@ -49,8 +49,8 @@ pub trait ServerPool {
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> impl Future<Output = Result<Platform, RpcError>>;
 
-    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
-    /// lost.
+    /// The server that has the data of this one: itself, or its last successor; `None` if the data
+    /// is lost.
     fn standing(&self, server: u32) -> Option<u32>;
 
     /// Starts a group and returns its number.

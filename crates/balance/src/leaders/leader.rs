@@ -29,8 +29,8 @@ pub struct Resettled {
 }
 
 /// The leader of a site in one rebalance. Create it from the measurements of the site, deliver the
-/// [`Note`]s that it returns, and pass it the notes of others. [`moves`](Self::moves) then returns
-/// the moves to its site and inside it. They should be carried out if
+/// [`Note`]s that it returns, and pass to it the notes of other leaders and of the top. In the end,
+/// [`moves`](Self::moves) returns the moves to its site and inside it. Carry them out if
 /// [`Balancer::decide_led`](crate::Balancer::decide_led) allows it.
 pub struct Leader {
     site: u32,
@@ -59,7 +59,8 @@ struct Knowledge {
     site: SiteGraph,
     graph: Graph,
     pulls: Vec<u64>,
-    /// Target site of each member and stranger.
+    /// Target site of each member, and of each actor of another site that a member exchanges
+    /// messages with.
     targets: Vec<u32>,
 }
 
@@ -344,7 +345,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each stranger, once the numbers of all other sites have arrived.
+    /// Returns the vertex of each such actor of another site, once the numbers of all other sites
+    /// have arrived.
     fn strangers(
         &self,
         round: u32,

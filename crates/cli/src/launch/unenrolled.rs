@@ -12,13 +12,13 @@ pub(super) const UNENROLLED_MAX: usize = 64;
 /// not lose its place to the many that start at the same time.
 const AGE_MIN: Duration = Duration::from_secs(1);
 
-/// All of them.
+/// All connections that have not enrolled.
 #[derive(Default)]
 pub(super) struct AllUnenrolled(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    /// When each was accepted, and its socket, in the order in which they were.
+    /// When each was accepted, and its socket, in the order in which they were accepted.
     open: BTreeMap<u64, (Instant, TcpStream)>,
     accepted: u64,
 }
@@ -53,7 +53,7 @@ impl AllUnenrolled {
     }
 }
 
-/// One of them.
+/// A connection that has not enrolled, as long as this exists.
 pub(super) struct Unenrolled {
     all: Arc<AllUnenrolled>,
     number: u64,

@@ -119,7 +119,7 @@ fn accept(shared: &Arc<Shared>) {
 
 /// Starts a thread that attends to a connection.
 fn begin(shared: &Arc<Shared>, connection: Unsecured) -> io::Result<()> {
-    let unenrolled = shared.unenrolled.add(connection.socket()?, Instant::now());
+    let unenrolled = shared.unenrolled.add(connection.closer()?, Instant::now());
     let shared = shared.clone();
     let attend = move || attend(shared, unenrolled, connection);
     thread::Builder::new().name("task".to_owned()).spawn(attend).map(drop)

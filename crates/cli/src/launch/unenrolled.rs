@@ -1,8 +1,8 @@
 //! The connections that have not enrolled. There is a limit to their number; once it is reached,
 //! the oldest makes room for another, so that silent ones stop no task.
 
+use gridspan_runtime::net::EnrolmentCloser;
 use std::collections::BTreeMap;
-use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,8 @@ pub(super) struct AllUnenrolled(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    /// When each was accepted, and its socket, in the order in which they were accepted.
-    open: BTreeMap<u64, (Instant, TcpStream)>,
+    /// When each was accepted, and what ends it, in the order in which they were accepted.
+    open: BTreeMap<u64, (Instant, EnrolmentCloser)>,
     accepted: u64,
 }
 
@@ -34,17 +34,16 @@ impl AllUnenrolled {
         if now.saturating_duration_since(oldest.get().0) < AGE_MIN {
             return false;
         }
-        // The thread that attends to it notices the end. The other side may have ended it already.
-        let _ = oldest.remove().1.shutdown(Shutdown::Both);
+        oldest.remove().1.close();
         true
     }
 
     /// Counts a connection until the result is dropped.
-    pub(super) fn add(self: &Arc<Self>, socket: TcpStream, now: Instant) -> Unenrolled {
+    pub(super) fn add(self: &Arc<Self>, closer: EnrolmentCloser, now: Instant) -> Unenrolled {
         let mut connections = self.lock();
         let number = connections.accepted;
         connections.accepted += 1;
-        connections.open.insert(number, (now, socket));
+        connections.open.insert(number, (now, closer));
         Unenrolled { all: self.clone(), number }
     }
 
@@ -68,26 +67,28 @@ impl Drop for Unenrolled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan_runtime::net::{Authority, EnrolmentListener};
     use std::io::Read;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, TcpStream};
 
-    /// Returns both ends of a connection.
-    fn connection(listener: &TcpListener) -> (TcpStream, TcpStream) {
-        let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (listener.accept().unwrap().0, other)
+    /// Returns what ends a connection, and its other end.
+    fn connection(listener: &EnrolmentListener) -> (EnrolmentCloser, TcpStream) {
+        let other = TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).unwrap();
+        let accepted = listener.accept(Duration::from_secs(10)).unwrap().unwrap();
+        (accepted.closer().unwrap(), other)
     }
 
     #[test]
     fn the_oldest_makes_room_once_it_has_had_its_time() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listener = EnrolmentListener::bind(&Authority::new("ring").unwrap()).unwrap();
         let all = Arc::new(AllUnenrolled::default());
         let begin = Instant::now();
         let mut others = Vec::new();
         let mut counted = Vec::new();
         for place in 0..UNENROLLED_MAX {
             assert!(all.make_room(begin), "place {place}");
-            let (socket, other) = connection(&listener);
-            counted.push(all.add(socket, begin));
+            let (closer, other) = connection(&listener);
+            counted.push(all.add(closer, begin));
             others.push(other);
         }
 
@@ -98,8 +99,8 @@ mod tests {
         others[1].set_nonblocking(true).unwrap();
         assert!(others[1].read(&mut [0]).is_err(), "the next one is open");
         assert!(all.make_room(begin), "there is room for one");
-        let (socket, _other) = connection(&listener);
-        counted.push(all.add(socket, begin + AGE_MIN));
+        let (closer, _other) = connection(&listener);
+        counted.push(all.add(closer, begin + AGE_MIN));
         assert!(!all.make_room(begin));
         drop(counted.pop());
         assert!(all.make_room(begin), "one has enrolled");

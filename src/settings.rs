@@ -111,14 +111,15 @@ pub struct Settings {
     /// The folder with the checkpoint from which the job continues.
     #[serde(default)]
     pub restart: Option<PathBuf>,
-    /// Whether the nodes that remain after a loss continue. `None`: if the program makes
+    /// Whether the nodes that remain after a loss continue. `None`: they do if the program makes
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
 }
 
 impl Start {
-    /// Returns a start with this driver, with the settings of the program and reports to people.
+    /// Returns a start with this driver and the settings of the program, which reports to people,
+    /// not to a launcher.
     pub fn new(driver: Driver) -> Self {
         Self { driver, settings: Settings::default(), report_lines: false }
     }

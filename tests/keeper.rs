@@ -47,6 +47,11 @@ impl Host {
 
     /// Starts a bridge for the launcher of an epoch.
     fn bridge(&self, epoch: u64, task: BridgeTask) -> Bridge {
+        self.limited_bridge(epoch, task, u64::MAX)
+    }
+
+    /// Starts a bridge that limits the files of the node.
+    fn limited_bridge(&self, epoch: u64, task: BridgeTask, log_limit: u64) -> Bridge {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .env("GRIDSPAN_DRIVER", "node")
@@ -65,6 +70,7 @@ impl Host {
             launcher: LauncherId { epoch, name: format!("launcher {epoch}") },
             job: "kept-1.a1.5".to_owned(),
             node: "b-2".to_owned(),
+            log_limit,
             task,
         };
         let mut bridge = Bridge { child, to, from };
@@ -276,6 +282,27 @@ fn a_node_that_cannot_join_ends_with_its_exit_code() {
     assert!(host.folder().exists(), "until the launcher forgets it");
 }
 
+fn of_what_was_read_only_the_last_part_stays_on_the_host() {
+    let host = Host::new("limit");
+    let mut bridge = host.limited_bridge(1, BridgeTask::Start, 8);
+    bridge.attendance();
+    bridge.send(&ToBridge::Line(1), bundle().as_bytes());
+    let printed = bridge.printed("listening");
+    let out = host.folder().join("out");
+    let read = |bridge: &mut Bridge, until: usize| {
+        bridge.send(&ToBridge::Read([until as u64, 0]), b"");
+        bridge.until(|frame, _| (*frame == FromBridge::Alive).then_some(()));
+        fs::read(&out).unwrap()[..printed.len()].to_vec()
+    };
+
+    assert_eq!(read(&mut bridge, 15), printed.as_bytes(), "too little to free anything");
+    let kept = read(&mut bridge, 20);
+
+    assert_eq!((&kept[..12], &kept[12..]), (&[0; 12][..], &printed.as_bytes()[12..]));
+    bridge.send(&ToBridge::Signal(NodeSignal::Kill), b"");
+    bridge.ended();
+}
+
 fn main() -> ExitCode {
     if let Some(ended) = embed::node(job()) {
         return ended;
@@ -289,11 +316,12 @@ fn main() -> ExitCode {
         println!("the tests should have ended");
         std::process::exit(1);
     });
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("outlives", a_node_outlives_its_bridge_and_another_launcher_attends_to_it),
         ("epochs", a_launcher_of_a_smaller_epoch_is_refused_and_writes_nothing),
         ("again", another_process_takes_the_place_of_one_that_runs),
         ("wrong", a_node_that_cannot_join_ends_with_its_exit_code),
+        ("limit", of_what_was_read_only_the_last_part_stays_on_the_host),
     ];
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     for (name, test) in tests {

@@ -7,6 +7,7 @@ use super::frames::{
     Attendance, BRIDGE_BEGINS, BridgeOrder, BridgeRefusal, BridgeTask, FromBridge, KeptNode,
     NodeExit, NodeSignal, ToBridge, read_frame, write_frame,
 };
+use super::limit::StreamLimit;
 use super::process::ProcessMark;
 use crate::outcome::{EXIT_FAILED, complain};
 use crate::variables::{DETACHED, LAUNCHER};
@@ -220,7 +221,8 @@ impl Bridge {
                 }
             })?;
         }
-        let session = Session { order, folder, own, mark, lines, to: to.clone() };
+        let limit = StreamLimit::new(order.log_limit);
+        let mut session = Session { order, folder, own, mark, limit, lines, to: to.clone() };
         let ended = session.attend(launcher);
         stop_lines(&session.folder);
         ended
@@ -234,13 +236,14 @@ struct Session {
     own: ProcessMark,
     /// The process of the node.
     mark: Option<ProcessMark>,
+    limit: StreamLimit,
     lines: Sender<(u64, Vec<u8>)>,
     to: Answers,
 }
 
 impl Session {
     /// Acts on frames until the last one, or the end of the launcher.
-    fn attend(&self, mut launcher: impl Read) -> io::Result<()> {
+    fn attend(&mut self, mut launcher: impl Read) -> io::Result<()> {
         while let Some((frame, content)) = read_frame(&mut launcher)? {
             if self.handle(&frame, content)? {
                 break;
@@ -250,7 +253,7 @@ impl Session {
     }
 
     /// Acts on a frame. Returns whether it was the last one.
-    fn handle(&self, frame: &ToBridge, content: Vec<u8>) -> io::Result<bool> {
+    fn handle(&mut self, frame: &ToBridge, content: Vec<u8>) -> io::Result<bool> {
         match *frame {
             ToBridge::Order(_) => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "a second order"));
@@ -275,6 +278,7 @@ impl Session {
             }
             ToBridge::Read(read) => {
                 self.folder.set_read_so_far(read)?;
+                self.limit.note_read(&self.folder, read);
                 self.to.send(&FromBridge::Alive, b"")?;
             }
             ToBridge::Forget => {

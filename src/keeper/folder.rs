@@ -3,7 +3,10 @@
 use super::launcher_id::LauncherId;
 use super::process::ProcessMark;
 use super::state_folder::{private_folder, state_folder};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, fcntl_setfl, flock, mknodat};
+use rustix::fs::{
+    CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fcntl_setfl, flock,
+    mknodat,
+};
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -147,6 +150,13 @@ impl KeeperFolder {
     /// Opens a stream to read it.
     pub(super) fn stream(&self, number: usize) -> io::Result<File> {
         File::open(self.0.join(STREAMS[number]))
+    }
+
+    /// Frees the space of the first `bytes` bytes of a stream. Its length stays the same.
+    pub(super) fn free(&self, number: usize, bytes: u64) -> io::Result<()> {
+        let file = private_file().open(self.0.join(STREAMS[number]))?;
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(file, how, 0, bytes)?)
     }
 
     /// Opens the streams for a process that prints.

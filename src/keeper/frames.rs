@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
 /// The version of the frames; launcher and bridge must agree.
-pub const BRIDGE_VERSION: u32 = 1;
+pub const BRIDGE_VERSION: u32 = 2;
 /// What a bridge prints before its first frame.
 pub const BRIDGE_BEGINS: &str = "\u{1e}gridspan bridge\n";
 /// Longest header in bytes. The longest part is the name of a launcher, with a path in it.
@@ -89,6 +89,7 @@ pub enum FromBridge {
 ///     launcher: LauncherId { epoch: 1, name: "71@a1".to_owned() },
 ///     job: "ring-71".to_owned(),
 ///     node: "b-2".to_owned(),
+///     log_limit: 64 << 20,
 ///     task: BridgeTask::Start,
 /// };
 /// assert!(order.check().is_ok());
@@ -104,6 +105,9 @@ pub struct BridgeOrder {
     pub job: String,
     /// Name of the node, and of a folder in that of the job.
     pub node: String,
+    /// Number of bytes that stay on the host of what the launcher has read of each stream. At most
+    /// about twice as many are there.
+    pub log_limit: u64,
     /// What to do.
     pub task: BridgeTask,
 }
@@ -343,6 +347,7 @@ mod tests {
             launcher: LauncherId::default(),
             job: job.to_owned(),
             node: "a-0".to_owned(),
+            log_limit: u64::MAX,
             task: BridgeTask::Look,
         };
         assert!(order("ring-31318", BRIDGE_VERSION).check().is_ok());

@@ -15,7 +15,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `in` | the named pipe |
-//! | `out`, `err` | what the node prints, with its control lines |
+//! | `out`, `err` | what the node prints, with its control lines; a long one begins with a hole |
 //! | `node`, `bridge` | the processes of the node and of its last bridge |
 //! | `taken` | number of lines that the node has got |
 //! | `read` | how much of `out` and `err` a launcher has read; written again while there is one |
@@ -53,6 +53,8 @@ mod folder;
 mod followed;
 mod frames;
 mod launcher_id;
+#[cfg(target_os = "linux")]
+mod limit;
 #[cfg(target_os = "linux")]
 mod process;
 mod state_folder;

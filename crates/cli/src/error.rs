@@ -138,7 +138,7 @@ pub(crate) enum CliError {
     NoRegistry,
     /// A registry has no server, or none can be reached.
     #[error("no server of the registry can be reached")]
-    NobodyServes,
+    NoServer,
     /// Servers cannot execute a workflow to its end.
     #[error("`{task}` was not executed: {reason}")]
     Stuck {
@@ -516,7 +516,7 @@ impl CliError {
             | Self::NotEnrolled { .. }
             | Self::Registry(_)
             | Self::NoRegistry
-            | Self::NobodyServes
+            | Self::NoServer
             | Self::Stuck { .. }
             | Self::Call { .. }
             | Self::System { .. }

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
 }
 
 fn lost(error: io::Error) -> CliError {
-    CliError::System { what: "talk to the node", error }
+    CliError::System { what: "exchange data with the node", error }
 }
 
 /// Takes an invitation to the requested site of the requested job.

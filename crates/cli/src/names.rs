@@ -19,8 +19,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Creates the names in a grid. Nodes are named by host or, if any host runs several nodes, all
-    /// by site and number.
+    /// Creates the names in a grid. Nodes have the names of their hosts. If any host runs several
+    /// nodes, all nodes are named after their site and number.
     pub(crate) fn of_grid(hierarchy: &Hierarchy, spec: &GridSpec) -> Self {
         let layout = spec.layout();
         let hosts: BTreeSet<&str> = spec.hosts().map(|(_, host)| host).collect();

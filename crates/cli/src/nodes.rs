@@ -120,7 +120,8 @@ pub(crate) fn find(id: Option<&str>) -> Result<Status, CliError> {
     found.map_err(|running| CliError::NoJob { id: id.map(str::to_owned), running })
 }
 
-/// Returns the job of that name, or the last one; the names of all if there is none.
+/// Returns the job of that name, or the last one if no name is given. If there is none, the error
+/// is the names of all jobs.
 pub(crate) fn of_id_or_last<J>(
     mut jobs: Vec<J>,
     id: Option<&str>,

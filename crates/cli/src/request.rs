@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Version of the lines.
 const VERSION: u32 = 1;
 /// Time within which a launcher that runs answers a request that does not wait for main. A
-/// diagnosis takes up to four seconds.
+/// diagnosis takes up to five seconds.
 const SOON: Duration = Duration::from_secs(15);
 /// Length in bytes of the longest line.
 const LINE_BYTES_MAX: u64 = 4 << 20;

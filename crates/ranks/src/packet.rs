@@ -44,7 +44,7 @@ impl Load {
 
 /// A message without its label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Letter {
+pub(crate) struct Payload {
     /// The number of the sender in the job.
     pub(crate) origin: u32,
     pub(crate) load: Load,
@@ -89,7 +89,7 @@ pub(crate) struct Answer {
 
 /// What a spawned rank begins with.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Birth {
+pub(crate) struct SpawnedGroup {
     /// The first number of the communicators with the parents.
     pub(crate) number: u32,
     /// The ranks that begin together.
@@ -113,11 +113,11 @@ pub(crate) enum RankMessage {
     /// To rank 0: what a rank waits for.
     Stuck(u32, Option<String>),
     /// A message from another rank.
-    Letter(Label, Letter),
+    Message(Label, Payload),
     /// To the sender of an offer: send the data, to the receive that got the offer.
     Accept { token: u32, receive: Ticket, at: Arrival },
     /// The data of an accepted offer.
-    Data(Ticket, Arrived<Letter>),
+    Data(Ticket, Arrived<Payload>),
     /// To the sender of a synchronous send: the message was matched.
     Matched { token: u32 },
     /// An access of this rank of the job to the window of this number.
@@ -137,7 +137,7 @@ pub(crate) enum RankMessage {
     /// The answer to a request.
     Answered { ticket: Ticket, reply: ServerReply },
     /// From rank 0 to a rank that it has spawned: begin.
-    Born(Arc<Birth>),
+    Spawned(Arc<SpawnedGroup>),
     /// To rank 0: one of the ranks that it has spawned, from this one on, has begun.
     Begun { first: u32 },
     /// Answer once this rank has ended.
@@ -158,10 +158,10 @@ impl RankMessage {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
-            Self::Letter(_, letter) | Self::Data(_, Arrived { message: letter, .. }) => {
-                match letter.load {
+            Self::Message(_, payload) | Self::Data(_, Arrived { message: payload, .. }) => {
+                match payload.load {
                     Load::Offer { .. } | Load::Coming { .. } => 0,
-                    _ => letter.load.bytes(),
+                    _ => payload.load.bytes(),
                 }
             }
             Self::Access {

@@ -56,13 +56,13 @@ mod tests {
     use super::*;
     use crate::content::Content;
     use crate::matching::Label;
-    use crate::packet::{Letter, Load};
+    use crate::packet::{Load, Payload};
 
     fn message(origin: u32, numbers: u64) -> RankMessage {
         let content = Content::owned((0..numbers).collect());
         let load = Load::Whole { content, acknowledge: None };
         let label = Label { context: 0, source: origin, tag: 5 };
-        RankMessage::Letter(label, Letter { origin, load })
+        RankMessage::Message(label, Payload { origin, load })
     }
 
     fn joined(joiner: &mut Joiner, piece: RankMessage) -> Option<RankMessage> {
@@ -87,12 +87,12 @@ mod tests {
             joiner = postcard::from_bytes(&bytes).unwrap();
         }
         assert_eq!(joiner, Joiner::default());
-        let letter = |message: &RankMessage| match message {
-            RankMessage::Letter(label, letter) => (*label, letter.clone()),
-            _ => panic!("not a letter"),
+        let payload = |message: &RankMessage| match message {
+            RankMessage::Message(label, payload) => (*label, payload.clone()),
+            _ => panic!("not a message"),
         };
         assert_eq!(ends.len(), 2);
-        assert!(ends.iter().map(letter).eq(messages.iter().map(letter)));
+        assert!(ends.iter().map(payload).eq(messages.iter().map(payload)));
     }
 
     #[test]

@@ -65,8 +65,8 @@ pub const PROC_NULL: ProcNull = ProcNull;
 /// ```
 /// use gridspan::ranks::{Destination, PROC_NULL, ProcNull};
 ///
-/// let nobody: ProcNull = PROC_NULL;
-/// assert_eq!(Destination::from(nobody), Destination::Null);
+/// let none: ProcNull = PROC_NULL;
+/// assert_eq!(Destination::from(none), Destination::Null);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcNull;

@@ -152,7 +152,7 @@ pub struct Simulation {
     halts_at: Option<Time>,
     /// When the job is to stop after a checkpoint, and the nodes that will leave then.
     pauses_at: Option<(Time, Vec<NodeId>)>,
-    /// Whether it has.
+    /// Whether the job has stopped after that checkpoint.
     is_paused: bool,
 }
 

@@ -35,9 +35,9 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::speeds::{Evidence, SpeedEstimate};
 use crate::strategies::strategy::Strategy;
 use disturbance::{DISTURBED_MAX, is_disturbed};
-use gridspan_topology::{Bandwidth, LinkChange, Time};
+use gridspan_topology::{Bandwidth, LinkChange, SiteId, Time};
 use planning::PlanningTime;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use undo::{Undo, UndoPlan, work_of_message};
 
@@ -164,10 +164,11 @@ impl Balancer {
         self.speeds = speeds;
     }
 
-    /// Sets the rate at which state moves between nodes of one site, if it is known.
-    pub fn state_moves_at(&mut self, rate: Option<Bandwidth>) {
+    /// Sets the rates at which state moves between nodes of a site, for the sites where they are
+    /// known.
+    pub fn state_moves_at(&mut self, rates: BTreeMap<SiteId, Bandwidth>) {
         if let Some(gate) = &mut self.gate {
-            gate.state_moves_at(rate);
+            gate.state_moves_at(rates);
         }
     }
 
@@ -251,7 +252,7 @@ impl Balancer {
         let occasion = Occasion::of(window);
         if let Refusal::TooLittle { .. } = refusal {
             // A proposal without a gain ends the gate's episode.
-            let nothing = Figures { step_after: best.step_before, ..*best };
+            let nothing = Figures { step_after: best.step_before, ..best.clone() };
             self.weigh(&occasion, &nothing, false, None);
             return Plan::none();
         }
@@ -457,7 +458,7 @@ fn proposal(occasion: &Occasion, figures: &Figures, pace: &RecentPace) -> Propos
         window: occasion.time,
         predicted_now: figures.step_before,
         predicted_then: figures.step_after,
-        bytes_inside: figures.bytes_busiest,
+        bytes_inside: figures.bytes_busiest.clone(),
         bytes_between_sites: figures.bytes_between_sites,
         pause: None,
         remaining: None,

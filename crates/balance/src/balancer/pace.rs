@@ -16,8 +16,8 @@ pub(crate) struct RecentPace {
     is_moving: bool,
 }
 
-/// Number of latest pieces that count; all pieces of the present window count if they are more.
-/// Older pieces do not: the pace at the beginning of a job is not typical.
+/// Number of latest pieces that count. If the present window has more pieces, these count. Older
+/// pieces do not: the pace at the beginning of a job is not typical.
 const PIECES: usize = 16;
 /// Greatest number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;

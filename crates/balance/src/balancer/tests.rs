@@ -153,7 +153,7 @@ fn a_plan_of_leaders_is_judged_and_undone_by_the_leaders() {
         traffic_before: Traffic::default(),
         traffic_after: Traffic::default(),
         bytes_inside: 1000,
-        bytes_busiest: 1000,
+        bytes_busiest: BTreeMap::from([(SiteId(0), 1000)]),
         bytes_between_sites: 2000,
         is_passing: false,
     };

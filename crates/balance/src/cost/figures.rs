@@ -5,11 +5,12 @@ use crate::cost::{CostModel, Traffic, least_step};
 use crate::gate::Appraisal;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
-use gridspan_topology::PeId;
+use gridspan_topology::{PeId, SiteId};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Totals of a plan compared with no change.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// Number of actors.
     pub actors: u64,
@@ -29,9 +30,9 @@ pub struct Figures {
     pub traffic_after: Traffic,
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// The part of `bytes_inside` that the busiest node would send or receive; for plans of
-    /// leaders, the greatest part of a site.
-    pub bytes_busiest: u64,
+    /// For each site, the part of `bytes_inside` that its busiest node would send or receive; for
+    /// plans of leaders, the part of the site.
+    pub bytes_busiest: BTreeMap<SiteId, u64>,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
@@ -54,7 +55,7 @@ impl Figures {
             traffic_before: now.wide_area,
             traffic_after: now.wide_area,
             bytes_inside: 0,
-            bytes_busiest: 0,
+            bytes_busiest: BTreeMap::new(),
             bytes_between_sites: 0,
             is_passing: false,
         }
@@ -78,7 +79,7 @@ impl Figures {
             traffic_before: appraisal.before.wide_area,
             traffic_after: appraisal.after.wide_area,
             bytes_inside: appraisal.bytes_inside,
-            bytes_busiest: appraisal.bytes_busiest,
+            bytes_busiest: appraisal.bytes_busiest.clone(),
             bytes_between_sites: appraisal.bytes_between_sites,
             is_passing: appraisal.is_passing,
         }

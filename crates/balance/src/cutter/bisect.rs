@@ -16,7 +16,7 @@ pub(super) struct BisectRule {
     pub(super) limits: [i64; 2],
     /// Number of bisections tried on the smallest graph.
     pub(super) tries: usize,
-    /// Greatest number of bisections of the whole graph, each over other coarse graphs.
+    /// Greatest number of bisections of the whole graph, each by different coarse graphs.
     pub(super) repeats: usize,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn bisect(problem: &Problem, rule: BisectRule, dice: &mut Dice) -> Ve
         if best.as_ref().is_none_or(|best| found.0 < best.0) {
             best = Some(found);
         }
-        // A result that other coarse graphs lead to as well is most likely the best.
+        // If different coarse graphs lead to the same result, it is most likely the best.
         if is_found_again {
             break;
         }

@@ -4,7 +4,7 @@ use crate::cost::replicas::predict_with;
 use crate::cost::{CostModel, Prediction};
 use crate::plan::{Plan, PlanError};
 use crate::snapshot::{PeLoad, Snapshot};
-use gridspan_topology::{Layout, NodeId, PeId};
+use gridspan_topology::{Layout, NodeId, PeId, SiteId};
 use std::collections::BTreeMap;
 
 /// A plan compared with no change.
@@ -16,9 +16,9 @@ pub struct Appraisal {
     pub after: Prediction,
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// The part of `bytes_inside` that the busiest node would send or receive. Of the bytes that
-    /// move inside a node, an eighth counts.
-    pub bytes_busiest: u64,
+    /// For each site, the part of `bytes_inside` that its busiest node would send or receive. Of the
+    /// bytes that move inside a node, an eighth counts.
+    pub bytes_busiest: BTreeMap<SiteId, u64>,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
     /// Whether most of the gain is due to other users' work, which is likely to pass.
@@ -102,8 +102,13 @@ impl<'a> Transfers<'a> {
         *got = got.saturating_add(bytes);
     }
 
-    fn busiest(&self) -> u64 {
-        self.nodes.values().map(|&(sent, got)| sent.max(got)).max().unwrap_or(0)
+    fn busiest(&self) -> BTreeMap<SiteId, u64> {
+        let mut busiest = BTreeMap::new();
+        for (&node, &(sent, got)) in &self.nodes {
+            let most: &mut u64 = busiest.entry(self.layout.site_of_node(node)).or_default();
+            *most = sent.max(got).max(*most);
+        }
+        busiest
     }
 }
 
@@ -142,7 +147,7 @@ mod tests {
         assert_eq!((appraisal.bytes_inside, appraisal.bytes_between_sites), (1000, 2000));
         assert!(appraisal.after.step < appraisal.before.step);
         // PE 0 and PE 1 are one node.
-        assert_eq!(appraisal.bytes_busiest, 1000 / COPYING);
+        assert_eq!(appraisal.bytes_busiest, BTreeMap::from([(SiteId(0), 1000 / COPYING)]));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(super) struct Learned {
     episodes: Vec<Duration>,
     /// Cost of plans as a multiple of their estimate.
     cost_factor: Option<f64>,
-    /// The rate inside sites from which the last of these estimates was made.
+    /// The rate inside the slowest site when the last of these estimates was made.
     cost_rate: Option<Bandwidth>,
     /// Seconds of the last step, unless actors have moved since.
     last_step: Option<f64>,
@@ -36,12 +36,13 @@ const TRUST_MIN: f64 = 0.1;
 const TRUST_REGAINED: f64 = 0.02;
 /// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;
-/// The same limit upwards if the estimate is at least [`BYTES_COUNT`] seconds. Then it is that of
-/// bytes, and the links within a site may have a hundredth of the rate that is assumed.
+/// The upper limit for an estimate of at least [`BYTES_COUNT`] seconds. Such an estimate comes from
+/// the bytes, and the links within a site may have a hundredth of the rate that is assumed.
 const COST_FACTOR_OF_BYTES_MAX: f64 = 100.0;
-/// Estimate in seconds from which on the bytes decide on the cost of a plan.
+/// Estimate in seconds from which on the bytes determine the cost of a plan.
 const BYTES_COUNT: f64 = 0.05;
-/// The cost factor is forgotten if the rate inside sites changes by more than this factor.
+/// The cost factor is forgotten if the rate inside the slowest site changes by more than this
+/// factor.
 const RATE_CHANGE: u64 = 2;
 /// Number of episodes kept; older ones say little about the present.
 const EPISODES_MAX: usize = 16;
@@ -83,8 +84,9 @@ impl Learned {
         self.cost_factor.unwrap_or(1.0)
     }
 
-    /// Forgets the cost factor if it was learned at another rate inside sites: it makes up for what
-    /// the estimate did not know then, and estimates at the present rate would count it twice.
+    /// Forgets the cost factor if it was learned when the slowest site had another rate: it makes
+    /// up for what the estimate did not know then, and estimates at the present rate would count it
+    /// twice.
     pub(super) fn estimates_at(&mut self, rate: Bandwidth) {
         let Some(known) = self.cost_rate else { return };
         let (slower, faster) = (known.min(rate), known.max(rate));
@@ -93,8 +95,8 @@ impl Learned {
         }
     }
 
-    /// Records that a plan with the expected cost `estimate`, from its bytes at a rate of `inside`
-    /// within sites, has cost `actual`.
+    /// Records that a plan with the expected cost `estimate`, from its bytes when the slowest site
+    /// had the rate `inside`, has cost `actual`.
     pub(super) fn cost(&mut self, estimate: Duration, inside: Bandwidth, actual: Duration) {
         let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
         if estimate > 0.0 {
@@ -145,8 +147,8 @@ impl Learned {
         (!longer.is_empty()).then(|| sum / longer.len() as u32)
     }
 
-    /// Returns the part of the cost that must have been lost before a plan passes whose cause is
-    /// likely to pass.
+    /// Returns the part of its cost that must have been lost before a plan passes the gate, if the
+    /// load that is its cause is likely to end.
     pub(super) fn wait(&self, config: &GateConfig) -> f64 {
         if self.episodes.len() < 2 { config.wait } else { config.wait_when_known }
     }

@@ -33,8 +33,9 @@ pub use appraisal::Appraisal;
 pub use verdict::{GateConfig, Outcome, Proposal, Refusal, Verdict};
 
 use crate::gate::step_times::StepTimes;
-use gridspan_topology::{Bandwidth, Time};
+use gridspan_topology::{Bandwidth, SiteId, Time};
 use learned::Learned;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Passes plans that pay, one at a time, and judges them afterwards.
@@ -52,8 +53,8 @@ pub struct Gate {
     /// Cost of measuring and planning in seconds, less the seconds that shorter steps have saved.
     planning: f64,
     passed: Option<Passed>,
-    /// The rate at which state moves between nodes of one site, if it is known.
-    rate: Option<Bandwidth>,
+    /// The rate at which state moves between nodes of a site, for the sites where it is known.
+    rates: BTreeMap<SiteId, Bandwidth>,
     /// Time before which no plan passes.
     not_before: Time,
     /// Number of mistakes in a row.
@@ -67,7 +68,7 @@ struct Passed {
     predicted: f64,
     /// Cost expected from the plan's bytes alone.
     estimate: Duration,
-    /// The rate inside sites from which the estimate was made.
+    /// The rate inside the slowest site when the estimate was made.
     inside: Bandwidth,
     /// Seconds for which the steps after it must be watched.
     watch: f64,
@@ -103,28 +104,35 @@ impl Gate {
             owed: 0.0,
             planning: 0.0,
             passed: None,
-            rate: None,
+            rates: BTreeMap::new(),
             not_before: Time::ZERO,
             mistakes: 0,
         }
     }
 
-    /// Sets the rate at which state moves between nodes of one site, if it is known. A rate above
-    /// [`GateConfig::inside`] counts as that. If the rate differs much from the one at which the
-    /// cost of plans was learned, that is forgotten.
-    pub fn state_moves_at(&mut self, rate: Option<Bandwidth>) {
-        self.rate = rate;
-        self.learned.estimates_at(self.inside());
+    /// Sets the rates at which state moves between nodes of a site, for the sites where they are
+    /// known. An unknown rate, and one above [`GateConfig::inside`], counts as that. If the lowest
+    /// rate differs much from the lowest when the cost of plans was learned, that is forgotten.
+    pub fn state_moves_at(&mut self, rates: BTreeMap<SiteId, Bandwidth>) {
+        self.rates = rates;
+        self.learned.estimates_at(self.rate_in_slowest());
     }
 
-    /// Returns the rate inside sites from which estimates are made.
-    fn inside(&self) -> Bandwidth {
-        self.rate.map_or(self.config.inside, |rate| rate.min(self.config.inside))
+    /// Returns the rate inside a site from which estimates are made.
+    fn rate_in(&self, site: SiteId) -> Bandwidth {
+        self.rates.get(&site).map_or(self.config.inside, |&rate| rate.min(self.config.inside))
     }
 
-    /// Returns the cost of a plan that its bytes lead to expect.
+    fn rate_in_slowest(&self) -> Bandwidth {
+        self.rates.values().copied().fold(self.config.inside, Bandwidth::min)
+    }
+
+    /// Returns the cost of a plan that its bytes lead to expect. Sites do not wait for each other.
     fn estimate(&self, proposal: &Proposal) -> Duration {
-        GateConfig { inside: self.inside(), ..self.config }.cost(proposal)
+        let in_site = |(&site, &bytes): (&SiteId, &u64)| self.rate_in(site).time_for(bytes);
+        let inside = proposal.bytes_inside.iter().map(in_site).max().unwrap_or_default();
+        let between = self.config.between_sites.time_for(proposal.bytes_between_sites);
+        self.config.fixed_cost.saturating_add(inside.max(between))
     }
 
     /// Returns whether a plan should be carried out, and records a plan that passes. Call it with
@@ -178,7 +186,7 @@ impl Gate {
             slow: seconds(proposal.step_slow),
             predicted: proposal.gain(),
             estimate,
-            inside: self.inside(),
+            inside: self.rate_in_slowest(),
             watch: seconds(
                 proposal
                     .window

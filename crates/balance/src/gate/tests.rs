@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+const A: SiteId = SiteId(0);
+const B: SiteId = SiteId(1);
 
 fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
     Proposal {
@@ -14,7 +16,7 @@ fn proposal(seconds: u64, step_ms: u64, then_ms: u64) -> Proposal {
         window: Duration::ZERO,
         predicted_now: Duration::from_millis(step_ms),
         predicted_then: Duration::from_millis(then_ms),
-        bytes_inside: 0,
+        bytes_inside: BTreeMap::new(),
         bytes_between_sites: 0,
         pause: Some(Duration::from_millis(100)),
         remaining: Some(SECOND * 1000),
@@ -233,8 +235,11 @@ fn the_cost_of_past_plans_scales_the_expected_cost_of_later_ones() {
     let mut gate = gate();
     // The plan is expected to cost 11 ms: 1 ms for any plan, and 10 ms for its bytes. It costs 55
     // ms.
-    let unknown =
-        |seconds| Proposal { pause: None, bytes_inside: 1_250_000, ..proposal(seconds, 100, 80) };
+    let unknown = |seconds| Proposal {
+        pause: None,
+        bytes_inside: BTreeMap::from([(A, 1_250_000)]),
+        ..proposal(seconds, 100, 80)
+    };
     assert!(
         matches!(gate.consider(&unknown(10)), Verdict::Pass { cost, .. } if cost == Duration::from_millis(11))
     );
@@ -250,7 +255,7 @@ fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
     // 30 MB take 0.24 s at 1 Gbit/s, and 16 s at 15 Mbit/s.
     let heavy = |seconds| Proposal {
         pause: None,
-        bytes_inside: 30_000_000,
+        bytes_inside: BTreeMap::from([(A, 30_000_000)]),
         remaining: Some(SECOND * 10_000),
         ..proposal(seconds, 100, 50)
     };
@@ -259,7 +264,7 @@ fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
         refusal @ Verdict::Refuse(_) => panic!("{refusal:?}"),
     };
     let (mut gate, mut told) = (gate(), gate());
-    told.state_moves_at(Some(Bandwidth::from_bits_per_second(15_000_000)));
+    told.state_moves_at(BTreeMap::from([(A, Bandwidth::from_bits_per_second(15_000_000))]));
 
     assert!((cost(&mut gate, 10) - 0.241).abs() < 1e-3);
     gate.carried_out(Time::ZERO + SECOND * 30, SECOND * 16);
@@ -270,10 +275,34 @@ fn a_known_rate_or_a_measured_cost_makes_moves_over_slow_links_dear() {
 }
 
 #[test]
+fn moves_inside_a_site_take_the_time_of_its_own_rate() {
+    let cost = |bytes_inside| {
+        let mut gate = gate();
+        gate.state_moves_at(BTreeMap::from([
+            (A, Bandwidth::from_bits_per_second(15_000_000)),
+            (B, Bandwidth::from_bits_per_second(500_000_000)),
+        ]));
+        let (pause, remaining) = (None, Some(SECOND * 10_000));
+        let proposal = Proposal { pause, bytes_inside, remaining, ..proposal(10, 100, 50) };
+        match gate.consider(&proposal) {
+            Verdict::Pass { cost, .. } => cost.as_millis(),
+            refusal @ Verdict::Refuse(_) => panic!("{refusal:?}"),
+        }
+    };
+
+    // 30 MB take 16 s at 15 Mbit/s, 0.48 s at 500 Mbit/s, and 0.24 s at 1 Gbit/s.
+    assert_eq!(cost(BTreeMap::from([(A, 30_000_000)])), 16_001);
+    assert_eq!(cost(BTreeMap::from([(B, 30_000_000)])), 481);
+    assert_eq!(cost(BTreeMap::from([(SiteId(2), 30_000_000)])), 241, "its rate is not known");
+    let both = BTreeMap::from([(A, 300_000), (B, 30_000_000)]);
+    assert_eq!(cost(both), 481, "sites do not wait for each other");
+}
+
+#[test]
 fn a_slow_link_does_not_count_twice_once_its_rate_is_known() {
     let heavy = |seconds| Proposal {
         pause: None,
-        bytes_inside: 30_000_000,
+        bytes_inside: BTreeMap::from([(A, 30_000_000)]),
         remaining: Some(SECOND * 10_000),
         ..proposal(seconds, 100, 50)
     };
@@ -282,14 +311,14 @@ fn a_slow_link_does_not_count_twice_once_its_rate_is_known() {
     gate.carried_out(Time::ZERO + SECOND * 30, SECOND * 16);
     gate.observe(Time::ZERO + SECOND * 40, SECOND * 10, 200.0);
 
-    gate.state_moves_at(Some(Bandwidth::from_bits_per_second(15_000_000)));
+    gate.state_moves_at(BTreeMap::from([(A, Bandwidth::from_bits_per_second(15_000_000))]));
 
     let Verdict::Pass { cost, .. } = gate.consider(&heavy(50)) else { panic!("it pays") };
     assert!((cost.as_secs_f64() - 16.0).abs() < 0.1, "{cost:?}");
     // At about the same rate, the cost that was learned counts.
     gate.carried_out(Time::ZERO + SECOND * 70, SECOND * 32);
     gate.observe(Time::ZERO + SECOND * 80, SECOND * 10, 200.0);
-    gate.state_moves_at(Some(Bandwidth::from_bits_per_second(20_000_000)));
+    gate.state_moves_at(BTreeMap::from([(A, Bandwidth::from_bits_per_second(20_000_000))]));
     let Verdict::Pass { cost, .. } = gate.consider(&heavy(90)) else { panic!("it pays") };
     assert!((cost.as_secs_f64() - 24.0).abs() < 0.1, "{cost:?}");
 }

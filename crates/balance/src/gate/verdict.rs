@@ -1,7 +1,8 @@
 //! Questions to the gate and its answers.
 
-use gridspan_topology::{Bandwidth, Time};
+use gridspan_topology::{Bandwidth, SiteId, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The constants of a [`Gate`](super::Gate), by the rules in the documentation of its module.
@@ -64,17 +65,8 @@ impl Default for GateConfig {
     }
 }
 
-impl GateConfig {
-    /// Returns the expected cost of carrying out a plan, from its bytes.
-    pub(super) fn cost(&self, proposal: &Proposal) -> Duration {
-        let inside = self.inside.time_for(proposal.bytes_inside);
-        let between = self.between_sites.time_for(proposal.bytes_between_sites);
-        self.fixed_cost.saturating_add(inside.max(between))
-    }
-}
-
 /// A plan as the gate sees it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     /// The present time.
     pub now: Time,
@@ -91,8 +83,9 @@ pub struct Proposal {
     pub predicted_now: Duration,
     /// Predicted time of a step after the plan.
     pub predicted_then: Duration,
-    /// Bytes that the busiest node would send to others of its site, or receive from them.
-    pub bytes_inside: u64,
+    /// For each site, the bytes that its busiest node would send to others of the site, or receive
+    /// from them.
+    pub bytes_inside: BTreeMap<SiteId, u64>,
     /// Bytes that would move between sites.
     pub bytes_between_sites: u64,
     /// Time for which the job would stand still, if it is known better than from the cost of

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The actors that a site will have, by key, with their messages.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Household {
+pub(super) struct SiteActors {
     pub(super) members: Vec<LeaderActor>,
     /// Messages between members: sender, receiver, messages, bytes.
     pub(super) inner: Vec<(u32, u32, u64, u64)>,
@@ -29,7 +29,7 @@ pub(super) struct OuterTalk {
     pub(super) bytes: u64,
 }
 
-impl Household {
+impl SiteActors {
     /// Returns the PE of each member.
     pub(super) fn cut(&self, places: &Places<'_>, site: u32) -> Vec<PeId> {
         let actors: Vec<ActorLoad> = self.members.iter().map(|member| member.load).collect();
@@ -59,20 +59,20 @@ impl Household {
 
 impl SiteGraph {
     /// Returns the present actors of the site.
-    pub(super) fn as_household(&self) -> Household {
+    pub(super) fn as_site_actors(&self) -> SiteActors {
         let count = self.members.len() as u32;
-        let mut household = Household { members: self.members.clone(), ..Household::default() };
+        let mut site_actors = SiteActors { members: self.members.clone(), ..SiteActors::default() };
         for &(from, to, messages, bytes) in &self.talks {
             if from < count && to < count {
-                household.inner.push((from, to, messages, bytes));
+                site_actors.inner.push((from, to, messages, bytes));
                 continue;
             }
             let is_sent = from < count;
             let (member, other) = if is_sent { (from, to) } else { (to, from) };
             let site = self.site_of(other);
-            household.outer.push(OuterTalk { member, site, is_sent, messages, bytes });
+            site_actors.outer.push(OuterTalk { member, site, is_sent, messages, bytes });
         }
-        household
+        site_actors
     }
 }
 
@@ -107,11 +107,11 @@ pub(super) fn leaving(site: &SiteGraph, targets: &[u32]) -> BTreeMap<u32, Vec<Ne
 }
 
 /// Returns the actors that the site will have: those that stay, and those that come.
-pub(super) fn household(
+pub(super) fn site_actors(
     site: &SiteGraph,
     targets: &[u32],
     newcomers: impl Iterator<Item = Newcomer>,
-) -> Household {
+) -> SiteActors {
     let here = site.site;
     let (mut members, mut talks): (Vec<LeaderActor>, Vec<(ActorKey, NewTalk)>) = Default::default();
     let staying = site.members.iter().zip(targets).filter(|(_, target)| **target == here);
@@ -145,5 +145,5 @@ pub(super) fn household(
             inner.push((member, other as u32, messages, bytes));
         }
     }
-    Household { members, inner, outer }
+    SiteActors { members, inner, outer }
 }

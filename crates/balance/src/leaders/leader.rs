@@ -2,7 +2,7 @@
 
 use super::cluster::{Clustering, Numbering};
 use super::cut::Places;
-use super::handover::{Household, household, leaving};
+use super::handover::{SiteActors, leaving, site_actors};
 use super::note::{
     Border, ClusterNumbers, Newcomer, Note, Outlook, Part, SiteDuty, SiteReport, SiteView, Targets,
     Terms,
@@ -29,8 +29,8 @@ pub struct Resettled {
 }
 
 /// The leader of a site in one rebalance. Create it from the measurements of the site, deliver the
-/// [`Note`]s that it returns, and pass it the notes of others. [`moves`](Self::moves) then returns
-/// the moves to its site and inside it. They should be carried out if
+/// [`Note`]s that it returns, and pass to it the notes of other leaders and of the top. In the end,
+/// [`moves`](Self::moves) returns the moves to its site and inside it. Carry them out if
 /// [`Balancer::decide_led`](crate::Balancer::decide_led) allows it.
 pub struct Leader {
     site: u32,
@@ -48,7 +48,7 @@ pub struct Leader {
     newcomers: BTreeMap<u32, Vec<Newcomer>>,
     has_handed_over: bool,
     /// The actors that the site would have, and their PEs.
-    settled: Option<(Household, Vec<PeId>)>,
+    settled: Option<(SiteActors, Vec<PeId>)>,
     /// Moves of the last plan to this site, in case it should be undone.
     last: Vec<Move>,
     moves: Vec<Resettled>,
@@ -59,7 +59,8 @@ struct Knowledge {
     site: SiteGraph,
     graph: Graph,
     pulls: Vec<u64>,
-    /// Target site of each member and stranger.
+    /// Target site of each member, and of each actor of another site that a member exchanges
+    /// messages with.
     targets: Vec<u32>,
 }
 
@@ -141,11 +142,13 @@ impl Leader {
     pub fn border_hops(&self, are_carried_out: bool) -> Vec<(ActorKey, PeId, u8)> {
         let (Some(known), Some(terms)) = (&self.known, &self.terms) else { return Vec::new() };
         match &self.settled {
-            Some((household, mapping)) if are_carried_out => household.hops(mapping, terms.steps),
+            Some((site_actors, mapping)) if are_carried_out => {
+                site_actors.hops(mapping, terms.steps)
+            }
             _ => {
                 let pes: Vec<PeId> =
                     known.site.members.iter().map(|member| member.load.pe).collect();
-                known.site.as_household().hops(&pes, terms.steps)
+                known.site.as_site_actors().hops(&pes, terms.steps)
             }
         }
     }
@@ -272,20 +275,20 @@ impl Leader {
         let pe_count = self.layout.pe_count();
         let newcomers = std::mem::take(&mut self.newcomers).into_values().flatten();
         let newcomers = newcomers.filter(|newcomer| newcomer.member.load.pe.0 < pe_count);
-        let household = household(&known.site, &known.targets, newcomers);
+        let site_actors = site_actors(&known.site, &known.targets, newcomers);
         let places = Places { layout: &self.layout, terms, seed: self.seed };
-        let mapping = household.cut(&places, self.site);
+        let mapping = site_actors.cut(&places, self.site);
         let duty = Duty { pes: self.layout.pes_in(SiteId(self.site)), terms };
-        let (before, after) = (known.duty(&duty), duty.of(&household, &mapping));
+        let (before, after) = (known.duty(&duty), duty.of(&site_actors, &mapping));
         let mut moves = Vec::new();
-        for (member, &to) in household.members.iter().zip(&mapping) {
+        for (member, &to) in site_actors.members.iter().zip(&mapping) {
             let ActorLoad { id, pe, .. } = member.load;
             if member.load.migratable && pe != to {
                 let step = Move { actor: id, from: pe, to };
                 moves.push((Resettled { step, epoch: member.epoch }, member.load.bytes));
             }
         }
-        self.settled = Some((household, mapping));
+        self.settled = Some((site_actors, mapping));
         self.tell_outlook(moves, before, after)
     }
 
@@ -332,9 +335,9 @@ impl Leader {
 impl Knowledge {
     /// Returns the duty of the site with the present placement.
     fn duty(&self, duty: &Duty<'_>) -> SiteDuty {
-        let household = self.site.as_household();
-        let pes: Vec<PeId> = household.members.iter().map(|member| member.load.pe).collect();
-        duty.of(&household, &pes)
+        let site_actors = self.site.as_site_actors();
+        let pes: Vec<PeId> = site_actors.members.iter().map(|member| member.load.pe).collect();
+        duty.of(&site_actors, &pes)
     }
 
     fn clustering<'a>(&'a self, terms: &Terms, seed: u64) -> Clustering<'a> {
@@ -342,7 +345,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each stranger, once the numbers of all other sites have arrived.
+    /// Returns the vertex of each such actor of another site, once the numbers of all other sites
+    /// have arrived.
     fn strangers(
         &self,
         round: u32,

@@ -1,6 +1,6 @@
 //! Duty of a site, in sums that the top can add up.
 
-use super::handover::{Household, OuterTalk};
+use super::handover::{OuterTalk, SiteActors};
 use super::note::{LeaderActor, SiteDuty, Terms, Toward};
 use gridspan_topology::PeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ pub(super) struct Duty<'a> {
 }
 
 impl Duty<'_> {
-    /// Returns the duty of the site with the members of a household placed by `mapping`.
-    pub(super) fn of(&self, household: &Household, mapping: &[PeId]) -> SiteDuty {
-        self.sum(&household.members, mapping, &household.inner, &household.outer)
+    /// Returns the duty of the site with its actors placed by `mapping`.
+    pub(super) fn of(&self, site_actors: &SiteActors, mapping: &[PeId]) -> SiteDuty {
+        self.sum(&site_actors.members, mapping, &site_actors.inner, &site_actors.outer)
     }
 
     fn sum(

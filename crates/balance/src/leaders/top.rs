@@ -232,8 +232,12 @@ impl Top {
             traffic_before: now.wide_area,
             traffic_after: then.wide_area,
             bytes_inside: sum(|outlook| outlook.bytes_inside),
-            // The top does not know the bytes of nodes, and sites do not wait for each other.
-            bytes_busiest: self.outlooks.values().map(|out| out.bytes_inside).max().unwrap_or(0),
+            // The top does not know the bytes of nodes.
+            bytes_busiest: self
+                .outlooks
+                .iter()
+                .map(|(&site, outlook)| (SiteId(site), outlook.bytes_inside))
+                .collect(),
             bytes_between_sites: sum(|outlook| outlook.bytes_between_sites),
             is_passing,
         })

@@ -9,10 +9,10 @@ use gridspan_topology::NodeId;
 /// Cluster-aware random stealing (CRS), as in Satin: Van Nieuwpoort, Kielmann and Bal, "Efficient
 /// load balancing for wide-area divide-and-conquer applications", PPoPP 2001.
 ///
-/// An idle node asks any node of another site, does not wait for the answer, and meanwhile asks a
-/// random node of its site, and another one if that node has no tasks. At most one wide-area
-/// request is on its way; after a node has refused it, the next refusal from a near node leads to
-/// another.
+/// An idle node asks a random node of another site, and does not wait for the answer. Meanwhile it
+/// asks random nodes of its own site, one after the other, until one has tasks. At most one
+/// wide-area request is on its way. After it was refused, the node sends another one with the next
+/// refusal from a near node.
 ///
 /// ```
 /// use gridspan_balance::stealing::{ClusterAware, MakeStealingPolicy, StealingPolicy};
@@ -74,8 +74,8 @@ impl StealingPolicy for ClusterAware {
                 turn.send(from, StealMessage::NoTasks { hint: None });
             }
             StealMessage::NoTasks { .. } if self.answered(from) => {
-                // A node without near nodes asks again here, since no near refusal will make it
-                // ask.
+                // A node that has no near nodes also asks again here, since no near node will
+                // refuse a request of it.
                 let was_near = self.near.is_none();
                 if was_near {
                     self.ask(turn);

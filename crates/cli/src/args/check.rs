@@ -1,6 +1,7 @@
 //! The command line of `gridctl check`.
 
-use super::{Command, silence};
+use super::program::Command;
+use super::values::silence;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,11 +1,54 @@
-//! The command lines of `gridctl ps`, `kill`, `wait`, `logs` and `prune`.
+//! The command lines of `gridctl attach`, `stop`, `ps`, `kill`, `wait`, `logs` and `prune`.
 
-use super::period;
+use super::values::period;
 use clap::Args;
 use std::time::Duration;
 
 /// Seconds of a day.
 const DAY_S: u64 = 24 * 60 * 60;
+
+/// Arguments of `gridctl attach`.
+#[derive(Debug, Args)]
+#[command(after_help = ATTACH_HELP)]
+pub(crate) struct AttachArgs {
+    /// The job. Default: the latest that was started with --detach.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Start a launcher on this machine for a job whose launcher's machine has ended. HOST is any
+    /// host with a node of the job, and provides what the launcher needs.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) from: Option<String>,
+    /// Do not count this node, host or site when it is decided whether the job may go on: you know
+    /// that it has ended for good. Repeat it for more.
+    #[arg(long, value_name = "NODE")]
+    pub(crate) ended: Vec<String>,
+    /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh`. Default:
+    /// $GRIDCTL_SSH, else ssh.
+    #[arg(long, value_name = "CMD", requires = "from")]
+    pub(crate) ssh: Option<String>,
+}
+
+const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
+which attends to the job from then on.
+If its machine has ended, --from starts one here. It needs gridctl, and the folder in which the job \
+was started, at the same paths as there, and reaches all hosts by the same names.
+Ctrl-C leaves the job alone; `gridctl stop` ends it.
+
+Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
+
+/// Arguments of `gridctl stop`.
+#[derive(Debug, Args)]
+#[command(after_help = STOP_HELP)]
+pub(crate) struct StopArgs {
+    /// The job. Default: the latest.
+    #[arg(value_name = "ID")]
+    pub(crate) job: Option<String>,
+}
+
+const STOP_HELP: &str = "The job ends as after SIGTERM: with a last checkpoint if it has a \
+folder for them, and with exit code 143.
+
+Exit codes: 0 the job is stopping, 1 it cannot be reached, 2 usage.";
 
 /// Arguments of `gridctl ps`.
 #[derive(Debug, Args)]

@@ -55,7 +55,7 @@ fn replay(args: &ReplayArgs) -> Result<ExitCode, CliError> {
 fn text(snapshot: &Snapshot, reports: &[(&str, PlanReport)], why: bool) -> String {
     let layout = &snapshot.layout;
     let mut text = format!(
-        "{} actors and {} pairs that talk, on {} PEs at {} sites\n\n",
+        "{} actors and {} pairs that exchange messages, on {} PEs at {} sites\n\n",
         snapshot.actors.len(),
         snapshot.edges.len(),
         layout.pe_count(),

@@ -83,23 +83,32 @@ fn of_program(
     findings: &mut Findings,
 ) {
     let path = wanted.program.display();
-    let (what, remedy) = match &facts.program {
+    let (level, what, remedy) = match &facts.program {
         program if is_same(program, reference) => return,
+        // A job compares the messages of the builds, which an agent does not know.
         ProgramState::Executable { .. } => (
+            Level::Warning,
             format!("{path} is another build there (its gridctl is {})", facts.version),
-            "copy one build to all hosts",
+            "copy one build to all hosts; a job fails if the messages of the two have different \
+             structures",
         ),
-        ProgramState::Missing => {
-            (format!("{path} is not there"), "copy it there, or use a shared file system")
-        }
-        ProgramState::NotExecutable => {
-            (format!("{path} cannot be executed there"), "`chmod +x` makes it a program")
-        }
-        ProgramState::Unreadable { reason } => {
-            (format!("{path} cannot be read there: {reason}"), "check its permissions")
-        }
+        ProgramState::Missing => (
+            Level::Error,
+            format!("{path} is not there"),
+            "copy it there, or use a shared file system",
+        ),
+        ProgramState::NotExecutable => (
+            Level::Error,
+            format!("{path} cannot be executed there"),
+            "`chmod +x` makes it a program",
+        ),
+        ProgramState::Unreadable { reason } => (
+            Level::Error,
+            format!("{path} cannot be read there: {reason}"),
+            "check its permissions",
+        ),
     };
-    findings.add(Level::Error, host, what, remedy);
+    findings.add(level, host, what, remedy);
 }
 
 fn of_resources(host: usize, subject: &Subject, answers: &Answers, findings: &mut Findings) {

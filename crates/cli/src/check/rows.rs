@@ -218,7 +218,7 @@ impl Numbers {
         let (factor, unit) = if largest < 1.0 { (1e3, "ms") } else { (1.0, "s") };
         // The error is rounded up.
         let error = (error.max * factor * 10.0).ceil() / 10.0;
-        let [min, max] = [ahead.min, ahead.max].map(|it| format!("{:+.1}", it * factor));
+        let [min, max] = [ahead.min, ahead.max].map(|it| signed(it * factor));
         let range = if min == max { max } else { format!("{min} to {max}") };
         format!("{range}±{error:.1} {unit}")
     }
@@ -229,6 +229,12 @@ impl Numbers {
         let free = self.free_cores.map(|free| free.text(&cores_text));
         format!("{} of {all}", free.unwrap_or_else(|| UNKNOWN.to_owned()))
     }
+}
+
+/// Writes a number with its sign and a decimal; one that is rounded to zero has no sign.
+fn signed(number: f64) -> String {
+    let tenths = (number * 10.0).round() / 10.0;
+    if tenths == 0.0 { "0.0".to_owned() } else { format!("{tenths:+.1}") }
 }
 
 /// Writes a number of cores, with a decimal if it is not whole.
@@ -344,6 +350,8 @@ mod tests {
         assert_eq!(clock(-0.0123, -0.0123, 0.00021), "-12.3±0.3 ms");
         assert_eq!(clock(-0.001, 0.002, 0.001), "-1.0 to +2.0±1.0 ms");
         assert_eq!(clock(3600.0, 3600.0, 0.01), "+3600.0±0.1 s");
+        assert_eq!(clock(-4e-5, -4e-5, 1e-5), "0.0±0.1 ms");
+        assert_eq!(clock(-0.01, 4e-5, 1e-5), "-10.0 to 0.0±0.1 ms");
         assert_eq!(Numbers::default().clock(), "-");
     }
 }

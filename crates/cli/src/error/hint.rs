@@ -63,7 +63,7 @@ impl CliError {
                  /etc/hosts knows, since nodes do not ask ssh for addresses"
                     .into()
             }
-            Self::NobodyServes => "start some with `gridctl rpc serve --join FILE`".into(),
+            Self::NoServer => "start some with `gridctl rpc serve --join FILE`".into(),
             Self::Stuck { .. } => "start more servers, or find out why the others ended".into(),
             Self::Individual => "use one of the other heuristics".into(),
             Self::NoRegistry => {

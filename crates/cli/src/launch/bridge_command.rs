@@ -40,7 +40,8 @@ impl BridgeCommand {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C reaches only the launcher, and what a shell starts ends with it.
         command.process_group(0);
-        let order = order(&kept.folder, &kept.launcher, &nodes::name(launch.spec, node), task);
+        let name = nodes::name(launch.spec, node);
+        let order = order(&kept.folder, &kept.launcher, &name, launch.log_limit, task);
         Ok(Self { command, entry: launch.entry(node), order })
     }
 
@@ -62,12 +63,19 @@ impl BridgeCommand {
 }
 
 /// The order for a bridge to a node with this name, such as `a/0`.
-fn order(job: &str, launcher: &LauncherId, node: &str, task: BridgeTask) -> BridgeOrder {
+fn order(
+    job: &str,
+    launcher: &LauncherId,
+    node: &str,
+    log_limit: u64,
+    task: BridgeTask,
+) -> BridgeOrder {
     BridgeOrder {
         version: BRIDGE_VERSION,
         launcher: launcher.clone(),
         job: job.to_owned(),
         node: node.replace('/', "-"),
+        log_limit,
         task,
     }
 }
@@ -112,7 +120,7 @@ mod tests {
     #[test]
     fn the_name_of_a_node_is_that_of_a_folder() {
         let launcher = LauncherId { epoch: 1, name: "1@x".to_owned() };
-        let order = order("ring-1.x.5", &launcher, "b/2", BridgeTask::Start);
+        let order = order("ring-1.x.5", &launcher, "b/2", 4096, BridgeTask::Start);
         assert_eq!(order.node, "b-2");
         assert!(order.check().is_ok());
     }

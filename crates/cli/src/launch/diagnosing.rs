@@ -6,7 +6,10 @@
 //!    answer.
 //! 2. Each process says at once that it runs, and which nodes it suspects. The coordinator, on one
 //!    of the nodes, asks the PEs, and gives its answer after two seconds at the latest.
-//! 3. The answer is complete when all have answered, or when the coordinator has and the others had
+//! 3. If the coordinator has not answered after [`AGAIN_AFTER`], all are asked again: a coordinator
+//!    that moves to another node meanwhile loses what it has found, and one on its way is at no
+//!    node that was asked.
+//! 4. The answer is complete when all have answered, or when the coordinator has and the others had
 //!    [`SILENT_AFTER`]. After [`PATIENCE`] it is given without the coordinator's.
 //!
 //! A process that was stopped by a signal, or whose host does not answer, is named in the answer.
@@ -18,8 +21,11 @@ use std::time::Duration;
 
 /// Time within which a process says that it runs.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
-/// Time within which the coordinator answers: twice as long as it waits for the PEs.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// Time within which the coordinator answers if it stays where it is: it waits for the PEs for two
+/// seconds.
+const AGAIN_AFTER: Duration = Duration::from_millis(2500);
+/// Time within which the coordinator answers, if it is asked again, too.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The diagnosis under way, if there is one.
 #[derive(Default)]
@@ -33,6 +39,7 @@ struct UnderWay {
     /// Numbers of the requests that it answers.
     requests: Vec<u64>,
     began: Time,
+    is_asked_again: bool,
     /// The members, by their node numbers in the present run.
     members: Vec<NodeId>,
     /// Members whose processes run.
@@ -55,6 +62,7 @@ impl Diagnosing {
         self.under_way = Some(UnderWay {
             requests: vec![request],
             began: now,
+            is_asked_again: false,
             members,
             awake: BTreeSet::new(),
             suspected: BTreeMap::new(),
@@ -63,10 +71,20 @@ impl Diagnosing {
         Some(self.number)
     }
 
-    /// Returns when the answer is given even if nothing happens.
+    /// Returns when [`ask_again`](Self::ask_again) and [`take_ended`](Self::take_ended) must be
+    /// called even if nothing happens.
     pub(super) fn due(&self) -> Option<Time> {
-        let UnderWay { began, found, .. } = self.under_way.as_ref()?;
-        Some(*began + if found.is_some() { SILENT_AFTER } else { PATIENCE })
+        self.under_way.as_ref().map(UnderWay::due)
+    }
+
+    /// Returns the number with which the members are to be asked once more, if it is time.
+    pub(super) fn ask_again(&mut self, now: Time) -> Option<u64> {
+        let under_way = self.under_way.as_mut()?;
+        let is_time = under_way.found.is_none() && under_way.began + AGAIN_AFTER <= now;
+        if !is_time || std::mem::replace(&mut under_way.is_asked_again, true) {
+            return None;
+        }
+        Some(self.number)
     }
 
     /// Notes that the process of a node runs, and that it suspects these nodes of the present run.
@@ -100,9 +118,9 @@ impl Diagnosing {
         now: Time,
         name: impl Fn(NodeId) -> &'a str,
     ) -> Option<(Vec<u64>, Diagnosis)> {
-        let is_due = self.due().is_some_and(|due| due <= now);
-        let is_ended =
-            |it: &mut UnderWay| is_due || it.found.is_some() && it.awake.len() == it.members.len();
+        let is_ended = |it: &mut UnderWay| {
+            it.ends_at() <= now || it.found.is_some() && it.awake.len() == it.members.len()
+        };
         let mut ended = self.under_way.take_if(is_ended)?;
         let requests = std::mem::take(&mut ended.requests);
         Some((requests, ended.answer(now, name)))
@@ -110,6 +128,18 @@ impl Diagnosing {
 }
 
 impl UnderWay {
+    /// Returns when the answer is given even if nothing happens.
+    fn ends_at(&self) -> Time {
+        self.began + if self.found.is_some() { SILENT_AFTER } else { PATIENCE }
+    }
+
+    fn due(&self) -> Time {
+        match self.found.is_some() || self.is_asked_again {
+            true => self.ends_at(),
+            false => self.began + AGAIN_AFTER,
+        }
+    }
+
     fn answer<'a>(self, now: Time, name: impl Fn(NodeId) -> &'a str) -> Diagnosis {
         let asked = now.since(self.began).as_secs();
         let is_found = self.found.is_some();
@@ -218,17 +248,37 @@ mod tests {
     fn without_an_answer_of_the_coordinator_the_silent_nodes_are_named() {
         let mut diagnosing = begun();
         diagnosing.note_awake(B, 1, &[(A, 3)]);
-        assert_eq!(diagnosing.due(), Some(seconds(14)));
+        assert_eq!(diagnosing.ask_again(seconds(13)), Some(1));
+        assert_eq!(diagnosing.due(), Some(seconds(15)));
+        assert_eq!(diagnosing.take_ended(seconds(14), name), None);
 
-        let (_, diagnosis) = diagnosing.take_ended(seconds(14), name).unwrap();
+        let (_, diagnosis) = diagnosing.take_ended(seconds(15), name).unwrap();
 
         let text = diagnosis.to_string();
-        assert!(text.starts_with("a/0 has been silent for 4 s"), "{text}");
-        assert!(text.contains("the coordinator of the job has not answered for 4 s"), "{text}");
+        assert!(text.starts_with("a/0 has been silent for 5 s"), "{text}");
+        assert!(text.contains("the coordinator of the job has not answered for 5 s"), "{text}");
 
         let mut awake = begun();
         [A, B].into_iter().for_each(|node| awake.note_awake(node, 1, &[]));
-        let (_, diagnosis) = awake.take_ended(seconds(14), name).unwrap();
+        let (_, diagnosis) = awake.take_ended(seconds(15), name).unwrap();
         assert!(diagnosis.summary().starts_with("the coordinator of the job"));
+    }
+
+    #[test]
+    fn a_coordinator_that_has_not_answered_is_asked_once_more() {
+        let mut diagnosing = begun();
+        let again = seconds(10) + AGAIN_AFTER;
+        assert_eq!((diagnosing.ask_again(seconds(12)), diagnosing.due()), (None, Some(again)));
+
+        assert_eq!(diagnosing.ask_again(again), Some(1));
+        assert_eq!(diagnosing.ask_again(again), None);
+
+        [A, B].into_iter().for_each(|node| diagnosing.note_awake(node, 1, &[]));
+        diagnosing.note_found(1, found());
+        assert_eq!(diagnosing.take_ended(seconds(14), name), Some((vec![5, 6], found())));
+
+        let mut answered = begun();
+        answered.note_found(1, found());
+        assert_eq!(answered.ask_again(again), None);
     }
 }

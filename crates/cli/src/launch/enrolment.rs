@@ -4,21 +4,20 @@
 use super::admissions::Admissions;
 use super::event::Event;
 use super::task::{Connection, Task};
+use super::unenrolled::{AllUnenrolled, Unenrolled};
 use crate::task::{Frame, HELLO_BYTES_MAX, Hello};
 use gridspan_runtime::net::{EnrolmentListener, EnrolmentSecret, Unsecured};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Time that a connection has to enrol.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Largest number of connections that have not enrolled; others wait in the queue of the system.
-const UNKNOWN_MAX: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which the thread looks whether it is still wanted, or may accept again.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -32,8 +31,7 @@ struct Shared {
     listener: EnrolmentListener,
     expected: Mutex<Expected>,
     events: Sender<Event>,
-    /// Number of connections that have not enrolled.
-    unknown: AtomicUsize,
+    unenrolled: Arc<AllUnenrolled>,
     is_over: AtomicBool,
 }
 
@@ -49,8 +47,8 @@ impl Enrolment {
     /// Accepts tasks from now on.
     pub(super) fn start(listener: EnrolmentListener, events: Sender<Event>) -> io::Result<Self> {
         let port = listener.port()?;
-        let (expected, unknown, is_over) = Default::default();
-        let shared = Arc::new(Shared { listener, expected, events, unknown, is_over });
+        let (expected, unenrolled, is_over) = Default::default();
+        let shared = Arc::new(Shared { listener, expected, events, unenrolled, is_over });
         let accepting = shared.clone();
         let accept = move || accept(&accepting);
         thread::Builder::new().name("enrolment".to_owned()).spawn(accept)?;
@@ -88,6 +86,10 @@ impl Drop for Enrolment {
 }
 
 impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Expected> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,18 +97,14 @@ impl Shared {
 
 /// Accepts connections until the launcher needs no more.
 fn accept(shared: &Arc<Shared>) {
-    while !shared.is_over.load(Ordering::SeqCst) {
-        if shared.unknown.load(Ordering::SeqCst) >= UNKNOWN_MAX {
-            thread::sleep(LOOK);
-            continue;
-        }
+    while !shared.is_over() {
         match shared.listener.accept(LOOK) {
             Ok(None) => {}
             Ok(Some(connection)) => {
-                let unknown = Unknown::new(shared.clone());
-                let attend = move || attend(unknown, connection);
-                let spawned = thread::Builder::new().name("task".to_owned()).spawn(attend);
-                if let Err(error) = spawned {
+                while !shared.unenrolled.make_room(Instant::now()) && !shared.is_over() {
+                    thread::sleep(LOOK);
+                }
+                if let Err(error) = begin(shared, connection) {
                     tracing::error!(%error, "cannot attend to a task");
                 }
             }
@@ -119,29 +117,21 @@ fn accept(shared: &Arc<Shared>) {
     }
 }
 
-/// Counts a connection that has not enrolled.
-struct Unknown(Arc<Shared>);
-
-impl Unknown {
-    fn new(shared: Arc<Shared>) -> Self {
-        shared.unknown.fetch_add(1, Ordering::SeqCst);
-        Self(shared)
-    }
-}
-
-impl Drop for Unknown {
-    fn drop(&mut self) {
-        self.0.unknown.fetch_sub(1, Ordering::SeqCst);
-    }
+/// Starts a thread that attends to a connection.
+fn begin(shared: &Arc<Shared>, connection: Unsecured) -> io::Result<()> {
+    let unenrolled = shared.unenrolled.add(connection.closer()?, Instant::now());
+    let shared = shared.clone();
+    let attend = move || attend(shared, unenrolled, connection);
+    thread::Builder::new().name("task".to_owned()).spawn(attend).map(drop)
 }
 
 /// Attends to a connection until it ends.
-fn attend(unknown: Unknown, connection: Unsecured) {
-    match enrol(&unknown.0, connection) {
-        Ok(Some((task, connection))) => {
-            drop(unknown);
-            task.attend(connection);
-        }
+fn attend(shared: Arc<Shared>, unenrolled: Unenrolled, connection: Unsecured) {
+    let enrolled = enrol(&shared, connection);
+    // A task that runs needs neither.
+    drop((shared, unenrolled));
+    match enrolled {
+        Ok(Some((task, connection))) => task.attend(connection),
         Ok(None) => {}
         Err(error) => tracing::debug!(%error, "a connection was no task"),
     }
@@ -188,6 +178,7 @@ fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::unenrolled::UNENROLLED_MAX;
     use gridspan_runtime::net::{Authority, EnrolmentToken, NodeKey};
     use std::net::{Ipv4Addr, TcpStream};
     use std::sync::mpsc::{Receiver, channel};
@@ -273,7 +264,8 @@ mod tests {
     fn connections_that_say_nothing_or_nonsense_stop_no_task() {
         let (enrolment, token, _incoming) = enrolment();
         let address = (Ipv4Addr::LOCALHOST, enrolment.port());
-        let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let silent: Vec<_> =
+            (0..UNENROLLED_MAX + 6).map(|_| TcpStream::connect(address).unwrap()).collect();
         let stream = token.connect(address.into(), soon()).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let closed = Frame::read(&mut stream.reader(Some(soon())), 1000);

@@ -324,11 +324,11 @@ impl Supervisor {
             Event::Requested { id, request } => self.request(id, request, now),
             Event::Awake { node, number, silent } => {
                 self.diagnosing.note_awake(node, number, &silent);
-                self.end_diagnosis(now);
+                self.go_on_with_diagnosis(now);
             }
             Event::Diagnosed { number, diagnosis } => {
                 self.diagnosing.note_found(number, *diagnosis);
-                self.end_diagnosis(now);
+                self.go_on_with_diagnosis(now);
             }
             Event::Sampled { number, sample } => self.sampled(number, sample),
             Event::Simulated => self.awaits_simulation = false,
@@ -377,7 +377,7 @@ impl Supervisor {
 
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.expire_changes(now);
-        self.end_diagnosis(now);
+        self.go_on_with_diagnosis(now);
         self.kill_late(now);
         match self.phase {
             Phase::Starting { until } if until <= now && self.is_recovering() => {

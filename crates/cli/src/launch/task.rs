@@ -5,15 +5,16 @@
 //! of this machine.
 
 use super::event::{Event, Exit};
-use crate::task::{Frame, TO_LAUNCHER_BYTES_MAX};
+use crate::task::{BEAT, Frame, TO_LAUNCHER_BYTES_MAX, Watched};
 use gridspan_runtime::net::SecureStream;
 use gridspan_topology::NodeId;
 use rustix::process::Signal;
 use signal_hook::consts::SIGKILL;
 use std::io::{self, PipeReader, PipeWriter, Write, pipe};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// A task, awaited or connected.
 pub(super) struct Task {
@@ -62,7 +63,7 @@ impl Task {
     /// Passes on everything until the connection has ended.
     pub(super) fn attend(&self, connection: Connection) {
         let Connection { stream, orders, streams } = connection;
-        let exit = match write(&stream, orders) {
+        let exit = match write(&stream, orders, BEAT) {
             Ok(()) => self.receive(&stream, streams),
             Err(error) => {
                 tracing::error!(%error, "cannot write to a task");
@@ -105,7 +106,7 @@ impl Task {
     /// Receives what the agent sends. Returns how the node has ended, if the agent says it.
     fn receive(&self, stream: &SecureStream, streams: [PipeWriter; 2]) -> Option<Exit> {
         let [mut out, mut err] = streams;
-        let mut from = stream.reader(None);
+        let mut from = Watched::new(stream);
         loop {
             let passed = match Frame::read(&mut from, TO_LAUNCHER_BYTES_MAX) {
                 Ok(Some(Frame::Stdout(bytes))) => out.write_all(&bytes),
@@ -115,6 +116,7 @@ impl Task {
                     let _ = self.events.send(Event::Leaving { node: self.node });
                     Ok(())
                 }
+                Ok(Some(Frame::Alive)) => Ok(()),
                 Ok(Some(Frame::Exited(code))) => return Some(Exit::Code(code)),
                 Ok(Some(Frame::Killed(signal))) => return Some(Exit::Signal(signal)),
                 Ok(Some(_) | None) => return None,
@@ -164,11 +166,16 @@ impl Task {
     }
 }
 
-/// Starts a thread that writes to an agent.
-fn write(stream: &Arc<SecureStream>, orders: Receiver<Frame>) -> io::Result<()> {
+/// Starts a thread that writes to an agent, and gives signs of life at this interval.
+fn write(stream: &Arc<SecureStream>, orders: Receiver<Frame>, beat: Duration) -> io::Result<()> {
     let stream = stream.clone();
     let write = move || {
-        for frame in orders {
+        loop {
+            let frame = match orders.recv_timeout(beat) {
+                Ok(frame) => frame,
+                Err(RecvTimeoutError::Timeout) => Frame::Alive,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             if stream.write_all(&frame.to_bytes()).is_err() {
                 return;
             }
@@ -195,24 +202,8 @@ impl Write for TaskInput {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_runtime::net::{Authority, EnrolmentListener, EnrolmentSecret, EnrolmentToken};
+    use crate::task::fixtures::connection;
     use std::io::Read;
-    use std::net::Ipv4Addr;
-    use std::time::{Duration, Instant};
-
-    /// Returns both ends of a connection: the launcher's and the agent's.
-    fn connection() -> (SecureStream, SecureStream) {
-        let authority = Authority::new("ring").unwrap();
-        let listener = EnrolmentListener::bind(&authority).unwrap();
-        let token = EnrolmentToken::new(EnrolmentSecret::new().unwrap(), &authority);
-        let address = (Ipv4Addr::LOCALHOST, listener.port().unwrap()).into();
-        let until = Instant::now() + Duration::from_secs(10);
-        thread::scope(|scope| {
-            let agent = scope.spawn(|| token.connect(address, until).unwrap());
-            let accepted = listener.accept(Duration::from_secs(10)).unwrap().unwrap();
-            (accepted.secure(until).unwrap(), agent.join().unwrap())
-        })
-    }
 
     fn text(mut from: PipeReader) -> String {
         let mut text = String::new();
@@ -256,6 +247,22 @@ mod tests {
             Frame::read(&mut from, 100).unwrap_or(None).is_none(),
             "the launcher has closed it"
         );
+    }
+
+    #[test]
+    fn an_agent_gets_signs_of_life_between_orders() {
+        let (launcher, agent) = connection();
+        let (send, orders) = channel();
+        write(&Arc::new(launcher), orders, Duration::from_millis(20)).unwrap();
+        let mut from = agent.reader(None);
+        let mut next = || Frame::read(&mut from, 100).unwrap();
+
+        assert_eq!(next(), Some(Frame::Alive));
+        send.send(Frame::Signal(15)).unwrap();
+        let order = std::iter::repeat_with(&mut next).find(|frame| *frame != Some(Frame::Alive));
+
+        assert_eq!(order, Some(Some(Frame::Signal(15))));
+        assert_eq!(next(), Some(Frame::Alive));
     }
 
     #[test]

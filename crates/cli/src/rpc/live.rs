@@ -28,15 +28,15 @@ pub(super) async fn run(
     let external = graph.data().iter().zip(0..).filter(|(data, _)| data.producer.is_none());
     let external: BTreeMap<u32, u64> =
         external.map(|(data, number)| (number, data.bytes)).collect();
-    let party = EmulatedRun::gather(client, external).await?;
-    if party.servers().is_empty() {
-        return Err(CliError::NobodyServes);
+    let run = EmulatedRun::gather(client, external).await?;
+    if run.servers().is_empty() {
+        return Err(CliError::NoServer);
     }
     let mut inputs = Inputs {
         name,
         recorded_s,
         graph,
-        platform: party.platform(),
+        platform: run.platform(),
         source: format!("the registry at {}", client.address()),
         perturbations: Perturbations::default(),
         is_real: true,
@@ -46,12 +46,12 @@ pub(super) async fn run(
     for name in names.chain(args.heuristic.is_empty().then_some(DEFAULT)) {
         let heuristic = by_name(name, args.seed).map_err(|_| CliError::Individual)?;
         // The platform leaves out links that have failed, because trying one costs seconds.
-        inputs.platform = party.platform();
+        inputs.platform = run.platform();
         let begin = Instant::now();
         let mapping = heuristic.map(&inputs.graph, &inputs.platform)?;
         let mapped_in = begin.elapsed();
         let Inputs { graph, platform, .. } = &inputs;
-        let execution = party.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
+        let execution = run.execute(graph, platform, &mapping, rescue(args.rescue)).await?;
         trials.push(Trial::of(name, &inputs, (Some(&mapping), mapped_in), execution));
     }
     Ok((inputs, trials))

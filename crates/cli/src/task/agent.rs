@@ -4,6 +4,7 @@ use super::bundle::completed;
 use super::frame::{Frame, TO_AGENT_BYTES_MAX};
 use super::hello::Hello;
 use super::output::Output;
+use super::watched::{BEAT, Watched};
 use crate::args::TaskArgs;
 use crate::channel;
 use crate::error::CliError;
@@ -67,6 +68,7 @@ pub(crate) fn run(args: &TaskArgs) -> Result<ExitCode, CliError> {
     let (lines, incoming) = channel();
     let ended = listen(&stream, &node, lines)?;
     spawn("lines", move || write_lines(&incoming, pipe, &key, own))?;
+    beat(&stream)?;
     let outputs = [
         child.stdout.take().map(|from| pass_on(&stream, from, Frame::Stdout)),
         child.stderr.take().map(|from| pass_on(&stream, from, Frame::Stderr)),
@@ -234,7 +236,7 @@ fn listen(
     let (stream, node) = (stream.clone(), node.clone());
     spawn("orders", move || {
         let _open = open;
-        let mut from = stream.reader(None);
+        let mut from = Watched::new(&stream);
         while let Ok(Some(frame)) = Frame::read(&mut from, TO_AGENT_BYTES_MAX) {
             match frame {
                 // A node that has ended reads no more.
@@ -247,6 +249,17 @@ fn listen(
         node.signal(SIGKILL);
     })?;
     Ok(ended)
+}
+
+/// Starts a thread that gives signs of life. No other does: one that waits because the launcher
+/// reads slowly could not do anything else.
+fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
+    let stream = stream.clone();
+    spawn("beats", move || {
+        while stream.write_all(&Frame::Alive.to_bytes()).is_ok() {
+            thread::sleep(BEAT);
+        }
+    })
 }
 
 /// Writes lines of the launcher to the node.

@@ -29,6 +29,8 @@ pub(crate) enum Frame {
     Stderr(Vec<u8>),
     /// To the launcher: the task got SIGTERM.
     Leaving,
+    /// To either side, regularly: the sender and its host are up.
+    Alive,
     /// To the launcher, last: the exit code of the node.
     Exited(i32),
     /// To the launcher, last: the signal that has ended the node.
@@ -47,7 +49,7 @@ impl Frame {
                 number = value.to_le_bytes();
                 &number
             }
-            Self::Leaving => &[],
+            Self::Leaving | Self::Alive => &[],
         };
         let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::with_capacity(HEAD_BYTES + content.len());
@@ -96,6 +98,7 @@ impl Frame {
             Self::Leaving => 8,
             Self::Exited(_) => 9,
             Self::Killed(_) => 10,
+            Self::Alive => 11,
         }
     }
 
@@ -111,6 +114,7 @@ impl Frame {
             8 => Self::Leaving,
             9 => Self::Exited(number(&content)?),
             10 => Self::Killed(number(&content)?),
+            11 => Self::Alive,
             _ => return Err(invalid("a message is of an unknown kind")),
         })
     }
@@ -141,6 +145,7 @@ mod tests {
             Frame::Leaving,
             Frame::Exited(-3),
             Frame::Killed(9),
+            Frame::Alive,
         ]
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const HELLO_BYTES_MAX: usize = 4 << 10;
 
 /// The version of the frames; agent and launcher must agree.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The identity of the agent, and the secret that proves it to the launcher.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -24,14 +24,20 @@
 //! # Failure
 //!
 //! The end of the connection means the end of the other side. An agent kills its node then; the
-//! launcher considers the node lost.
+//! launcher considers the node lost. Both send signs of life, and end a connection that is
+//! [silent](Watched) for two minutes: TCP itself may take a quarter of an hour to notice that a
+//! host has gone, if something was on its way to it.
 
 mod agent;
 mod bundle;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod frame;
 mod hello;
 mod output;
+mod watched;
 
 pub(crate) use agent::run;
 pub(crate) use frame::{Frame, TO_LAUNCHER_BYTES_MAX};
 pub(crate) use hello::{HELLO_BYTES_MAX, Hello};
+pub(crate) use watched::{BEAT, Watched};

@@ -194,7 +194,7 @@ fn a_port_in_use_is_an_error_before_a_job_meets_it() {
 }
 
 #[test]
-fn a_program_that_is_missing_or_another_build_is_an_error() {
+fn a_program_that_is_missing_is_an_error() {
     let fake = Fake::new();
     let grid = "[site.a]\nhosts = [\"127.0.0.2\", \"localhost\"]\n";
     let output = fake.check(grid, &["/nowhere/job", "--steps", "9"]);

@@ -179,9 +179,9 @@ fn a_single_daemon_executes_a_workflow_and_shows_the_result() {
     assert!(output.stdout.contains("executed on these servers"), "{}", output.stdout);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(LIMIT).and_then(|status| status.code()), Some(0));
-    let nobody = finish(gridctl(&run));
-    assert_eq!(nobody.code, Some(1), "{}", nobody.stdout);
-    assert!(nobody.stderr.contains("nothing answers"), "{}", nobody.stderr);
+    let no_server = finish(gridctl(&run));
+    assert_eq!(no_server.code, Some(1), "{}", no_server.stdout);
+    assert!(no_server.stderr.contains("nothing answers"), "{}", no_server.stderr);
 }
 
 /// Returns the resident memory of a process, in bytes.

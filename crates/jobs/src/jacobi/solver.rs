@@ -6,7 +6,8 @@
 //! no ghosts, waits for the ghosts, and computes the others. In both, a PE with several ranks runs
 //! those whose messages are there while others wait.
 //!
-//! The solver is all that lives from one step to the next, so that its rank may move in between.
+//! The solver has everything that a rank keeps from one step to the next, so that the rank may move
+//! in between.
 
 use super::problem::Problem;
 use super::subdomain::{Face, Region, Subdomain};
@@ -35,14 +36,15 @@ pub(super) enum Exchange {
 pub(super) struct Plan {
     pub(super) problem: Problem,
     pub(super) steps: u64,
-    /// Steps between two values of the largest change; 0 for none but that of the last step.
+    /// Number of steps after which the largest change is computed again; 0 if it is computed after
+    /// the last step only.
     pub(super) check: u64,
     pub(super) exchange: Exchange,
     /// Compute time of a point in one step, which is charged.
     pub(super) point_cost: Duration,
     /// Whether ranks also wait for the time that they charge.
     pub(super) waits: bool,
-    /// Ranks of a PE, which have a tile of the grid.
+    /// Number of ranks of a PE, which divide a tile of the grid among them.
     pub(super) per_tile: u32,
     /// Steps between two migration points; 0 for none.
     pub(super) migrate_every: u64,
@@ -98,11 +100,11 @@ pub(super) struct Solver {
     pub(super) subdomain: Subdomain,
     /// Number of steps that are done.
     done: u64,
-    /// The largest change of a point of all ranks in some steps.
+    /// Some steps, each with the largest change of any point of any rank.
     pub(super) changes: Vec<(u64, f64)>,
     /// When the steps began, in seconds.
     begin: f64,
-    /// When the last ghosts of the middle step and of the last one were there.
+    /// When the last ghosts of the middle step, and those of the last step, had arrived.
     exchanged: [Time; 2],
 }
 
@@ -155,8 +157,8 @@ impl Solver {
         Ok(false)
     }
 
-    /// The total time, and that of a step in the later half, when the steps of ranks have settled.
-    /// A collective operation.
+    /// The total time, and the mean time of a step in the second half, in which the pace of the
+    /// ranks has settled. A collective operation.
     pub(super) async fn times(&self, world: &Comm) -> Result<[Duration; 2], RankError> {
         let time = Duration::from_secs_f64((clock(world).await? - self.begin).max(0.0));
         let mine = self.exchanged.map(|time| time.as_nanos());
@@ -166,7 +168,7 @@ impl Solver {
         Ok([time, between / ((last - middle).clamp(1, u32::MAX.into()) as u32)])
     }
 
-    /// Does one step. Returns the time at which the last ghosts were there.
+    /// Does one step. Returns the time at which the last ghosts arrived.
     async fn step(&mut self, world: &Comm, around: &Neighbourhood) -> Result<Time, RankError> {
         let exchanged = match self.plan.exchange {
             Exchange::Blocking => self.blocking_step(world, around).await?,

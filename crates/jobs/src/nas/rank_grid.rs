@@ -1,12 +1,15 @@
 //! A grid of ranks over a square matrix, for products with vectors.
 //!
-//! A row of ranks has a block of the rows of the matrix. Each of its ranks has a part of the
-//! elements of vectors that belong to these rows. A column of ranks has the columns of the matrix
-//! that belong to the elements of its ranks, which are not adjacent. So for a product a rank
-//! gathers the elements of the ranks of its column, multiplies its block, and adds up the products
-//! within its row, of which it gets its part. With `r` rows and `c` columns it receives `n / c + n
-//! / r` numbers at most, from `r + c - 2` others (Vastenhouw and Bisseling, "A Two-Dimensional Data
-//! Distribution Method for Parallel Sparse Matrix-Vector Multiplication", 2005, section 1).
+//! Each row of ranks has a block of adjacent rows of the matrix, and the elements of vectors with
+//! the same numbers, which are divided among the ranks of the row. Each column of ranks has the
+//! columns of the matrix with the numbers of the elements that its ranks have; these columns are
+//! not adjacent.
+//!
+//! For a product, a rank gathers the elements of the ranks of its column and multiplies its block
+//! of the matrix. The ranks of a row add up their products, and each gets the sums for its own
+//! elements. With `r` rows and `c` columns of ranks, a rank receives at most `n / c + n / r`
+//! numbers from `r + c - 2` others (Vastenhouw and Bisseling, "A Two-Dimensional Data Distribution
+//! Method for Parallel Sparse Matrix-Vector Multiplication", 2005, section 1).
 
 use crate::block_partition::BlockPartition;
 use gridspan_ranks::{Comm, RankError, wait_all};

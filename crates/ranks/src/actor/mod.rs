@@ -24,7 +24,7 @@ use crate::error::RankError;
 use crate::local::Local;
 use crate::local::link::Link;
 use crate::name_server::NameServer;
-use crate::packet::{Birth, RankMessage};
+use crate::packet::{RankMessage, SpawnedGroup};
 use crate::pieces::{self, Joiner, PIECE_BYTES};
 use crate::places::Places;
 use crate::program::{EagerLimit, RankProgram, RunEnd};
@@ -224,7 +224,7 @@ impl<P: RankProgram> RankActor<P> {
                 self.size = places.len();
                 self.begin(places, cx);
             }
-            RankMessage::Born(birth) => self.be_born(&birth, cx),
+            RankMessage::Spawned(group) => self.begin_spawned(&group, cx),
             RankMessage::Results => self.give_result(cx),
             RankMessage::Explain => {
                 let first = cx.collection().at(Ix1(0));
@@ -246,8 +246,8 @@ impl<P: RankProgram> RankActor<P> {
     }
 
     /// Begins the first run of a spawned rank.
-    fn be_born(&mut self, birth: &Birth, cx: &mut Context<'_, Self>) {
-        let Birth { number, children, parents, places } = birth;
+    fn begin_spawned(&mut self, group: &SpawnedGroup, cx: &mut Context<'_, Self>) {
+        let SpawnedGroup { number, children, parents, places } = group;
         places.learn(*number, &[children, parents]);
         let first = children.ranks.first().copied().unwrap_or(self.local.rank);
         self.world = Some(World { first, size: children.ranks.len() as u32 });

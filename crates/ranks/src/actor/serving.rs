@@ -4,7 +4,7 @@
 use super::{Life, RankActor};
 use crate::error::CallSite;
 use crate::name_server::{Answers, ServerReply, ServerRequest, Spawn, refused};
-use crate::packet::{Birth, RankMessage};
+use crate::packet::{RankMessage, SpawnedGroup};
 use crate::places::Places;
 use crate::program::RankProgram;
 use crate::ticket::Asker;
@@ -49,13 +49,13 @@ impl<P: RankProgram> RankActor<P> {
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
         self.size += children.ranks.len() as u32;
         let places = Arc::new(Places::new(&[], cx.layout()));
-        let birth = Arc::new(Birth { number, children, parents, places });
+        let group = Arc::new(SpawnedGroup { number, children, parents, places });
         let ranks = cx.collection();
-        let placed = birth.children.ranks.iter().zip(&birth.children.places);
+        let placed = group.children.ranks.iter().zip(&group.children.places);
         for (init, (rank, (_, pe))) in inits.into_iter().zip(placed) {
             let rank = ranks.at(Ix1(*rank as i32));
             cx.insert_on(&rank, init, PeId(*pe));
-            cx.send(&rank, RankMessage::Born(birth.clone()));
+            cx.send(&rank, RankMessage::Spawned(group.clone()));
         }
         Ok(())
     }

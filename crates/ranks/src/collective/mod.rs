@@ -1,7 +1,7 @@
 //! Collective operations: all ranks of a communicator call them, in the same order.
 
-mod bag;
 mod blocking;
+mod collected;
 mod exchange;
 mod immediate;
 pub(crate) mod operation;

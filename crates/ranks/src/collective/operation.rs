@@ -5,7 +5,7 @@
 //!   after one crossing of the wide area.
 //! - `descend`: from the leader of a site to its ranks. `distribute`: from the root to all.
 
-use super::bag::Bag;
+use super::collected::Collected;
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
@@ -79,9 +79,9 @@ impl Operation {
         wait::parts(&self.comm.local, begun, at).await
     }
 
-    async fn add_from(&self, from: u32, bag: &mut impl Bag) -> Result<(), RankError> {
+    async fn add_from(&self, from: u32, collected: &mut impl Collected) -> Result<(), RankError> {
         for part in self.take(from).await? {
-            bag.add(part)?;
+            collected.add(part)?;
         }
         Ok(())
     }
@@ -90,14 +90,14 @@ impl Operation {
     pub(super) async fn ascend(
         &self,
         tree: &CommTree,
-        bag: &mut impl Bag,
+        collected: &mut impl Collected,
     ) -> Result<bool, RankError> {
         for child in tree.children(self.me()) {
-            self.add_from(*child, bag).await?;
+            self.add_from(*child, collected).await?;
         }
         match tree.parent(self.me()) {
             Some(parent) => {
-                self.post(parent, bag.parts()?);
+                self.post(parent, collected.parts()?);
                 Ok(false)
             }
             None => Ok(true),
@@ -108,18 +108,18 @@ impl Operation {
     pub(super) async fn to_root(
         &self,
         tree: &CommTree,
-        bag: &mut impl Bag,
+        collected: &mut impl Collected,
     ) -> Result<bool, RankError> {
-        if !self.ascend(tree, bag).await? {
+        if !self.ascend(tree, collected).await? {
             return Ok(false);
         }
         let root = tree.leaders()[0];
         if root != self.me() {
-            self.post(root, bag.parts()?);
+            self.post(root, collected.parts()?);
             return Ok(false);
         }
         for leader in &tree.leaders()[1..] {
-            self.add_from(*leader, bag).await?;
+            self.add_from(*leader, collected).await?;
         }
         Ok(true)
     }
@@ -128,15 +128,15 @@ impl Operation {
     pub(super) async fn exchange(
         &self,
         tree: &CommTree,
-        bag: &mut impl Bag,
+        collected: &mut impl Collected,
     ) -> Result<(), RankError> {
         let others = || tree.leaders().iter().filter(|leader| **leader != self.me());
-        let parts = bag.parts()?;
+        let parts = collected.parts()?;
         for leader in others() {
             self.post(*leader, parts.clone());
         }
         for leader in others() {
-            self.add_from(*leader, bag).await?;
+            self.add_from(*leader, collected).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
-use super::bag::{ExactSums, Partial, combine};
+use super::collected::{ExactSums, Partial, combine};
 use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;

@@ -10,7 +10,7 @@
 //! These costs hold if the ranks of a PE, and of a site, have consecutive numbers. Otherwise vectors
 //! cannot all be combined on the way, because that is done in the order of the ranks.
 
-use super::bag::Partial;
+use super::collected::Partial;
 use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;

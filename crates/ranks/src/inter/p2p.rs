@@ -9,227 +9,202 @@ use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// Defines methods that call those of the same name of the communicator of the remote group. A
+/// `send` also has a destination and a tag, and a `receive` a source and a tag; those that are
+/// `async` wait for the end, and those that `begin` return a request.
+macro_rules! of_remote {
+    () => {};
+    (
+        $(#[$attribute:meta])*
+        async send $name:ident[$($bounds:tt)*]($data:ident: $type:ty);
+        $($rest:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub async fn $name<$($bounds)*>(
+            &self,
+            $data: $type,
+            to: impl Into<Destination>,
+            tag: u32,
+        ) -> Result<(), RankError> {
+            self.remote.$name($data, to, tag).await
+        }
+
+        of_remote! { $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        begin send $name:ident[$($bounds:tt)*]($data:ident: $type:ty);
+        $($rest:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub fn $name<$($bounds)*>(
+            &self,
+            $data: $type,
+            to: impl Into<Destination>,
+            tag: u32,
+        ) -> Result<CommRequest<'static, ()>, RankError> {
+            self.remote.$name($data, to, tag)
+        }
+
+        of_remote! { $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        async receive $name:ident[$($bounds:tt)*]($($data:ident: $type:ty)?) -> $received:ty;
+        $($rest:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub async fn $name<$($bounds)*>(
+            &self,
+            $($data: $type,)?
+            source: impl Into<SourceSelector>,
+            tag: impl Into<TagSelector>,
+        ) -> Result<$received, RankError> {
+            self.remote.$name($($data,)? source, tag).await
+        }
+
+        of_remote! { $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        begin receive $name:ident[$($bounds:tt)*]($($data:ident: $type:ty)?) -> $request:ty;
+        $($rest:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub fn $name<$($bounds)*>(
+            &self,
+            $($data: $type,)?
+            source: impl Into<SourceSelector>,
+            tag: impl Into<TagSelector>,
+        ) -> Result<$request, RankError> {
+            self.remote.$name($($data,)? source, tag)
+        }
+
+        of_remote! { $($rest)* }
+    };
+}
+
 /// # Messages
 ///
 /// They are those of [`Comm`](crate::Comm), with the same rules and errors. Destinations and
 /// sources are ranks of the remote group.
 impl InterComm {
-    /// Sends numbers; see [`Comm::send`](crate::Comm::send).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn send<T: Element>(
-        &self,
-        numbers: &[T],
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<(), RankError> {
-        self.remote.send(numbers, to, tag).await
-    }
+    of_remote! {
+        /// Sends numbers; see [`Comm::send`](crate::Comm::send).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async send send[T: Element](numbers: &[T]);
 
-    /// Sends numbers without copying them; see [`Comm::send_vec`](crate::Comm::send_vec).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn send_vec<T: Element>(
-        &self,
-        numbers: Vec<T>,
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<(), RankError> {
-        self.remote.send_vec(numbers, to, tag).await
-    }
+        /// Sends numbers without copying them; see [`Comm::send_vec`](crate::Comm::send_vec).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async send send_vec[T: Element](numbers: Vec<T>);
 
-    /// Sends a value; see [`Comm::send_value`](crate::Comm::send_value).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not serialise.
-    pub async fn send_value<V: Serialize + 'static>(
-        &self,
-        value: &V,
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<(), RankError> {
-        self.remote.send_value(value, to, tag).await
-    }
+        /// Sends a value; see [`Comm::send_value`](crate::Comm::send_value).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`], and [`RankError::Malformed`] for a value that does not
+        /// serialise.
+        async send send_value[V: Serialize + 'static](value: &V);
 
-    /// Sends numbers, and waits until a receive has matched them.
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn ssend<T: Element>(
-        &self,
-        numbers: &[T],
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<(), RankError> {
-        self.remote.ssend(numbers, to, tag).await
-    }
+        /// Sends numbers, and waits until a receive has matched them.
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async send ssend[T: Element](numbers: &[T]);
 
-    /// Begins a [`send`](Self::send).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub fn isend<T: Element>(
-        &self,
-        numbers: &[T],
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<CommRequest<'static, ()>, RankError> {
-        self.remote.isend(numbers, to, tag)
-    }
+        /// Begins a [`send`](Self::send).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        begin send isend[T: Element](numbers: &[T]);
 
-    /// Begins a [`send_value`](Self::send_value).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`send_value`](Self::send_value).
-    pub fn isend_value<V: Serialize + 'static>(
-        &self,
-        value: &V,
-        to: impl Into<Destination>,
-        tag: u32,
-    ) -> Result<CommRequest<'static, ()>, RankError> {
-        self.remote.isend_value(value, to, tag)
-    }
+        /// Begins a [`send_value`](Self::send_value).
+        ///
+        /// # Errors
+        ///
+        /// Those of [`send_value`](Self::send_value).
+        begin send isend_value[V: Serialize + 'static](value: &V);
 
-    /// Receives numbers; see [`Comm::recv`](crate::Comm::recv).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`], and [`RankError::TypeMismatch`].
-    pub async fn recv<T: Element>(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<(Vec<T>, Status), RankError> {
-        self.remote.recv(source, tag).await
-    }
+        /// Receives numbers; see [`Comm::recv`](crate::Comm::recv).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`], and [`RankError::TypeMismatch`].
+        async receive recv[T: Element]() -> (Vec<T>, Status);
 
-    /// Receives numbers into the front of a buffer; see
-    /// [`Comm::recv_into`](crate::Comm::recv_into).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`] and [`RankError::Truncated`].
-    pub async fn recv_into<T: Element>(
-        &self,
-        buffer: &mut [T],
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<Status, RankError> {
-        self.remote.recv_into(buffer, source, tag).await
-    }
+        /// Receives numbers into the front of a buffer; see
+        /// [`Comm::recv_into`](crate::Comm::recv_into).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`], [`RankError::TypeMismatch`] and [`RankError::Truncated`].
+        async receive recv_into[T: Element](buffer: &mut [T]) -> Status;
 
-    /// Receives a value; see [`Comm::recv_value`](crate::Comm::recv_value).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Comm::recv_value`](crate::Comm::recv_value).
-    pub async fn recv_value<V: DeserializeOwned + 'static>(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<(V, Status), RankError> {
-        self.remote.recv_value(source, tag).await
-    }
+        /// Receives a value; see [`Comm::recv_value`](crate::Comm::recv_value).
+        ///
+        /// # Errors
+        ///
+        /// Those of [`Comm::recv_value`](crate::Comm::recv_value).
+        async receive recv_value[V: DeserializeOwned + 'static]() -> (V, Status);
 
-    /// Begins a [`recv`](Self::recv).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
-    pub fn irecv<T: Element>(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<CommRequest<'static, (Vec<T>, Status)>, RankError> {
-        self.remote.irecv(source, tag)
-    }
+        /// Begins a [`recv`](Self::recv).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`]; the request gives the others.
+        begin receive irecv[T: Element]() -> CommRequest<'static, (Vec<T>, Status)>;
 
-    /// Begins a [`recv_into`](Self::recv_into).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
-    pub fn irecv_into<'a, T: Element>(
-        &self,
-        buffer: &'a mut [T],
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<CommRequest<'a, Status>, RankError> {
-        self.remote.irecv_into(buffer, source, tag)
-    }
+        /// Begins a [`recv_into`](Self::recv_into).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`]; the request gives the others.
+        begin receive irecv_into['a, T: Element](buffer: &'a mut [T]) -> CommRequest<'a, Status>;
 
-    /// Begins a [`recv_value`](Self::recv_value).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`]; the request gives the others.
-    pub fn irecv_value<V: DeserializeOwned + 'static>(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<CommRequest<'static, (V, Status)>, RankError> {
-        self.remote.irecv_value(source, tag)
-    }
+        /// Begins a [`recv_value`](Self::recv_value).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`]; the request gives the others.
+        begin receive irecv_value[V: DeserializeOwned + 'static]()
+            -> CommRequest<'static, (V, Status)>;
 
-    /// Waits for a message; see [`Comm::probe`](crate::Comm::probe).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn probe(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<Status, RankError> {
-        self.remote.probe(source, tag).await
-    }
+        /// Waits for a message; see [`Comm::probe`](crate::Comm::probe).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async receive probe[]() -> Status;
 
-    /// Returns the status of a message, if one has arrived; see
-    /// [`Comm::iprobe`](crate::Comm::iprobe).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn iprobe(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<Option<Status>, RankError> {
-        self.remote.iprobe(source, tag).await
-    }
+        /// Returns the status of a message, if one has arrived; see
+        /// [`Comm::iprobe`](crate::Comm::iprobe).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async receive iprobe[]() -> Option<Status>;
 
-    /// Waits for a message, and takes it; see [`Comm::mprobe`](crate::Comm::mprobe).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn mprobe(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<MatchedMessage, RankError> {
-        self.remote.mprobe(source, tag).await
-    }
+        /// Waits for a message, and takes it; see [`Comm::mprobe`](crate::Comm::mprobe).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async receive mprobe[]() -> MatchedMessage;
 
-    /// Takes a message, if one has arrived; see [`Comm::improbe`](crate::Comm::improbe).
-    ///
-    /// # Errors
-    ///
-    /// [`RankError::NoSuchRank`].
-    pub async fn improbe(
-        &self,
-        source: impl Into<SourceSelector>,
-        tag: impl Into<TagSelector>,
-    ) -> Result<Option<MatchedMessage>, RankError> {
-        self.remote.improbe(source, tag).await
+        /// Takes a message, if one has arrived; see [`Comm::improbe`](crate::Comm::improbe).
+        ///
+        /// # Errors
+        ///
+        /// [`RankError::NoSuchRank`].
+        async receive improbe[]() -> Option<MatchedMessage>;
     }
 
     /// Begins to wait for the end of a rank; see [`Comm::notify_end`](crate::Comm::notify_end).

@@ -16,7 +16,7 @@ use crate::content::Content;
 use crate::error::{CallSite, RankError};
 use crate::matching::{Arrival, Arrived, Label, Matcher};
 use crate::name_server::ServerRequest;
-use crate::packet::{Access, Answer, Letter, Load, RankMessage};
+use crate::packet::{Access, Answer, Load, Payload, RankMessage};
 use crate::scope::Peers;
 use crate::ticket::{Asker, Ticket};
 use buffer::SendBuffer;
@@ -110,7 +110,7 @@ pub(crate) struct LocalState {
     rank: u32,
     /// Number of changes of what the rank waits for, at least.
     pub(crate) changes: u64,
-    pub(crate) matcher: Matcher<Letter>,
+    pub(crate) matcher: Matcher<Payload>,
     pub(crate) slots: Slots,
     /// Messages to send, with the ranks of their receivers in the job.
     pub(crate) outbox: Vec<(u32, RankMessage)>,
@@ -145,7 +145,7 @@ pub(crate) struct LocalState {
     /// generations of those.
     redirected: BTreeMap<u64, Ticket>,
     /// Such messages whose data have come while the program holds them as matched messages.
-    strays: BTreeMap<u64, Arrived<Letter>>,
+    matched_with_data: BTreeMap<u64, Arrived<Payload>>,
     /// The windows of this rank, by number.
     pub(crate) windows: BTreeMap<u32, Window>,
     /// Accesses of this rank that are not complete.
@@ -185,7 +185,7 @@ impl LocalState {
             buffer: SendBuffer::default(),
             detaching: Vec::new(),
             redirected: BTreeMap::new(),
-            strays: BTreeMap::new(),
+            matched_with_data: BTreeMap::new(),
             windows: BTreeMap::new(),
             accesses: BTreeMap::new(),
             links: Vec::new(),
@@ -359,16 +359,16 @@ impl LocalState {
 
     /// Puts a message into the outbox.
     pub(crate) fn post(&mut self, to: u32, label: Label, load: Load) {
-        let letter = Letter { origin: self.rank, load };
-        self.outbox.push((to, RankMessage::Letter(label, letter)));
+        let payload = Payload { origin: self.rank, load };
+        self.outbox.push((to, RankMessage::Message(label, payload)));
     }
 
     /// Takes a message from another rank.
     pub(crate) fn deliver(&mut self, message: RankMessage) {
-        let is_change = !matches!(message, RankMessage::Letter(..) | RankMessage::Access { .. });
+        let is_change = !matches!(message, RankMessage::Message(..) | RankMessage::Access { .. });
         self.changes += u64::from(is_change);
         match message {
-            RankMessage::Letter(label, letter) => match self.matcher.arrive(label, letter) {
+            RankMessage::Message(label, payload) => match self.matcher.arrive(label, payload) {
                 Some((receive, arrived)) => {
                     self.changes += 1;
                     self.matched(receive, arrived);
@@ -419,7 +419,7 @@ impl LocalState {
         }
         let Sent { to, label, content: Some(content), .. } = sent else { return };
         let load = Load::Whole { content, acknowledge: None };
-        let message = Letter { origin: self.rank, load };
+        let message = Payload { origin: self.rank, load };
         self.outbox.push((to, RankMessage::Data(receive, Arrived { at, label, message })));
     }
 

@@ -8,7 +8,7 @@ use super::slots::{Outcome, Wait};
 use super::{Begun, LocalState};
 use crate::error::CallSite;
 use crate::matching::{Arrived, Pattern};
-use crate::packet::{Letter, Load, RankMessage};
+use crate::packet::{Load, Payload, RankMessage};
 use crate::scope::Peers;
 use crate::ticket::Ticket;
 
@@ -20,7 +20,7 @@ impl LocalState {
         pattern: Pattern,
         peers: Peers,
         at: CallSite,
-    ) -> Begun<Arrived<Letter>> {
+    ) -> Begun<Arrived<Payload>> {
         match self.matcher.take(&pattern) {
             Some(arrived) => self.accept(arrived, at),
             None => {
@@ -34,9 +34,9 @@ impl LocalState {
     /// Receives a message that was taken from the matching engine.
     pub(crate) fn accept(
         &mut self,
-        arrived: Arrived<Letter>,
+        arrived: Arrived<Payload>,
         at: CallSite,
-    ) -> Begun<Arrived<Letter>> {
+    ) -> Begun<Arrived<Payload>> {
         if is_without_data(&arrived) {
             let receive = self.slots.add(at, Wait::Task);
             self.await_data(receive, arrived);
@@ -46,15 +46,15 @@ impl LocalState {
     }
 
     /// Lets a receive wait for the data of the message that it has got.
-    fn await_data(&mut self, receive: Ticket, arrived: Arrived<Letter>) {
+    fn await_data(&mut self, receive: Ticket, arrived: Arrived<Payload>) {
         match arrived.message.load {
             Load::Offer { token, .. } => {
                 let accept = RankMessage::Accept { token, receive, at: arrived.at };
                 self.outbox.push((arrived.message.origin, accept));
             }
             Load::Coming { to, .. } => {
-                if let Some(stray) = self.strays.remove(&to.generation) {
-                    return self.end_receive(receive, stray);
+                if let Some(with_data) = self.matched_with_data.remove(&to.generation) {
+                    return self.end_receive(receive, with_data);
                 }
                 self.redirected.insert(to.generation, receive);
             }
@@ -64,14 +64,14 @@ impl LocalState {
     }
 
     /// Keeps a message that was received for a request.
-    pub(crate) fn hold(&mut self, arrived: Arrived<Letter>, at: CallSite) -> Ticket {
+    pub(crate) fn hold(&mut self, arrived: Arrived<Payload>, at: CallSite) -> Ticket {
         let ticket = self.slots.add(at, Wait::Task);
         self.slots.end(ticket, Outcome::Message(arrived));
         ticket
     }
 
     /// Tells the sender of a synchronous send, once, that its message was matched.
-    fn acknowledged(&mut self, mut arrived: Arrived<Letter>) -> Arrived<Letter> {
+    fn acknowledged(&mut self, mut arrived: Arrived<Payload>) -> Arrived<Payload> {
         if let Load::Whole { acknowledge, .. } = &mut arrived.message.load
             && let Some(token) = acknowledge.take()
         {
@@ -81,7 +81,7 @@ impl LocalState {
     }
 
     /// A receive has got a message.
-    pub(super) fn matched(&mut self, receive: u32, arrived: Arrived<Letter>) {
+    pub(super) fn matched(&mut self, receive: u32, arrived: Arrived<Payload>) {
         let Some(ticket) = self.slots.ticket(receive) else { return };
         if is_without_data(&arrived) {
             self.await_data(ticket, arrived);
@@ -93,25 +93,25 @@ impl LocalState {
 
     /// Gives a message to its receive. If that was dropped meanwhile, the message goes where it has
     /// left its place.
-    pub(super) fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Letter>) {
+    pub(super) fn end_receive(&mut self, receive: Ticket, arrived: Arrived<Payload>) {
         let left = self.slots.end(receive, Outcome::Message(arrived));
         let Some(Outcome::Message(arrived)) = left else { return };
         match self.redirected.remove(&receive.generation) {
             Some(other) => self.end_receive(other, arrived),
             None => {
-                if let Some(stray) = self.matcher.replace(arrived) {
-                    self.strays.insert(receive.generation, stray);
+                if let Some(with_data) = self.matcher.replace(arrived) {
+                    self.matched_with_data.insert(receive.generation, with_data);
                 }
             }
         }
     }
 
     /// Gives a message back that was matched and not received.
-    pub(crate) fn give_back(&mut self, mut arrived: Arrived<Letter>) {
+    pub(crate) fn give_back(&mut self, mut arrived: Arrived<Payload>) {
         if let Load::Coming { to, .. } = arrived.message.load
-            && let Some(stray) = self.strays.remove(&to.generation)
+            && let Some(with_data) = self.matched_with_data.remove(&to.generation)
         {
-            arrived = stray;
+            arrived = with_data;
         }
         match self.matcher.give_back(arrived) {
             Some((receive, arrived)) => self.matched(receive, arrived),
@@ -158,7 +158,7 @@ impl LocalState {
     }
 
     /// Leaves the place of a message to others whose data are on their way to a dropped receive.
-    fn leave(&mut self, receive: Ticket, mut arrived: Arrived<Letter>) {
+    fn leave(&mut self, receive: Ticket, mut arrived: Arrived<Payload>) {
         let load = &mut arrived.message.load;
         match *load {
             Load::Offer { kind, bytes, .. } => *load = Load::Coming { to: receive, kind, bytes },
@@ -172,6 +172,6 @@ impl LocalState {
 }
 
 /// Whether the data of a message are not here yet.
-fn is_without_data(arrived: &Arrived<Letter>) -> bool {
+fn is_without_data(arrived: &Arrived<Payload>) -> bool {
     matches!(arrived.message.load, Load::Offer { .. } | Load::Coming { .. })
 }

@@ -5,7 +5,7 @@ use super::link::Link;
 use super::{Local, Sent};
 use crate::error::CallSite;
 use crate::matching::{Arrived, Matcher};
-use crate::packet::Letter;
+use crate::packet::Payload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SavedState {
     rank: u32,
-    unexpected: Vec<Arrived<Letter>>,
+    unexpected: Vec<Arrived<Payload>>,
     arrivals: u64,
     changes: u64,
     generation: u64,

@@ -4,7 +4,7 @@ use crate::content::Content;
 use crate::error::CallSite;
 use crate::matching::{Arrived, Pattern};
 use crate::name_server::ServerReply;
-use crate::packet::Letter;
+use crate::packet::Payload;
 use crate::scope::Peers;
 use crate::ticket::Ticket;
 use std::any::Any;
@@ -15,7 +15,7 @@ pub(crate) enum Outcome {
     /// A send is complete.
     Sent,
     /// A receive has its message.
-    Message(Arrived<Letter>),
+    Message(Arrived<Payload>),
     /// An access to a window is complete, with what it has read.
     Answer(Option<Content>),
     /// A receive was cancelled.
@@ -31,7 +31,7 @@ pub(crate) enum Wait {
     /// A message, of one of these ranks.
     Receive(Pattern, Peers),
     /// The data of this message, which was offered and which the receive has got.
-    Data(Box<Arrived<Letter>>),
+    Data(Box<Arrived<Payload>>),
     /// The receiver of the message that was sent under this number.
     Receiver(u32),
     /// The receivers of all messages in the attached buffer.

@@ -149,7 +149,7 @@ fn data_that_come_while_the_message_is_held_by_a_probe_are_kept_for_it() {
         };
         let Begun::Now(arrived) = found else { panic!("no message") };
         assert!(matches!(arrived.message.load, Load::Whole { .. }));
-        assert_eq!(other.with(|state| state.strays.len() + state.redirected.len()), 0);
+        assert_eq!(other.with(|state| state.matched_with_data.len() + state.redirected.len()), 0);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::element::Element;
 use crate::error::{CallSite, RankError};
 use crate::local::{Local, Watcher};
 use crate::matching::{Arrived, Pattern};
-use crate::packet::Letter;
+use crate::packet::Payload;
 use crate::request::go_on;
 use crate::scope::Peers;
 use crate::selector::{SourceSelector, Status, TagSelector};
@@ -42,7 +42,7 @@ pub struct MatchedMessage {
     local: Arc<Local>,
     at: CallSite,
     status: Status,
-    arrived: Option<Arrived<Letter>>,
+    arrived: Option<Arrived<Payload>>,
 }
 
 impl fmt::Debug for MatchedMessage {

@@ -7,13 +7,13 @@ use crate::element::Element;
 use crate::error::{CallSite, RankError};
 use crate::local::{Begun, SendMode};
 use crate::matching::Arrived;
-use crate::packet::Letter;
+use crate::packet::Payload;
 use crate::request::CommRequest;
 use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 
 /// A receive that has begun; `None` from no rank.
-type BegunReceive = Option<Begun<Arrived<Letter>>>;
+type BegunReceive = Option<Begun<Arrived<Payload>>>;
 
 /// # Receiving
 ///

@@ -5,7 +5,7 @@ use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
 use crate::local::{Begun, Local};
 use crate::matching::Arrived;
-use crate::packet::{Letter, Load, Part};
+use crate::packet::{Load, Part, Payload};
 use crate::request::go_on;
 use crate::selector::Status;
 use crate::ticket::Ticket;
@@ -45,7 +45,7 @@ pub(crate) struct Receiving<'a> {
 }
 
 impl<'a> Receiving<'a> {
-    pub(crate) fn new(local: &'a Arc<Local>, begun: Begun<Arrived<Letter>>, at: CallSite) -> Self {
+    pub(crate) fn new(local: &'a Arc<Local>, begun: Begun<Arrived<Payload>>, at: CallSite) -> Self {
         let (ticket, was_here) = match begun {
             Begun::Now(arrived) => (local.with(|state| state.hold(arrived, at)), true),
             Begun::Later(ticket) => (ticket, false),
@@ -66,7 +66,7 @@ impl<'a> Receiving<'a> {
 /// Waits for the message of a receive.
 pub(crate) async fn message(
     local: &Arc<Local>,
-    begun: Begun<Arrived<Letter>>,
+    begun: Begun<Arrived<Payload>>,
     at: CallSite,
 ) -> Result<(Content, Status), RankError> {
     match begun {
@@ -89,7 +89,7 @@ pub(crate) fn of_outcome(outcome: Outcome, at: CallSite) -> Result<(Content, Sta
 /// The parts of a message of a collective operation.
 pub(crate) async fn parts(
     local: &Arc<Local>,
-    begun: Begun<Arrived<Letter>>,
+    begun: Begun<Arrived<Payload>>,
     at: CallSite,
 ) -> Result<Vec<Part>, RankError> {
     let arrived = match begun {
@@ -105,7 +105,7 @@ pub(crate) async fn parts(
     }
 }
 
-fn received(arrived: Arrived<Letter>) -> (Content, Status) {
+fn received(arrived: Arrived<Payload>) -> (Content, Status) {
     let status = status(&arrived);
     match arrived.message.load {
         Load::Whole { content, .. } => (content, status),
@@ -115,7 +115,7 @@ fn received(arrived: Arrived<Letter>) -> (Content, Status) {
 }
 
 /// The status of a message, for a receive or a probe.
-pub(crate) fn status(arrived: &Arrived<Letter>) -> Status {
+pub(crate) fn status(arrived: &Arrived<Payload>) -> Status {
     let (source, tag) = (Some(arrived.label.source), Some(arrived.label.tag));
     Status { source, tag, bytes: arrived.message.load.bytes() }
 }

@@ -16,7 +16,7 @@ use crate::wire::token::{RemoteError, Token};
 use crate::wire::transfer::fetch;
 use gridspan_rpc::calls::{RpcError, ServerCard};
 use gridspan_rpc::group::{
-    Beliefs, CallGroup, CallWindow, Encoded, Execute, Freed, Mapper, ServerPool, error_of,
+    AssumedLinks, CallGroup, CallWindow, Encoded, Execute, Freed, Mapper, ServerPool, error_of,
 };
 use gridspan_workflow::heuristics::Heuristic;
 use gridspan_workflow::{DataId, Platform};
@@ -238,7 +238,7 @@ impl ServerPool for Remote {
     async fn platform(
         &self,
         cards: &[ServerCard],
-        beliefs: &Beliefs,
+        assumed: &AssumedLinks,
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
         let known = self.known();
@@ -247,7 +247,7 @@ impl ServerPool for Remote {
         let all: Option<Vec<_>> = cards.iter().map(of).collect();
         let (listed, samples): (Vec<_>, Vec<_>) = all.ok_or_else(forgotten)?.into_iter().unzip();
         let platform =
-            platform(&listed, &samples, beliefs, &|place| observed_speed(cards[place].number));
+            platform(&listed, &samples, assumed, &|place| observed_speed(cards[place].number));
         Ok(platform.with_apart(self.inner.kept.apart(cards)))
     }
 

@@ -2,7 +2,7 @@
 //! measured links. The module performs no I/O.
 
 use crate::wire::messages::ListedServer;
-use gridspan_rpc::group::Beliefs;
+use gridspan_rpc::group::AssumedLinks;
 use gridspan_topology::{
     Bandwidth, Hierarchy, Latency, Link, LinkSample, NodeId, RttMatrix, infer,
 };
@@ -22,7 +22,7 @@ const LATENCY_MAX: Duration = Duration::from_secs(3600);
 pub(crate) fn platform(
     servers: &[ListedServer],
     of_client: &[LinkSample],
-    beliefs: &Beliefs,
+    assumed: &AssumedLinks,
     observed_speed: &dyn Fn(usize) -> f64,
 ) -> Platform {
     let links = LinkBeliefs::new(servers, of_client);
@@ -31,7 +31,7 @@ pub(crate) fn platform(
     let between = links.between(&sites);
     let link = |from, to, believed| link(&between, (from, to), believed);
     let site = |site| {
-        let (lan, uplink) = (link(site, site, beliefs.lan), Link::perfect());
+        let (lan, uplink) = (link(site, site, assumed.lan), Link::perfect());
         Site::new(format!("site {}", site + 1), lan, uplink.with_latency(Latency::ZERO))
     };
     let server = |(position, listed): (usize, &ListedServer)| {
@@ -39,12 +39,12 @@ pub(crate) fn platform(
         ServerSpec::new(&listed.card.name, sites[position], speed).with_cores(listed.cores)
     };
     let own = sites[servers.len()];
-    let client = ClientSpec::at_site(own, links.of_client(beliefs.lan));
+    let client = ClientSpec::at_site(own, links.of_client(assumed.lan));
     let all = servers.iter().enumerate().map(server).collect();
     let mut platform = Platform::new(all, (0..count).map(site).collect(), client);
     for from in 0..count {
         for to in (0..count).filter(|&to| to != from) {
-            platform = platform.with_link(from, to, link(from, to, beliefs.wan));
+            platform = platform.with_link(from, to, link(from, to, assumed.wan));
         }
     }
     platform
@@ -156,7 +156,8 @@ mod tests {
     use gridspan_topology::{LinkEstimate, Time};
     use gridspan_workflow::{Endpoint, ServerId};
 
-    const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+    const ASSUMED: AssumedLinks =
+        AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
 
     fn estimate(latency: Duration, mbit: u64) -> LinkEstimate {
         LinkEstimate {
@@ -197,7 +198,7 @@ mod tests {
     fn sites_and_links_follow_from_measurements() {
         let (servers, of_client) = servers(6);
 
-        let platform = platform(&servers, &of_client, &BELIEFS, &|_| 1.0);
+        let platform = platform(&servers, &of_client, &ASSUMED, &|_| 1.0);
 
         let end = |server| Endpoint::Server(ServerId(server));
         assert_eq!(platform.sites().len(), 2);
@@ -214,7 +215,7 @@ mod tests {
         let (mut servers, _) = servers(2);
         servers.iter_mut().for_each(|listed| listed.links.clear());
 
-        let platform = platform(&servers, &[], &BELIEFS, &|_| 1.0);
+        let platform = platform(&servers, &[], &ASSUMED, &|_| 1.0);
 
         let [one, other] = [0, 1].map(|server| Endpoint::Server(ServerId(server)));
         assert_eq!(platform.latency_s(one, other), Link::lan().latency.duration().as_secs_f64());

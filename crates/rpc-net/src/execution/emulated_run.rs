@@ -10,7 +10,7 @@ use crate::wire::messages::{ListedServer, Request, Times, Work};
 use crate::wire::token::RemoteError;
 use crate::wire::transfer::BYTES_MAX;
 use bytes::Bytes;
-use gridspan_rpc::group::Beliefs;
+use gridspan_rpc::group::AssumedLinks;
 use gridspan_topology::{Link, LinkSample};
 use gridspan_workflow::execution::Execution;
 use gridspan_workflow::execution::TaskFailure;
@@ -96,8 +96,8 @@ impl EmulatedRun {
     /// marked as apart. Request the platform again before each execution, so that these servers do
     /// not try again to reach each other.
     pub fn platform(&self) -> Platform {
-        let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
-        let platform = platform(&self.servers, &self.samples, &beliefs, &|_| 1.0);
+        let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
+        let platform = platform(&self.servers, &self.samples, &assumed, &|_| 1.0);
         platform.with_apart(lock(&self.apart).iter().copied())
     }
 
@@ -117,7 +117,7 @@ impl EmulatedRun {
         check(graph)?;
         let group = dice()?;
         let plan = Plan { graph, platform, mapping, rescue, group };
-        let mut emulation = Emulation { graph, group, party: self };
+        let mut emulation = Emulation { graph, group, run: self };
         let outcome = execute_group(plan, &self.contacts, &mut emulation).await;
         lock(&self.relayed).retain(|(of, _), _| *of != group);
         for contact in &self.contacts {
@@ -165,7 +165,7 @@ fn check(graph: &TaskGraph) -> Result<(), EmulatedRunError> {
 struct Emulation<'a> {
     graph: &'a TaskGraph,
     group: u64,
-    party: &'a EmulatedRun,
+    run: &'a EmulatedRun,
 }
 
 impl GroupEvents for Emulation<'_> {
@@ -201,18 +201,18 @@ impl GroupEvents for Emulation<'_> {
     fn has_not(&mut self, _data: DataId, _server: ServerId) {}
 
     fn part(&mut self, from: ServerId, to: ServerId) {
-        lock(&self.party.apart).insert((from, to));
+        lock(&self.run.apart).insert((from, to));
     }
 
     // All bytes of emulated tasks are the same, so only their number is kept.
     fn relayed(&mut self, data: DataId, bytes: Vec<u8>) {
         let key = (self.group, self.version(data));
-        lock(&self.party.relayed).insert(key, bytes.len() as u64);
+        lock(&self.run.relayed).insert(key, bytes.len() as u64);
     }
 
     fn spent(&mut self, data: DataId) {
         let key = (self.group, self.version(data));
-        lock(&self.party.relayed).remove(&key);
+        lock(&self.run.relayed).remove(&key);
     }
 
     fn failed(&mut self, _task: TaskId, _first: TaskId, _failure: &TaskFailure) {}

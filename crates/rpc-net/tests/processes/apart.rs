@@ -3,7 +3,7 @@
 use super::nat::Rule;
 use super::{ADD, COUNT, FILL, Grid, SUM, SUM_OF_ALL, within_limit};
 use gridspan_rpc::calls::RpcError;
-use gridspan_rpc::group::{Beliefs, ServerPool};
+use gridspan_rpc::group::{AssumedLinks, ServerPool};
 use gridspan_rpc_net::Remote;
 use gridspan_topology::Link;
 use gridspan_workflow::heuristics::Heuristic;
@@ -38,9 +38,9 @@ impl Grid {
 
 /// Returns the pairs of servers that do not reach each other, as far as the client knows, by name.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
-    let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+    let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();
-    let platform = remote.platform(&cards, &beliefs, &|_| 1.0).await.unwrap();
+    let platform = remote.platform(&cards, &assumed, &|_| 1.0).await.unwrap();
     let name = |server: ServerId| cards[server.index()].name.clone();
     platform.apart().iter().map(|&(from, to)| (name(from), name(to))).collect()
 }

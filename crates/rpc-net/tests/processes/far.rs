@@ -2,7 +2,7 @@
 
 use super::nat::{Nat, Rule};
 use super::{Grid, WHERE, within_limit};
-use gridspan_rpc::group::{Beliefs, ServerPool};
+use gridspan_rpc::group::{AssumedLinks, ServerPool};
 use gridspan_rpc_net::ListedServer;
 use gridspan_topology::Link;
 use gridspan_workflow::Endpoint;
@@ -70,8 +70,8 @@ async fn short_tasks_stay_at_the_near_site() {
     within_limit(grid.listed(are_known)).await;
     let remote = grid.remote();
     let cards = remote.cards().await.unwrap();
-    let beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
-    let platform = remote.platform(&cards, &beliefs, &|_| 1.0).await.unwrap();
+    let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
+    let platform = remote.platform(&cards, &assumed, &|_| 1.0).await.unwrap();
     let end = |server: usize| Endpoint::Server(ServerId(server as u32));
 
     // A busy machine may make near servers look apart, but nothing makes far servers look near.

@@ -114,11 +114,11 @@ impl ServerDirectory {
         self.servers.remove(&number).map(|listed| listed.card)
     }
 
-    /// The heir of a server that has left: a server that offers all of its functions, at the same
-    /// site if possible. Both must send data to other servers; otherwise there is no heir. Heirs
-    /// are chosen one by one, each from the servers that are still listed, so heirs never form a
-    /// cycle.
-    pub fn heir(&self, left: &ServerCard) -> Option<u32> {
+    /// The successor of a server that has left: a server that offers all of its functions, at the
+    /// same site if possible. Both must send data to other servers; otherwise there is no
+    /// successor. Successors are chosen one by one, each from the servers that are still listed, so
+    /// successors never form a cycle.
+    pub fn successor(&self, left: &ServerCard) -> Option<u32> {
         let others = self.servers.values().map(|listed| &listed.card);
         let direct = others.filter(|card| left.is_direct && card.is_direct);
         let can = |card: &ServerCard| {

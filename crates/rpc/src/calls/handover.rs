@@ -1,10 +1,10 @@
-//! A server that leaves: it hands its data and orders for groups to its heir, and passes on the
-//! messages that arrive later.
+//! A server that leaves: it hands its data and orders for groups to its successor, and passes on
+//! the messages that arrive later.
 //!
-//! Orders go first, and then data, one window at a time. The next window goes when the heir has the
-//! previous one, so that data on disk is never in memory as a whole. Data that is not handed over
-//! yet is still served on request. Data that was freed, and data of groups that have ended, is not
-//! passed on, whether the heir knows of that or not.
+//! Orders go first, and then data, one window at a time. The next window goes when the successor
+//! has the previous one, so that data on disk is never in memory as a whole. Data that is not
+//! handed over yet is still served on request. Data that was freed, and data of groups that have
+//! ended, is not passed on, whether the successor knows of that or not.
 
 use super::catalogue::Catalogue;
 use super::config::FOREVER;
@@ -13,25 +13,30 @@ use super::server::{Handover, Server, ServerMessage};
 use crate::group::order::GroupMessage;
 use gridspan_runtime::{ActorRef, Context, Ix1, Reply};
 
-/// Size in bytes of a window, which is in memory while it is on its way to the heir. The last piece
-/// of a window may exceed this size.
+/// Size in bytes of a window, which is in memory while it is on its way to the successor. The last
+/// piece of a window may exceed this size.
 const WINDOW_BYTES: usize = 64 << 20;
 
 impl<C: Catalogue> Server<C> {
     /// Starts to hand over all orders and data, and to pass on later messages of groups.
-    pub(super) fn hand_over(&mut self, heir: u32, reply: Reply<()>, cx: &mut Context<'_, Self>) {
-        self.handover = Some(Handover { heir, reply: Some(reply) });
-        let to = cx.collection().at(Ix1(heir as i32));
+    pub(super) fn hand_over(
+        &mut self,
+        successor: u32,
+        reply: Reply<()>,
+        cx: &mut Context<'_, Self>,
+    ) {
+        self.handover = Some(Handover { successor, reply: Some(reply) });
+        let to = cx.collection().at(Ix1(successor as i32));
         for order in self.store.take_orders() {
             cx.send(&to, ServerMessage::Group(GroupMessage::Order(order)));
         }
         self.hand_on(cx);
     }
 
-    /// Sends the next window of data to the heir.
+    /// Sends the next window of data to the successor.
     pub(super) fn hand_on(&mut self, cx: &mut Context<'_, Self>) {
         let Some(handover) = &mut self.handover else { return };
-        let to: ActorRef<Self> = cx.collection().at(Ix1(handover.heir as i32));
+        let to: ActorRef<Self> = cx.collection().at(Ix1(handover.successor as i32));
         let mut bytes = 0;
         while bytes < WINDOW_BYTES {
             let Some(piece) = self.store.give() else {
@@ -44,18 +49,18 @@ impl<C: Catalogue> Server<C> {
             cx.send(&to, ServerMessage::Group(GroupMessage::Data(piece)));
         }
         let has_come = |reply| ServerMessage::Group(GroupMessage::Handed(reply));
-        // If the heir is lost meanwhile, the rest is lost with it.
+        // If the successor is lost meanwhile, the rest is lost with it.
         cx.ask(&to, FOREVER, has_come, |_: Result<(), _>| ServerMessage::HandOn);
     }
 
-    /// Passes a message on to the heir, if there is one. Returns the message if this server has to
-    /// handle it.
+    /// Passes a message on to the successor, if there is one. Returns the message if this server
+    /// has to handle it.
     pub(super) fn pass_by(
         &mut self,
         message: GroupMessage,
         cx: &mut Context<'_, Self>,
     ) -> Option<GroupMessage> {
-        let Some(heir) = self.handover.as_ref().map(|handover| handover.heir) else {
+        let Some(successor) = self.handover.as_ref().map(|handover| handover.successor) else {
             return Some(message);
         };
         match &message {
@@ -68,12 +73,12 @@ impl<C: Catalogue> Server<C> {
                 return None;
             }
             GroupMessage::Free { group, data } => self.store.free(*group, data),
-            // The heir has the orders.
+            // The successor has the orders.
             GroupMessage::End { group, floor } => drop(self.store.end(*group, *floor)),
             _ => {}
         }
-        let heir = cx.collection().at(Ix1(heir as i32));
-        cx.send(&heir, ServerMessage::Group(message));
+        let successor = cx.collection().at(Ix1(successor as i32));
+        cx.send(&successor, ServerMessage::Group(message));
         None
     }
 }

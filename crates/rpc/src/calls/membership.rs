@@ -10,7 +10,7 @@ pub(super) struct Membership {
     started: BTreeMap<PeId, u32>,
     /// Names of the servers that the registry has accepted.
     names: BTreeMap<u32, String>,
-    /// Heir of each server that left; `None` if its data is lost.
+    /// Successor of each server that left; `None` if its data is lost.
     left: BTreeMap<u32, Option<u32>>,
     clients: u32,
     groups: u32,
@@ -67,17 +67,17 @@ impl Membership {
     }
 
     /// Records that a server starts to leave. Until [`end_leave`](Self::end_leave), the registry
-    /// may have removed it although its heir does not have all of its data.
+    /// may have removed it although its successor does not have all of its data.
     pub(super) fn begin_leave(&mut self) {
         self.handing_over += 1;
         self.handed_over += 1;
     }
 
-    /// A handover has ended: `outcome` is the heir, or `Some(None)` if the server is lost, or
+    /// A handover has ended: `outcome` is the successor, or `Some(None)` if the server is lost, or
     /// `None` if the registry has not removed the server.
     pub(super) fn end_leave(&mut self, number: u32, outcome: Option<Option<u32>>) {
-        if let Some(heir) = outcome {
-            self.leave(number, heir);
+        if let Some(successor) = outcome {
+            self.leave(number, successor);
         }
         self.handing_over -= 1;
         self.waiting.drain(..).for_each(Waker::wake);
@@ -93,9 +93,9 @@ impl Membership {
         None
     }
 
-    /// Records that a server has left, with its heir if it has one.
-    pub(super) fn leave(&mut self, number: u32, heir: Option<u32>) {
-        self.left.insert(number, heir);
+    /// Records that a server has left, with its successor if it has one.
+    pub(super) fn leave(&mut self, number: u32, successor: Option<u32>) {
+        self.left.insert(number, successor);
     }
 
     /// Number of servers that have left.
@@ -103,11 +103,11 @@ impl Membership {
         self.left.len()
     }
 
-    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
-    /// lost.
+    /// The server that has the data of this one: itself, or its last successor; `None` if the data
+    /// is lost.
     pub(super) fn standing(&self, mut number: u32) -> Option<u32> {
-        while let Some(heir) = self.left.get(&number) {
-            number = (*heir)?;
+        while let Some(successor) = self.left.get(&number) {
+            number = (*successor)?;
         }
         Some(number)
     }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_of_a_server_is_at_its_last_heir() {
+    fn the_data_of_a_server_is_at_its_last_successor() {
         let mut membership = Membership::default();
         membership.leave(1, Some(2));
         membership.leave(2, Some(3));

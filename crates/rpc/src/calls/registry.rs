@@ -200,11 +200,11 @@ impl Registry {
         expected.is_some()
     }
 
-    /// Removes a server that leaves; returns its heir.
+    /// Removes a server that leaves; returns its successor.
     fn let_go(&mut self, number: u32, hands_over: bool) -> Result<Option<u32>, RpcError> {
         match (self.directory.leave(number), self.overdue.get(&number)) {
-            (Some(card), _) => Ok(self.directory.heir(&card).filter(|_| hands_over)),
-            // The functions that an heir must offer are unknown.
+            (Some(card), _) => Ok(self.directory.successor(&card).filter(|_| hands_over)),
+            // The functions that a successor must offer are unknown.
             (None, Some(name)) if hands_over => Err(overdue(name)),
             // The server hands over already; or an earlier caller of `leave` gave up before the
             // answer arrived, and so the server was never notified.
@@ -249,7 +249,7 @@ impl RegistryMessage {
     fn asks_for_servers(&self) -> bool {
         matches!(
             self,
-            // A server that is lost has no heir.
+            // A server that is lost has no successor.
             Self::Leave { hands_over: true, .. }
                 | Self::List(_)
                 | Self::Find { .. }

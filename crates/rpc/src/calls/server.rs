@@ -30,7 +30,7 @@ pub struct Server<C> {
     /// Segments of results that the client has not taken yet.
     results: BTreeMap<(Ticket, u32), Numbers<u8>>,
     pub(super) store: Store,
-    /// The handover of data for groups to the heir.
+    /// The handover of data for groups to the successor.
     pub(super) handover: Option<Handover>,
     /// The order that was executed, until its outcome is reported.
     pub(super) pending: Option<Pending>,
@@ -53,8 +53,8 @@ pub(super) struct Pending {
 /// A handover to another server.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Handover {
-    pub(super) heir: u32,
-    /// Receiver of the notice that the heir has all data, until it is sent.
+    pub(super) successor: u32,
+    /// Receiver of the notice that the successor has all data, until it is sent.
     pub(super) reply: Option<Reply<()>>,
 }
 
@@ -138,10 +138,10 @@ pub enum ServerMessage {
     Report,
     /// Cancel a call; answered once the server no longer works for it.
     Cancel(Ticket, Reply<()>),
-    /// Take no more calls, return the queued ones, and hand the data for groups to the heir, if
-    /// any.
+    /// Take no more calls, return the queued ones, and hand the data for groups to the successor,
+    /// if any.
     Leave(Option<u32>, Reply<()>),
-    /// The heir has the last window of data.
+    /// The successor has the last window of data.
     HandOn,
     /// A message of a group.
     Group(GroupMessage),
@@ -195,8 +195,8 @@ impl<C: Catalogue> Actor for Server<C> {
                 self.results.retain(|(of, _), _| *of != ticket);
                 cx.reply(reply, ());
             }
-            ServerMessage::Leave(heir, reply) => {
-                self.leave(heir, reply, cx);
+            ServerMessage::Leave(successor, reply) => {
+                self.leave(successor, reply, cx);
             }
             ServerMessage::HandOn => self.hand_on(cx),
             ServerMessage::Group(message) => {
@@ -345,14 +345,14 @@ impl<C: Catalogue> Server<C> {
         self.card.is_some()
     }
 
-    fn leave(&mut self, heir: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
+    fn leave(&mut self, successor: Option<u32>, reply: Reply<()>, cx: &mut Context<'_, Self>) {
         self.card = None;
         self.arriving.clear();
         for call in self.waiting.drain(..) {
             cx.reply(call.reply, Answer::Gone);
         }
-        match heir {
-            Some(heir) => self.hand_over(heir, reply, cx),
+        match successor {
+            Some(successor) => self.hand_over(successor, reply, cx),
             None => {
                 self.give_up_orders(cx);
                 cx.reply(reply, ());

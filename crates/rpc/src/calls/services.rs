@@ -158,10 +158,10 @@ impl<C: Catalogue> Services<C> {
         // Session managers are inserted later. Their collection is created now, because creating it
         // later would have to wait until every PE that computes pauses.
         let beside_main = Placement::Custom(BESIDE_MAIN);
-        let nobody = Vec::<Ix1>::new();
+        let no_members = Vec::<Ix1>::new();
         let start = |_| SessionManagerInit::new(registry, servers.reference(), &Config::default());
         let session_managers =
-            grid.create_placed::<SessionManager<C>>(beside_main, nobody, start).await;
+            grid.create_placed::<SessionManager<C>>(beside_main, no_members, start).await;
         let session_managers = session_managers.map_err(|error| from_grid(&error))?;
         Ok(Self {
             grid: grid.clone(),
@@ -211,9 +211,9 @@ impl<C: Catalogue> Services<C> {
         }
     }
 
-    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
-    /// lost.
-    pub(crate) fn heir_of(&self, number: u32) -> Option<u32> {
+    /// The server that has the data of this one: itself, or its last successor; `None` if the data
+    /// is lost.
+    pub(crate) fn successor_of(&self, number: u32) -> Option<u32> {
         self.membership().standing(number)
     }
 
@@ -381,9 +381,9 @@ impl<C: Catalogue> Services<C> {
     /// Its data and orders for groups go to a server that offers all of its functions, at the same
     /// site if possible. If there is none, or if the server communicates with the client only, they
     /// are lost as with [`lose`](Self::lose). Resolves once the server has finished its current
-    /// call and the heir has all data. Windows of groups are not mapped meanwhile. If this future
-    /// is dropped before it resolves, the registry may have removed the server without notifying
-    /// it; then end it with [`lose`](Self::lose).
+    /// call and the successor has all data. Windows of groups are not mapped meanwhile. If this
+    /// future is dropped before it resolves, the registry may have removed the server without
+    /// notifying it; then end it with [`lose`](Self::lose).
     ///
     /// # Errors
     ///
@@ -394,8 +394,8 @@ impl<C: Catalogue> Services<C> {
         self.end_server(name, true).await
     }
 
-    /// Makes a server leave without an heir: data of groups that only this server has is lost, and
-    /// windows are mapped without it at once. For servers that have failed, and for those whose
+    /// Makes a server leave without a successor: data of groups that only this server has is lost,
+    /// and windows are mapped without it at once. For servers that have failed, and for those whose
     /// [`leave`](Self::leave) has failed.
     ///
     /// # Errors
@@ -413,19 +413,21 @@ impl<C: Catalogue> Services<C> {
         let registry = self.registry();
         self.membership().begin_leave();
         let mut leaving = Leaving { services: self, number, outcome: None };
-        // First, the registry stops sending new calls to the server and naming it as an heir.
+        // First, the registry stops sending new calls to the server and naming it as a successor.
         let question = move |reply| RegistryMessage::Leave { number, hands_over, reply };
-        let heir = registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
-        // The heir may have been lost since.
-        let heir = heir.filter(|&heir| self.heir_of(heir).is_some());
-        leaving.outcome = Some(heir);
-        if heir.is_none() {
+        let successor =
+            registry.ask(FOREVER, question).await.map_err(|error| from_grid(&error))??;
+        // The successor may have been lost since.
+        let successor = successor.filter(|&successor| self.successor_of(successor).is_some());
+        leaving.outcome = Some(successor);
+        if successor.is_none() {
             // Its data is lost from now on.
             self.membership().leave(number, None);
             // Mapping must not wait for its answer, because it may be stuck.
             drop(leaving);
         }
-        let left = self.ask_server(number, move |reply| ServerMessage::Leave(heir, reply)).await;
+        let left =
+            self.ask_server(number, move |reply| ServerMessage::Leave(successor, reply)).await;
         self.registry().send(RegistryMessage::Left(number));
         left
     }
@@ -450,7 +452,7 @@ impl<C: Catalogue> Services<C> {
 struct Leaving<'a, C: Catalogue> {
     services: &'a Services<C>,
     number: u32,
-    /// The heir, once the registry has removed the server.
+    /// The successor, once the registry has removed the server.
     outcome: Option<Option<u32>>,
 }
 

@@ -3,7 +3,7 @@
 use super::map::failed;
 use super::order::{DataKey, GroupMessage, Piece};
 use super::platforms::{Declared, platform};
-use super::server_pool::{Beliefs, Encoded, Freed, ServerPool};
+use super::server_pool::{AssumedLinks, Encoded, Freed, ServerPool};
 use crate::block::{Arriving, SEGMENTS_MAX};
 use crate::calls::{Catalogue, RpcError, ServerCard, ServerMessage, Services};
 use futures_util::future::join_all;
@@ -26,19 +26,19 @@ impl<C: Catalogue> ServerPool for Services<C> {
     async fn platform(
         &self,
         cards: &[ServerCard],
-        beliefs: &Beliefs,
+        assumed: &AssumedLinks,
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> Result<Platform, RpcError> {
-        let links = match beliefs.measures {
+        let links = match assumed.measures {
             true => Some(self.links().await?),
             false => None,
         };
-        let declared = Declared { lan: beliefs.lan, wan: beliefs.wan };
+        let declared = Declared { lan: assumed.lan, wan: assumed.wan };
         Ok(platform(self.layout(), cards, declared, links.as_ref(), observed_speed))
     }
 
     fn standing(&self, server: u32) -> Option<u32> {
-        self.heir_of(server)
+        self.successor_of(server)
     }
 
     fn begin_group(&self) -> u32 {
@@ -53,7 +53,7 @@ impl<C: Catalogue> ServerPool for Services<C> {
     }
 
     fn end_group(&self, group: u32, servers: BTreeSet<u32>) {
-        // Servers that have left pass the message on to their heirs.
+        // Servers that have left pass the message on to their successors.
         self.forget_group(group, servers);
     }
 

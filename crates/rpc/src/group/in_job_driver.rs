@@ -39,7 +39,7 @@ struct Driver<'w, 'a, 'b, C: Catalogue> {
     /// Number of servers that had left at the last check.
     departures: usize,
     /// The server that had the data of each server at the last check; `None` if it was lost.
-    heirs: Vec<Option<u32>>,
+    successors: Vec<Option<u32>>,
 }
 
 impl<C: Catalogue> Execute for Services<C> {
@@ -55,7 +55,7 @@ impl<C: Catalogue> Execute for Services<C> {
             routes: Routes::default(),
             going: FuturesUnordered::new(),
             departures: 0,
-            heirs: numbers,
+            successors: numbers,
         };
         driver.run().await
     }
@@ -114,24 +114,24 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         })
     }
 
-    /// Finds the servers that have left, and reports their heirs to the dispatcher.
+    /// Finds the servers that have left, and reports their successors to the dispatcher.
     fn see_departures(&mut self, now_s: f64) {
         let departures = self.services.departures();
         if std::mem::replace(&mut self.departures, departures) == departures {
             return;
         }
         for (server, card) in (0..).map(ServerId).zip(&self.window.cards) {
-            let heir = self.services.heir_of(card.number);
-            let before = std::mem::replace(&mut self.heirs[server.index()], heir);
-            // The heir of a server that had left before has left too: its own departure is reported
-            // instead.
-            if before != Some(card.number) || heir == before {
+            let successor = self.services.successor_of(card.number);
+            let before = std::mem::replace(&mut self.successors[server.index()], successor);
+            // The successor of a server that had left before has left too: its own departure is
+            // reported instead.
+            if before != Some(card.number) || successor == before {
                 continue;
             }
-            let event = match heir {
+            let event = match successor {
                 None => DispatchEvent::Lost(server, LEFT.to_owned()),
-                Some(heir) => {
-                    let place = self.window.cards.iter().position(|card| card.number == heir);
+                Some(successor) => {
+                    let place = self.window.cards.iter().position(|card| card.number == successor);
                     DispatchEvent::HandedOver(server, place.map(|place| ServerId(place as u32)))
                 }
             };

@@ -7,7 +7,7 @@ use super::lazy::Lazy;
 use super::observed_speed::ObservedSpeed;
 use super::order::DataKey;
 use super::parts::{Arguments, Parts};
-use super::server_pool::{Beliefs, Encoded, ServerPool};
+use super::server_pool::{AssumedLinks, Encoded, ServerPool};
 use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
 use crate::calls::{Catalogue, Function, RpcError, ServerCard, Services};
 use gridspan_topology::Link;
@@ -55,7 +55,7 @@ pub struct Mapper<S> {
     pub(super) learned: RefCell<BTreeMap<&'static str, Learned>>,
     /// Observed speed of each server.
     pub(super) paces: RefCell<BTreeMap<u32, ObservedSpeed>>,
-    beliefs: Beliefs,
+    assumed: AssumedLinks,
     pub(super) rescue: StragglerPolicy,
 }
 
@@ -63,31 +63,31 @@ impl<C: Catalogue> Mapper<Services<C>> {
     /// A mapper to the servers of a job. It assumes that links are [`Link::lan`] inside sites and
     /// [`Link::wan`] between them.
     pub fn new(services: &Services<C>) -> Self {
-        Self { beliefs: Beliefs { measures: false, ..BELIEFS }, ..Self::to(services.clone()) }
+        Self { assumed: AssumedLinks { measures: false, ..ASSUMED }, ..Self::to(services.clone()) }
     }
 }
 
 /// The default estimates of a mapper.
-const BELIEFS: Beliefs = Beliefs { lan: Link::lan(), wan: Link::wan(), measures: true };
+const ASSUMED: AssumedLinks = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
 
 impl<S: ServerPool> Mapper<S> {
     /// A mapper to any servers. It uses measured links; for links without a measurement it assumes
     /// [`Link::lan`] inside sites and [`Link::wan`] between them.
     pub fn to(services: S) -> Self {
         let (learned, paces) = (RefCell::default(), RefCell::default());
-        Self { services, learned, paces, beliefs: BELIEFS, rescue: StragglerPolicy::None }
+        Self { services, learned, paces, assumed: ASSUMED, rescue: StragglerPolicy::None }
     }
 
     /// Sets the assumed links inside sites and from each site to the others.
     pub fn with_links(mut self, lan: Link, wan: Link) -> Self {
-        self.beliefs = Beliefs { lan, wan, ..self.beliefs };
+        self.assumed = AssumedLinks { lan, wan, ..self.assumed };
         self
     }
 
     /// Uses the links as the runtime has measured them when a window is mapped, and the observed
     /// speeds of servers. Where there is no measurement, the declared values count.
     pub fn measured(mut self) -> Self {
-        self.beliefs.measures = true;
+        self.assumed.measures = true;
         self
     }
 
@@ -102,11 +102,11 @@ impl<S: ServerPool> Mapper<S> {
 
     pub(super) async fn platform(&self, cards: &[ServerCard]) -> Result<Platform, RpcError> {
         let paces = self.paces.borrow().clone();
-        let observed_speed = |number: u32| match self.beliefs.measures {
+        let observed_speed = |number: u32| match self.assumed.measures {
             true => paces.get(&number).map_or(1.0, |observed_speed| observed_speed.factor()),
             false => 1.0,
         };
-        self.services.platform(cards, &self.beliefs, &observed_speed).await
+        self.services.platform(cards, &self.assumed, &observed_speed).await
     }
 }
 

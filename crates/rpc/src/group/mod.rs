@@ -100,5 +100,5 @@ pub use map::{CallGroup, Mapper};
 pub use object_store::ObjectStore;
 pub use order::{DataKey, Done, Fault};
 pub use parts::{Arguments, Parts};
-pub use server_pool::{Beliefs, DataSegment, Encoded, Freed, ServerPool};
+pub use server_pool::{AssumedLinks, DataSegment, Encoded, Freed, ServerPool};
 pub use windows::{CallWindow, Execute, error_of};

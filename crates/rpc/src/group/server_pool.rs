@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Links that are assumed where there is no measurement, and whether measurements are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beliefs {
+pub struct AssumedLinks {
     /// Inside sites.
     pub lan: Link,
     /// From each site to the others.
@@ -45,12 +45,12 @@ pub trait ServerPool {
     fn platform(
         &self,
         cards: &[ServerCard],
-        beliefs: &Beliefs,
+        assumed: &AssumedLinks,
         observed_speed: &dyn Fn(u32) -> f64,
     ) -> impl Future<Output = Result<Platform, RpcError>>;
 
-    /// The server that has the data of this one: itself, or its last heir; `None` if the data is
-    /// lost.
+    /// The server that has the data of this one: itself, or its last successor; `None` if the data
+    /// is lost.
     fn standing(&self, server: u32) -> Option<u32>;
 
     /// Starts a group and returns its number.

@@ -296,7 +296,7 @@ fn an_argument_of_another_group_is_refused() {
     });
 }
 
-/// The servers leave one after the other, and the last has no heir.
+/// The servers leave one after the other, and the last has no successor.
 #[test]
 fn data_of_a_leaving_server_goes_to_another_until_the_last_leaves() {
     run("1x1x3", true, async |_, services| {

@@ -137,7 +137,7 @@ fn data_of_servers_that_leave_together_goes_to_those_that_stay() {
             for (value, one) in (1..).zip(&made) {
                 assert_eq!(group.get(one).await?[..], [value; 1000]);
             }
-            // The last two have only each other, so one of them has no heir.
+            // The last two have only each other, so one of them has no successor.
             other.join(ServerPlan::new("new", PeId(1))).await?;
             assert_eq!(all(vec![leave("new"), leave("pe3")]).await, [Ok(()), Ok(())]);
             Ok(())
@@ -178,7 +178,7 @@ fn a_server_that_hands_over_more_than_its_memory_still_serves_the_data() {
                 made.push(group.call(&MAKE, (&bytes, &value)).0);
             }
             group.run().await?;
-            other.join(ServerPlan::new("heir", PeId(2))).await?;
+            other.join(ServerPlan::new("successor", PeId(2))).await?;
             let begin = grid.now().await.unwrap();
             let leaving = async { other.leave("full").await.map(|()| 0.0) };
             let asking = async {
@@ -189,7 +189,7 @@ fn a_server_that_hands_over_more_than_its_memory_still_serves_the_data() {
             };
             let ended = all::<Result<f64, RpcError>>(vec![Box::pin(leaving), Box::pin(asking)]);
             assert!(ended.await.iter().all(Result::is_ok));
-            // The heir has all data, and a call can use it.
+            // The successor has all data, and a call can use it.
             assert!(other.kept_bytes().await? >= MANY * LARGE);
             let (look,) = group.call(&LOOK, (&made[3],));
             assert_eq!(group.get(&look).await?, (LARGE, 3));

@@ -188,12 +188,12 @@ async fn disturbed(
     let mut disturbing = pin!(async {
         let _ = grid.sleep(pause).await;
         let cards = services.list().await.unwrap();
-        // A server has an heir only if the server and another one send data to other servers.
+        // A server has a successor only if the server and another one send data to other servers.
         let leaving = if disturbance == Disturbance::TwoLeave { 2 } else { 1 };
         let are_direct = cards[..leaving].iter().all(|card| card.is_direct);
-        let has_heir = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
+        let has_successor = are_direct && cards[leaving..].iter().any(|card| card.is_direct);
         let is_harmless = disturbance.is_harmless();
-        may_fail.set(!is_harmless && (disturbance == Disturbance::IsLost || !has_heir));
+        may_fail.set(!is_harmless && (disturbance == Disturbance::IsLost || !has_successor));
         match disturbance {
             Disturbance::None => {}
             Disturbance::Leaves => services.leave(&cards[0].name).await.unwrap(),
@@ -243,7 +243,7 @@ async fn disturbed(
     (outcome.flatten(), may_fail.get())
 }
 
-/// Counts an outcome, which may be a failure only if a server was lost or left without an heir.
+/// Counts an outcome, which may be a failure only if a server was lost or left without a successor.
 fn count(
     counts: &mut Counts,
     disturbance: Disturbance,

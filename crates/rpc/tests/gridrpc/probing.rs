@@ -3,7 +3,7 @@
 use crate::fixture::{ADD, SLEEP, client, code, stranger};
 use gridspan_rpc::calls::SessionId;
 
-const NOBODY: SessionId = SessionId(999);
+const UNKNOWN: SessionId = SessionId(999);
 
 #[test]
 fn a_session_that_has_ended_is_code_0() {
@@ -28,7 +28,7 @@ fn a_session_that_runs_is_code_11() {
 #[test]
 fn an_unknown_session_is_code_7() {
     client(async |rpc| {
-        assert_eq!(code(rpc.probe(NOBODY).await), 7);
+        assert_eq!(code(rpc.probe(UNKNOWN).await), 7);
         Ok(())
     });
 }
@@ -61,7 +61,7 @@ fn probe_or_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
         rpc.wait_and(&[session.id()]).await?;
-        assert_eq!(code(rpc.probe_or(&[session.id(), NOBODY]).await), 7);
+        assert_eq!(code(rpc.probe_or(&[session.id(), UNKNOWN]).await), 7);
         Ok(())
     });
 }
@@ -69,8 +69,8 @@ fn probe_or_with_an_unknown_session_is_code_7() {
 #[test]
 fn probing_needs_an_initialised_client() {
     stranger(async |rpc| {
-        assert_eq!(code(rpc.probe(NOBODY).await), 1);
-        assert_eq!(code(rpc.probe_or(&[NOBODY]).await), 1);
+        assert_eq!(code(rpc.probe(UNKNOWN).await), 1);
+        assert_eq!(code(rpc.probe_or(&[UNKNOWN]).await), 1);
         Ok(())
     });
 }

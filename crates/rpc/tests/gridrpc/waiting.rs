@@ -3,7 +3,7 @@
 use crate::fixture::{ADD, FAIL, SLEEP, client, code, servers, simulated, stranger};
 use gridspan_rpc::calls::{Config, GridRpc, SessionId};
 
-const NOBODY: SessionId = SessionId(999);
+const UNKNOWN: SessionId = SessionId(999);
 
 #[test]
 fn waiting_returns_the_results() {
@@ -36,8 +36,8 @@ fn waiting_for_a_session_that_fails_is_code_10() {
 #[test]
 fn waiting_needs_an_initialised_client() {
     stranger(async |rpc| {
-        assert_eq!(code(rpc.wait_and(&[NOBODY]).await), 1);
-        assert_eq!(code(rpc.wait_or(&[NOBODY]).await), 1);
+        assert_eq!(code(rpc.wait_and(&[UNKNOWN]).await), 1);
+        assert_eq!(code(rpc.wait_or(&[UNKNOWN]).await), 1);
         assert_eq!(code(rpc.wait_all().await), 1);
         assert_eq!(code(rpc.wait_any().await), 1);
         Ok(())
@@ -80,7 +80,7 @@ fn wait_and_takes_as_long_as_the_last_session() {
 fn wait_and_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
-        assert_eq!(code(rpc.wait_and(&[session.id(), NOBODY]).await), 7);
+        assert_eq!(code(rpc.wait_and(&[session.id(), UNKNOWN]).await), 7);
         Ok(())
     });
 }
@@ -111,7 +111,7 @@ fn wait_or_returns_the_first_session_that_ends() {
 fn wait_or_with_an_unknown_session_is_code_7() {
     client(async |rpc| {
         let session = rpc.call_async(&rpc.handle(&ADD).await?, &(1, 2)).await?;
-        assert_eq!(code(rpc.wait_or(&[session.id(), NOBODY]).await), 7);
+        assert_eq!(code(rpc.wait_or(&[session.id(), UNKNOWN]).await), 7);
         Ok(())
     });
 }

@@ -33,7 +33,7 @@ use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureSc
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -184,10 +184,26 @@ pub struct Unsecured {
 }
 
 impl Unsecured {
+    /// Returns what can end the connection while another thread secures it or reads from it.
+    pub fn closer(&self) -> io::Result<EnrolmentCloser> {
+        Ok(EnrolmentCloser(self.tcp.try_clone()?))
+    }
+
     /// Shakes hands. Fails if the other side has not done so at `until`.
     pub fn secure(self, until: Instant) -> io::Result<SecureStream> {
         let tls = rustls::ServerConnection::new(self.config).map_err(io::Error::other)?;
         SecureStream::new(self.tcp, tls.into(), until)
+    }
+}
+
+/// Ends a connection of which another thread takes care.
+pub struct EnrolmentCloser(TcpStream);
+
+impl EnrolmentCloser {
+    /// Ends the connection in both directions. The thread that waits for it notices that.
+    pub fn close(&self) {
+        // The other side may have ended it already.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 

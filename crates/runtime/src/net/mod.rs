@@ -43,7 +43,7 @@ mod wire;
 pub use config::{Congestion, TransportConfig, TransportLimits};
 pub use emulator::{DueBatch, Emulator, EmulatorStats};
 pub use enrolment::{
-    EnrolmentError, EnrolmentListener, EnrolmentSecret, EnrolmentToken, Unsecured,
+    EnrolmentCloser, EnrolmentError, EnrolmentListener, EnrolmentSecret, EnrolmentToken, Unsecured,
 };
 pub use event::{FrameClass, LinkStats, LossReason, SendError, TransportEvent};
 pub use hello::HelloRefusal;

@@ -9,7 +9,8 @@
 //! answer.
 //!
 //! A firewall that refuses new flows gives the same answer for a process that runs. So each port is
-//! checked once while its node is heard, and if it seems closed then, later answers do not count.
+//! also checked once while packets of its node arrive. If it seems closed then, later answers do
+//! not count.
 
 use gridspan_topology::NodeId;
 use std::io::ErrorKind;

@@ -2,7 +2,9 @@
 //!
 //! The socket never blocks. A thread that has nothing to read, or no room to write, waits for the
 //! socket without the lock of the TLS state, so that it stops no other thread. Probes of TCP find
-//! a host that has gone silently.
+//! a host that has gone silently within 30 s, unless something was on its way to it: then TCP
+//! sends that again for about a quarter of an hour. Both sides send signs of life if that is too
+//! long.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;

@@ -1,4 +1,4 @@
-//! How a PE handles each kind of control packet. It ignores those for the coordinator.
+//! How a PE handles each kind of control packet. It ignores packets for the coordinator.
 
 use super::delivery::{Early, Place};
 use super::insertion::{create_inserted, create_members};
@@ -223,7 +223,7 @@ impl Pe {
         }
     }
 
-    /// Continues with the action that was deferred until an actor is no longer replicated.
+    /// Carries out the action that was deferred because an actor was replicated.
     fn go_on(&mut self, id: ActorId, then: Then) {
         let slot = self.core.resident(id);
         match (then, slot) {

@@ -84,7 +84,7 @@ enum Talk {
     /// Send again, once the collection is known.
     Again(CollectionRef<Newcomer>),
     /// Send to a collection that does not exist.
-    ToNobody(Way),
+    ToUnknown(Way),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,15 +113,15 @@ impl Actor for Listener {
                 indices().for_each(|index| cx.send(&newcomers.at(index), Hear::Word(4)));
                 cx.broadcast(&newcomers, Hear::Word(SHOUT));
             }
-            Talk::ToNobody(way) => {
-                let nobody = cx.collection_of::<Newcomer>(CollectionId(77));
+            Talk::ToUnknown(way) => {
+                let unknown = cx.collection_of::<Newcomer>(CollectionId(77));
                 match way {
-                    Way::Send => cx.send(&nobody.at(Ix1(0)), Hear::Word(1)),
-                    Way::Broadcast => cx.broadcast(&nobody, Hear::Word(1)),
+                    Way::Send => cx.send(&unknown.at(Ix1(0)), Hear::Word(1)),
+                    Way::Broadcast => cx.broadcast(&unknown, Hear::Word(1)),
                     Way::Multicast => {
-                        cx.multicast(&nobody.section(0, indices()), Hear::Word(1));
+                        cx.multicast(&unknown.section(0, indices()), Hear::Word(1));
                     }
-                    Way::Insert => cx.insert(&nobody.at(Ix1(0)), None),
+                    Way::Insert => cx.insert(&unknown.at(Ix1(0)), None),
                     Way::SendToStranger => {
                         let strangers = cx.collection_of::<Stranger>(CollectionId(77));
                         cx.send(&strangers.at(Ix1(0)), ());
@@ -177,10 +177,10 @@ fn a_reference_works_before_its_collection_is_known() {
 fn using_a_collection_that_does_not_exist_ends_the_job_with_an_error() {
     let ways = [Way::Send, Way::Broadcast, Way::Multicast, Way::Insert, Way::SendToStranger];
     for (way, pe) in ways.into_iter().flat_map(|way| [(way, 0), (way, 2)]) {
-        let job = Job::new("nobody").actor::<Listener>().actor::<Newcomer>();
+        let job = Job::new("unknown").actor::<Listener>().actor::<Newcomer>();
         let job = job.main(async move |grid| {
             let listeners = grid.create_group::<Listener>(Per::Pe, |_| ()).await?;
-            listeners.member(Ix1(pe)).send(Talk::ToNobody(way));
+            listeners.member(Ix1(pe)).send(Talk::ToUnknown(way));
             grid.sleep(Duration::from_secs(10)).await?;
             Ok(())
         });

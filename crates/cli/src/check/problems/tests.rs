@@ -194,12 +194,12 @@ fn another_build_is_found_by_comparison_with_this_machine_or_with_most_hosts() {
     let mut found = found(3, |_, _| BEST);
     change(&mut found, 1, |answers| answers.facts.program = program("abd"));
     let what = "/opt/job is another build there (its gridctl is 0.1.0)";
-    assert_eq!(short(&decided(&found)), [(Level::Error, &[1][..], what)]);
+    assert_eq!(short(&decided(&found)), [(Level::Warning, &[1][..], what)]);
     let subjects: Vec<Subject> = (0..3).map(subject).collect();
     let others = decided_of(&subjects, &found, &ProgramState::Missing);
-    assert_eq!(short(&others), [(Level::Error, &[1][..], what)], "the program is not here");
+    assert_eq!(short(&others), [(Level::Warning, &[1][..], what)], "the program is not here");
     let others = decided_of(&subjects, &found, &program("abd"));
-    assert_eq!(short(&others), [(Level::Error, &[0, 2][..], what)]);
+    assert_eq!(short(&others), [(Level::Warning, &[0, 2][..], what)]);
 }
 
 #[test]

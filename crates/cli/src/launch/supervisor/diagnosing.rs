@@ -16,9 +16,13 @@ impl Supervisor {
         }
         let members = self.members();
         if let Some(number) = self.diagnosing.add(request, members, now) {
-            let asked = self.left().into_iter();
-            self.commands.extend(asked.map(|node| Command::Diagnose(node, number)));
+            self.ask_all(number);
         }
+    }
+
+    fn ask_all(&mut self, number: u64) {
+        let asked = self.left().into_iter();
+        self.commands.extend(asked.map(|node| Command::Diagnose(node, number)));
     }
 
     /// The reason why the nodes cannot be asked now, if there is one.
@@ -43,13 +47,18 @@ impl Supervisor {
         }
     }
 
-    /// Returns when a diagnosis ends even if nothing happens.
+    /// Returns when [`go_on_with_diagnosis`](Self::go_on_with_diagnosis) must be called even if
+    /// nothing happens.
     pub(super) fn diagnosis_due(&self) -> Option<Time> {
         self.diagnosing.due()
     }
 
-    /// Answers the requests for a diagnosis that is complete or due.
-    pub(super) fn end_diagnosis(&mut self, now: Time) {
+    /// Asks the nodes again if it is time, and answers the requests for a diagnosis that is complete
+    /// or due.
+    pub(super) fn go_on_with_diagnosis(&mut self, now: Time) {
+        if let Some(number) = self.diagnosing.ask_again(now) {
+            self.ask_all(number);
+        }
         let nodes = &self.nodes;
         let name = |node: NodeId| nodes.get(node.index()).map_or("a node", |node| &*node.name);
         let Some((requests, diagnosis)) = self.diagnosing.take_ended(now, name) else { return };

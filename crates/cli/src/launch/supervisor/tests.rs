@@ -837,6 +837,21 @@ fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
 }
 
 #[test]
+fn a_coordinator_that_does_not_answer_is_sought_at_all_nodes_once_more() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    let asked = [Command::Diagnose(A, 1), Command::Diagnose(B, 1)];
+    assert_eq!(commands(&mut supervisor), asked);
+
+    let again = supervisor.poll_timeout().unwrap();
+    supervisor.handle_timeout(again);
+
+    assert!(again < seconds(13), "{again:?}");
+    assert_eq!(commands(&mut supervisor), asked);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(15)));
+}
+
+#[test]
 fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
     let refusal = |supervisor: &mut Supervisor| {
         commands(supervisor);

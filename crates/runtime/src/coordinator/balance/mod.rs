@@ -150,7 +150,7 @@ impl Coordinator {
         };
         self.note_replicas(&mut snapshot, replicas);
         self.balancer.learn_speeds(&mut snapshot);
-        self.balancer.state_moves_at(self.survey.rate_inside(now, &layout));
+        self.balancer.state_moves_at(self.survey.rates_inside(now, &layout));
         let is_fresh_wanted = std::mem::take(&mut self.balances.events.is_fresh_wanted);
         let window = Window { now, cause, snapshot: &snapshot, time, handled, takes_time };
         let plan = match is_fresh_wanted && cause == Cause::ForeignLoad {

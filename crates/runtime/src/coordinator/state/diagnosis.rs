@@ -4,8 +4,8 @@ use crate::message::Findings;
 use gridspan_topology::PeId;
 use std::collections::BTreeSet;
 
-/// The diagnosis under way, if there is one. It does not move with the coordinator: the
-/// request must be repeated.
+/// The diagnosis under way, if there is one. It does not move with the coordinator: the launcher
+/// repeats the request.
 #[derive(Default)]
 pub(crate) struct Diagnosing {
     /// Whether one is under way.

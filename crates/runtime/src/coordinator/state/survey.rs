@@ -201,17 +201,15 @@ impl Survey {
         pairs.filter(|(from, to)| from != to).filter_map(link).collect()
     }
 
-    /// Returns the lowest rate between nodes of one site, of the sites where it is known. It must be
-    /// known before there is a plan, also to rule out planning. So a slow site makes moves in other
-    /// sites seem dear, too, which may keep actors where they are but slows no step.
-    pub(crate) fn rate_inside(&self, now: Time, layout: &Layout) -> Option<Bandwidth> {
-        let places = self.places.as_ref()?;
+    /// Returns the rate between nodes of a site, for the sites where it is known.
+    pub(crate) fn rates_inside(&self, now: Time, layout: &Layout) -> BTreeMap<SiteId, Bandwidth> {
+        let Some(places) = &self.places else { return BTreeMap::new() };
         let rate = |site| {
             let mut nodes = layout.nodes_in(site);
             let pair = (nodes.next()?, nodes.next()?);
-            self.link(now, &places.hierarchy, pair)?.bandwidth
+            Some((site, self.link(now, &places.hierarchy, pair)?.bandwidth?))
         };
-        layout.sites().filter_map(rate).min()
+        layout.sites().filter_map(rate).collect()
     }
 
     /// Describes, in readable text, the measurements that main waits for.

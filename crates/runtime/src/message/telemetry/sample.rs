@@ -10,7 +10,7 @@ pub const SEVERAL_SITES: SiteId = SiteId(u32::MAX);
 pub const OTHER_TYPES: u16 = u16::MAX;
 
 /// Counts of a PE's work, or their sums over several PEs. Times and numbers of events are sums
-/// since the start of the run; the others are of the time of the sample.
+/// since the start of the run; the others are values at the time of the sample.
 ///
 /// ```
 /// use gridspan_runtime::message::telemetry::TelemetryCounts;
@@ -54,8 +54,8 @@ pub struct PeTelemetry {
     pub pe: PeId,
     /// Its counts.
     pub counts: TelemetryCounts,
-    /// Whether it did not answer in time, because it was inside a handler. Then its time since the
-    /// last answer counts as busy, and all else is as it was then.
+    /// Whether it did not answer in time, because it was inside a handler. Then the counts are
+    /// those of its last answer, except that its time since then counts as busy.
     pub is_late: bool,
 }
 

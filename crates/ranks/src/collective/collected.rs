@@ -9,7 +9,7 @@ use crate::packet::Part;
 use gridspan_runtime::ExactSum;
 
 /// What an operation collects on the way up.
-pub(super) trait Bag {
+pub(super) trait Collected {
     /// Adds a part of another rank.
     fn add(&mut self, part: Part) -> Result<(), RankError>;
     /// All that was collected.
@@ -17,7 +17,7 @@ pub(super) trait Bag {
 }
 
 /// Parts as they are.
-impl Bag for Vec<Part> {
+impl Collected for Vec<Part> {
     fn add(&mut self, part: Part) -> Result<(), RankError> {
         self.push(part);
         Ok(())
@@ -97,7 +97,7 @@ pub(super) fn combine<T>(
     Ok(left)
 }
 
-impl<T: Element, O: Operator<T>> Bag for Partial<'_, T, O> {
+impl<T: Element, O: Operator<T>> Collected for Partial<'_, T, O> {
     fn add(&mut self, Part { key, content }: Part) -> Result<(), RankError> {
         self.put(unpacked(key), content.to_vec(self.at)?)
     }
@@ -133,7 +133,7 @@ impl ExactSums {
     }
 }
 
-impl Bag for ExactSums {
+impl Collected for ExactSums {
     fn add(&mut self, Part { content, .. }: Part) -> Result<(), RankError> {
         let others: Vec<ExactSum> = content.decode(self.at)?;
         let (found, expected) = (others.len(), self.sums.len());

@@ -1,0 +1,24 @@
+//! Parsers of values that several verbs take.
+
+use gridspan_topology::ByteCount;
+use std::time::Duration;
+
+/// Smallest value of `--log-limit`: less would move the output of a process line by line.
+const LOG_BYTES_MIN: u64 = 4000;
+
+/// Parses a time.
+pub(super) fn period(text: &str) -> Result<Duration, &'static str> {
+    gridspan::variables::period(text).ok_or("write a time from 1ms, such as 5s or 200ms")
+}
+
+/// Parses the silence after which something counts as lost.
+pub(super) fn silence(text: &str) -> Result<Duration, &'static str> {
+    gridspan::variables::silence(text).ok_or("write a time from 1s to a day, such as 60s")
+}
+
+/// Parses the size of a file of output, in bytes.
+pub(super) fn log_limit(text: &str) -> Result<u64, String> {
+    let ByteCount(bytes) = text.parse().map_err(|error| format!("{error}"))?;
+    let is_sensible = bytes >= LOG_BYTES_MIN;
+    is_sensible.then_some(bytes).ok_or_else(|| "write a size from 4kB, such as 64MiB".to_owned())
+}

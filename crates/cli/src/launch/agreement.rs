@@ -1,0 +1,136 @@
+//! Saves what another launcher needs to go on with the job, and lets the keepers of kept nodes
+//! agree to what this one does.
+
+use super::child::Child;
+use super::event::{Blame, Exit, Outcome};
+use super::keepers::{Decision, Keepers};
+use super::report::Report;
+use super::work::{Work, processes};
+use super::{own_name, reaching};
+use crate::error::CliError;
+use crate::job_folder::{Saved, Stage};
+use gridspan::EXIT_FAILED;
+use gridspan::keeper::LauncherId;
+use gridspan_topology::NodeId;
+use std::sync::Arc;
+
+impl Work<'_> {
+    /// Begins to attend to the job of a launcher that has ended.
+    pub(super) fn take_over(&mut self, saved: &Saved) {
+        let now = self.now();
+        self.supervisor.take_over(saved, now);
+        for &node in &saved.left {
+            if self.children[node.index()].is_none() {
+                let is_kept = self.keepers.is_some();
+                let exit = if is_kept { Exit::Unreachable } else { Exit::Unknown };
+                self.end_processless(node, exit);
+            }
+        }
+    }
+
+    /// Saves what another launcher needs, if it has changed.
+    pub(super) fn save(&mut self) {
+        let Some(folder) = &self.folder else { return };
+        let mut saved = self.supervisor.saved();
+        saved.processes = processes(&self.children);
+        saved.launcher = self.launcher.clone();
+        saved.agreed = self.keepers.as_ref().map_or(0, Keepers::agreed);
+        saved.number = self.last_saved.as_ref().map_or(0, |last| last.number);
+        self.is_introducing &= self.children.iter().flatten().any(Child::is_written_to);
+        if self.is_introducing && saved.stage == Stage::Running {
+            let before = self.last_saved.as_ref().map(|saved| saved.stage);
+            saved.stage = before.unwrap_or(Stage::Starting);
+        }
+        if self.last_saved.as_ref() == Some(&saved) {
+            if let (Some(keepers), Some((number, _))) = (&mut self.keepers, &self.sent)
+                && *number == saved.number
+            {
+                // The run may have been proposed since.
+                keepers.sent(*number);
+            }
+            return;
+        }
+        saved.number += 1;
+        match folder.save(&saved) {
+            Ok(()) => {
+                self.send(&saved);
+                (self.last_saved, self.is_unsaved) = (Some(saved), false);
+            }
+            Err(error) => {
+                tracing::error!(%error, "another launcher could not attend to this job");
+                if !self.is_unsaved {
+                    let text = format!(
+                        "cannot save the state of the job in {}: {error}; if this launcher ends, another one \
+                         cannot go on from here",
+                        folder.path().display()
+                    );
+                    self.reports.push(Report::Warning { text });
+                }
+                self.is_unsaved = true;
+            }
+        }
+    }
+
+    /// Sends what another launcher needs to the keepers, if enough of them agree to this one.
+    fn send(&mut self, saved: &Saved) {
+        let Some(keepers) = self.keepers.as_mut().filter(|_| self.has_quorum) else { return };
+        let content: Arc<[u8]> = match saved.to_bytes() {
+            Ok(bytes) => bytes.into(),
+            Err(error) => return tracing::error!(%error, "cannot describe the job to its keepers"),
+        };
+        keepers.sent(saved.number);
+        let bridges = reaching::bridges(&self.children);
+        bridges.for_each(|bridge| bridge.save(saved.number, content.clone()));
+        self.sent = Some((saved.number, content));
+    }
+
+    /// Decides whether the run that was proposed to the keepers begins.
+    pub(super) fn decide(&mut self) -> Option<Decision> {
+        let now = self.now();
+        let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
+        let name = |node| self.supervisor.name(node).to_owned();
+        self.keepers.as_mut()?.poll(runs, name, now)
+    }
+
+    /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another
+    /// launcher may have more luck.
+    pub(super) fn abandon(&mut self, reason: String) -> Outcome {
+        let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
+                    site has ended for good";
+        let message = format!("this launcher may not let the job go on: {reason}");
+        self.abandoned = Some(CliError::NoQuorum { job: self.id.clone(), reason });
+        self.failed(message, hint)
+    }
+
+    fn failed(&self, message: String, hint: &str) -> Outcome {
+        let runs = self.last_saved.as_ref().and_then(|saved| saved.runs.last());
+        let node = runs.and_then(|(_, members)| members.first().copied()).unwrap_or(NodeId(0));
+        let blame = Some(Blame { node, message, hint: Some(hint.to_owned()) });
+        Outcome { code: EXIT_FAILED, is_interrupted: false, blame }
+    }
+
+    /// Loses the nodes that could not be reached for too long, if the job can go on without them.
+    /// If it cannot, they may be reached later. Returns the outcome for this launcher if another
+    /// one has taken over the job.
+    pub(super) fn lose_unreachable(&mut self) -> Option<Outcome> {
+        let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
+        let is_connected = |node| reaching::is_connected(&self.children, node);
+        let may = keepers.may_go_on_with(&saved.runs, is_connected);
+        if may && self.supervisor.may_recover() {
+            reaching::lose_overdue(&self.children);
+            return None;
+        }
+        let other = reaching::taken_over_by(&self.children, reaching::TAKEN_PATIENCE)?;
+        Some(self.yield_to(&other))
+    }
+
+    /// Ends this launcher, and the nodes that another one, which attends to the job, has not taken
+    /// over.
+    pub(super) fn yield_to(&mut self, other: &LauncherId) -> Outcome {
+        reaching::end_others(&self.children);
+        let by = own_name::place(&other.name).to_owned();
+        let message = format!("another launcher attends to this job, on {by}");
+        self.abandoned = Some(CliError::Attended { job: self.id.clone(), by });
+        self.failed(message, "`gridctl attach` there shows the job")
+    }
+}

@@ -223,8 +223,8 @@ fn program(name: &str) -> Option<PathBuf> {
     FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
 }
 
-/// Returns the first of `number` consecutive TCP ports that are free now. The system gives them to no
-/// process that lets it select a port, so they stay free until the daemons start.
+/// Returns the first of `number` consecutive TCP ports that are free now. The system gives them to
+/// no process that lets it select a port, so they stay free until the daemons start.
 fn free_ports(number: u16) -> u16 {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();

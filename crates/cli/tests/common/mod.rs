@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time that a test waits for anything: on a busy machine a serial run of molecular dynamics
-/// prints nothing for more than a minute.
+/// Longest time that a test waits for anything: on a busy machine a serial run of molecular
+/// dynamics prints nothing for more than a minute.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// A finished command.

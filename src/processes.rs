@@ -41,8 +41,8 @@ const START_CHECK: Duration = Duration::from_millis(20);
 const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Time for a process to end after its input has ended.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
-/// Time to read what a process that has ended printed last.
-const READ_PATIENCE: Duration = Duration::from_millis(200);
+/// Time to read what a process that has ended printed last, on a busy machine.
+const READ_PATIENCE: Duration = Duration::from_secs(1);
 /// Time between checks whether a process has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
 /// Length in bytes at which lines of a process's output are divided.

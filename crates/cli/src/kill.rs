@@ -25,6 +25,8 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(3);
 /// Time that a launcher has to end then. It gives up killed processes after 5 s, and waits for at
 /// most half a second for a reader of its output.
 const END_PATIENCE: Duration = Duration::from_secs(8);
+/// Time that killed processes have to end. They are gone unless the kernel is stuck.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval between looks at the files of the job.
 const LOOK: Duration = Duration::from_millis(20);
 /// Exit code of a killed job: 128 and the number of SIGKILL.
@@ -93,7 +95,11 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
         return Err(CliError::OnlyKept { job: folder.id.clone() });
     }
     let saved = folder.saved().map_err(&failed)?.unwrap_or_default();
-    saved.processes.into_values().for_each(ProcessId::kill_group);
+    saved.processes.values().for_each(|process| process.kill_group());
+    let until = Instant::now() + KILL_PATIENCE;
+    while saved.processes.values().any(|process| process.is_running()) && Instant::now() < until {
+        thread::sleep(LOOK);
+    }
     folder.end(EXIT_KILLED).map_err(failed)
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, launcher_of, until};
+use common::{LIMIT, Output, Running, finish, gridctl, is_alive, launcher_of, launchers_of, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -12,7 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
 /// A job that runs until it is ended.
 const ENDLESS: [&str; 3] = ["drill", "--wait", "600"];
@@ -89,6 +88,32 @@ impl User {
         let launcher = launcher_of(id);
         signal(launcher, Signal::KILL);
         until(|| (self.job(id)["state"] == "unattended").then_some(()));
+    }
+
+    /// Number of the connections to the launcher of a job that it has accepted and not closed.
+    fn connections(&self, id: &str) -> usize {
+        let socket = self.folder.path().join("run/gridspan").join(format!("{id}.sock"));
+        let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+        // The sixth field is the state, the last one the path.
+        let is_one = |line: &&str| {
+            line.ends_with(socket.to_str().unwrap()) && line.split_whitespace().nth(5) == Some("03")
+        };
+        sockets.lines().filter(is_one).count()
+    }
+
+    /// Waits until the launcher of a job has taken the requests on all its connections, which it
+    /// may answer later.
+    fn await_requests(&self, id: &str, launcher: u32) {
+        // Connections are accepted one after the other, and a thread reads each request.
+        self.done(&["nodes", id]);
+        let threads = || {
+            let tasks = fs::read_dir(format!("/proc/{launcher}/task")).unwrap();
+            let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+            let names = tasks.filter_map(|task| name(task.ok()?));
+            names.filter(|name| name.starts_with("request")).count()
+        };
+        // One thread accepts connections.
+        until(|| (threads() == 1).then_some(()));
     }
 }
 
@@ -219,9 +244,11 @@ fn waiting_for_a_job_of_a_terminal_asks_its_launcher() {
         let id = user.listed()[0]["job"].as_str().unwrap().to_owned();
         let late = user.ask(&["wait", &id, "--timeout", "100ms"]);
         assert_eq!(late.code, Some(124), "{late:?}");
+        let before = user.connections(&id);
         let mut waiting = user.start(&["wait", &id]);
-        // The request has been sent soon; a late one would be refused or find no job.
-        thread::sleep(Duration::from_millis(500));
+        // A late request would be refused, or find no job.
+        until(|| (user.connections(&id) > before).then_some(()));
+        user.await_requests(&id, attached.child.id());
 
         attached.signal(end);
 
@@ -303,6 +330,8 @@ fn folders_of_ended_jobs_are_removed_and_those_of_others_stay() {
     let user = User::new();
     let ended = user.detach(&[], &["drill", "--wait", "1"]);
     user.done(&["wait", &ended]);
+    // Its launcher keeps the folder for a moment after it has noted the exit code.
+    until(|| launchers_of(&ended).is_empty().then_some(()));
     let running = user.detach(&[], &ENDLESS);
     let unattended = user.detach(&[], &ENDLESS);
     user.kill_launcher(&unattended);
@@ -319,7 +348,10 @@ fn folders_of_ended_jobs_are_removed_and_those_of_others_stay() {
     assert_eq!(user.listed().len(), 2);
     let nodes = [user.nodes(&running), user.nodes(&unattended)].concat();
     assert!(nodes.iter().all(|&node| is_alive(node)));
-    [running, unattended].iter().for_each(|id| drop(user.done(&["kill", id])));
+    for id in [running, unattended] {
+        user.done(&["kill", &id]);
+        until(|| launchers_of(&id).is_empty().then_some(()));
+    }
     assert_gone(&nodes);
     assert!(user.done(&["prune"]).ends_with(" freed\n"));
     assert!(user.listed().is_empty());

@@ -94,8 +94,12 @@ impl World {
     fn launcher(&self, machine: &str) -> u32 {
         let state = format!("XDG_STATE_HOME={}", self.folder.path().join(machine).display());
         until(|| {
-            let launchers = common::launchers_of(&self.id);
-            launchers.into_iter().find(|&pid| common::proc_words(pid, "environ").contains(&state))
+            let is_of_machine = |pid: &u32| {
+                // It may end at this moment.
+                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                environment.split(|&byte| byte == 0).any(|word| word == state.as_bytes())
+            };
+            common::launchers_of(&self.id).into_iter().find(is_of_machine)
         })
     }
 

@@ -15,8 +15,11 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time within which a process that was asked to end is gone.
-const SOON: Duration = Duration::from_secs(5);
+/// Time within which a process that must end is gone, on a busy machine: without a reason to end,
+/// the processes of these tests run for ten minutes.
+const SOON: Duration = Duration::from_secs(20);
+/// Time that nodes have to end before their launcher kills them.
+const GRACE: Duration = Duration::from_secs(5);
 /// A program that never joins and ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 
@@ -28,7 +31,7 @@ fn assert_gone_soon(pids: &[u32]) {
 
 #[test]
 fn nodes_end_when_their_launcher_is_killed() {
-    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "60"]);
+    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "600"]);
     let nodes = running.nodes(3);
     running.await_line("3 lines from 3 nodes");
 
@@ -40,7 +43,7 @@ fn nodes_end_when_their_launcher_is_killed() {
 
 #[test]
 fn nodes_end_when_their_launcher_is_killed_before_they_have_met() {
-    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "60"]);
+    let mut running = Running::start(&["run", "-n", "3", "drill", "--wait", "600"]);
     let nodes = running.nodes(3);
 
     running.signal(Signal::KILL);
@@ -119,7 +122,7 @@ fn a_job_that_ends_while_handlers_are_busy_has_not_failed() {
 fn a_node_ends_when_its_standard_input_ends() {
     let spec = GridSpec::from_emulate("1x2").unwrap();
     let bundle = issue(&Authority::new("test").unwrap(), &spec).unwrap().remove(0);
-    let mut command = gridctl(&["__job", "drill", "--wait", "60"]);
+    let mut command = gridctl(&["__job", "drill", "--wait", "600"]);
     command.env("GRIDSPAN_DRIVER", "node").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut node = command.spawn().unwrap();
     let mut stdin = node.stdin.take().unwrap();
@@ -150,14 +153,14 @@ fn a_node_without_a_launcher_gives_a_hint() {
 
 #[test]
 fn an_interrupt_ends_the_job_with_130() {
-    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "600"]);
     let nodes = running.nodes(2);
     running.await_line("2 lines from 2 nodes");
 
     running.signal(Signal::INT);
 
     running.await_line("stopping");
-    assert_eq!(running.wait(SOON).unwrap().code(), Some(130));
+    assert_eq!(running.wait(GRACE).unwrap().code(), Some(130), "they need not be killed");
     assert_gone_soon(&nodes);
 }
 
@@ -169,13 +172,16 @@ fn a_second_interrupt_kills_nodes_that_ignore_the_first() {
         running.await_line("ready");
     }
 
+    let begin = Instant::now();
     running.signal(Signal::INT);
     running.await_line("stopping");
     thread::sleep(Duration::from_millis(300));
     assert!(nodes.iter().all(|&pid| is_alive(pid)));
     running.signal(Signal::INT);
 
-    assert_eq!(running.wait(Duration::from_secs(3)).unwrap().code(), Some(130));
+    assert_eq!(running.wait(LIMIT).unwrap().code(), Some(130));
+    let took = begin.elapsed();
+    assert!(took < GRACE, "they are killed at once, and not after {took:?}");
     assert_gone_soon(&nodes);
 }
 
@@ -184,7 +190,7 @@ fn a_program_that_ignores_sigterm_is_killed_later() {
     let mut running = Running::start(&["run", "-n", "1", "/bin/sh", "-c", STUBBORN]);
     running.await_line("ready");
     running.signal(Signal::TERM);
-    assert_eq!(running.wait(Duration::from_secs(10)).unwrap().code(), Some(143));
+    assert_eq!(running.wait(LIMIT).unwrap().code(), Some(143));
 }
 
 #[test]
@@ -221,12 +227,12 @@ fn a_job_ends_when_the_reader_closes_its_output() {
 
 #[test]
 fn arguments_and_environment_of_nodes_contain_no_secret() {
-    let running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let running = Running::start(&["run", "-n", "2", "drill", "--wait", "600"]);
     let nodes = running.nodes(2);
     running.await_line("2 lines from 2 nodes");
     for node in nodes {
         let words = proc_words(node, "cmdline");
-        assert_eq!(words[1..], ["__job", "drill", "--wait", "60"]);
+        assert_eq!(words[1..], ["__job", "drill", "--wait", "600"]);
         let environment = proc_words(node, "environ");
         let (names, values): (Vec<&str>, Vec<&str>) = environment
             .iter()
@@ -246,7 +252,7 @@ fn arguments_and_environment_of_nodes_contain_no_secret() {
 fn a_launcher_started_to_ignore_sighup_continues() {
     let own = env!("CARGO_BIN_EXE_gridctl");
     // A shell's `trap ''` has the effect of `nohup`.
-    let script = format!("trap '' HUP; exec {own} run -n 2 drill --wait 60");
+    let script = format!("trap '' HUP; exec {own} run -n 2 drill --wait 600");
     let mut command = std::process::Command::new("/bin/sh");
     command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut launcher = command.spawn().unwrap();
@@ -271,7 +277,7 @@ fn state(pid: u32) -> String {
 
 #[test]
 fn ctrl_z_stops_launcher_and_nodes_until_they_are_continued() {
-    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "60"]);
+    let mut running = Running::start(&["run", "-n", "2", "drill", "--wait", "600"]);
     let nodes = running.nodes(2);
     running.await_line("2 lines from 2 nodes");
     let all = [nodes, vec![running.child.id()]].concat();

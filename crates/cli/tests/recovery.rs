@@ -194,8 +194,13 @@ fn a_job_without_a_checkpoint_begins_again() {
 #[test]
 fn a_search_of_a_tree_begins_again_without_the_lost_node() {
     let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--on-loss", "shrink"];
-    let mut running = Running::start(&[&place[..], &["uts", "--tree", "T1"]].concat());
+    let job = ["--json", "uts", "--tree", "T1"];
+    let mut running = Running::start(&[&place[..], &job].concat());
     let nodes = running.nodes(4);
+    // The job begins when all nodes listen, and says nothing before its end.
+    for _ in &nodes {
+        running.await_line("\"listening\"");
+    }
     thread::sleep(Duration::from_millis(500));
 
     kill(nodes[0], Signal::KILL);

@@ -223,14 +223,13 @@ fn program(name: &str) -> Option<PathBuf> {
     FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
 }
 
-/// Returns the first of `number` consecutive TCP ports that are free now.
+/// Returns the first of `number` consecutive TCP ports that are free now. The system gives them to
+/// no process that lets it select a port, so they stay free until the daemons start.
 fn free_ports(number: u16) -> u16 {
-    until(|| {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let last = first.checked_add(number - 1)?;
-        let is_free = |port| TcpListener::bind(("0.0.0.0", port)).is_ok();
-        (first..=last).all(is_free).then_some(first)
-    })
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let is_free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
+    let mut all = (first..30_000).chain(20_000..first);
+    all.find(|&first| (first..first + number).all(is_free)).unwrap()
 }
 
 /// Returns the processes whose file of /proc contains `text`.
@@ -245,15 +244,22 @@ fn processes_with(file: &str, text: &str) -> Vec<u32> {
     pids.collect()
 }
 
-/// Returns the agent on a node of Slurm, once there is one.
-fn agent_on(node: &str) -> u32 {
+/// Returns the agent on a node of these daemons, once there is one. Other tests on this machine
+/// imitate tasks on nodes of the same name.
+fn agent_on(slurm: &Slurm, node: &str) -> u32 {
+    let configuration = slurm.path("slurm.conf");
     until(|| {
-        let on_node = processes_with("environ", &format!("SLURMD_NODENAME={node}\0"));
+        let of_slurm = processes_with("environ", configuration.to_str().unwrap());
+        let name = format!("SLURMD_NODENAME={node}\0");
+        let is_on_node = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&name)
+        };
         let is_agent = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|&byte| byte == 0).nth(1) == Some(&b"__task"[..])
         };
-        on_node.into_iter().find(is_agent)
+        of_slurm.into_iter().find(|pid| is_agent(pid) && is_on_node(pid))
     })
 }
 
@@ -289,7 +295,7 @@ fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
     let mut running = Running::of(slurm.salloc(&["-N4", "--no-kill"], &arguments));
     running.await_line("      40 ");
 
-    let agent = Pid::from_raw(agent_on("n3") as i32).unwrap();
+    let agent = Pid::from_raw(agent_on(slurm, "n3") as i32).unwrap();
     kill_process(agent, Signal::KILL).unwrap();
 
     running.await_line("lost test/2: ");

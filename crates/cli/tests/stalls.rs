@@ -34,11 +34,11 @@ fn a_stalled_job_fails_if_the_user_requests_that() {
 #[test]
 fn endless_handlers_of_any_node_are_named_at_the_time_limit() {
     for (node, place) in [("1", "pe1 (node1 at site local)"), ("0", "pe0 (node0 at site local)")] {
-        let output = run(&["run", "-n", "2", "--time-limit", "3s", "drill", "--endless", node]);
+        let output = run(&["run", "-n", "2", "--time-limit", "6s", "drill", "--endless", node]);
         assert_eq!(output.code, Some(1), "{output:?}");
         let error = output.stderr.lines().find(|line| line.starts_with("error: "));
         let error = error.unwrap_or_default();
-        assert!(error.contains("time limit of 3s"), "{output:?}");
+        assert!(error.contains("time limit of 6s"), "{output:?}");
         let handler = format!(
             "{place} has been inside a handler of gridspan_jobs::fault_drill::FaultInjector"
         );

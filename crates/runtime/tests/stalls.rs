@@ -179,7 +179,7 @@ fn stalled_jobs_end_with_the_reason() {
 
 #[test]
 fn a_job_ends_at_its_time_limit_and_says_what_it_waits_for() {
-    let limit = Duration::from_secs(1);
+    let limit = Duration::from_secs(5);
     let job = job(async |grid| {
         let cells = grid.create::<Cell>(Ix1::range(2), |_| ()).await?;
         cells.member(Ix1(1)).send(Msg::Later(Duration::from_secs(1000)));
@@ -214,10 +214,12 @@ fn over_a_network_a_job_is_stalled_only_if_nothing_is_on_its_way() {
         Ok(())
     });
 
-    // Links are watched as long as the job runs, so a change may come.
+    // Links are watched as long as the job runs, so a change may come. On a busy machine some seem
+    // to come.
     let patient = job(async |grid| {
-        grid.link_change().await?;
-        Ok(())
+        loop {
+            grid.link_change().await?;
+        }
     });
 
     let large = thread::spawn(move || embedded::run_emulated(large, &slow));

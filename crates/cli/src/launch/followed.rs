@@ -41,14 +41,17 @@ pub(super) struct Followed {
     limit: LogLimit,
     read: u64,
     is_over: Arc<AtomicBool>,
+    /// Length of the file when the process had ended.
+    end: Option<u64>,
     /// The position before which all is old.
     live_from: Arc<AtomicU64>,
     is_old: bool,
 }
 
 impl Followed {
-    /// Opens the file where the launcher before has stopped to read. It ends when all was read
-    /// after `is_over` has become true. The file is limited to about `log_limit` bytes.
+    /// Opens the file where the launcher before has stopped to read. It ends where the file does
+    /// once `is_over` is true: what the process has left behind may write for ever. The file is
+    /// limited to about `log_limit` bytes.
     pub(super) fn open(
         stream: &StreamFile,
         log_limit: u64,
@@ -64,7 +67,7 @@ impl Followed {
         };
         file.seek(SeekFrom::Start(read))?;
         let (live_from, is_old) = (Arc::default(), false);
-        Ok(Self { file, mark, limit, read, is_over, live_from, is_old })
+        Ok(Self { file, mark, limit, read, is_over, end: None, live_from, is_old })
     }
 
     /// Sets the position before which all is old. It may change until something is written.
@@ -80,13 +83,14 @@ impl Read for Followed {
         loop {
             // Nothing is written after the end of the process, which must be known before the look.
             let is_over = self.is_over.load(Ordering::Acquire);
+            if is_over && self.end.is_none() {
+                self.end = Some(self.file.metadata()?.len());
+            }
+            let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.read));
             let old = self.live_from.load(Ordering::SeqCst).saturating_sub(self.read);
             // What is old and what is not are read one after the other.
-            let room = if old > 0 {
-                to.len().min(usize::try_from(old).unwrap_or(usize::MAX))
-            } else {
-                to.len()
-            };
+            let most = if old > 0 { old.min(left) } else { left };
+            let room = to.len().min(usize::try_from(most).unwrap_or(usize::MAX));
             let read = self.file.read(&mut to[..room])?;
             if read > 0 || is_over {
                 self.is_old = old > 0;
@@ -133,6 +137,21 @@ mod tests {
         for (expected, is_old) in [(3, true), (3, false), (0, false)] {
             assert_eq!(followed.read(&mut buffer).unwrap(), expected);
             assert_eq!(followed.is_old(), is_old);
+        }
+    }
+
+    #[test]
+    fn what_is_written_after_the_end_of_the_process_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let stream = StreamFile::at(folder.path().join("a-0.out"));
+        let mut left_behind = stream.open_to_append().unwrap();
+        left_behind.write_all(b"one\ntwo\n").unwrap();
+        let over = Arc::new(AtomicBool::new(true));
+        let mut followed = Followed::open(&stream, u64::MAX, over).unwrap();
+        let mut buffer = [0; 4];
+        for expected in [4, 4, 0] {
+            assert_eq!(followed.read(&mut buffer).unwrap(), expected);
+            left_behind.write_all(b"more\n").unwrap();
         }
     }
 

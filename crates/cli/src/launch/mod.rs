@@ -108,6 +108,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// that the site runs before tasks.
 const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
+/// Time in which the output of a process is read from its file after its end. It ends where the
+/// file does, so that this only bounds how slowly the launcher may read.
+const FILE_PATIENCE: Duration = Duration::from_secs(3600);
+
 /// A job that has ended.
 pub(crate) struct Ended {
     /// The exit code.
@@ -232,6 +236,9 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     let deadline = launch.membership.drain_deadline;
     supervisor.set_draining(deadline, has_folder, launch.guests > 0);
     supervisor.set_crowding(launch.processes.nodes_per_core(launch.spec.layout().nodes()));
+    if launch.detached.is_some() {
+        supervisor.set_drain_patience(FILE_PATIENCE);
+    }
     if tasks.is_some() {
         supervisor.set_start_patience(TASK_PATIENCE);
     }

@@ -122,8 +122,8 @@ impl Reader {
                         self.line(line);
                         self.is_old = is_old;
                     });
-                    // Another launcher must find that the node was done.
-                    if !self.is_done.load(Ordering::Acquire) {
+                    // Another launcher must find on standard output that the node was done.
+                    if self.tail.is_some() || !self.is_done.load(Ordering::Acquire) {
                         from.note(splitter.pending());
                     }
                 }

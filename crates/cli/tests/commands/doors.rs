@@ -69,14 +69,14 @@ fn a_daemon_serves_its_user_and_removes_its_token_when_stopped() {
 
     // A call in execution is answered.
     let going = Running::start_with(
-        &["rpc", "call", "sleep", "1.5"],
+        &["rpc", "call", "sleep", "6.5"],
         &[("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())],
     );
     until(|| {
         ask(folder.path(), &["rpc", "ls", "--json"]).stdout.contains("\"calls\": 1").then_some(())
     });
     end(daemon);
-    going.await_line("1.5");
+    going.await_line("6.5");
     assert!(!token.exists());
 }
 
@@ -110,7 +110,7 @@ fn servers_find_a_restarted_registry_and_calls_survive_a_killed_server() {
     };
     let (slow, mut fast) = (member("slow", "1"), member("fast", "9"));
     // The call goes to the faster server, which is killed during it, and is repeated on the other.
-    let call = ["rpc", "call", "sleep", "3", "--token", token];
+    let call = ["rpc", "call", "sleep", "6.5", "--token", token];
     let going = start(folder.path(), &call);
     until(|| {
         ask(folder.path(), &["rpc", "ls", "--json", "--token", token])
@@ -120,7 +120,7 @@ fn servers_find_a_restarted_registry_and_calls_survive_a_killed_server() {
     });
     fast.child.kill().unwrap();
     fast.wait(LIMIT).unwrap();
-    going.await_line("3");
+    going.await_line("6.5");
 
     end(first);
     let away = ask(folder.path(), &["rpc", "ls", "--token", token]);

@@ -48,7 +48,7 @@ fn guests_join_leave_and_are_killed_without_changing_the_result() {
 #[test]
 fn joining_a_job_without_invitations_gives_a_hint() {
     let folder = tempfile::tempdir().unwrap();
-    let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "60"]);
+    let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "600"]);
     let _started = until(|| fs::read_dir(folder.path().join("gridspan")).ok()?.next());
 
     let output = until(|| {

@@ -173,13 +173,13 @@ fn one_srun_starts_all_nodes_and_each_line_has_its_node() {
 #[test]
 fn arguments_and_environment_of_tasks_contain_no_secret() {
     let fake = Fake::new();
-    let running = fake.start(&FOUR, &["run", "--env", "WHO=me", "drill", "--wait", "60"]);
+    let running = fake.start(&FOUR, &["run", "--env", "WHO=me", "drill", "--wait", "600"]);
     running.await_line("4 lines from 4 nodes");
     for agent in agents(&running, 4) {
         let nodes = below(agent);
         assert_eq!(nodes.len(), 1, "an agent runs one node");
         let words = proc_words(nodes[0], "cmdline");
-        assert_eq!(words[1..], ["__job", "drill", "--wait", "60"]);
+        assert_eq!(words[1..], ["__job", "drill", "--wait", "600"]);
         let environment = proc_words(nodes[0], "environ");
         assert!(environment.contains(&"WHO=me".to_owned()), "{environment:?}");
         assert!(environment.contains(&"GRIDSPAN_NODES=4".to_owned()), "{environment:?}");
@@ -280,7 +280,7 @@ fn a_task_whose_node_cannot_leave_ends_at_sigterm() {
 fn tasks_end_with_their_launcher() {
     for signal in [Signal::KILL, Signal::TERM] {
         let fake = Fake::new();
-        let mut running = fake.start(&FOUR, &["run", "drill", "--wait", "60"]);
+        let mut running = fake.start(&FOUR, &["run", "drill", "--wait", "600"]);
         running.await_line("4 lines from 4 nodes");
         let processes = below(running.child.id());
         assert!(processes.len() >= 9, "srun, four agents and four nodes: {processes:?}");

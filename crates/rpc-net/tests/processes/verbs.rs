@@ -181,8 +181,8 @@ async fn calls_without_a_server_end_together_after_their_timeout() {
         }
         let took = begun.elapsed();
         // A request for the list of servers takes a second, and a call to the last known servers up
-        // to another.
-        assert!(took < Duration::from_millis(2500), "it took {took:?}");
+        // to another. One after the other, all would take eight seconds at least.
+        assert!(took < Duration::from_secs(6), "it took {took:?}");
     })
     .await;
 }
@@ -241,7 +241,7 @@ async fn a_call_whose_server_is_killed_or_late_goes_to_another() {
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
 
         // Both are late, and then there is no other server.
-        let config = Config::default().with_timeout(Duration::from_millis(300));
+        let config = Config::default().with_timeout(Duration::from_secs(2));
         grid.servers.push(Process::start("third", &grid.token()));
         let remote = grid.remote();
         let hasty = remote.rpc(&config).unwrap();
@@ -272,11 +272,12 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
         tokio::time::sleep(limit * 3 / 4).await;
         drop(grid.servers.remove(place));
         let (_, second) = take_holder(&mut names).await;
-        let begun = Instant::now();
         let (_, third) = take_holder(&mut names).await;
-        let took = begun.elapsed();
         assert_ne!(second, third);
-        assert!(took > limit * 3 / 4 && took < limit * 7 / 4, "{second} had it for {took:?}");
+        let begun = |name| fs::metadata(go.with_extension(name)).unwrap().modified().unwrap();
+        let took = begun(third).duration_since(begun(second)).unwrap();
+        // A quarter of the first server's time was left.
+        assert!(took > limit / 2 && took < limit * 7 / 4, "{second} had it for {took:?}");
         fs::write(&go, "").unwrap();
         assert_eq!(rpc.wait(&session).await, Ok((7,)));
     })
@@ -286,7 +287,9 @@ async fn each_server_of_a_call_has_the_whole_timeout_and_gets_the_call_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_a_short_timeout_continue_without_the_registry() {
     let mut grid = Grid::new(&["one", "other"]);
-    let config = Config::default().with_timeout(Duration::from_secs(1));
+    // Half of it is shorter than the time for which a client waits for news of servers, and it is
+    // long enough for a busy machine.
+    let config = Config::default().with_timeout(Duration::from_secs(3));
     let rpc = grid.remote().rpc(&config).unwrap();
     within_limit(async {
         let sum = rpc.handle(&SUM).await.unwrap();

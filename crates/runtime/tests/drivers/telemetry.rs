@@ -3,7 +3,7 @@
 use crate::cell::{Cell, MEMBERS, Msg};
 use crate::{job, two_sites};
 use gridspan_runtime::driver::{NodeHandle, embedded};
-use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
+use gridspan_runtime::message::telemetry::{NodeTelemetry, TelemetryLease, TelemetrySample};
 use gridspan_runtime::{Ix1, NodeId, PeId, SiteId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const LEASE: TelemetryLease = TelemetryLease { period_ms: 200, focus: None };
+
+/// Three periods, without the times by which samples are early or late.
+const THREE_PERIODS_US: u64 = 500_000;
+
+/// Returns the time between two samples of a node, in microseconds.
+fn time_us(before: &NodeTelemetry, after: &NodeTelemetry) -> u64 {
+    let [before_us, after_us] = [before, after].map(|node| node.counts.time_us());
+    after_us.saturating_sub(before_us) / u64::from(after.pes)
+}
 
 /// Ends the job when it is dropped, also if a test fails.
 struct GoesOn(Arc<AtomicBool>);
@@ -31,7 +40,7 @@ fn await_sample(
         if let Some(sample) = node.sample(LEASE).filter(|sample| is_wanted(sample)) {
             return sample;
         }
-        assert!(begin.elapsed() < Duration::from_secs(30), "there should be a sample");
+        assert!(begin.elapsed() < Duration::from_secs(60), "there should be a sample");
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -56,7 +65,16 @@ fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
                 it.node_count() == 3 && it.nodes.iter().all(|node| node.counts.handled > 0)
             };
             let first = await_sample(&node, is_whole);
-            let second = await_sample(&node, |it| is_whole(it) && it.tick >= first.tick + 3);
+            // On a busy machine, the news of a node may come too late for some samples.
+            let is_later = |it: &TelemetrySample| {
+                let is_of_later = |(before, after): (&NodeTelemetry, &NodeTelemetry)| {
+                    time_us(before, after) >= THREE_PERIODS_US
+                        && after.counts.handled > before.counts.handled
+                        && after.counts.idle_us > before.counts.idle_us
+                };
+                is_whole(it) && first.nodes.iter().zip(&it.nodes).all(is_of_later)
+            };
+            let second = await_sample(&node, is_later);
             (first, second)
         }));
     };
@@ -76,12 +94,8 @@ fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
         assert_eq!(cells.map(|it| it.actors).sum::<u64>(), u64::from(MEMBERS));
     }
     for (before, after) in first.nodes.iter().zip(&second.nodes) {
-        let [before_us, after_us] = [before, after].map(|node| node.counts.time_us());
-        // At least three periods, on each of its PEs.
-        let time_us = (after_us - before_us) / u64::from(after.pes);
-        assert!((300_000..20_000_000).contains(&time_us), "{time_us} us on {}", after.node);
-        assert!(after.counts.handled > before.counts.handled, "{after:?}");
-        assert!(after.counts.idle_us > before.counts.idle_us, "{after:?}");
+        let time_us = time_us(before, after);
+        assert!(time_us < 60_000_000, "{time_us} us on {}", after.node);
         assert_eq!(after.site, SiteId(u32::from(after.node == NodeId(2))));
     }
     let sent = |sample: &TelemetrySample| {

@@ -283,7 +283,7 @@ fn a_task_that_waits_for_a_closed_pool_ends_the_job_with_the_reason() {
 }
 
 /// Longest wait of a task for the other one, and of main for a bound from another node.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Two tasks that answer each other by improving the bound while they run.
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! How long processes may take to start.
+//! How long processes may take to start, and their output to end.
 
 use super::{Phase, SRUN_PATIENCE, Supervisor};
 use gridspan_topology::Time;
@@ -24,6 +24,12 @@ impl Supervisor {
                 *until = now + patience;
             }
         }
+    }
+
+    /// Sets the time for which output may follow the end of its process, if that is longer than
+    /// that of pipes.
+    pub(in super::super) fn set_drain_patience(&mut self, patience: Duration) {
+        self.patience.drain = self.patience.drain.max(patience);
     }
 
     /// Returns the time that processes have to start.

@@ -303,6 +303,23 @@ fn many_nodes_per_core_extend_the_time_to_start() {
     assert_eq!(supervisor.poll_timeout(), Some(seconds(121)));
 }
 
+#[test]
+fn output_that_is_read_from_files_is_awaited_for_longer_than_that_of_pipes() {
+    for (longest, expected) in [(0, Some(DONE)), (60, None)] {
+        let mut supervisor = running();
+        supervisor.set_drain_patience(Duration::from_secs(longest));
+        for node in [A, B] {
+            supervisor.handle(Event::Exited { node, exit: Exit::Code(0) }, seconds(1));
+        }
+        supervisor.handle_timeout(seconds(2));
+        assert_eq!(supervisor.outcome(), expected, "at most {longest} s");
+        for node in [A, A, B, B] {
+            supervisor.handle(Event::StreamEnded { node }, seconds(3));
+        }
+        assert_eq!(supervisor.outcome(), Some(DONE));
+    }
+}
+
 /// What a node holds of a checkpoint of a job on two nodes of one PE each: the manifest and
 /// `parts`.
 fn holdings(number: u64, parts: &[u32]) -> Holdings {

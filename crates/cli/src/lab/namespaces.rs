@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 const OF_LAB: [&str; 3] = ["--net", "--mount", "--pid"];
 /// Options of `unshare` that make the user root in a new user namespace.
 const OF_USER: [&str; 2] = ["--user", "--map-root-user"];
-/// Options of `unshare` for each host. Without memory of their own, MPI libraries would find out
-/// that hosts share a machine.
+/// Options of `unshare` for each host. With common shared memory, MPI libraries would find out that
+/// hosts are one machine.
 pub(super) const OF_HOST: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
 /// The same namespaces, to be entered.
 const ENTERED: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
@@ -71,15 +71,16 @@ impl Settings {
         let is = |setting: &Option<String>, value: &str| {
             setting.as_ref().is_some_and(|text| text.trim() == value)
         };
-        let change = match () {
-            () if is(&self.most, "0") => "user.max_user_namespaces=10000",
-            () if is(&self.debian, "0") => "kernel.unprivileged_userns_clone=1",
-            () if is(&self.ubuntu, "1") => "kernel.apparmor_restrict_unprivileged_userns=0",
-            () => {
-                return "run gridctl as root; a container must allow it, for example with \
-                        `docker run --privileged`"
-                    .to_owned();
-            }
+        let change = if is(&self.most, "0") {
+            "user.max_user_namespaces=10000"
+        } else if is(&self.debian, "0") {
+            "kernel.unprivileged_userns_clone=1"
+        } else if is(&self.ubuntu, "1") {
+            "kernel.apparmor_restrict_unprivileged_userns=0"
+        } else {
+            return "run gridctl as root; a container must allow it, for example with \
+                    `docker run --privileged`"
+                .to_owned();
         };
         format!("run gridctl as root; or, as root, allow user namespaces: `sysctl -w {change}`")
     }

@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 
 /// Enters the namespaces of a lab and runs the command there. Returns only if that fails.
 pub(super) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
-    LabHost::all_of(&grid(args)?)?;
+    LabHost::all_of(&grid_of(args)?)?;
     let unshare = program::unshare()?;
     program::ip()?;
     tun::check()?;
@@ -30,7 +30,7 @@ pub(super) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
 }
 
 /// Returns the grid of a lab.
-pub(super) fn grid(args: &LabArgs) -> Result<GridSpec, CliError> {
+pub(super) fn grid_of(args: &LabArgs) -> Result<GridSpec, CliError> {
     let described = grid::described(args.grid.as_deref(), args.emulate.as_deref())?;
     Ok(described.ok_or(LabError::NoGrid)?.spec)
 }
@@ -46,9 +46,9 @@ fn folder() -> io::Result<PathBuf> {
 /// Returns the arguments of gridctl inside of the namespaces.
 fn arguments(args: &LabArgs, folder: &Path, verbose: u8) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-v".into(); usize::from(verbose)];
-    words.extend(["__lab".into(), "run".into(), folder.into()]);
+    words.extend([OsString::from("__lab"), "run".into(), folder.into()]);
     if let Some(file) = &args.grid {
-        words.extend(["--grid".into(), file.into()]);
+        words.extend([OsString::from("--grid"), file.into()]);
     }
     if let Some(text) = &args.emulate {
         words.push(format!("--emulate={text}").into());
@@ -66,7 +66,7 @@ mod tests {
     use clap::Parser;
 
     fn lab(line: &[&str]) -> LabArgs {
-        match Cli::try_parse_from([&["gridctl", "lab"], line].concat()).unwrap().verb {
+        match Cli::try_parse_from([&["gridctl", "lab"][..], line].concat()).unwrap().verb {
             Verb::Lab(args) => args,
             other => panic!("{other:?}"),
         }
@@ -80,10 +80,11 @@ mod tests {
             let args = lab(&[place, &["--seed", "7", "--"], &command].concat());
             assert_eq!(args.command, command);
             let words = arguments(&args, Path::new("/run/lab"), 2);
-            let parsed = Cli::try_parse_from([&["gridctl".into()], &words[..]].concat()).unwrap();
+            let line = std::iter::once(OsString::from("gridctl")).chain(words);
+            let parsed = Cli::try_parse_from(line).unwrap();
             assert_eq!(parsed.verbose, 2);
             let Verb::LabPart(LabPart::Run(LabRunArgs { folder, lab })) = parsed.verb else {
-                panic!("{words:?}");
+                panic!("another part of a lab");
             };
             assert_eq!((folder.as_path(), lab), (Path::new("/run/lab"), args));
         }

@@ -1,5 +1,5 @@
-//! `gridctl lab`: an emulated grid for programs that know nothing of it, as MicroGrid is (Song and
-//! others, 2000).
+//! `gridctl lab`: an emulated grid for programs that know nothing of it, as MicroGrid is (Song et
+//! al., 2000).
 //!
 //! # Start
 //!

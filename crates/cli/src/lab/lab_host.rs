@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Largest number of hosts. Each is a process with a TUN device, and the devices are polled one by
 /// one.
-pub(super) const HOSTS_MAX: usize = 128;
+const HOSTS_MAX: usize = 128;
 /// Largest length of a name in bytes that Linux gives to a host.
 const NAME_BYTES_MAX: usize = 64;
 /// First byte of all addresses. None of them is ever seen outside of the lab.

@@ -4,8 +4,9 @@
 //! # Start
 //!
 //! `gridctl lab` checks the grid and the system (`entry`) and becomes `unshare`, which becomes
-//! gridctl again, in new namespaces: one for networks, one for mounts, one for processes, and for
-//! users other than root one of users, in which they are root. This process (`inside`) starts
+//! gridctl again, in new network and mount namespaces, with a new PID namespace for what it starts.
+//! A user who is not root also gets a user namespace, and is root in it. This process (`inside`)
+//! starts
 //!
 //! 1. the first process of the new PID namespace (`init`);
 //! 2. for each host a process in other network, mount, UTS and IPC namespaces, with a name, an

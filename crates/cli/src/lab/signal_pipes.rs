@@ -16,7 +16,7 @@ impl SignalPipes {
         let watch = |&signal: &i32| {
             let (reader, writer) = pipe()?;
             register(signal, writer)?;
-            Ok((signal, reader))
+            Ok::<_, io::Error>((signal, reader))
         };
         Ok(Self { pipes: signals.iter().map(watch).collect::<io::Result<_>>()? })
     }
@@ -39,6 +39,7 @@ impl SignalPipes {
 mod tests {
     use super::*;
     use rustix::event::{Timespec, poll};
+    use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
     use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
@@ -47,7 +48,9 @@ mod tests {
         let signals = SignalPipes::watch(&[SIGUSR2, SIGUSR1]).unwrap();
         let ready = |patience: Timespec| {
             let mut polled: Vec<_> = signals.polled().collect();
-            poll(&mut polled, Some(&patience)).unwrap();
+            while let Err(errno) = poll(&mut polled, Some(&patience)) {
+                assert_eq!(errno, Errno::INTR);
+            }
             polled.iter().map(|one| !one.revents().is_empty()).collect::<Vec<_>>()
         };
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

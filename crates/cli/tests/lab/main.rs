@@ -3,7 +3,6 @@
 //! they fail.
 //!
 //! This test is also the program that measures links, on the hosts of labs.
-#![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]

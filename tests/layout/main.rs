@@ -356,6 +356,19 @@ fn the_files_of_a_crate_import_each_other_in_no_circle() {
 }
 
 #[test]
+fn unsafe_code_is_in_one_file_only() {
+    // In two parts, so that this file is not found.
+    let allowed = concat!("allow(", "unsafe_code)");
+    let folders = ["crates", "src", "tests", "benches", "examples"];
+    let files = folders.iter().flat_map(|folder| rust_files(&root().join(folder)));
+    let found: Vec<PathBuf> = files
+        .filter(|path| fs::read_to_string(path).unwrap().contains(allowed))
+        .map(|path| path.strip_prefix(root()).unwrap().to_owned())
+        .collect();
+    assert_eq!(found, [Path::new("crates/cli/src/lab/tun.rs")], "rule: unsafe code has one place");
+}
+
+#[test]
 fn files_have_a_purpose_in_their_first_line() {
     for folder in ["crates", "src", "tests", "benches", "examples"] {
         for path in rust_files(&root().join(folder)) {

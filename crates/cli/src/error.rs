@@ -2,6 +2,7 @@
 
 use crate::host_file::HostFileError;
 use crate::job_folder::Refusal;
+use crate::lab::LabError;
 use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_rpc::calls::RpcError;
@@ -461,6 +462,9 @@ pub(crate) enum CliError {
     /// An environment variable has an invalid value.
     #[error(transparent)]
     Variable(#[from] VariableError),
+    /// There can be no lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// Certificates cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -510,7 +514,9 @@ impl CliError {
             Self::Arguments(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::NotMeasured { code } => ExitCode::from((*code).max(gridspan::EXIT_FAILED)),
             Self::StillRuns { .. } => ExitCode::from(EXIT_TIMEOUT),
-            Self::Identity(_)
+            Self::Lab(error) if error.is_usage() => ExitCode::from(gridspan::EXIT_USAGE),
+            Self::Lab(_)
+            | Self::Identity(_)
             | Self::Enrolment(_)
             | Self::NoLauncher { .. }
             | Self::NotEnrolled { .. }

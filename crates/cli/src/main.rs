@@ -24,6 +24,7 @@ mod job_folder;
 mod job_state;
 mod join;
 mod kill;
+mod lab;
 mod launch;
 mod log_file;
 mod logging;
@@ -87,6 +88,8 @@ fn main() -> ExitCode {
         Verb::Rpc(verb) => rpc::run(&verb),
         Verb::Checkpoint(verb) => checkpoint::run(&verb),
         Verb::Bench(verb) => bench::run(&verb, cli.verbose),
+        Verb::Lab(args) => lab::run(&args, cli.verbose),
+        Verb::LabPart(part) => lab::run_part(&part),
         Verb::Ps(args) => ps::run(&args),
         Verb::Kill(args) => kill::run(&args),
         Verb::Wait(args) => wait::run(&args),

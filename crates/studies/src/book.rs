@@ -12,6 +12,7 @@ chapters! {
     WritingJobs = "writing-jobs.md",
     Embedding = "embedding.md",
     GridFiles = "grid-files.md",
+    Lab = "lab.md",
     Running = "running.md",
     Clusters = "clusters.md",
     Topology = "topology.md",

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod checkpoint;
 mod jobs;
+mod lab;
 mod nodes;
 mod place;
 mod program;
@@ -21,6 +22,7 @@ pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
 pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use checkpoint::{CheckpointArgs, CheckpointFlags, CheckpointVerb, OnLossFlag};
 pub(crate) use jobs::{AttachArgs, KillArgs, LogsArgs, PruneArgs, PsArgs, StopArgs, WaitArgs};
+pub(crate) use lab::{LabArgs, LabEnterArgs, LabHostArgs, LabPart, LabRunArgs, LabSshArgs};
 pub(crate) use nodes::{AddArgs, DrainArgs, JoinArgs, NodesArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use program::{Command, JobArgs, TaskArgs};
@@ -71,6 +73,8 @@ const EXAMPLES: &str = "Examples:
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
   gridctl bench bcast                      how long broadcasts take on this machine
+  gridctl lab -e 2x2,wan=20ms -- mpirun ./program
+                                           an MPI program on two sites, 20 ms apart
 
 Exit codes: 0 done, 1 the job failed, 2 usage, 130 after Ctrl-C.";
 
@@ -125,6 +129,8 @@ pub(crate) enum Verb {
     /// Measure the runtime.
     #[command(subcommand)]
     Bench(BenchVerb),
+    /// Run any command on an emulated grid: hosts with names and networks, on this machine.
+    Lab(LabArgs),
     /// List the built-in jobs.
     Programs(ProgramsArgs),
     /// Print the completions of a shell for gridctl.
@@ -137,6 +143,9 @@ pub(crate) enum Verb {
     /// Run the node of a task of Slurm; srun starts gridctl with it.
     #[command(name = "__task", hide = true)]
     Task(TaskArgs),
+    /// Be one of the processes of a lab.
+    #[command(name = "__lab", hide = true, subcommand)]
+    LabPart(LabPart),
     /// Answer `gridctl check`, which starts this on each host.
     #[command(name = "__check", hide = true)]
     CheckAgent(CheckAgentArgs),

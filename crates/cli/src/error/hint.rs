@@ -200,6 +200,7 @@ impl CliError {
             }
             Self::NoLinks { .. } => "run it with `--nodes`, `--grid` or `--emulate`".into(),
             Self::NotMeasuredYet { .. } => "try again once the nodes of the job have met".into(),
+            Self::Lab(error) => return error.hint(),
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
             | Self::HostFile { .. }

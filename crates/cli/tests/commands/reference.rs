@@ -27,10 +27,12 @@ fn help_explains_each_verb() {
     let run_help = done(&["help", "run"]);
     assert!(run_help.contains("Usage: gridctl run [OPTIONS] PROGRAM [ARGS]..."), "{run_help}");
     assert!(done(&["help", "rpc", "serve"]).contains("--write-token <FILE>"));
-    for verb in ["ps", "kill", "wait", "logs", "prune", "programs", "completions", "man", "help"] {
+    for verb in
+        ["ps", "kill", "wait", "logs", "prune", "lab", "programs", "completions", "man", "help"]
+    {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");
     }
-    assert!(!all.contains("__job"), "{all}");
+    assert!(!all.contains("__job") && !all.contains("__lab"), "{all}");
 }
 
 #[test]
@@ -40,7 +42,7 @@ fn completions_of_all_shells_name_all_verbs() {
         for word in ["programs", "checkpoint-every", "completions", "write-token"] {
             assert!(text.contains(word), "{shell}: {word}");
         }
-        assert!(!text.contains("__job"), "{shell}");
+        assert!(!text.contains("__job") && !text.contains("__lab"), "{shell}");
         assert!(!text.contains("--background") && !text.contains("-l background"), "{shell}");
     }
     assert_eq!(run(&["completions", "sh"]).code, Some(2));

@@ -1,0 +1,77 @@
+//! Commands on a host: processes of gridctl that move to the host and become the command.
+
+use super::files::process_of;
+use super::namespaces::enter;
+use super::ssh_line::SshLine;
+use crate::args::{LabEnterArgs, LabSshArgs};
+use crate::error::CliError;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Exit code of `ssh` if it could not run the command.
+const SSH_FAILED: u8 = 255;
+/// The shell for commands, and for users who have chosen none.
+const SHELL: &str = "/bin/sh";
+
+/// Becomes a command on a host. Returns only if that fails.
+pub(super) fn run(args: &LabEnterArgs) -> Result<ExitCode, CliError> {
+    enter(args.process)?;
+    let [program, arguments @ ..] = args.command.as_slice() else {
+        return Err(CliError::NoProgram);
+    };
+    let mut command = Command::new(program);
+    let error = command.args(arguments).current_dir(&args.folder).exec();
+    Err(CliError::Start { path: program.into(), error })
+}
+
+/// Becomes the command that `ssh` would run on a host. Returns only if that fails.
+pub(super) fn run_ssh(args: &LabSshArgs) -> Result<ExitCode, CliError> {
+    let failed = |reason: String| {
+        // With standard error closed, the reason cannot be reported.
+        let _ = writeln!(io::stderr(), "ssh: {reason}");
+        Ok(ExitCode::from(SSH_FAILED))
+    };
+    let line = match SshLine::parse(&args.words) {
+        Ok(line) => line,
+        Err(error) => return failed(error.to_string()),
+    };
+    let table = match fs::read_to_string(&args.table) {
+        Ok(table) => table,
+        Err(error) => return failed(format!("{}: {error}", args.table.display())),
+    };
+    // The words of OpenSSH, by which programs know that there is no such host.
+    let Some(process) = process_of(&table, &line.host) else {
+        return failed(format!(
+            "Could not resolve hostname {}: Name or service not known",
+            line.host.escape_debug()
+        ));
+    };
+    if let Err(error) = enter(process) {
+        return failed(error.to_string());
+    }
+    let error = shell(&line).exec();
+    failed(format!("{SHELL}: {error}"))
+}
+
+/// Returns the shell that runs the command, in the user's home as with `ssh`. Variables stay.
+fn shell(line: &SshLine) -> Command {
+    let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
+    let mut command = match &line.command {
+        Some(words) => {
+            let mut command = Command::new(SHELL);
+            command.arg("-c").arg(words);
+            command
+        }
+        None => Command::new(set("SHELL").unwrap_or_else(|| SHELL.into())),
+    };
+    if line.is_without_input {
+        command.stdin(Stdio::null());
+    }
+    let home = set("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+    command.current_dir(home.unwrap_or_else(|| "/".into()));
+    command
+}

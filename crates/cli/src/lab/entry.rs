@@ -1,0 +1,102 @@
+//! The way into a lab: checks what the user and the system say, and becomes `unshare`, which
+//! becomes gridctl again, in new namespaces.
+
+use super::error::LabError;
+use super::lab_host::LabHost;
+use super::{namespaces, program, tun};
+use crate::args::LabArgs;
+use crate::error::CliError;
+use crate::{grid, private, status};
+use gridspan_topology::GridSpec;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Enters the namespaces of a lab and runs the command there. Returns only if that fails.
+pub(super) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
+    LabHost::all_of(&grid_of(args)?)?;
+    let unshare = program::unshare()?;
+    program::ip()?;
+    tun::check()?;
+    let options = namespaces::available(&unshare)?;
+    let folder = folder().map_err(CliError::system("create a folder for labs"))?;
+    let own = std::env::current_exe().map_err(CliError::system("find gridctl"))?;
+    let mut command = Command::new(&unshare);
+    command.args(options).arg("--").arg(own).args(arguments(args, &folder, verbose));
+    let error = command.exec();
+    Err(CliError::Start { path: unshare, error })
+}
+
+/// Returns the grid of a lab.
+pub(super) fn grid_of(args: &LabArgs) -> Result<GridSpec, CliError> {
+    let described = grid::described(args.grid.as_deref(), args.emulate.as_deref())?;
+    Ok(described.ok_or(LabError::NoGrid)?.spec)
+}
+
+/// Returns a folder that stays empty: each lab has its files there, in a file system that only its
+/// processes see.
+fn folder() -> io::Result<PathBuf> {
+    let folder = status::folder()?.join("lab");
+    private::make_folder(&folder)?;
+    std::path::absolute(folder)
+}
+
+/// Returns the arguments of gridctl inside of the namespaces.
+fn arguments(args: &LabArgs, folder: &Path, verbose: u8) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["-v".into(); usize::from(verbose)];
+    words.extend([OsString::from("__lab"), "run".into(), folder.into()]);
+    if let Some(file) = &args.grid {
+        words.extend([OsString::from("--grid"), file.into()]);
+    }
+    if let Some(text) = &args.emulate {
+        words.push(format!("--emulate={text}").into());
+    }
+    words.push(format!("--seed={}", args.seed).into());
+    words.push("--".into());
+    words.extend(args.command.iter().cloned());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, LabPart, LabRunArgs, Verb};
+    use clap::Parser;
+
+    fn lab(line: &[&str]) -> LabArgs {
+        match Cli::try_parse_from([&["gridctl", "lab"][..], line].concat()).unwrap().verb {
+            Verb::Lab(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_the_user_asks_for_reaches_gridctl_inside_of_the_namespaces() {
+        let command = ["mpirun", "-n", "4", "--", "-v", "./a b"];
+        let places: [&[&str]; 2] = [&["-e", "2x2,wan=20ms"], &["--grid", "grid.toml"]];
+        for place in places {
+            let args = lab(&[place, &["--seed", "7", "--"], &command].concat());
+            assert_eq!(args.command, command);
+            let words = arguments(&args, Path::new("/run/lab"), 2);
+            let line = std::iter::once(OsString::from("gridctl")).chain(words);
+            let parsed = Cli::try_parse_from(line).unwrap();
+            assert_eq!(parsed.verbose, 2);
+            let Verb::LabPart(LabPart::Run(LabRunArgs { folder, lab })) = parsed.verb else {
+                panic!("another part of a lab");
+            };
+            assert_eq!((folder.as_path(), lab), (Path::new("/run/lab"), args));
+        }
+    }
+
+    #[test]
+    fn options_after_the_command_belong_to_the_command() {
+        let args = lab(&["-e", "2x1", "ping", "-c", "3", "-v", "b1"]);
+        assert_eq!(args.command, ["ping", "-c", "3", "-v", "b1"]);
+        assert_eq!(args.seed, 0);
+        assert!(Cli::try_parse_from(["gridctl", "lab", "-e", "2x1"]).is_err(), "no command");
+        let two = ["gridctl", "lab", "-e", "2x1", "-g", "grid.toml", "--", "true"];
+        assert!(Cli::try_parse_from(two).is_err());
+    }
+}

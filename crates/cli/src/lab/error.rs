@@ -1,0 +1,155 @@
+//! Errors of labs, and what to do.
+
+use std::io;
+use thiserror::Error;
+
+/// A lab that cannot run. Nothing of it is left.
+#[derive(Debug, Error)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub(crate) enum LabError {
+    /// The flags name no grid.
+    #[error("there is no grid to emulate")]
+    NoGrid,
+    /// The system has no namespaces.
+    #[cfg(not(target_os = "linux"))]
+    #[error("a lab needs Linux")]
+    OtherSystem,
+    /// A host of the grid has a name that a lab cannot give to a host.
+    #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
+    HostName {
+        /// The name.
+        name: String,
+    },
+    /// A host is at two sites.
+    #[error("the host `{name}` is at two sites")]
+    TwoSites {
+        /// Its name.
+        name: String,
+    },
+    /// There are too many hosts.
+    #[error("the grid has more than {limit} hosts")]
+    TooManyHosts {
+        /// The limit.
+        limit: usize,
+    },
+    /// A program is not installed.
+    #[error("a lab needs the program `{program}`, which is not installed")]
+    NoProgram {
+        /// The program.
+        program: &'static str,
+        /// The package of Debian that has it.
+        package: &'static str,
+    },
+    /// There can be no TUN device.
+    #[error("a lab needs /dev/net/tun: {0}")]
+    NoTun(io::Error),
+    /// There can be no namespaces.
+    #[error("a lab needs root or user namespaces: {reason}")]
+    NoNamespaces {
+        /// What `unshare` says.
+        reason: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The lab's file systems cannot be mounted.
+    #[error("cannot mount {what} for a lab: {error}")]
+    Mount {
+        /// Which one.
+        what: &'static str,
+        /// The reason.
+        error: io::Error,
+    },
+    /// `ip` refuses something.
+    #[error("cannot set up the network of a lab: {reason}")]
+    Network {
+        /// What `ip` says.
+        reason: String,
+    },
+    /// A host could not be set up, as it has reported, or has ended.
+    #[error("the host `{name}` of the lab has ended")]
+    HostEnded {
+        /// Its name.
+        name: String,
+    },
+    /// The first process of the lab has ended, and with it all others.
+    #[error("all processes of the lab were killed")]
+    Killed,
+    /// A process is not one of a host of this lab.
+    #[error("cannot enter the host of the lab: {0}")]
+    Enter(io::Error),
+}
+
+impl LabError {
+    /// Whether the command line or the grid is wrong.
+    pub(crate) fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::NoGrid
+                | Self::HostName { .. }
+                | Self::TwoSites { .. }
+                | Self::TooManyHosts { .. }
+        )
+    }
+
+    /// Returns the next step, unless the error already states it.
+    pub(crate) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoGrid => "write one in short, such as `--emulate 2x2,wan=20ms`, or name a grid \
+                 file with `--grid FILE`"
+                .into(),
+            Self::HostName { .. } => {
+                "write a name of at most 64 letters, digits, `.`, `-` and `_` \
+                 that is neither an address nor `localhost`"
+                    .into()
+            }
+            Self::TwoSites { .. } => "give the host another name at one of them".into(),
+            Self::TooManyHosts { .. } => {
+                "give fewer hosts more PEs: a host has a slot for each of its PEs".into()
+            }
+            Self::NoProgram { package, .. } => {
+                format!("install it; on Debian, `apt-get install {package}` does")
+            }
+            Self::NoTun(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                "as root, `chmod 666 /dev/net/tun` lets all users have such devices in their own \
+                 namespaces"
+                    .into()
+            }
+            Self::NoTun(_) => {
+                "as root, `modprobe tun` loads the driver; a container must be given \
+                 the device, for example with `docker run --device /dev/net/tun`"
+                    .into()
+            }
+            Self::NoNamespaces { advice, .. } => advice.clone(),
+            Self::Mount { .. } => {
+                "a container may forbid it; `docker run --privileged` allows it".into()
+            }
+            Self::HostEnded { .. } => "see the message above, if there is one".into(),
+            Self::Killed => "`dmesg` says whether there was too little memory".into(),
+            Self::Enter(_) => "hosts of a lab are reached only from inside of it".into(),
+            Self::Network { .. } => return None,
+            #[cfg(not(target_os = "linux"))]
+            Self::OtherSystem => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_forbidden_is_told_from_one_that_is_missing() {
+        let hint = |kind: io::ErrorKind| LabError::NoTun(kind.into()).hint().unwrap();
+        assert!(hint(io::ErrorKind::PermissionDenied).contains("chmod"));
+        assert!(hint(io::ErrorKind::NotFound).contains("modprobe"));
+        assert!(!LabError::NoTun(io::ErrorKind::NotFound.into()).is_usage());
+        assert!(LabError::NoGrid.is_usage());
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let error = LabError::NoProgram { program: "ip", package: "iproute2" };
+        assert_eq!(error.to_string(), "a lab needs the program `ip`, which is not installed");
+        assert!(error.hint().unwrap().contains("apt-get install iproute2"));
+    }
+}

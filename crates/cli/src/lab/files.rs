@@ -1,0 +1,272 @@
+//! The files of a lab, and the environment variables through which programs find them.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `names` | `/etc/hosts` of all hosts |
+//! | `hosts.openmpi`, `hosts.mpich` | the hosts and their slots, as Open MPI and MPICH read them |
+//! | `processes` | the process of each host, for `ssh` |
+//! | `programs/ssh` | runs a command on another host of the lab |
+//! | `temporary` | what Open MPI keeps while it runs |
+//! | `runtime` | what gridctl keeps of jobs that are started in the lab |
+//! | `system-HOST` | the devices of the host, from which its `/sys` has those of the network |
+//!
+//! Everything here is a function of its arguments.
+
+use super::lab_host::LabHost;
+use crate::hosts::quoted;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where programs are looked for if the user's environment does not say.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+/// Settings for hosts that share the cores of one machine; the user's come first.
+///
+/// Open MPI binds the first process of each host to the first core, which all hosts share. It also
+/// polls as if each process had a core. Inside of a user namespace, every user is root.
+const DEFAULTS: [(&str, &str); 7] = [
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+    ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
+    ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+];
+
+/// The paths of the files.
+#[derive(Clone, Debug)]
+pub(super) struct LabFiles {
+    folder: PathBuf,
+}
+
+impl LabFiles {
+    /// The files in a folder that no other lab uses.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn names(&self) -> PathBuf {
+        self.folder.join("names")
+    }
+
+    pub(super) fn open_mpi(&self) -> PathBuf {
+        self.folder.join("hosts.openmpi")
+    }
+
+    pub(super) fn mpich(&self) -> PathBuf {
+        self.folder.join("hosts.mpich")
+    }
+
+    pub(super) fn processes(&self) -> PathBuf {
+        self.folder.join("processes")
+    }
+
+    pub(super) fn programs(&self) -> PathBuf {
+        self.folder.join("programs")
+    }
+
+    pub(super) fn ssh(&self) -> PathBuf {
+        self.programs().join("ssh")
+    }
+
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.folder.join("temporary")
+    }
+
+    pub(super) fn runtime(&self) -> PathBuf {
+        self.folder.join("runtime")
+    }
+
+    pub(super) fn system(&self, host: &str) -> PathBuf {
+        self.folder.join(format!("system-{host}"))
+    }
+
+    /// Returns the variables of the command, given those of the user.
+    ///
+    /// Open MPI 4 has variables that begin with `OMPI_`; the launcher of Open MPI 5 has variables
+    /// that begin with `PRTE_`. `HYDRA_` is the launcher of MPICH.
+    pub(super) fn variables(
+        &self,
+        of_user: impl Fn(&str) -> Option<OsString>,
+    ) -> Vec<(&'static str, OsString)> {
+        let mut programs = self.programs().into_os_string();
+        programs.push(":");
+        programs.push(of_user("PATH").unwrap_or_else(|| DEFAULT_PATH.into()));
+        let [ssh, open_mpi, mpich, temporary, runtime] =
+            [self.ssh(), self.open_mpi(), self.mpich(), self.temporary(), self.runtime()]
+                .map(PathBuf::into_os_string);
+        let files = [
+            ("PATH", programs),
+            ("XDG_RUNTIME_DIR", runtime),
+            ("GRIDCTL_SSH", "ssh".into()),
+            ("GRIDCTL_LAB_HOSTFILE", open_mpi.clone()),
+            ("OMPI_MCA_plm_rsh_agent", ssh.clone()),
+            ("OMPI_MCA_orte_default_hostfile", open_mpi.clone()),
+            ("OMPI_MCA_orte_tmpdir_base", temporary.clone()),
+            ("PRTE_MCA_plm_ssh_agent", ssh.clone()),
+            ("PRTE_MCA_prte_default_hostfile", open_mpi),
+            ("PRTE_MCA_prte_tmpdir_base", temporary),
+            ("HYDRA_LAUNCHER", "ssh".into()),
+            ("HYDRA_LAUNCHER_EXEC", ssh),
+            ("HYDRA_HOST_FILE", mpich),
+        ];
+        let defaults = DEFAULTS.into_iter().filter(|(name, _)| of_user(name).is_none());
+        files.into_iter().chain(defaults.map(|(name, value)| (name, value.into()))).collect()
+    }
+}
+
+/// Returns `/etc/hosts`: the address of each host, its name, and the name without its domain if no
+/// other host has that.
+pub(super) fn names(hosts: &[LabHost]) -> String {
+    let mut text = "127.0.0.1 localhost\n::1 localhost\n".to_owned();
+    let short = |host: &LabHost| host.name.split('.').next().unwrap_or_default().to_lowercase();
+    for host in hosts {
+        let own = short(host);
+        let is_alone = hosts.iter().filter(|other| short(other) == own).count() == 1;
+        let alias = if is_alone && own != host.name.to_lowercase() { own } else { String::new() };
+        let line = format!("{} {} {alias}", host.address, host.name);
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the host file of Open MPI.
+pub(super) fn open_mpi_hosts(hosts: &[LabHost]) -> String {
+    lines(hosts, |host| format!("{} slots={}", host.name, host.slots))
+}
+
+/// Returns the host file of MPICH.
+pub(super) fn mpich_hosts(hosts: &[LabHost]) -> String {
+    lines(hosts, |host| format!("{}:{}", host.name, host.slots))
+}
+
+/// Returns the table of the processes of all hosts, which are given in the same order.
+pub(super) fn process_table(hosts: &[LabHost], processes: &[u32]) -> String {
+    let mut processes = processes.iter();
+    lines(hosts, |host| {
+        let process = processes.next().copied().unwrap_or_default();
+        format!("{} {} {process}", host.name, host.address)
+    })
+}
+
+/// Finds the process of a host in the table, by the name of the host, the same without its domain,
+/// or its address.
+pub(super) fn process_of(table: &str, host: &str) -> Option<u32> {
+    let found = |is_it: &dyn Fn(&str, &str) -> bool| {
+        table.lines().find_map(|line| {
+            let mut words = line.split(' ');
+            let (name, address, process) = (words.next()?, words.next()?, words.next()?);
+            is_it(name, address).then(|| process.parse().ok())?
+        })
+    };
+    let has_short_name = |name: &str, _: &str| {
+        name.split('.').next().is_some_and(|short| short.eq_ignore_ascii_case(host))
+    };
+    found(&|name, address| name.eq_ignore_ascii_case(host) || address == host)
+        .or_else(|| found(&has_short_name))
+}
+
+/// Returns the script that stands for `ssh`. It runs gridctl at this path.
+pub(super) fn ssh_script(gridctl: &Path, table: &Path) -> Vec<u8> {
+    let mut text = b"#!/bin/sh\nexec ".to_vec();
+    let words = [gridctl.as_os_str(), OsStr::new("__lab"), OsStr::new("ssh"), table.as_os_str()];
+    for word in words {
+        text.extend_from_slice(quoted(word).as_bytes());
+        text.push(b' ');
+    }
+    text.extend_from_slice(b"-- \"$@\"\n");
+    text
+}
+
+fn lines(hosts: &[LabHost], mut line: impl FnMut(&LabHost) -> String) -> String {
+    hosts.iter().fold(String::new(), |mut text, host| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", line(host));
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_file;
+    use gridspan_topology::GridSpec;
+
+    fn hosts(text: &str) -> Vec<LabHost> {
+        LabHost::all_of(&GridSpec::from_toml(text).unwrap()).unwrap()
+    }
+
+    fn two_sites() -> Vec<LabHost> {
+        hosts("[site.a]\nhosts = [\"d1.delft.example\"]\npes = 2\n[site.b]\nhosts = [\"u1\"]")
+    }
+
+    #[test]
+    fn each_launcher_gets_the_slots_in_its_form() {
+        let hosts = two_sites();
+        let (one, other) = (open_mpi_hosts(&hosts), mpich_hosts(&hosts));
+        assert_eq!(one, "d1.delft.example slots=2\nu1 slots=1\n");
+        assert_eq!(other, "d1.delft.example:2\nu1:1\n");
+        assert_eq!(host_file::parse(&one).unwrap(), host_file::parse(&other).unwrap());
+    }
+
+    #[test]
+    fn hosts_are_known_by_their_names_and_by_short_names_that_are_unique() {
+        let text = names(&two_sites());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "127.0.0.1 localhost");
+        assert_eq!(lines[2..], ["10.1.0.1 d1.delft.example d1", "10.2.0.1 u1"]);
+        let alike = hosts("[site.a]\nhosts = [\"d1.x\"]\n[site.b]\nhosts = [\"D1.y\"]");
+        assert!(names(&alike).ends_with("10.1.0.1 d1.x\n10.2.0.1 D1.y\n"), "{}", names(&alike));
+    }
+
+    #[test]
+    fn the_process_of_a_host_is_found_by_its_name_or_address() {
+        let table = process_table(&two_sites(), &[12, 34]);
+        assert_eq!(table, "d1.delft.example 10.1.0.1 12\nu1 10.2.0.1 34\n");
+        for name in ["d1.delft.example", "D1.Delft.Example", "d1", "10.1.0.1"] {
+            assert_eq!(process_of(&table, name), Some(12), "{name}");
+        }
+        assert_eq!(process_of(&table, "u1"), Some(34));
+        for name in ["", "delft", "u", "10.1.0", "34"] {
+            assert_eq!(process_of(&table, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_script_quotes_paths() {
+        let script = ssh_script(Path::new("/opt/my tools/gridctl"), Path::new("/run/x/processes"));
+        let text = String::from_utf8(script).unwrap();
+        let line = "exec '/opt/my tools/gridctl' __lab ssh /run/x/processes -- \"$@\"\n";
+        assert_eq!(text, format!("#!/bin/sh\n{line}"));
+    }
+
+    #[test]
+    fn launchers_are_told_of_the_lab_and_other_settings_of_the_user_stay() {
+        let files = LabFiles::new(Path::new("/run/lab"));
+        let of_user = |name: &str| match name {
+            "PATH" => Some("/usr/bin".into()),
+            "OMPI_MCA_mpi_yield_when_idle" => Some("0".into()),
+            "HYDRA_LAUNCHER" => Some("slurm".into()),
+            _ => None,
+        };
+        let variables = files.variables(of_user);
+        let value = |wanted: &str| {
+            let found = variables.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| value.to_str().unwrap())
+        };
+        assert_eq!(value("PATH"), Some("/run/lab/programs:/usr/bin"));
+        assert_eq!(value("OMPI_MCA_plm_rsh_agent"), Some("/run/lab/programs/ssh"));
+        assert_eq!(value("OMPI_MCA_orte_default_hostfile"), Some("/run/lab/hosts.openmpi"));
+        assert_eq!(value("HYDRA_HOST_FILE"), Some("/run/lab/hosts.mpich"));
+        assert_eq!(value("HYDRA_LAUNCHER"), Some("ssh"), "another launcher cannot reach hosts");
+        assert_eq!(value("OMPI_MCA_mpi_yield_when_idle"), None);
+        assert_eq!(value("OMPI_MCA_hwloc_base_binding_policy"), Some("none"));
+    }
+}

@@ -1,0 +1,113 @@
+//! A host of a lab: a process that has the namespaces of the host, and keeps them until the lab
+//! ends.
+//!
+//! It says its number on standard output once the host has its name and its file systems. A line on
+//! standard input says that the host has its device. Another line on standard output says that the
+//! host is ready.
+
+use super::error::LabError;
+use super::files::LabFiles;
+use super::lab_host::PREFIX_BITS;
+use super::program::run_ip;
+use super::router::MTU;
+use crate::args::LabHostArgs;
+use crate::error::CliError;
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::system::sethostname;
+use std::ffi::CStr;
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+/// Name of the only network device of each host.
+const DEVICE: &str = "eth0";
+/// Packets that may wait until the router reads them; it limits queues as the grid says.
+const QUEUE_PACKETS: u32 = 4096;
+
+/// Is a host until standard input ends.
+pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
+    let failed = CliError::system("talk to the lab");
+    let unnamed = |errno: Errno| CliError::system("name a host of the lab")(errno.into());
+    sethostname(args.name.as_bytes()).map_err(unnamed)?;
+    mount_all(&LabFiles::new(&args.folder), &args.name)?;
+    let mut output = io::stdout();
+    writeln!(output, "{}", std::process::id()).map_err(&failed)?;
+    let mut input = io::stdin().lock();
+    let mut line = String::new();
+    if input.read_line(&mut line).map_err(&failed)? == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    run_ip(&network_commands(args))?;
+    writeln!(output, "ready").map_err(&failed)?;
+    // An error ends the lab, too.
+    let _ = io::copy(&mut input, &mut io::sink());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Mounts what differs between hosts. Nothing of it is seen outside of the host.
+fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
+    let failed = |what| move |errno: Errno| LabError::Mount { what, error: errno.into() };
+    let safe = MountFlags::NOSUID | MountFlags::NODEV;
+    // Processes of a lab have other numbers than outside.
+    let flags = safe | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None::<&CStr>).map_err(failed("/proc"))?;
+    mount_bind(files.names(), "/etc/hosts").map_err(failed("/etc/hosts"))?;
+    if fs::metadata("/dev/shm").is_ok_and(|folder| folder.is_dir()) {
+        let data = c"mode=1777";
+        mount("tmpfs", "/dev/shm", "tmpfs", safe, data).map_err(failed("/dev/shm"))?;
+    }
+    // Only UCX and few others look there for network devices, and not all containers allow it.
+    if let Err(error) = mount_devices(files, host) {
+        tracing::info!(%error, host, "/sys has the network devices of the machine");
+    }
+    Ok(())
+}
+
+/// Mounts the network devices of the host below `/sys`, whose other folders stay as they are.
+fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
+    let system = files.system(host);
+    fs::create_dir(&system)?;
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("sysfs", &system, "sysfs", flags, None::<&CStr>)?;
+    for folder in ["class/net", "devices/virtual/net"] {
+        mount_bind(system.join(folder), format!("/sys/{folder}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the commands of `ip` for the network of a host.
+fn network_commands(args: &LabHostArgs) -> String {
+    let LabHostArgs { address, device, .. } = args;
+    format!(
+        "link set dev lo up\n\
+         link set dev {device} name {DEVICE}\n\
+         link set dev {DEVICE} mtu {MTU} txqueuelen {QUEUE_PACKETS} up\n\
+         address add {address}/{PREFIX_BITS} dev {DEVICE}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_host_has_one_device_for_all_addresses_of_the_lab() {
+        let args = LabHostArgs {
+            name: "b2".to_owned(),
+            address: Ipv4Addr::new(10, 2, 0, 2),
+            device: "lab3".to_owned(),
+            folder: "/run/lab".into(),
+        };
+        let commands = network_commands(&args);
+        let lines: Vec<&str> = commands.lines().collect();
+        let expected = [
+            "link set dev lo up",
+            "link set dev lab3 name eth0",
+            "link set dev eth0 mtu 1500 txqueuelen 4096 up",
+            "address add 10.2.0.2/8 dev eth0",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,97 @@
+//! `gridctl lab`: an emulated grid for programs that know nothing of it, as MicroGrid is (Song et
+//! al., 2000).
+//!
+//! # Start
+//!
+//! `gridctl lab` checks the grid and the system (`entry`) and becomes `unshare`, which becomes
+//! gridctl again, in new network and mount namespaces, with a new PID namespace for what it starts.
+//! A user who is not root also gets a user namespace, and is root in it. This process (`inside`)
+//! starts
+//!
+//! 1. the first process of the new PID namespace (`init`);
+//! 2. for each host a process in other network, mount, UTS and IPC namespaces, with a name, an
+//!    `/etc/hosts` and a `/dev/shm` (`host`), whose network gets a TUN device (`tun`);
+//! 3. the command, which a process of gridctl becomes after it has moved to the first host
+//!    (`enter`).
+//!
+//! Namespaces have no names, so that they end with their processes.
+//!
+//! # While the command runs
+//!
+//! The process reads what hosts send from their devices, asks the router when it is due, and writes
+//! it to the devices of other hosts then (`forwarding`, `router`). The command finds hosts by
+//! their names, and reaches them by an `ssh` that is first in its `$PATH`; variables tell MPI
+//! launchers the same (`files`).
+//!
+//! # End and failure
+//!
+//! The first process ends when its standard input does, a pipe whose other end only the process
+//! outside of the PID namespace has. So it ends with that process, in whatever way that one ends,
+//! and the system then kills all processes of the lab, also those that have left their parents. The
+//! devices end with the files of the process that forwards.
+
+#[cfg(target_os = "linux")]
+mod enter;
+#[cfg(target_os = "linux")]
+mod entry;
+mod error;
+#[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
+mod forwarding;
+#[cfg(target_os = "linux")]
+mod host;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
+mod inside;
+#[cfg(target_os = "linux")]
+mod lab_host;
+#[cfg(target_os = "linux")]
+mod namespaces;
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+mod router;
+#[cfg(target_os = "linux")]
+mod signal_pipes;
+#[cfg(target_os = "linux")]
+mod ssh_line;
+#[cfg(target_os = "linux")]
+mod tun;
+
+pub(crate) use error::LabError;
+
+use crate::args::{LabArgs, LabPart};
+use crate::error::CliError;
+use std::process::ExitCode;
+
+/// Runs a command on an emulated grid.
+#[cfg(target_os = "linux")]
+pub(crate) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
+    entry::run(args, verbose)
+}
+
+/// Is one of the processes of a lab.
+#[cfg(target_os = "linux")]
+pub(crate) fn run_part(part: &LabPart) -> Result<ExitCode, CliError> {
+    match part {
+        LabPart::Run(args) => inside::run(args),
+        LabPart::Init => init::run(),
+        LabPart::Host(args) => host::run(args),
+        LabPart::Enter(args) => enter::run(args),
+        LabPart::Ssh(args) => enter::run_ssh(args),
+    }
+}
+
+/// Fails: other systems have no namespaces.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run(_args: &LabArgs, _verbose: u8) -> Result<ExitCode, CliError> {
+    Err(LabError::OtherSystem.into())
+}
+
+/// Fails: other systems have no namespaces.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn run_part(_part: &LabPart) -> Result<ExitCode, CliError> {
+    Err(LabError::OtherSystem.into())
+}

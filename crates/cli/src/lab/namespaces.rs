@@ -1,0 +1,122 @@
+//! Namespaces: which ones a lab needs, whether the system gives them, and how to enter those of a
+//! host.
+
+use super::error::LabError;
+use super::program::last_line;
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Options of `unshare` for the process that forwards packets: its network has the devices until
+/// they are moved to the hosts, and all processes that it starts end with the first of them.
+const OF_LAB: [&str; 3] = ["--net", "--mount", "--pid"];
+/// Options of `unshare` that make the user root in a new user namespace.
+const OF_USER: [&str; 2] = ["--user", "--map-root-user"];
+/// Options of `unshare` for each host. With common shared memory, MPI libraries would find out that
+/// hosts are one machine.
+pub(super) const OF_HOST: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
+/// The same namespaces, to be entered.
+const ENTERED: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
+    .union(ThreadNameSpaceType::MOUNT)
+    .union(ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME)
+    .union(ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION);
+
+/// Settings of systems that restrict user namespaces.
+#[derive(Debug, Default)]
+struct Settings {
+    /// `user.max_user_namespaces`.
+    most: Option<String>,
+    /// `kernel.unprivileged_userns_clone`, of Debian.
+    debian: Option<String>,
+    /// `kernel.apparmor_restrict_unprivileged_userns`, of Ubuntu.
+    ubuntu: Option<String>,
+}
+
+/// Tries whether this user may have the namespaces. Returns the options of `unshare` for the
+/// process that forwards packets.
+pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
+    let with_user = [&OF_USER[..], &OF_LAB].concat();
+    let ways = match geteuid().is_root() {
+        // Root in a container may lack the rights of root outside.
+        true => vec![OF_LAB.to_vec(), with_user],
+        false => vec![with_user],
+    };
+    let mut reason = String::new();
+    for way in ways {
+        // The process ends at once. It has a /proc, as hosts have.
+        let mut command = Command::new(unshare);
+        command.args(&way).args(["--fork", "--mount-proc", "--", "/bin/sh", "-c", ":"]);
+        match command.stdin(Stdio::null()).output() {
+            Ok(output) if output.status.success() => return Ok(way),
+            Ok(output) => reason = last_line(&output.stderr),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    let setting = |path| fs::read_to_string(path).ok();
+    let settings = Settings {
+        most: setting("/proc/sys/user/max_user_namespaces"),
+        debian: setting("/proc/sys/kernel/unprivileged_userns_clone"),
+        ubuntu: setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+    };
+    Err(LabError::NoNamespaces { reason, advice: settings.advice() })
+}
+
+impl Settings {
+    /// Returns what to do if namespaces are refused.
+    fn advice(&self) -> String {
+        let is = |setting: &Option<String>, value: &str| {
+            setting.as_ref().is_some_and(|text| text.trim() == value)
+        };
+        let change = if is(&self.most, "0") {
+            "user.max_user_namespaces=10000"
+        } else if is(&self.debian, "0") {
+            "kernel.unprivileged_userns_clone=1"
+        } else if is(&self.ubuntu, "1") {
+            "kernel.apparmor_restrict_unprivileged_userns=0"
+        } else {
+            return "run gridctl as root; a container must allow it, for example with \
+                    `docker run --privileged`"
+                .to_owned();
+        };
+        format!("run gridctl as root; or, as root, allow user namespaces: `sysctl -w {change}`")
+    }
+}
+
+/// Moves this process, which must have one thread, to the host whose process this is.
+pub(super) fn enter(process: u32) -> Result<(), LabError> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| LabError::Enter(io::ErrorKind::InvalidInput.into()))?;
+    let opened = pidfd_open(pid, PidfdFlags::empty());
+    let entered = opened.and_then(|host| move_into_thread_name_spaces(host.as_fd(), ENTERED));
+    entered.map_err(|errno| LabError::Enter(errno.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_names_the_setting_that_forbids_namespaces() {
+        let some = |value: &str| Some(format!("{value}\n"));
+        let none = Settings::default();
+        assert!(none.advice().starts_with("run gridctl as root; a container"), "{none:?}");
+        let debian = Settings { debian: some("0"), ubuntu: some("0"), ..Settings::default() };
+        assert!(debian.advice().contains("kernel.unprivileged_userns_clone=1"));
+        let ubuntu = Settings { ubuntu: some("1"), debian: some("1"), ..Settings::default() };
+        assert!(ubuntu.advice().contains("apparmor_restrict_unprivileged_userns=0"));
+        let most = Settings { most: some("0"), ..Settings::default() };
+        assert!(most.advice().contains("user.max_user_namespaces"));
+        let fine = Settings { most: some("96365"), debian: some("1"), ubuntu: some("0") };
+        assert_eq!(fine.advice(), none.advice());
+    }
+
+    #[test]
+    fn no_process_has_the_number_zero() {
+        assert!(matches!(enter(0), Err(LabError::Enter(_))));
+        assert!(matches!(enter(u32::MAX), Err(LabError::Enter(_))));
+    }
+}

@@ -1,6 +1,6 @@
 //! Differences of two profiles, those that explain most first.
 
-use super::profile::{CountUnit, PairTraffic, PePlace, Profile, TimeKind};
+use super::profile::{CountUnit, PairTraffic, PePlace, PeTime, Profile, TimeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A difference is at a place if at least this share of it is there.
@@ -59,7 +59,7 @@ pub(super) struct CountDifference {
 }
 
 /// Where most of a difference is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// At no place in particular.
     Everywhere,
@@ -83,7 +83,7 @@ pub(super) fn times(a: &Profile, b: &Profile) -> Vec<TimeDifference> {
         [a, b].into_iter().flat_map(|profile| &profile.pes).flat_map(|pe| pe.ns.keys()).collect();
     let direction = ends(a, b).difference();
     let row = |kind: &TimeKind| {
-        let [a, b] = [a, b].map(|profile| profile.mean_ns(kind, |_| true));
+        let [a, b] = [a, b].map(|profile| profile.mean_ns(kind));
         TimeDifference { kind: kind.clone(), ns: Both { a, b } }
     };
     let mut rows: Vec<TimeDifference> = kinds.into_iter().map(row).collect();
@@ -128,38 +128,34 @@ pub(super) fn counts(a: &Profile, b: &Profile) -> Vec<CountDifference> {
 /// Returns the smallest place that has most of the difference of a kind of time. Places have the
 /// same names in both recordings.
 pub(super) fn place(kind: &TimeKind, a: &Profile, b: &Profile) -> Place {
-    let places = || [a, b].into_iter().flat_map(|profile| &profile.pes).map(|pe| &pe.place);
-    let most = |is_there: &dyn Fn(&PePlace) -> bool| {
-        let difference = |is_there: &dyn Fn(&PePlace) -> bool| {
-            let [a, b] = [a, b].map(|profile| profile.mean_ns(kind, is_there));
-            b - a
-        };
-        let whole = difference(&|_| true);
-        difference(is_there) * whole.signum() >= SHARE_OF_PLACE * whole.abs()
-    };
+    let levels: [fn(&PePlace) -> Place; 3] = [
+        |pe| Place::Site(pe.site.clone()),
+        |pe| Place::Node(pe.node.clone()),
+        |pe| Place::Pe(pe.pe),
+    ];
+    // What each PE adds to the difference of the means.
+    let mut parts: Vec<(&PePlace, f64)> = vec![];
+    for (profile, sign) in [(a, -1.0), (b, 1.0)] {
+        let pes = profile.pes.len().max(1) as f64;
+        let ns = |pe: &PeTime| pe.ns.get(kind).copied().unwrap_or_default();
+        parts.extend(profile.pes.iter().map(|pe| (&pe.place, sign * ns(pe) / pes)));
+    }
+    let whole: f64 = parts.iter().map(|(_, ns)| ns).sum();
     let mut found = Place::Everywhere;
-
-    let sites: BTreeSet<&str> = places().map(|place| place.site.as_str()).collect();
-    let Some(site) = sites.iter().find(|site| most(&|place| place.site == **site)) else {
-        return found;
-    };
-    if sites.len() > 1 {
-        found = Place::Site((*site).to_owned());
+    for level in levels {
+        let mut sums: BTreeMap<Place, f64> = BTreeMap::new();
+        for (pe, ns) in &parts {
+            *sums.entry(level(pe)).or_default() += ns * whole.signum();
+        }
+        let largest = sums.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+        let Some((place, _)) = largest.filter(|(_, ns)| **ns >= SHARE_OF_PLACE * whole.abs())
+        else {
+            break;
+        };
+        if sums.len() > 1 {
+            found = place.clone();
+        }
+        parts.retain(|(pe, _)| level(pe) == *place);
     }
-    let there = || places().filter(|place| place.site == *site);
-    let nodes: BTreeSet<&str> = there().map(|place| place.node.as_str()).collect();
-    let is_on = |place: &PePlace, node: &str| place.site == *site && place.node == node;
-    let Some(node) = nodes.iter().find(|node| most(&|place| is_on(place, node))) else {
-        return found;
-    };
-    if nodes.len() > 1 {
-        found = Place::Node((*node).to_owned());
-    }
-    let pes: BTreeSet<u32> =
-        there().filter(|place| place.node == *node).map(|place| place.pe).collect();
-    let pe = pes.iter().find(|pe| most(&|place| is_on(place, node) && place.pe == **pe));
-    match pe {
-        Some(pe) if pes.len() > 1 => Place::Pe(*pe),
-        _ => found,
-    }
+    found
 }

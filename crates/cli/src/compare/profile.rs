@@ -28,8 +28,8 @@ impl fmt::Display for TimeKind {
             Self::Tasks => out.write_str("tasks"),
             Self::Runtime => out.write_str("the runtime"),
             Self::Network => out.write_str("the network"),
-            Self::Idle => out.write_str("idle"),
-            Self::Rest => out.write_str("not recorded"),
+            Self::Idle => out.write_str("idle time"),
+            Self::Rest => out.write_str("time not recorded"),
         }
     }
 }
@@ -114,10 +114,9 @@ impl Profile {
         }
     }
 
-    /// Returns the mean time of a PE that is of a kind, counting only PEs for which `is_there`.
-    pub(super) fn mean_ns(&self, kind: &TimeKind, is_there: impl Fn(&PePlace) -> bool) -> f64 {
-        let there = self.pes.iter().filter(|pe| is_there(&pe.place));
-        let sum: f64 = there.filter_map(|pe| pe.ns.get(kind)).sum();
+    /// Returns the mean time of a PE that is of a kind.
+    pub(super) fn mean_ns(&self, kind: &TimeKind) -> f64 {
+        let sum: f64 = self.pes.iter().filter_map(|pe| pe.ns.get(kind)).sum();
         sum / self.pes.len().max(1) as f64
     }
 }

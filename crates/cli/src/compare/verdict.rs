@@ -108,7 +108,7 @@ impl Verdict {
         let [a, b] = NAMES;
         match self {
             Self::NotDone => {
-                format!("{a} {}; {b} {}", outcomes[0].after(ends.a), outcomes[1].after(ends.b))
+                format!("{a}: {}; {b}: {}", outcomes[0].after(ends.a), outcomes[1].after(ends.b))
             }
             Self::Same => format!(
                 "{a} and {b} take the same time within {} %: {} and {}",

@@ -17,7 +17,10 @@ pub(super) fn write<W: Write>(
     track: u64,
     out: &mut PacketWriter<W>,
 ) -> io::Result<()> {
-    for happening in &recording.happenings {
+    // They are recorded when they are known, some of them later than they happened.
+    let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
+    happenings.sort_by_key(|happening| happening.at_ns);
+    for happening in happenings {
         out.event(happening.at_ns, event(happening, track)?)?;
     }
     if let Some(ending) = &recording.ending {

@@ -42,7 +42,7 @@ fn trace(folder: &Path) -> (Trace, Output) {
 fn messages(recording: &Recording) -> usize {
     let spans = recording.pes.iter().flat_map(|record| &record.spans);
     let is_kept = |cause: &SpanCause| {
-        let mut sender = recording.pes.iter().filter(|record| record.pe == cause.pe);
+        let sender = recording.pes.iter().filter(|record| record.pe == cause.pe);
         let mut spans = sender.flat_map(|record| &record.spans);
         spans.any(|span| Some(span.number) == cause.span)
     };

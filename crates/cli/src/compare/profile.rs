@@ -15,6 +15,8 @@ pub(super) enum TimeKind {
     Runtime,
     /// In the network.
     Network,
+    /// Ready, while other programs had the processor.
+    Waited,
     /// Without work.
     Idle,
     /// What is left until the end of the job, such as the time before a guest joined.
@@ -28,6 +30,7 @@ impl fmt::Display for TimeKind {
             Self::Tasks => out.write_str("tasks"),
             Self::Runtime => out.write_str("the runtime"),
             Self::Network => out.write_str("the network"),
+            Self::Waited => out.write_str("other programs"),
             Self::Idle => out.write_str("idle time"),
             Self::Rest => out.write_str("time not recorded"),
         }
@@ -139,17 +142,19 @@ fn site_name(recording: &Recording, site: u32) -> String {
 /// The time of a PE by kinds.
 fn times(record: &PeRecord, end_ns: u64) -> BTreeMap<TimeKind, f64> {
     let mut ns: BTreeMap<TimeKind, f64> = BTreeMap::new();
-    for total in &record.totals {
-        let kind = match total.number {
-            TASK => TimeKind::Tasks,
-            OTHER => TimeKind::Runtime,
-            number => TimeKind::Handlers(record.type_name(number).to_owned()),
-        };
-        *ns.entry(kind).or_default() += total.total_ns as f64;
-    }
+    let mut add = |kind, part_ns: u64| *ns.entry(kind).or_default() += part_ns as f64;
     for bin in &record.bins {
-        *ns.entry(TimeKind::Network).or_default() += bin.network_ns as f64;
-        *ns.entry(TimeKind::Idle).or_default() += bin.idle_ns as f64;
+        for (number, busy_ns) in &bin.busy_ns {
+            let kind = match *number {
+                TASK => TimeKind::Tasks,
+                OTHER => TimeKind::Runtime,
+                number => TimeKind::Handlers(record.type_name(number).to_owned()),
+            };
+            add(kind, *busy_ns);
+        }
+        add(TimeKind::Network, bin.network_ns);
+        add(TimeKind::Waited, bin.waited_ns);
+        add(TimeKind::Idle, bin.idle_ns);
     }
     let known: f64 = ns.values().sum();
     ns.insert(TimeKind::Rest, end_ns as f64 - known);
@@ -189,20 +194,20 @@ fn counts(recording: &Recording) -> Vec<JobCount> {
         }
     }
     let bins = || recording.pes.iter().flat_map(|record| &record.bins);
-    let waited_ns = bins().fold(0_u64, |sum, bin| sum.saturating_add(bin.waited_ns));
+    let totals = recording.pes.iter().flat_map(|record| &record.totals);
+    let runs = totals.fold(0_u64, |sum, total| sum.saturating_add(total.count));
     let count = |name, value| JobCount { name, unit: CountUnit::Times, value };
-    let time = |name, value| JobCount { name, unit: CountUnit::Nanoseconds, value };
     vec![
         count("steps", bins().map(|bin| bin.steps).max().unwrap_or(0)),
+        count("runs of handlers and tasks", runs),
         count("rebalances", rebalances),
         count("actors moved", moved),
         JobCount { name: "bytes moved", unit: CountUnit::Bytes, value: moved_bytes },
-        time("paused to rebalance", pause_ns),
+        JobCount { name: "paused to rebalance", unit: CountUnit::Nanoseconds, value: pause_ns },
         count("steals", bins().map(|bin| u64::from(bin.steals)).sum()),
         count("steals asked for", bins().map(|bin| u64::from(bin.steal_attempts)).sum()),
         count("broadcasts", broadcasts),
         count("checkpoints", checkpoints),
         count("lost nodes", lost),
-        time("other programs had processors", waited_ns),
     ]
 }

@@ -6,8 +6,8 @@ use super::profile::TimeKind;
 use super::verdict::Verdict;
 use super::{json, text};
 use gridspan_record::{
-    Bin, Happening, Header, JobEnding, PeRecord, RecordedNode, RecordedPe, Recording, SentTo,
-    TypeTotal, What,
+    Bin, Happening, Header, JobEnding, OTHER, PeRecord, RecordedNode, RecordedPe, Recording,
+    SentTo, TASK, TypeTotal, What,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -42,6 +42,7 @@ fn recording(end_s: u64, pes: &[[u64; 3]]) -> Recording {
         }],
         bin_ns: end_s * SECOND_NS,
         bins: vec![Bin {
+            busy_ns: vec![(0, cells * SECOND_NS)],
             idle_ns: idle * SECOND_NS,
             network_ns: network * SECOND_NS,
             ..Bin::default()
@@ -133,8 +134,26 @@ fn the_differences_of_all_kinds_add_up_to_that_of_jobs_on_different_numbers_of_p
     assert_eq!(of(TimeKind::Idle), Both { a: 1e9, b: 1.25e9 });
     assert_eq!(of(TimeKind::Handlers("Cell".to_owned())), Both { a: 7.5e9, b: 3.75e9 });
     // What made it faster comes first, and what made it slower last.
+    const KINDS: [&str; 5] =
+        ["handlers of Cell", "time not recorded", "the network", "other programs", "idle time"];
     let kinds: Vec<_> = comparison.times.iter().map(|row| row.kind.to_string()).collect();
-    assert_eq!(kinds, ["handlers of Cell", "time not recorded", "the network", "idle time"]);
+    assert_eq!(kinds, KINDS);
+}
+
+#[test]
+fn each_use_of_time_has_a_kind() {
+    let [mut a, b] = slow_site_and_none();
+    let bin = &mut a.pes[0].bins[0];
+    bin.busy_ns = vec![(0, SECOND_NS), (TASK, SECOND_NS), (OTHER, SECOND_NS)];
+    bin.waited_ns = SECOND_NS;
+    let comparison = compared(&a, &b);
+    let quarter = |kind: &TimeKind| {
+        let ns = comparison.times.iter().find(|row| row.kind == *kind).unwrap().ns;
+        ns == Both { a: 0.25e9, b: 0.0 }
+    };
+    for kind in [TimeKind::Tasks, TimeKind::Runtime, TimeKind::Waited] {
+        assert!(quarter(&kind), "{kind}: {:?}", comparison.times);
+    }
 }
 
 #[test]
@@ -167,6 +186,7 @@ fn traffic_and_what_the_runtime_did_are_compared() {
     let counts: Vec<_> =
         comparison.counts.iter().map(|row| (row.name, row.values.a, row.values.b)).collect();
     let wanted = [
+        ("runs of handlers and tasks", 4.0, 4.0),
         ("rebalances", 0.0, 1.0),
         ("actors moved", 0.0, 12.0),
         ("bytes moved", 0.0, 2000.0),
@@ -229,7 +249,12 @@ fn the_json_object_has_the_verdict_and_all_numbers() {
     let first = &object["times"][0];
     assert_eq!((&first["kind"], &first["type"]), (&json!("handlers"), &json!("Cell")));
     assert_eq!((&first["a"], &first["difference"]), (&json!(6.0), &json!(-2.0)));
-    assert_eq!((&object["traffic"], &object["counts"]), (&json!([]), &json!([])));
+    assert_eq!(object["traffic"], json!([]));
+    let runs = json!({
+        "name": "runs of handlers and tasks", "unit": "times",
+        "a": 4.0, "b": 4.0, "difference": 0.0, "percent": 0.0
+    });
+    assert_eq!(object["counts"], json!([runs]));
 }
 
 #[test]

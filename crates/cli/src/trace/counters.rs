@@ -1,7 +1,7 @@
 //! Counters: where the time of each PE went, its queue, and bytes per second between sites.
 
 use super::writer::PacketWriter;
-use gridspan_record::{Bin, PeRecord, Recording};
+use gridspan_record::{Bin, OTHER, PeRecord, Recording};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -16,9 +16,14 @@ struct Counter {
     value: fn(&Bin, f64) -> f64,
 }
 
-const COUNTERS: [Counter; 4] = [
+const COUNTERS: [Counter; 5] = [
     Counter { name: "queue", unit: "messages", value: |bin, _| f64::from(bin.queue) },
     Counter { name: "idle", unit: "%", value: |bin, width_ns| percent(bin.idle_ns, width_ns) },
+    Counter {
+        name: "runtime",
+        unit: "%",
+        value: |bin, width_ns| percent(runtime_ns(bin), width_ns),
+    },
     Counter {
         name: "network",
         unit: "%",
@@ -109,6 +114,11 @@ fn intervals(count: usize, width_ns: u64, end_ns: u64) -> impl Iterator<Item = [
     begins
         .take_while(move |begin| *begin < end_ns)
         .map(move |begin| [begin, begin.saturating_add(width_ns).min(end_ns)])
+}
+
+/// The time of work of the runtime, for which there are no slices.
+fn runtime_ns(bin: &Bin) -> u64 {
+    bin.busy_ns.iter().filter(|(kind, _)| *kind == OTHER).map(|(_, ns)| *ns).sum()
 }
 
 fn percent(part_ns: u64, of_ns: f64) -> f64 {

@@ -245,12 +245,14 @@ fn bins_are_counters_that_change_where_their_values_do() {
     let record = &mut recording.pes[0];
     record.bin_ns = 300;
     record.bins = vec![bin(2, 150), bin(2, 300), bin(0, 0), bin(0, 50)];
+    record.bins[1].busy_ns = vec![(0, 100), (OTHER, 30)];
     let packets = traced(&recording);
 
     assert_eq!(values(&packets, "pe0 queue"), [(0, 2.0), (600, 0.0)]);
     // The job has ended 100 ns after the begin of the last bin.
     let idle = [(0, 50.0), (300, 100.0), (600, 0.0), (900, 50.0), (1000, 0.0)];
     assert_eq!(values(&packets, "pe0 idle"), idle);
+    assert_eq!(values(&packets, "pe0 runtime"), [(0, 0.0), (300, 10.0), (600, 0.0)]);
     assert!(values(&packets, "pe0 network").is_empty(), "it is always zero");
 }
 

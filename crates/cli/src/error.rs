@@ -5,6 +5,7 @@ use crate::job_folder::Refusal;
 use crate::lab::LabError;
 use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
+use gridspan_record::RecordError;
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::{EnrolmentError, IdentityError};
@@ -430,6 +431,17 @@ pub(crate) enum CliError {
         clusters: usize,
         /// Largest numbers of nodes and of clusters.
         limits: [usize; 2],
+    },
+    /// A recording cannot be read or written.
+    #[error(transparent)]
+    Recording(#[from] RecordError),
+    /// Two recordings are of different jobs.
+    #[error("the recordings are of different jobs, `{a}` and `{b}`")]
+    OtherJobs {
+        /// The job of the first one.
+        a: String,
+        /// The job of the second one.
+        b: String,
     },
     /// A file of measurements for balancing cannot be used.
     #[error("{}: {reason}", .path.display())]

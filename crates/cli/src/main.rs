@@ -9,6 +9,7 @@ mod bench;
 mod channel;
 mod check;
 mod checkpoint;
+mod compare;
 mod completions;
 mod detach;
 mod digest;
@@ -59,6 +60,7 @@ mod table;
 mod task;
 mod top;
 mod topo;
+mod trace;
 mod wait;
 
 use args::{Cli, Verb};
@@ -82,6 +84,8 @@ fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::CheckAgent(args) => check::serve(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
+        Verb::Trace(args) => trace::run(&args),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Topo(args) => topo::run(&args, cli.verbose),
         Verb::Balance(verb) => balance::run(&verb),
         Verb::Bcast(args) => bcast::run(&args),

@@ -10,6 +10,7 @@ mod lab;
 mod nodes;
 mod place;
 mod program;
+mod recorded;
 mod reference;
 mod rpc;
 mod topo;
@@ -26,6 +27,7 @@ pub(crate) use lab::{LabArgs, LabEnterArgs, LabHostArgs, LabPart, LabRunArgs, La
 pub(crate) use nodes::{AddArgs, DrainArgs, JoinArgs, NodesArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use program::{Command, JobArgs, TaskArgs};
+pub(crate) use recorded::{CompareArgs, TraceArgs};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
@@ -69,6 +71,8 @@ const EXAMPLES: &str = "Examples:
   gridctl top                              watches your latest running job
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
+  gridctl trace DIR                        a recording, for Perfetto
+  gridctl compare A B                      why one recorded run is faster than another
   gridctl topo                             the sites and links that a running job knows
   gridctl bcast --grid grid.toml           how a broadcast would travel over a grid
   gridctl rpc run -e 4x8x4 workflow.json   how a workflow would be mapped to servers
@@ -113,6 +117,10 @@ pub(crate) enum Verb {
     Check(CheckArgs),
     /// Run a job in virtual time: any number of PEs, and the same seed gives the same run.
     Sim(SimArgs),
+    /// Write a recording as a trace for Perfetto: slices, flows and counters.
+    Trace(TraceArgs),
+    /// Compare two recordings of a job: which was faster, and where the time went.
+    Compare(CompareArgs),
     /// Show the topology: from a file, by measuring, or as a running job sees it.
     Topo(TopoArgs),
     /// Look at how actors were, or would be, balanced.

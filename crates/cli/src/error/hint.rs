@@ -102,6 +102,7 @@ impl CliError {
                 "write such a file with `gridctl run --balance-dump FILE`, by the same build".into()
             }
             Self::Output(_) => "name a file".into(),
+            Self::OtherJobs { .. } => "`--force` compares them all the same".into(),
             Self::Variable(_) => "`unset` the variable to use the default".into(),
             Self::NoPlace => {
                 "name a grid file (`.toml`), or write `--nodes N`, `--site NAME` or `--emulate SPEC`"
@@ -203,6 +204,7 @@ impl CliError {
             Self::Lab(error) => return error.hint(),
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
+            | Self::Recording(_)
             | Self::HostFile { .. }
             | Self::Hosts { .. }
             | Self::Enrolment(_)

@@ -27,9 +27,10 @@ fn help_explains_each_verb() {
     let run_help = done(&["help", "run"]);
     assert!(run_help.contains("Usage: gridctl run [OPTIONS] PROGRAM [ARGS]..."), "{run_help}");
     assert!(done(&["help", "rpc", "serve"]).contains("--write-token <FILE>"));
-    for verb in
-        ["ps", "kill", "wait", "logs", "prune", "lab", "programs", "completions", "man", "help"]
-    {
+    let jobs = ["ps", "kill", "wait", "logs", "prune"];
+    let recordings = ["trace", "compare"];
+    let others = ["lab", "programs", "completions", "man", "help"];
+    for verb in jobs.into_iter().chain(recordings).chain(others) {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");
     }
     assert!(!all.contains("__job") && !all.contains("__lab"), "{all}");

@@ -1,0 +1,39 @@
+//! `gridctl compare`: which of two recorded runs of a job was faster, and where the difference lies.
+//!
+//! The time of a job is the mean time of its PEs, whatever they did: so the means of all kinds of
+//! time add up to it, and their differences add up to the difference of the jobs, also if these had
+//! different numbers of PEs.
+//!
+//! - `profile`: the numbers of one recording. `difference`: those of both, ordered.
+//! - `verdict`: the first line. `comparison`: all of it, which `text` and `json` print.
+
+mod comparison;
+mod difference;
+mod json;
+mod profile;
+mod text;
+mod verdict;
+
+use crate::args::CompareArgs;
+use crate::error::CliError;
+use crate::output;
+use comparison::Comparison;
+use gridspan_record::Recording;
+use std::process::ExitCode;
+
+/// Compares two recordings, and prints the result.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
+    let (a, b) = (Recording::read(&args.a)?, Recording::read(&args.b)?);
+    if !args.force && a.header.job != b.header.job {
+        return Err(CliError::OtherJobs { a: a.header.job, b: b.header.job });
+    }
+    let comparison = Comparison::new([&args.a, &args.b], [&a, &b]);
+    let text = match args.json {
+        true => json::render(&comparison),
+        false => text::render(&comparison),
+    };
+    output::print(&text, "print the comparison")
+}
+
+#[cfg(test)]
+mod tests;

@@ -464,6 +464,14 @@ pub(crate) enum CliError {
     /// Certificates cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Metrics cannot be served.
+    #[error("--metrics {address}: {error}")]
+    Metrics {
+        /// Where.
+        address: String,
+        /// The reason.
+        error: io::Error,
+    },
     /// The system refuses an operation that launching needs.
     #[error("cannot {what}: {error}")]
     System {
@@ -520,6 +528,7 @@ impl CliError {
             | Self::Stuck { .. }
             | Self::Call { .. }
             | Self::System { .. }
+            | Self::Metrics { .. }
             | Self::Checkpoint(_)
             | Self::Write { .. }
             | Self::Refused { .. }

@@ -29,6 +29,7 @@ mod log_file;
 mod logging;
 mod logs;
 mod manual;
+mod metrics;
 mod names;
 mod node_program;
 mod nodes;

@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes};
+use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
@@ -29,8 +30,9 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
-    if args.guests > 0 || args.detach {
-        // Guests join over the network, and only processes outlive this one.
+    if args.guests > 0 || args.detach || args.process.metrics.is_some() {
+        // Guests join over the network, only processes outlive this one, and only they have
+        // samples.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -71,6 +73,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return Err(CliError::DetachedTasks);
     }
     if args.detach && args.background.is_none() {
+        args.process.metrics.iter().try_for_each(metrics::check)?;
         return detach::start(&program, place, &surroundings, args.json);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
@@ -83,12 +86,28 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         log_limit: args.log_limit,
         ..Launch::new(&program, &spec, processes)
     };
+    let metrics = serve_metrics(args, &launch.id)?;
+    launch.metrics = metrics.as_ref().map(|server| server.place().to_owned());
     match &args.background {
         Some(id) => {
             let ended = nodes::named(&spec, &args.ended)?;
             detach::attend(id, ended, &mut launch)
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
+    }
+}
+
+/// Serves the metrics of a job of this name while it runs, if the user wants that. A detached job
+/// runs without them if they cannot be served where its launcher is now.
+fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliError> {
+    let Some(address) = &args.process.metrics else { return Ok(None) };
+    match (metrics::serve(address, args.background.as_deref().unwrap_or(id)), &args.background) {
+        (Ok(server), _) => Ok(Some(server)),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(_)) => {
+            output::warn(&error.to_string());
+            Ok(None)
+        }
     }
 }
 

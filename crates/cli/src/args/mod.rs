@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod jobs;
 mod place;
+mod process;
 mod reference;
 mod rpc;
 
@@ -13,6 +14,7 @@ pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
 pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use process::ProcessFlags;
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
@@ -58,6 +60,7 @@ const EXAMPLES: &str = "Examples:
   gridctl attach                           shows the output of your latest detached job
   gridctl doctor                           why your latest running job is slow or hangs
   gridctl top                              watches your latest running job
+  gridctl run -n 4 --metrics 9464 leanmd   serves its counters to Prometheus
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
@@ -154,6 +157,9 @@ pub(crate) struct RunArgs {
     /// Checkpoints, and what happens when nodes are lost.
     #[command(flatten)]
     pub(crate) checkpoints: CheckpointFlags,
+    /// How its processes run.
+    #[command(flatten)]
+    pub(crate) process: ProcessFlags,
     /// Seed everything that is random by design.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

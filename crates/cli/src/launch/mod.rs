@@ -156,6 +156,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     if let Some(text) = note(launch) {
         reports.push(Report::Warning { text });
     }
+    if let Some(address) = launch.metrics.clone() {
+        reports.push(Report::Metrics { address });
+    }
     let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);

@@ -55,6 +55,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) log_limit: u64,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
+    /// Where the metrics of the job are served, if they are.
+    pub(crate) metrics: Option<String>,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -165,6 +167,7 @@ impl<'a> Launch<'a> {
             kept: None,
             log_limit: u64::MAX,
             progress: None,
+            metrics: None,
         }
     }
 

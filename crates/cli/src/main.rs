@@ -51,6 +51,7 @@ mod sharing;
 mod signals;
 mod sim;
 mod slurm;
+mod standard_input;
 mod status;
 mod style;
 mod surroundings;

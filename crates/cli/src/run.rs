@@ -1,7 +1,7 @@
 //! `gridctl run`: runs a job in real time.
 
 use crate::args::{
-    BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, Switch,
+    BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, StdinFlag, Switch,
 };
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
@@ -9,6 +9,7 @@ use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
+use crate::standard_input::{FirstProcess, is_passed};
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::variables::{
@@ -19,7 +20,7 @@ use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let membership = Membership { on_loss, spares, drain_deadline };
     // A single node has no links, and needs no launcher.
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
-    let is_alone = is_single && !args.json;
+    let has_input = args.process.stdin != Some(StdinFlag::None);
+    let is_alone = is_single && !args.json && has_input;
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
         // What users pass in variables may be secret.
@@ -74,23 +76,33 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
+        is_passed(args.process.stdin, FirstProcess::Detached, false)?;
         return detach::start(&program, place, &surroundings, args.json);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
+    let launch = Launch { membership, surroundings, ..Launch::new(&program, &spec, processes) };
+    run_processes(args, launch)
+}
+
+/// Runs a job as processes of this launcher, or as one that it attends to.
+fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliError> {
+    let first = match args.detach {
+        true => FirstProcess::Detached,
+        false => FirstProcess::of(&launch.processes),
+    };
+    let metrics = serve_metrics(args, &launch.id)?;
     let mut launch = Launch {
         json: args.json,
         is_listed: true,
         guests: args.guests,
-        membership,
-        surroundings,
         log_limit: args.log_limit,
-        ..Launch::new(&program, &spec, processes)
+        metrics: metrics.as_ref().map(|server| server.place().to_owned()),
+        passes_input: is_passed(args.process.stdin, first, io::stdin().is_terminal())?,
+        ..launch
     };
-    let metrics = serve_metrics(args, &launch.id)?;
-    launch.metrics = metrics.as_ref().map(|server| server.place().to_owned());
     match &args.background {
         Some(id) => {
-            let ended = nodes::named(&spec, &args.ended)?;
+            let ended = nodes::named(launch.spec, &args.ended)?;
             detach::attend(id, ended, &mut launch)
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),

@@ -14,7 +14,7 @@ pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
 pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
-pub(crate) use process::ProcessFlags;
+pub(crate) use process::{ProcessFlags, StdinFlag};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
@@ -223,7 +223,8 @@ or LSF, both run on all its hosts instead: as tasks of one srun, or over ssh.
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
-Nodes have no standard input, and they end when gridctl does, except with --detach.
+Node 0 reads gridctl's standard input if it runs on this machine and the input is no terminal;
+other nodes have none. Nodes end when gridctl does, except with --detach.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// Arguments of `gridctl join`.

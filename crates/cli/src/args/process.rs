@@ -1,7 +1,7 @@
 //! Arguments about the processes of a job, and what they tell others.
 
 use crate::metrics::MetricsAddress;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// How processes run, and what they tell others.
 #[derive(Debug, Args)]
@@ -11,4 +11,18 @@ pub(crate) struct ProcessFlags {
     /// processes then.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
+    /// Which node gets the standard input of gridctl: 0 or none [default: 0 if its process runs on
+    /// this machine, and the input is no terminal].
+    #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
+    pub(crate) stdin: Option<StdinFlag>,
+}
+
+/// The node that gets the standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StdinFlag {
+    /// The process of the first node.
+    #[value(name = "0")]
+    First,
+    /// No node.
+    None,
 }

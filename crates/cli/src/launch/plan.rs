@@ -57,6 +57,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) progress: Option<Progress>,
     /// Where the metrics of the job are served, if they are.
     pub(crate) metrics: Option<String>,
+    /// Whether the process of node 0 has the standard input of this one.
+    pub(crate) passes_input: bool,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -168,6 +170,7 @@ impl<'a> Launch<'a> {
             log_limit: u64::MAX,
             progress: None,
             metrics: None,
+            passes_input: false,
         }
     }
 

@@ -242,7 +242,8 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+        let has_input = self.launch.passes_input && node == NodeId(0);
+        Child::start(origin, command, &self.outlets, self.files(node).as_ref(), has_input)
             .map_err(|error| CliError::Start { path, error })
     }
 

@@ -17,4 +17,5 @@ mod run;
 mod sim;
 mod slurm;
 mod ssh;
+mod standard_input;
 mod topo;

@@ -12,9 +12,10 @@ use crate::program::Program;
 use crate::standard_input::{FirstProcess, is_passed};
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
+use gridspan::binding::Binding;
 use gridspan::variables::{
-    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
-    LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BIND, BROADCAST, CHECKPOINT,
+    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
@@ -53,12 +54,13 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     let has_input = args.process.stdin != Some(StdinFlag::None);
     let is_alone = is_single && !args.json && has_input;
+    let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
         // What users pass in variables may be secret.
         let surroundings = surroundings.hidden();
         let launch = Launch::new(&program, &spec, processes);
-        let launch = Launch { membership, surroundings, ..launch };
+        let launch = Launch { membership, surroundings, binding, ..launch };
         dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -139,6 +141,7 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
     settings.time_limit = args.time_limit.or(settings.time_limit);
     settings.lost_after = args.lost_after.or(settings.lost_after);
+    settings.bind = args.process.bind.map(Binding::from).or(settings.bind);
     let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
     Ok((settings, on_loss))
 }
@@ -285,6 +288,7 @@ pub(crate) fn variables(
     let mut variables = log_variable(verbose);
     variables.push(grid.variable.clone());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
+    variables.extend(settings.bind.map(|bind| (BIND, bind.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.to_string().into())));
     let every = settings.balance_every.map(|every| format!("{}ns", every.as_nanos()));
     variables.extend(every.map(|every| (BALANCE_EVERY, every.into())));

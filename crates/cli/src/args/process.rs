@@ -2,6 +2,7 @@
 
 use crate::metrics::MetricsAddress;
 use clap::{Args, ValueEnum};
+use gridspan::binding::Binding;
 
 /// How processes run, and what they tell others.
 #[derive(Debug, Args)]
@@ -15,6 +16,31 @@ pub(crate) struct ProcessFlags {
     /// this machine, and the input is no terminal].
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
+    /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a
+    /// host share out the cores that they may use [default: none].
+    #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
+    pub(crate) bind: Option<BindFlag>,
+}
+
+/// To what PEs are bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BindFlag {
+    /// To nothing.
+    None,
+    /// To a core.
+    Core,
+    /// To the NUMA domain of a core.
+    Numa,
+}
+
+impl From<BindFlag> for Binding {
+    fn from(flag: BindFlag) -> Self {
+        match flag {
+            BindFlag::None => Self::None,
+            BindFlag::Core => Self::Core,
+            BindFlag::Numa => Self::Numa,
+        }
+    }
 }
 
 /// The node that gets the standard input.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `supervisor` | decides which nodes are introduced, asked to end, killed and blamed |
 //! | `pacing` | decides when each process is started or restarted |
-//! | `plan` | describes a launch |
+//! | `plan`, `host_shares` | describe a launch, and which cores its nodes share |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
 //! | `enrolment`, `admissions`, `task` | accept tasks; decide which; the connection to one |
@@ -36,6 +36,7 @@ mod enrolment;
 mod event;
 mod followed;
 mod guests;
+mod host_shares;
 mod journal;
 mod keepers;
 mod keeping;
@@ -81,6 +82,7 @@ use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, RestoreOrder, diagnose_line};
 use gridspan_topology::{NodeId, Time};
 use guests::Invited;
+pub(crate) use host_shares::host_shares;
 use journal::Journal;
 use keepers::{Decision, Keepers};
 use known::Known;

@@ -12,6 +12,7 @@ use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
+use gridspan::binding::Binding;
 use gridspan::keeper::{BRIDGE, LauncherId};
 use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_topology::{GridSpec, NodeId};
@@ -59,6 +60,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) metrics: Option<String>,
     /// Whether the process of node 0 has the standard input of this one.
     pub(crate) passes_input: bool,
+    /// To what PEs are bound.
+    pub(crate) binding: Binding,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -171,6 +174,7 @@ impl<'a> Launch<'a> {
             progress: None,
             metrics: None,
             passes_input: false,
+            binding: Binding::None,
         }
     }
 

@@ -4,6 +4,7 @@
 mod balance;
 mod bcast;
 mod bench;
+mod bind;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;

@@ -88,6 +88,7 @@
 //! - [`prelude`]: the names that most programs use.
 //! - [`main`], [`run`]: start a job; [`Start`]: the driver, the seed and the strategy.
 //! - [`variables`]: the environment variables.
+//! - [`binding`]: the binding of PEs to cores.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
@@ -115,6 +116,7 @@
 //! where processor time is the steadier figure.
 
 pub mod advice;
+pub mod binding;
 #[cfg(feature = "net")]
 mod build;
 pub mod control;

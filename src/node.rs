@@ -13,6 +13,7 @@
 //! [`LAUNCHER_PATIENCE`]. If the job has several hosts, a bridge starts the node, and stands for
 //! its launcher (see [`keeper`]).
 
+use crate::binding;
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure, Holdings, Pause};
 use crate::keeper;
@@ -21,7 +22,8 @@ use crate::settings::Settings;
 use crate::variables::{DETACHED, LAUNCHER};
 use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
-    self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder, SampleOrder,
+    self, BootstrapError, Joined, LauncherLines, LauncherRequest, NodeBundle, PauseOrder,
+    SampleOrder,
 };
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
 use serde::Deserialize;
@@ -200,6 +202,7 @@ fn run_joined(
         let told = job.on_failure(move |error| {
             Control::Failed(Failure::of(error, &places)).tell();
         });
+        let told = bound(told, &joined.bundle);
         let outcome = cluster::run_keeping(told, joined, keeper.clone(), |begun| {
             let mut handle = lock(&handle);
             if handle.must_stop {
@@ -235,6 +238,21 @@ fn run_joined(
             None => return conclude(Err(JobError::Recovering), &layout, true),
         }
     }
+}
+
+/// Binds the PEs of this node, if the launcher says so. The first node of each host warns if they
+/// cannot be bound, since all have the same reason.
+fn bound(job: Job, bundle: &NodeBundle) -> Job {
+    // Each run has other nodes on the host.
+    let Ok(settings) = settings(&bundle.settings) else { return job };
+    // A guest may share its host with anything.
+    let Some(share) = settings.host_share.filter(|_| bundle.guest.is_none()) else { return job };
+    let pes = bundle.spec.layout().place(bundle.identity.node).pes.clone();
+    let (job, unbound) = binding::bind(job, settings.bind, pes, share);
+    if let Some(error) = unbound.filter(|_| share.before == 0) {
+        Control::Warning(error.to_string()).tell();
+    }
+    job
 }
 
 /// Reports why this process cannot join a job.

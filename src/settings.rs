@@ -1,5 +1,6 @@
 //! How to run a job: the driver, and settings that override those of the program.
 
+use crate::binding::{Binding, HostShare};
 use crate::dump;
 use gridspan_balance::StrategyName;
 use gridspan_balance::stealing::StealingPolicyName;
@@ -115,6 +116,13 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
+    /// To what PEs are bound.
+    #[serde(default)]
+    pub bind: Option<Binding>,
+    /// Which of the PEs on its host are those of the node that gets these settings; set by the
+    /// launcher. Without it, the PEs of a node process are not bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_share: Option<HostShare>,
 }
 
 impl Start {
@@ -151,6 +159,13 @@ impl Settings {
     #[must_use]
     pub fn with_strategy(mut self, strategy: StrategyName) -> Self {
         self.strategy = Some(strategy);
+        self
+    }
+
+    /// Sets to what PEs are [bound](crate::binding), for [`run`](crate::run).
+    #[must_use]
+    pub fn with_bind(mut self, bind: Binding) -> Self {
+        self.bind = Some(bind);
         self
     }
 

@@ -1,6 +1,7 @@
 //! Starts a job under the driver that the environment or `gridctl` selects.
 
-use crate::control;
+use crate::binding::{self, HostShare};
+use crate::control::{self, Control};
 #[cfg(feature = "net")]
 use crate::node;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
@@ -40,6 +41,7 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let is_told = start.report_lines;
             let job = if is_told { control::telling(job) } else { warning(job) };
             let job = ending_overdue(job, spec, is_told);
+            let job = bound(job, spec, start);
             let outcome = embed(job, spec);
             conclude(outcome, spec.layout(), start.report_lines)
         }
@@ -50,7 +52,6 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
 
 #[cfg(feature = "sim")]
 fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
-    use crate::control::Control;
     use crate::simulated;
 
     let is_told = start.report_lines;
@@ -76,10 +77,25 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
 
 /// Makes the job print its warnings.
 fn warning(job: Job) -> Job {
-    job.on_warning(|text| {
-        // Standard error may be closed.
-        let _ = writeln!(io::stderr(), "warning: {text}");
-    })
+    job.on_warning(warn)
+}
+
+fn warn(text: &str) {
+    // Standard error may be closed.
+    let _ = writeln!(io::stderr(), "warning: {text}");
+}
+
+/// Binds the PEs of a job, which are all in this process, if the settings say so.
+fn bound(job: Job, spec: &GridSpec, start: &Start) -> Job {
+    let pes = spec.layout().pe_count();
+    let share = HostShare { before: 0, pes };
+    let (job, unbound) = binding::bind(job, start.settings.bind, 0..pes, share);
+    match unbound {
+        Some(error) if start.report_lines => Control::Warning(error.to_string()).tell(),
+        Some(error) => warn(&error.to_string()),
+        None => {}
+    }
+    job
 }
 
 /// Makes the process end if PE 0 is still inside a handler long after the time limit, because a

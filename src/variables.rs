@@ -7,6 +7,7 @@
 //! | `GRIDSPAN_EMULATE` | a grid on this machine, such as `2x4,wan=32ms` (see [`GridSpec::from_emulate`]) | none |
 //! | `GRIDSPAN_GRID` | the path of a grid file (see [`GridSpec::from_toml`]), or a [`GridSpec`] as JSON | none |
 //! | `GRIDSPAN_SEED` | the seed of all intended randomness, a number | the program's, or 0 |
+//! | `GRIDSPAN_BIND` | to what PEs are [bound](crate::binding): `none`, `core`, or `numa` | `none` |
 //! | `GRIDSPAN_BALANCE` | the balancing strategy: one of [`NAMES`](gridspan_balance::NAMES) | the program's, or `none` |
 //! | `GRIDSPAN_BALANCE_EVERY` | interval at which the strategy runs in addition to sync points and events, such as `5s` or `200ms` | the program's, or never |
 //! | `GRIDSPAN_ON_STALL` | reaction to a job that is stalled for ever: `warn`, or `fail` to end it | `warn` |
@@ -29,6 +30,7 @@
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
 //! has several nodes, the embedded driver connects them within the process.
 
+use crate::binding::Binding;
 use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
@@ -51,6 +53,8 @@ pub const EMULATE: &str = "GRIDSPAN_EMULATE";
 pub const GRID: &str = "GRIDSPAN_GRID";
 /// The seed.
 pub const SEED: &str = "GRIDSPAN_SEED";
+/// To what PEs are bound.
+pub const BIND: &str = "GRIDSPAN_BIND";
 /// The balancing strategy.
 pub const BALANCE: &str = "GRIDSPAN_BALANCE";
 /// The interval of balancing.
@@ -100,6 +104,7 @@ pub const ALL: [&str; 25] = [
     EMULATE,
     GRID,
     SEED,
+    BIND,
     BALANCE,
     BALANCE_EVERY,
     BALANCE_GATE,
@@ -268,6 +273,13 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         None => None,
         Some(value) => Some(value.parse().map_err(|_| wrong(SEED, &value, "a number"))?),
     };
+    let bind = match get(BIND)? {
+        None => None,
+        Some(value) => Some(
+            Binding::by_name(&value)
+                .ok_or_else(|| wrong(BIND, &value, "`none`, `core` or `numa`"))?,
+        ),
+    };
     let strategy = get(BALANCE)?.map(|name| name.parse()).transpose()?;
     let balance_every = match get(BALANCE_EVERY)? {
         None => None,
@@ -327,6 +339,8 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         checkpoint_folder,
         restart,
         recovers: None,
+        bind,
+        host_share: None,
     })
 }
 
@@ -405,6 +419,7 @@ mod tests {
             (DRIVER, "sim"),
             (PES, "512"),
             (SEED, "7"),
+            (BIND, "numa"),
             (BALANCE, "rotate"),
             (BALANCE_EVERY, "200ms"),
             (BALANCE_GATE, "off"),
@@ -413,6 +428,7 @@ mod tests {
         .unwrap();
         assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
         assert_eq!(start.settings.seed, Some(7));
+        assert_eq!(start.settings.bind, Some(Binding::Numa));
         assert_eq!(start.settings.strategy, "rotate".parse().ok());
         assert_eq!(start.settings.balance_every, Some(Duration::from_millis(200)));
         assert_eq!(start.settings.balance_gate, Some(false));
@@ -430,7 +446,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_variable_with_the_invalid_value() {
-        let wrongs: [(&[(&'static str, &str)], &str); 10] = [
+        let wrongs: [(&[(&'static str, &str)], &str); 11] = [
             (
                 &[(BROADCAST, "fast")],
                 "GRIDSPAN_BROADCAST: `fast` is not a broadcast mode; write one of",
@@ -440,6 +456,7 @@ mod tests {
             (&[(BALANCE_GATE, "no")], "GRIDSPAN_BALANCE_GATE=\"no\" is not `on` or `off`"),
             (&[(PES, "0")], "GRIDSPAN_PES=\"0\" is not a number from 1"),
             (&[(SEED, "x")], "GRIDSPAN_SEED=\"x\" is not a number"),
+            (&[(BIND, "x")], "GRIDSPAN_BIND=\"x\" is not `none`, `core` or `numa`"),
             (&[(DRIVER, "gpu")], "GRIDSPAN_DRIVER=\"gpu\" is not `embedded` or `sim`"),
             (&[(REPORT, "x")], "GRIDSPAN_REPORT=\"x\" is not `lines`"),
             (&[(PES, "1"), (EMULATE, "2x2")], "GRIDSPAN_PES and GRIDSPAN_EMULATE are both set"),

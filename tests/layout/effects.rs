@@ -114,6 +114,7 @@ const EFFECTS: &[Effect] = &[
             "crates/cli/src/hosts.rs",
             "crates/cli/src/join.rs",
             "crates/cli/src/launch/requests.rs",
+            "crates/cli/src/metrics/listener.rs",
             "crates/cli/src/request.rs",
             "crates/rpc-net/src",
             "crates/runtime/src/net",

@@ -480,6 +480,23 @@ pub(crate) enum CliError {
     /// Certificates cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Standard input is a terminal, from which no process in the background may read.
+    #[error("--stdin 0: standard input is a terminal")]
+    TerminalInput,
+    /// The process of node 0 cannot have the standard input of gridctl.
+    #[error("--stdin 0: {reason}")]
+    NoInput {
+        /// The reason.
+        reason: &'static str,
+    },
+    /// Metrics cannot be served.
+    #[error("--metrics {address}: {error}")]
+    Metrics {
+        /// Where.
+        address: String,
+        /// The reason.
+        error: io::Error,
+    },
     /// The system refuses an operation that launching needs.
     #[error("cannot {what}: {error}")]
     System {
@@ -538,6 +555,7 @@ impl CliError {
             | Self::Stuck { .. }
             | Self::Call { .. }
             | Self::System { .. }
+            | Self::Metrics { .. }
             | Self::Checkpoint(_)
             | Self::Write { .. }
             | Self::Refused { .. }

@@ -1,24 +1,27 @@
 //! `gridctl run`: runs a job in real time.
 
 use crate::args::{
-    BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, Switch,
+    BalanceFlags, CheckpointFlags, DriverName, OnLossFlag, OnStall, RunArgs, StdinFlag, Switch,
 };
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes};
+use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
+use crate::standard_input::{FirstProcess, is_passed};
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
+use gridspan::binding::Binding;
 use gridspan::variables::{
-    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
-    LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
+    BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BIND, BROADCAST, CHECKPOINT,
+    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,8 +32,9 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
-    if args.guests > 0 || args.detach {
-        // Guests join over the network, and only processes outlive this one.
+    if args.guests > 0 || args.detach || args.process.metrics.is_some() {
+        // Guests join over the network, only processes outlive this one, and only they have
+        // samples.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -48,13 +52,15 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let membership = Membership { on_loss, spares, drain_deadline };
     // A single node has no links, and needs no launcher.
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
-    let is_alone = is_single && !args.json;
+    let has_input = args.process.stdin != Some(StdinFlag::None);
+    let is_alone = is_single && !args.json && has_input;
+    let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
         // What users pass in variables may be secret.
         let surroundings = surroundings.hidden();
         let launch = Launch::new(&program, &spec, processes);
-        let launch = Launch { membership, surroundings, ..launch };
+        let launch = Launch { membership, surroundings, binding, ..launch };
         dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -71,24 +77,51 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return Err(CliError::DetachedTasks);
     }
     if args.detach && args.background.is_none() {
+        args.process.metrics.iter().try_for_each(metrics::check)?;
+        is_passed(args.process.stdin, FirstProcess::Detached, false)?;
         return detach::start(&program, place, &surroundings, args.json);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
+    let launch = Launch { membership, surroundings, ..Launch::new(&program, &spec, processes) };
+    run_processes(args, launch)
+}
+
+/// Runs a job as processes of this launcher, or as one that it attends to.
+fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliError> {
+    let first = match args.detach {
+        true => FirstProcess::Detached,
+        false => FirstProcess::of(&launch.processes),
+    };
+    let metrics = serve_metrics(args, &launch.id)?;
     let mut launch = Launch {
         json: args.json,
         is_listed: true,
         guests: args.guests,
-        membership,
-        surroundings,
         log_limit: args.log_limit,
-        ..Launch::new(&program, &spec, processes)
+        metrics: metrics.as_ref().map(|server| server.place().to_owned()),
+        passes_input: is_passed(args.process.stdin, first, io::stdin().is_terminal())?,
+        ..launch
     };
     match &args.background {
         Some(id) => {
-            let ended = nodes::named(&spec, &args.ended)?;
+            let ended = nodes::named(launch.spec, &args.ended)?;
             detach::attend(id, ended, &mut launch)
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
+    }
+}
+
+/// Serves the metrics of a job of this name while it runs, if the user wants that. A detached job
+/// runs without them if they cannot be served where its launcher is now.
+fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliError> {
+    let Some(address) = &args.process.metrics else { return Ok(None) };
+    match (metrics::serve(address, args.background.as_deref().unwrap_or(id)), &args.background) {
+        (Ok(server), _) => Ok(Some(server)),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(_)) => {
+            output::warn(&error.to_string());
+            Ok(None)
+        }
     }
 }
 
@@ -108,6 +141,7 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
     settings.fails_on_stall = on_stall.or(settings.fails_on_stall);
     settings.time_limit = args.time_limit.or(settings.time_limit);
     settings.lost_after = args.lost_after.or(settings.lost_after);
+    settings.bind = args.process.bind.map(Binding::from).or(settings.bind);
     let on_loss = checkpoints(&args.checkpoints, &mut settings)?;
     Ok((settings, on_loss))
 }
@@ -254,6 +288,7 @@ pub(crate) fn variables(
     let mut variables = log_variable(verbose);
     variables.push(grid.variable.clone());
     variables.extend(settings.seed.map(|seed| (SEED, seed.to_string().into())));
+    variables.extend(settings.bind.map(|bind| (BIND, bind.to_string().into())));
     variables.extend(settings.strategy.iter().map(|name| (BALANCE, name.to_string().into())));
     let every = settings.balance_every.map(|every| format!("{}ns", every.as_nanos()));
     variables.extend(every.map(|every| (BALANCE_EVERY, every.into())));

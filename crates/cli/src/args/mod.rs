@@ -9,6 +9,7 @@ mod jobs;
 mod lab;
 mod nodes;
 mod place;
+mod process;
 mod program;
 mod recorded;
 mod reference;
@@ -26,6 +27,7 @@ pub(crate) use jobs::{AttachArgs, KillArgs, LogsArgs, PruneArgs, PsArgs, StopArg
 pub(crate) use lab::{LabArgs, LabEnterArgs, LabHostArgs, LabPart, LabRunArgs, LabSshArgs};
 pub(crate) use nodes::{AddArgs, DrainArgs, JoinArgs, NodesArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use process::{ProcessFlags, StdinFlag};
 pub(crate) use program::{Command, JobArgs, TaskArgs};
 pub(crate) use recorded::{CompareArgs, TraceArgs};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
@@ -69,6 +71,7 @@ const EXAMPLES: &str = "Examples:
   gridctl attach                           shows the output of your latest detached job
   gridctl doctor                           why your latest running job is slow or hangs
   gridctl top                              watches your latest running job
+  gridctl run -n 4 --metrics 9464 leanmd   serves its counters to Prometheus
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl trace DIR                        a recording, for Perfetto
@@ -178,6 +181,9 @@ pub(crate) struct RunArgs {
     /// Checkpoints, and what happens when nodes are lost.
     #[command(flatten)]
     pub(crate) checkpoints: CheckpointFlags,
+    /// How its processes run.
+    #[command(flatten)]
+    pub(crate) process: ProcessFlags,
     /// Seed everything that is random by design.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -241,7 +247,8 @@ or LSF, both run on all its hosts instead: as tasks of one srun, or over ssh.
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
-Nodes have no standard input, and they end when gridctl does, except with --detach.
+Node 0 reads gridctl's standard input if it runs on this machine and the input is no terminal;
+other nodes have none. Nodes end when gridctl does, except with --detach.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// Action on a job that can never continue.

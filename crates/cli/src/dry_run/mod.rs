@@ -5,6 +5,7 @@
 //! node gets through its pipe (keys, the grid, the settings) is not shown, nor are the values of
 //! variables that the user names, which may be secrets.
 
+mod cores;
 mod links;
 
 use crate::error::CliError;
@@ -12,6 +13,7 @@ use crate::hosts::{Shared, quoted};
 use crate::launch::{Launch, OnLoss, PlannedNode, Processes, srun_commands};
 use crate::nodes;
 use crate::slurm::StepPlan;
+use cores::Cores;
 use gridspan_topology::NodeId;
 use links::{LinkGroups, LinkKind};
 use serde::Serialize;
@@ -36,6 +38,10 @@ struct Plan<'a> {
     links: Option<(LinkKind, LinkGroups)>,
     /// Whether several nodes are behind one host or gateway.
     may_share: bool,
+    /// How PEs would be bound; `None` if they would not.
+    cores: Option<Cores>,
+    /// Why those of this machine would not be bound.
+    unbound: Option<String>,
 }
 
 /// A process that would start.
@@ -52,6 +58,8 @@ struct PlannedProcess {
     /// The program and its arguments; empty if gridctl itself runs the nodes.
     command: Vec<String>,
     binding: &'static str,
+    /// The processors for each of its PEs, if it is on this machine and they are bound.
+    cpus: Option<Vec<Vec<u32>>>,
 }
 
 /// How a process would start.
@@ -92,9 +100,14 @@ impl<'a> Plan<'a> {
             Processes::Single { .. } if spec.layout().node_count() > 1 => Some(LinkKind::Emulated),
             Processes::Single { .. } => None,
         };
+        let mut processes = processes(launch, is_alone)?;
+        let cores = Cores::of(launch);
+        let unbound = cores.as_ref().and_then(|cores| bind(cores, launch, &mut processes));
         Ok(Self {
             nodes: spec.layout().nodes().map(node).collect(),
-            processes: processes(launch, is_alone)?,
+            processes,
+            cores,
+            unbound,
             links: kind.map(|kind| (kind, LinkGroups::of(spec, kind))),
             may_share: may_share(launch),
         })
@@ -119,9 +132,12 @@ impl<'a> Plan<'a> {
 
     fn text(&self, launch: &Launch<'_>) -> String {
         let mut text = self.table();
-        text += match self.processes.iter().any(|process| process.binding == BOUND) {
-            true => "\nprocesses; with --cpu-bind=cores, Slurm binds each to its cores:\n",
-            false => "\nprocesses, whose PEs are not bound to cores:\n",
+        text += match &self.cores {
+            Some(cores) if self.unbound.is_none() => cores.heading(),
+            _ if self.processes.iter().any(|process| process.binding == BOUND) => {
+                "\nprocesses; with --cpu-bind=cores, Slurm binds each to its cores:\n"
+            }
+            _ => "\nprocesses, whose PEs are not bound to cores:\n",
         };
         let name = |process: &PlannedProcess| match process.nodes[..] {
             [node] => nodes::name(launch.spec, NodeId(node)),
@@ -143,6 +159,14 @@ impl<'a> Plan<'a> {
             Processes::Nodes { .. } => "  the keys of a node follow through a pipe\n",
             Processes::Single { .. } => "",
         };
+        for process in &self.processes {
+            if let Some(cpus) = &process.cpus {
+                let lists: Vec<String> = cpus.iter().map(|cpus| cores::list(cpus)).collect();
+                let name = name(process);
+                text += &format!("  CPUs for the PEs of {name}: {}\n", lists.join(" "));
+            }
+        }
+        text += &self.unbound.iter().map(|reason| format!("  {reason}\n")).collect::<String>();
         if self.may_share {
             text += "  nodes behind one host or gateway may share connections of ssh, which adds \
                      options to their commands\n";
@@ -218,6 +242,24 @@ fn processes(launch: &Launch<'_>, is_alone: bool) -> Result<Vec<PlannedProcess>,
     }
 }
 
+/// Notes how the PEs of processes would be bound. Returns why those on this machine would not be.
+fn bind(cores: &Cores, launch: &Launch<'_>, processes: &mut [PlannedProcess]) -> Option<String> {
+    let layout = launch.spec.layout();
+    let mut unbound = None;
+    for process in processes {
+        process.binding = cores.word();
+        let is_here = matches!(process.start, StartWay::Here | StartWay::Itself);
+        let Some(&first) = process.nodes.first().filter(|_| is_here) else { continue };
+        let places = process.nodes.iter().map(|&node| layout.place(NodeId(node)));
+        let pes: u32 = places.map(|place| place.pes.len() as u32).sum();
+        match cores.assign(NodeId(first), pes) {
+            Ok(cpus) => process.cpus = Some(cpus),
+            Err(reason) => (process.binding, unbound) = (UNBOUND, Some(reason)),
+        }
+    }
+    unbound
+}
+
 /// Whether several nodes that would start are behind one host or gateway.
 fn may_share(launch: &Launch<'_>) -> bool {
     let mut entries: Vec<_> = launch.members().filter_map(|node| launch.entry(node)).collect();
@@ -241,6 +283,7 @@ impl PlannedProcess {
                 .map(text)
                 .collect(),
             binding: UNBOUND,
+            cpus: None,
         }
     }
 
@@ -250,13 +293,15 @@ impl PlannedProcess {
         let nodes = step.nodes.iter().map(|(node, _)| node.0).collect();
         let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let binding = if step.is_bound() { BOUND } else { UNBOUND };
-        Self { nodes, start: StartWay::Srun, folder, environment, command, binding }
+        let start = StartWay::Srun;
+        Self { nodes, start, folder, environment, command, binding, cpus: None }
     }
 
     /// The nodes run in gridctl.
     fn itself(nodes: Vec<u32>) -> Self {
         let (folder, environment, command) = Default::default();
-        Self { nodes, start: StartWay::Itself, folder, environment, command, binding: UNBOUND }
+        let (start, binding) = (StartWay::Itself, UNBOUND);
+        Self { nodes, start, folder, environment, command, binding, cpus: None }
     }
 
     /// Returns the command as a line for a shell of this machine.
@@ -289,6 +334,7 @@ mod tests {
     use crate::program::Program;
     use crate::surroundings::Surroundings;
     use gridspan::Settings;
+    use gridspan::binding::Binding;
     use gridspan_topology::GridSpec;
 
     fn program() -> Program {
@@ -367,6 +413,34 @@ processes";
         assert_eq!(lines[1]["place"]["host"], "a2");
         assert_eq!(lines[4]["process"]["environment"]["GRIDSPAN_DRIVER"], "node");
         assert_eq!(lines[8]["link"]["latency_ms"], 20.0);
+    }
+
+    #[test]
+    fn bound_pes_of_this_machine_have_their_processors() {
+        let Ok(cpus) = gridspan::binding::cpus() else {
+            println!("skipped: this system does not bind threads");
+            return;
+        };
+        let (program, spec) = (program(), GridSpec::from_emulate("2x1").unwrap());
+        let mut launch = Launch::new(&program, &spec, nodes(&spec, true));
+        launch.binding = Binding::Core;
+        launch.membership.spares = vec![NodeId(1)];
+        let text = printed(&launch, false, false);
+        let first = cores::list(&[cpus[0].number]);
+        assert!(text.contains("\nprocesses, of which each PE is bound to a core:\n"), "{text}");
+        assert!(text.contains(&format!("  CPUs for the PEs of a/0: {first}")), "{text}");
+        assert!(!text.contains("PEs of b/1"), "a spare node takes no cores: {text}");
+        let line = printed(&launch, false, true).lines().nth(2).unwrap().to_owned();
+        let process: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(process["process"]["binding"], "core");
+        assert_eq!(process["process"]["cpus"][0][0], cpus[0].number);
+
+        let spec = GridSpec::from_emulate("1x1x4000").unwrap();
+        let mut launch = Launch::new(&program, &spec, nodes(&spec, true));
+        launch.binding = Binding::Numa;
+        let text = printed(&launch, false, false);
+        assert!(text.contains("\nprocesses, whose PEs are not bound to cores:\n"), "{text}");
+        assert!(text.contains("  no PE is bound: 4000 PEs on this host are more than"), "{text}");
     }
 
     #[test]

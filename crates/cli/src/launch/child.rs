@@ -53,20 +53,25 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the process of a node, which uses files instead of pipes if there are some. Must be
-    /// called from a thread that lives as long as the job: without files, each process asks the
-    /// kernel to kill it when that thread ends.
+    /// Starts the process of a node, which uses files instead of pipes if there are some.
+    /// `has_input`: a process of this machine gets the standard input of this one. Must be called
+    /// from a thread that lives as long as the job: without files, each process asks the kernel to
+    /// kill it when that thread ends.
     pub(super) fn start(
         origin: Origin,
         mut command: Command,
         outlets: &Outlets,
         files: Option<&NodeFiles>,
+        has_input: bool,
     ) -> io::Result<Self> {
         let is_remote = origin.address.is_some();
         let (node_end, writer) = match files {
             None => channel::open(&mut command, is_remote)?,
             Some(files) => channel::open_named(&mut command, is_remote, &files.input)?,
         };
+        if has_input && !is_remote {
+            command.stdin(Stdio::inherit());
+        }
         match files.map(|files| &files.streams) {
             None => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
             Some([out, err]) => command.stdout(out.open_to_append()?).stderr(err.open_to_append()?),

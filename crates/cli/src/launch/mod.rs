@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `supervisor` | decides which nodes are introduced, asked to end, killed and blamed |
 //! | `pacing` | decides when each process is started or restarted |
-//! | `plan` | describes a launch |
+//! | `plan`, `host_shares` | describe a launch, and which cores its nodes share |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
 //! | `enrolment`, `unenrolled`, `admissions`, `task` | accept tasks; decide which; the connection to one |
@@ -39,6 +39,7 @@ mod enrolment;
 mod event;
 mod followed;
 mod guests;
+mod host_shares;
 mod journal;
 mod keepers;
 mod keeping;
@@ -77,6 +78,7 @@ use child::Child;
 use event::{Event, code_of};
 use gridspan::links::LinkReport;
 use gridspan_topology::{NodeId, Time};
+pub(crate) use host_shares::host_shares;
 use journal::Journal;
 use keepers::Keepers;
 use known::Known;
@@ -146,6 +148,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     };
     if let Some(text) = note(launch) {
         reports.push(Report::Warning { text });
+    }
+    if let Some(address) = launch.metrics.clone() {
+        reports.push(Report::Metrics { address });
     }
     let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
     let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));

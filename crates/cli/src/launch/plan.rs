@@ -12,6 +12,7 @@ use crate::slurm::Allocation;
 use crate::status;
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
+use gridspan::binding::Binding;
 use gridspan::keeper::{BRIDGE, LauncherId};
 use gridspan::variables::{DETACHED, DRIVER, REPORT};
 use gridspan_topology::{GridSpec, NodeId};
@@ -55,6 +56,12 @@ pub(crate) struct Launch<'a> {
     pub(crate) log_limit: u64,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
+    /// Where the metrics of the job are served, if they are.
+    pub(crate) metrics: Option<String>,
+    /// Whether the process of node 0 has the standard input of this one.
+    pub(crate) passes_input: bool,
+    /// To what PEs are bound.
+    pub(crate) binding: Binding,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -165,6 +172,9 @@ impl<'a> Launch<'a> {
             kept: None,
             log_limit: u64::MAX,
             progress: None,
+            metrics: None,
+            passes_input: false,
+            binding: Binding::None,
         }
     }
 

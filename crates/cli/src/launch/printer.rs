@@ -163,6 +163,10 @@ impl Style {
                 let line = format!("{}warning: {text}\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
+            Report::Metrics { address } => {
+                let line = format!("{}metrics: {address}\n", prefixes.own);
+                bytes.extend_from_slice(line.as_bytes());
+            }
             Report::Loss { text } => {
                 let line = format!("{}{text}; the job ends\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());

@@ -10,6 +10,7 @@
 //! | `balanced` | actors have been moved: how many, the traffic between sites, the predicted and the actual gain |
 //! | `guest` | the number of a node that is no founder, and `what` it did: `joined`, is `leaving`, has `left` or was `lost` |
 //! | `warning` | an irregularity of the grid or the job, such as a stall |
+//! | `metrics` | the `address` at which the metrics of the job are |
 //! | `loss` | which nodes were lost; `finished` follows |
 //! | `recovery` | nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
@@ -62,6 +63,8 @@ pub(super) enum Report {
     Guest(GuestEvent),
     /// The grid or the job has an irregularity.
     Warning { text: String },
+    /// Metrics are served.
+    Metrics { address: String },
     /// Nodes were lost, and the job ends.
     Loss { text: String },
     /// Nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on.

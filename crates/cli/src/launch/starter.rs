@@ -3,6 +3,7 @@
 use super::bridge_command::BridgeCommand;
 use super::child::Child;
 use super::guests::{Invited, issue_guests};
+use super::host_shares::host_shares;
 use super::mirror::Mirror;
 use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
@@ -14,6 +15,7 @@ use crate::error::CliError;
 use crate::job_folder::{NodeFiles, Saved};
 use crate::sharing::Sharing;
 use crate::{nodes, status};
+use gridspan::Settings;
 use gridspan::control::Failure;
 use gridspan::keeper::BridgeTask;
 use gridspan::variables::DETACHED;
@@ -109,13 +111,15 @@ impl<'a> Starter<'a> {
         };
         let Some(spec) = grid_of(self.launch.spec, members) else { return Ok(()) };
         self.outlets.known.begin_run(spec.clone());
-        let settings = serde_json::to_value(settings).map_err(encoding)?;
+        let shares = host_shares(processes, self.launch.spec, members);
         let nodes_per_core = processes.nodes_per_core(members.iter().copied());
         let mut bundles = issue(authority, &spec)?;
-        for (&node, bundle) in members.iter().zip(&mut bundles) {
+        for ((&node, share), bundle) in members.iter().zip(shares).zip(&mut bundles) {
+            let mut settings = Settings::clone(settings);
+            settings.host_share = settings.bind.map(|_| share);
             bundle.nodes_per_core = nodes_per_core;
             bundle.emulate = *is_emulated;
-            bundle.settings = settings.clone();
+            bundle.settings = serde_json::to_value(settings).map_err(encoding)?;
             bundle.listen = hosts.listen(node);
             bundle.restore = order.cloned();
         }
@@ -242,7 +246,8 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref())
+        let has_input = self.launch.passes_input && node == NodeId(0);
+        Child::start(origin, command, &self.outlets, self.files(node).as_ref(), has_input)
             .map_err(|error| CliError::Start { path, error })
     }
 

@@ -14,11 +14,13 @@ use std::time::Duration;
 
 /// The job after this number of seconds. Each PE is busy for a share of the time: 10 % on node 0,
 /// 30 % on node 1, and so on.
-pub(super) fn moment(seconds: u64) -> Moment {
+pub(crate) fn moment(seconds: u64) -> Moment {
     let grid = GridSpec::from_emulate("2x2").unwrap();
     let sample = sample(seconds);
     Moment {
         job: "leanmd-4711".to_owned(),
+        program: "leanmd".to_owned(),
+        began_ms: 1_700_000_000_000,
         links: Some(links(&grid)),
         grid,
         sample,

@@ -27,10 +27,11 @@ use crate::error::CliError;
 use crate::nodes::find;
 use crate::output::{print, warn};
 use crate::style::Style;
-use moment::Moment;
+pub(crate) use moment::Moment;
 use screen::End;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+pub(crate) use watch::observe;
 use watch::{News, Watcher};
 
 /// Exit code of a process that a signal ends, without the number of the signal.
@@ -58,16 +59,11 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, CliError> {
 /// Number of samples that may lack nodes before the next one is taken as it is.
 const INCOMPLETE_MAX: u32 = 5;
 
-/// Whether a sample has all nodes of the job. The first ones lack those that are far away.
-fn is_whole(moment: &Moment) -> bool {
-    moment.sample.node_count() >= moment.grid.layout().node_count()
-}
-
 /// Waits for the first sample with all nodes, but not for long.
 fn first(watcher: &mut Watcher) -> Result<Result<Moment, Option<u8>>, CliError> {
     for _ in 0..INCOMPLETE_MAX {
         match next(watcher)? {
-            Ok(moment) if !is_whole(&moment) => {}
+            Ok(moment) if !moment.is_whole() => {}
             found => return Ok(found),
         }
     }
@@ -149,4 +145,4 @@ fn ended(job: &str, code: Option<u8>) -> String {
 }
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;

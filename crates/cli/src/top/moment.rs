@@ -8,32 +8,41 @@ use gridspan_topology::{Bandwidth, GridSpec, NodeId, SiteId};
 
 /// A moment of a job.
 #[derive(Clone, Debug)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// Name of the job.
-    pub(super) job: String,
+    pub(crate) job: String,
+    /// Name of its program.
+    pub(crate) program: String,
+    /// Start of the job, in milliseconds of Unix time.
+    pub(crate) began_ms: u64,
     /// The places of the present run's nodes.
-    pub(super) grid: GridSpec,
+    pub(crate) grid: GridSpec,
     /// The links, once they are measured.
-    pub(super) links: Option<LinkReport>,
+    pub(crate) links: Option<LinkReport>,
     /// The counters.
-    pub(super) sample: TelemetrySample,
+    pub(crate) sample: TelemetrySample,
     /// Number of rebalances that have moved actors.
-    pub(super) rebalances: u64,
+    pub(crate) rebalances: u64,
     /// Number of nodes that were lost.
-    pub(super) losses: u64,
+    pub(crate) losses: u64,
     /// The last events, the latest last.
-    pub(super) events: Vec<JobEvent>,
+    pub(crate) events: Vec<JobEvent>,
 }
 
 impl Moment {
     /// Whether rates can be computed from the difference to an earlier moment: both are of one run
     /// of the job, and of different samples.
-    pub(super) fn follows(&self, before: &Self) -> bool {
+    pub(crate) fn follows(&self, before: &Self) -> bool {
         self.sample.at_us > before.sample.at_us && self.grid == before.grid
     }
 
+    /// Whether the sample has all nodes of the job. The first ones lack those that are far away.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.sample.node_count() >= self.grid.layout().node_count()
+    }
+
     /// The name of a site.
-    pub(super) fn site_name(&self, site: SiteId) -> String {
+    pub(crate) fn site_name(&self, site: SiteId) -> String {
         let layout = self.grid.layout();
         match site {
             SEVERAL_SITES => "others".to_owned(),
@@ -44,7 +53,7 @@ impl Moment {
     }
 
     /// The name of a node, such as `a/0`.
-    pub(super) fn node_name(&self, node: NodeId) -> String {
+    pub(crate) fn node_name(&self, node: NodeId) -> String {
         match node.0 < self.grid.layout().node_count() {
             true => name(&self.grid, node),
             false => node.to_string(),
@@ -52,12 +61,12 @@ impl Moment {
     }
 
     /// The host of a node, if it is known.
-    pub(super) fn host(&self, node: NodeId) -> Option<&str> {
+    pub(crate) fn host(&self, node: NodeId) -> Option<&str> {
         (node.0 < self.grid.layout().node_count()).then(|| self.grid.host(node))
     }
 
     /// The name of an actor type, without the paths of its modules.
-    pub(super) fn type_name(&self, number: u16) -> String {
+    pub(crate) fn type_name(&self, number: u16) -> String {
         match self.sample.type_names.get(usize::from(number)) {
             Some(name) => without_paths(name),
             None if number == OTHER_TYPES => "others".to_owned(),
@@ -66,7 +75,7 @@ impl Moment {
     }
 
     /// The bandwidth of the link between two sites, if it is known.
-    pub(super) fn capacity(&self, from: SiteId, to: SiteId) -> Option<Bandwidth> {
+    pub(crate) fn capacity(&self, from: SiteId, to: SiteId) -> Option<Bandwidth> {
         let (layout, links) = (self.grid.layout(), self.links.as_ref()?);
         if from == to || from.0.max(to.0) >= layout.site_count() {
             return None;

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::nodes::find;
 use crate::request::{Answer, Observed, Request, send};
 use crate::status::Status;
-use gridspan_runtime::message::telemetry::TelemetryLease;
+use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::NodeId;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -97,38 +97,55 @@ impl Watcher {
 
     /// Asks for the latest sample. `None`: there is no newer one.
     fn look(&mut self, focus: Option<NodeId>) -> Result<Option<Moment>, CliError> {
-        let status = find(Some(&self.job))?;
         let period_ms = u32::try_from(self.period.as_millis()).unwrap_or(u32::MAX);
-        let request = Request::Sample(TelemetryLease { period_ms, focus });
-        let until = Some(Instant::now() + PATIENCE);
-        let answer = send(&status, &request).and_then(|pending| pending.answer(until));
-        let unreachable = |error| CliError::Unreachable { job: status.id.clone(), error };
-        let answer = answer.map_err(&unreachable)?;
+        let moment = observe(&self.job, TelemetryLease { period_ms, focus })?;
         self.is_reached = true;
-        let observed = match answer {
-            Some(Answer::Observed(observed)) => *observed,
-            Some(Answer::Refused(reason)) => {
-                return Err(CliError::Refused { job: status.id, reason });
-            }
-            Some(_) => return Err(unreachable(io::ErrorKind::InvalidData.into())),
-            // The job has just ended, or another launcher takes over.
-            None => return Ok(None),
-        };
-        Ok(self.newer(status, observed))
+        Ok(moment.and_then(|moment| self.newer(moment)))
     }
 
-    /// The moment of an answer, if its sample is newer than the last one.
-    fn newer(&mut self, status: Status, observed: Observed) -> Option<Moment> {
-        let Observed { sample, rebalances, losses, events } = observed;
-        let sample = *sample?;
-        let this = Some((sample.tick, sample.at_us));
+    /// The moment, if its sample is newer than the last one.
+    fn newer(&mut self, moment: Moment) -> Option<Moment> {
+        let this = Some((moment.sample.tick, moment.sample.at_us));
         if self.last == this {
             return None;
         }
         self.last = this;
-        let Status { id: job, grid, links, .. } = status;
-        Some(Moment { job, grid, links, sample, rebalances, losses, events })
+        Some(moment)
     }
+}
+
+/// Asks the launcher of a job for its latest sample, and to take more of them. `None`: there is
+/// none yet.
+///
+/// # Errors
+///
+/// If there is no such job, or its launcher refuses the request or cannot be reached.
+pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>, CliError> {
+    let status = find(Some(job))?;
+    let until = Some(Instant::now() + PATIENCE);
+    let answer = send(&status, &Request::Sample(lease)).and_then(|pending| pending.answer(until));
+    let unreachable = |error| CliError::Unreachable { job: status.id.clone(), error };
+    let observed = match answer.map_err(unreachable)? {
+        Some(Answer::Observed(observed)) => *observed,
+        Some(Answer::Refused(reason)) => return Err(CliError::Refused { job: status.id, reason }),
+        Some(_) => return Err(unreachable(io::ErrorKind::InvalidData.into())),
+        // The job has just ended, or another launcher takes over.
+        None => return Ok(None),
+    };
+    let Observed { sample, rebalances, losses, events } = observed;
+    let Status { id, program, began_ms, grid, links, .. } = status;
+    let moment = |sample: Box<TelemetrySample>| Moment {
+        job: id,
+        program,
+        began_ms,
+        grid,
+        links,
+        sample: *sample,
+        rebalances,
+        losses,
+        events,
+    };
+    Ok(sample.map(moment))
 }
 
 /// Waits for the end of a job, and tells its exit code, if that becomes known. If its launcher ends

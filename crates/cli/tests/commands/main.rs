@@ -4,6 +4,7 @@
 mod balance;
 mod bcast;
 mod bench;
+mod bind;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,4 +18,5 @@ mod run;
 mod sim;
 mod slurm;
 mod ssh;
+mod standard_input;
 mod topo;

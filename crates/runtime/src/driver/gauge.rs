@@ -1,5 +1,9 @@
 //! The counters of a node's PEs, where other threads of the node find them while someone watches
 //! the job.
+//!
+//! A PE that is asked answers between two turns, and best when it begins to wait: until it goes on,
+//! nothing but its idle time changes, so that the next sample needs no answer. To wake a sleeping
+//! thread costs more than a whole sample should.
 
 use super::share::Share;
 use crate::message::telemetry::PeReading;
@@ -14,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Gauge {
     /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
     is_wanted: AtomicBool,
+    /// Whether the PE has waited since its last answer, so that only its idle time has changed.
+    has_waited: AtomicBool,
     /// Microseconds in which the PE has waited, and driven the network, as of its last wait.
     idle_us: AtomicU64,
     network_us: AtomicU64,
@@ -30,9 +36,21 @@ struct GaugeAnswer {
 }
 
 impl Gauge {
-    /// Asks the PE for its counters. Returns whether it has answered the last time.
+    /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
+    /// the PE has to be woken if it sleeps: it is asked, and had answered the last time.
     pub(super) fn order(&self) -> bool {
-        !self.is_wanted.swap(true, Ordering::AcqRel)
+        if !self.has_waited.load(Ordering::Acquire) {
+            return !self.is_wanted.swap(true, Ordering::AcqRel);
+        }
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((reading, at)) = &mut answer.reading {
+            let now = Instant::now();
+            // Its thread may have driven the network for a part of this time, which its next answer
+            // says.
+            reading.counts.idle_us += now.saturating_duration_since(*at).as_micros() as u64;
+            *at = now;
+        }
+        false
     }
 
     /// Returns the counters, and the time that the PE has spent on them. If the PE has not
@@ -93,9 +111,14 @@ impl<'a> Meter<'a> {
         Self { gauge, began: now, waiting: None, idle, network, share: None }
     }
 
-    /// The thread begins to wait.
+    /// The thread begins to wait. If the PE is asked for its counters, it answers. `share`: the
+    /// counts of the system, if the driver reads them.
     #[inline]
-    pub(super) fn rest(&mut self, now: Time) {
+    pub(super) fn rest(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
+        if self.gauge.is_wanted() {
+            self.answer(now, pe, share);
+            self.gauge.has_waited.store(true, Ordering::Release);
+        }
         self.waiting = Some((now, Duration::ZERO));
     }
 
@@ -108,8 +131,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The thread waits no more. If the PE is asked for its counters, it answers. `share`: the
-    /// counts of the system, if the driver reads them.
+    /// The thread waits no more. If it did not wait, and the PE is asked for its counters, the PE
+    /// answers: one that was woken for that alone does so when it waits again.
     #[inline]
     pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if let Some((since, driven)) = self.waiting.take() {
@@ -117,8 +140,8 @@ impl<'a> Meter<'a> {
             let micros = |time: Duration| time.as_micros() as u64;
             self.gauge.idle_us.store(micros(self.idle), Ordering::Relaxed);
             self.gauge.network_us.store(micros(self.network), Ordering::Relaxed);
-        }
-        if self.gauge.is_wanted() {
+            self.gauge.has_waited.store(false, Ordering::Relaxed);
+        } else if self.gauge.is_wanted() {
             self.answer(now, pe, share);
         }
     }
@@ -133,7 +156,8 @@ impl<'a> Meter<'a> {
         (counts.idle_us, counts.network_us) = (micros(self.idle), micros(self.network));
         counts.busy_us = micros(used.saturating_sub(self.idle).saturating_sub(self.network));
         let totals = match share {
-            Some(share) => share.totals(),
+            // The driver reads them often enough.
+            Some(share) => share.last_totals(),
             None => self.share.get_or_insert_with(Share::new).totals(),
         };
         if let Some((ran, waited)) = totals {
@@ -168,7 +192,7 @@ mod tests {
         assert_eq!(gauge.read().0, PeReading::default(), "it was not asked");
 
         meter.note_network(Duration::from_millis(4));
-        meter.rest(ms(1030));
+        meter.rest(ms(1030), &pe, None);
         meter.note_network(Duration::from_millis(5));
         meter.go_on(ms(1090), &pe, None);
         gauge.order();
@@ -187,7 +211,7 @@ mod tests {
     fn the_time_in_which_a_late_pe_has_waited_is_not_busy() {
         let (gauge, pe) = (Gauge::default(), pe());
         let mut meter = Meter::new(&gauge, ms(0));
-        meter.rest(ms(0));
+        meter.rest(ms(0), &pe, None);
         meter.go_on(ms(3_600_000), &pe, None);
         assert!(gauge.order() && !gauge.order());
         let late = gauge.read().0;
@@ -196,6 +220,33 @@ mod tests {
         meter.go_on(ms(3_600_100), &pe, None);
         let answered = gauge.read().0.counts;
         assert_eq!((answered.idle_us, answered.busy_us), (3_600_000_000, 100_000));
+    }
+
+    #[test]
+    fn a_pe_that_waits_is_asked_once_and_its_time_counts_as_idle() {
+        let (gauge, pe) = (Gauge::default(), pe());
+        let mut meter = Meter::new(&gauge, ms(0));
+        meter.rest(ms(10), &pe, None);
+        assert!(gauge.order(), "it has not answered yet");
+        meter.go_on(ms(20), &pe, None);
+        assert!(gauge.read().0.is_late, "it may have been woken by work");
+        meter.rest(ms(21), &pe, None);
+        let answered = gauge.read().0;
+        assert!(!answered.is_late);
+        assert_eq!((answered.counts.idle_us, answered.counts.busy_us), (10_000, 11_000));
+        std::thread::sleep(Duration::from_millis(3));
+
+        assert!(!gauge.order(), "it has waited since");
+
+        let later = gauge.read().0;
+        assert!(!later.is_late);
+        assert!(later.counts.idle_us >= answered.counts.idle_us + 3_000, "{later:?}");
+        assert_eq!(later.counts.busy_us, answered.counts.busy_us);
+        meter.go_on(ms(30), &pe, None);
+        assert!(gauge.order(), "it may have worked since");
+        meter.go_on(ms(35), &pe, None);
+        let counts = gauge.read().0.counts;
+        assert_eq!((counts.idle_us, counts.busy_us), (19_000, 16_000));
     }
 
     #[test]

@@ -258,6 +258,10 @@ impl NetDriver {
             self.handle(switch, event);
         });
         self.waiting.store(false, Ordering::SeqCst);
+        if let Some(own) = own {
+            // The PE goes on after this turn; what the relay has for it need not wake it.
+            own.wake_up();
+        }
         switch.wake_relay();
         if result.is_ok() && self.has_frames.swap(false, Ordering::SeqCst) {
             // The relay has passed frames on, which leave at once.

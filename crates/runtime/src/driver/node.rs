@@ -1,5 +1,6 @@
 //! One node: the threads of its PEs and, if the job has other nodes, the driver of its network.
 
+use super::affinity::Affinity;
 use super::checkpoints::CheckpointKeeper;
 use super::coordinator::CoordinatorDriver;
 use super::inbox::Inbox;
@@ -161,6 +162,9 @@ impl<'scope> Node<'scope> {
             (limits, keeper),
         );
         switch.set_readings(Arc::new(SwitchReadings::new(&switch)));
+        if pes.iter().any(|&pe| program.cpus_of(pe).is_some()) {
+            switch.set_home(Affinity::of_this_thread());
+        }
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
@@ -176,9 +180,11 @@ impl<'scope> Node<'scope> {
             let switch = switch.clone();
             // Messages of panics contain the name.
             let named = thread::Builder::new().name(pe.to_string());
+            let affinity = program.cpus_of(pe).map(Affinity::to);
             let spawned = named.spawn_scoped(scope, {
                 let switch = switch.clone();
                 move || {
+                    affinity.into_iter().for_each(Affinity::apply);
                     // Set once, here.
                     let _ = thread.set(thread::current());
                     let _dying = Dying(&switch, pe);

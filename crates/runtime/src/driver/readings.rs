@@ -3,21 +3,47 @@
 use super::memory::ResidentMemory;
 use super::switch::Switch;
 use crate::message::telemetry::{NodeReading, NodeReadings};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+/// Time for which a reading of the resident memory holds. To read it takes longer than all else in
+/// a sample, and memory changes slowly.
+const MEMORY_HOLDS: Duration = Duration::from_secs(5);
 
 /// The counters of the node of a switch.
 pub(super) struct SwitchReadings {
     switch: Weak<Switch>,
     begin: Instant,
     /// Opened when it is first read, since most jobs are never watched.
-    memory: OnceLock<ResidentMemory>,
+    memory: Mutex<Option<RecentMemory>>,
+}
+
+/// The resident memory of this process, read now and then.
+struct RecentMemory {
+    file: ResidentMemory,
+    bytes: u64,
+    read: Instant,
 }
 
 impl SwitchReadings {
     pub(super) fn new(switch: &Arc<Switch>) -> Self {
-        let memory = OnceLock::new();
-        Self { switch: Arc::downgrade(switch), begin: Instant::now(), memory }
+        Self { switch: Arc::downgrade(switch), begin: Instant::now(), memory: Mutex::default() }
+    }
+}
+
+impl RecentMemory {
+    fn open(now: Instant) -> Self {
+        let file = ResidentMemory::open();
+        let bytes = file.bytes().unwrap_or_default();
+        Self { file, bytes, read: now }
+    }
+
+    /// The resident bytes as of at most [`MEMORY_HOLDS`] before `now`.
+    fn bytes(&mut self, now: Instant) -> u64 {
+        if now.saturating_duration_since(self.read) >= MEMORY_HOLDS {
+            (self.bytes, self.read) = (self.file.bytes().unwrap_or_default(), now);
+        }
+        self.bytes
     }
 }
 
@@ -32,16 +58,36 @@ impl NodeReadings for SwitchReadings {
         let Some(switch) = self.switch.upgrade() else { return NodeReading::default() };
         let (pes, spent): (Vec<_>, Vec<Duration>) =
             switch.gauges().iter().map(|gauge| gauge.read()).unzip();
-        let memory = self.memory.get_or_init(ResidentMemory::open);
+        let now = Instant::now();
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         NodeReading {
             pes,
             links: switch.sent(),
-            memory_bytes: memory.bytes().unwrap_or_default(),
+            memory_bytes: memory.get_or_insert_with(|| RecentMemory::open(now)).bytes(now),
             spent_ns: spent.iter().sum::<Duration>().as_nanos() as u64,
         }
     }
 
     fn clock_ns(&self) -> u64 {
         self.begin.elapsed().as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_is_read_again_after_some_seconds() {
+        let begin = Instant::now();
+        let mut memory = RecentMemory::open(begin);
+        // A value that no process has.
+        memory.bytes = 1;
+        assert_eq!(memory.bytes(begin + MEMORY_HOLDS - Duration::from_millis(1)), 1);
+
+        let later = begin + MEMORY_HOLDS;
+
+        assert_ne!(memory.bytes(later), 1);
+        assert_eq!(memory.read, later);
     }
 }

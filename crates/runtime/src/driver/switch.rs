@@ -1,5 +1,6 @@
 //! Delivers packets of a node's PEs to other PEs, of the same node or over the network.
 
+use super::affinity::Affinity;
 use super::checkpoints::CheckpointKeeper;
 use super::coordinator::{CoordinatorDriver, Surroundings};
 use super::ending::Ending;
@@ -101,6 +102,8 @@ pub(super) struct Switch {
     watchdog: OnceLock<Thread>,
     /// Whether the watchdog is to report all handlers that PEs are inside.
     are_handlers_wanted: AtomicBool,
+    /// Where threads run that PEs start, if PEs are bound to processors.
+    home: OnceLock<Affinity>,
 }
 
 impl Switch {
@@ -149,6 +152,7 @@ impl Switch {
             is_abandoned: AtomicBool::new(false),
             watchdog: OnceLock::new(),
             are_handlers_wanted: AtomicBool::new(false),
+            home: OnceLock::new(),
         })
     }
 
@@ -185,6 +189,14 @@ impl Switch {
     /// Sets where the relay reads the counters of this node.
     pub(super) fn set_readings(&self, readings: Arc<dyn NodeReadings>) {
         self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_readings(readings);
+    }
+
+    /// Sets where threads run that PEs start, since PEs are bound to processors.
+    pub(super) fn set_home(&self, home: Option<Affinity>) {
+        if let Some(home) = home {
+            // Set once, when the node starts.
+            let _ = self.home.set(home);
+        }
     }
 
     /// Makes all nodes send samples of their counters to this one for some time, and returns the
@@ -414,6 +426,11 @@ impl Switch {
     fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.retain(|thread| !thread.is_finished());
+        let home = self.home.get().copied();
+        let run = move || {
+            home.into_iter().for_each(Affinity::apply);
+            run();
+        };
         threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
         Ok(())
     }

@@ -137,7 +137,7 @@ pub(super) fn run(
             continue;
         };
         let now = Time(begin.elapsed().as_nanos() as u64);
-        meter.rest(now);
+        meter.rest(now, &pe, share.as_ref());
         let timeout = wakeup.map(|wakeup| wakeup.since(now));
         let recheck = held_back.then_some(RECHECK);
         let trial = trial.map(|trial| trial.since(now));

@@ -25,8 +25,8 @@ use crate::{Actor, Context};
 use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
 use gridspan_balance::{BalanceReport, MakeStrategy, Plan, Snapshot};
 use gridspan_bcast::Mode;
-use gridspan_topology::{Layout, LinkChange, NodeId};
-use std::collections::BTreeSet;
+use gridspan_topology::{Layout, LinkChange, NodeId, PeId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,6 +72,8 @@ pub struct Job {
     restart: Option<PathBuf>,
     origin: Origin,
     resources: Resources,
+    /// The processors of PEs that are bound.
+    bound: BTreeMap<PeId, Vec<u32>>,
 }
 
 impl Job {
@@ -100,6 +102,7 @@ impl Job {
             restart: None,
             origin: Origin::default(),
             resources: Resources::default(),
+            bound: BTreeMap::new(),
         }
     }
 
@@ -392,6 +395,7 @@ impl Job {
             restart: None,
             origin: self.origin.clone(),
             resources: self.resources.clone(),
+            bound: self.bound.clone(),
         })
     }
 
@@ -556,6 +560,20 @@ impl Job {
     pub fn lost_after(mut self, silence: Duration) -> Self {
         self.watch.lost_after = Some(silence);
         self
+    }
+
+    /// Lets each of these PEs run only on processors with these numbers, as the system counts them,
+    /// if the PE is in this process. Default none: the system chooses, and may move PEs. Threads
+    /// that handlers start run there, too. Has an effect on Linux only, and with the feature `net`;
+    /// the simulator ignores it.
+    pub fn bind_pes(mut self, cpus: impl IntoIterator<Item = (PeId, Vec<u32>)>) -> Self {
+        self.bound = cpus.into_iter().collect();
+        self
+    }
+
+    /// Returns the processors to which a PE is bound, if it is.
+    pub(crate) fn cpus_of(&self, pe: PeId) -> Option<&[u32]> {
+        self.bound.get(&pe).map(Vec::as_slice)
     }
 
     /// Sets how often the job makes checkpoints, and how many copies of them nodes keep in memory.

@@ -103,6 +103,11 @@ impl Program {
         self.job.listens_to_failure()
     }
 
+    /// Returns the processors to which a PE is bound, if it is.
+    pub(crate) fn cpus_of(&self, pe: PeId) -> Option<&[u32]> {
+        self.job.cpus_of(pe)
+    }
+
     /// Creates one of the PEs.
     pub fn pe(&self, pe: PeId) -> Pe {
         let mut machine = Pe::new(pe, self.common.clone());

@@ -22,6 +22,9 @@ use std::time::Duration;
 /// Time that PEs have to answer before the sample is taken: many turns of a PE, and little of a
 /// period.
 const ANSWER: Duration = Duration::from_millis(50);
+/// The root renews a lease once one of this number of parts of it has passed: it is asked for
+/// samples more often, and each renewal is a message to every node.
+const RENEWAL: u32 = 3;
 /// Number of periods after which the sample of a silent child is dropped.
 const KEPT_PERIODS: u32 = 3;
 /// Parts of a period by which a node samples earlier than its parent.
@@ -84,7 +87,10 @@ impl Telemetry {
     ) -> Option<TelemetrySample> {
         let readings = self.readings.clone()?;
         let begin = readings.clock_ns();
-        let watched = self.renew(lease, post);
+        if self.is_renewal_due(lease, post.now) {
+            self.renew(lease, post);
+        }
+        let watched = self.watched.as_mut()?;
         let latest = watched.latest.clone();
         watched.spend(begin, &*readings);
         latest
@@ -105,7 +111,11 @@ impl Telemetry {
         let begin = readings.clock_ns();
         match TelemetryMessage::decode(message)? {
             TelemetryMessage::Lease(lease) => {
-                if TelemetryTree::of(post.layout, post.node).parent != Some(from) {
+                let parent = match &self.watched {
+                    Some(watched) => watched.tree.parent,
+                    None => TelemetryTree::of(post.layout, post.node).parent,
+                };
+                if parent != Some(from) {
                     return Err(stranger(from));
                 }
                 self.renew(lease, post);
@@ -155,8 +165,15 @@ impl Telemetry {
         watched.spend(begin, &**readings);
     }
 
+    /// Whether there is no such lease, or a part of it has passed.
+    fn is_renewal_due(&self, lease: TelemetryLease, now: Time) -> bool {
+        let Some(watched) = &self.watched else { return true };
+        let left = watched.until.since(now);
+        watched.lease != lease || left <= lease.lasts() * (RENEWAL - 1) / RENEWAL
+    }
+
     /// Begins or renews a lease here and below.
-    fn renew(&mut self, lease: TelemetryLease, post: &mut Post<'_>) -> &mut Watched {
+    fn renew(&mut self, lease: TelemetryLease, post: &mut Post<'_>) {
         let (now, types) = (post.now, self.type_names.len());
         let watched = self.watched.get_or_insert_with(|| {
             let tree = TelemetryTree::of(post.layout, post.node);
@@ -186,7 +203,6 @@ impl Telemetry {
             let frame = SpreadFrame::telemetry(post.layout.leader(post.node), message.clone());
             post.out.push(RelayCommand::Send { to, frame, is_bulk: false });
         }
-        watched
     }
 }
 
@@ -213,8 +229,8 @@ impl Watched {
         let mut sample = self.own_sample(reading, post);
         self.children.retain(|_, (came, _)| now.since(*came) < period * KEPT_PERIODS);
         for (_, below) in self.children.values() {
-            let depth = below.depth.saturating_add(1);
-            sample.merge(TelemetrySample { depth, ..below.clone() }, self.bounds);
+            sample.merge(below, self.bounds);
+            sample.depth = sample.depth.max(below.depth.saturating_add(1));
         }
         let (received, received_bytes) = std::mem::take(&mut self.received);
         match self.tree.parent {
@@ -286,7 +302,7 @@ impl Watched {
             ..it
         });
         let (links, types) = (links.collect(), types.collect());
-        sample.merge(TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
+        sample.merge(&TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
         sample
     }
 }

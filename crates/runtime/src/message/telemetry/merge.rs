@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 impl TelemetrySample {
     /// Adds the counts of other nodes.
-    pub(crate) fn merge(&mut self, other: Self, bounds: TelemetryBounds) {
-        let Self {
+    pub(crate) fn merge(&mut self, other: &Self, bounds: TelemetryBounds) {
+        let &Self {
             tick,
             at_us,
             depth,
@@ -21,11 +21,11 @@ impl TelemetrySample {
             newest_step,
             telemetry_ns,
             telemetry_ns_max,
-            sites,
-            nodes,
-            pes,
-            types,
-            links,
+            ref sites,
+            ref nodes,
+            ref pes,
+            ref types,
+            ref links,
             type_names: _,
         } = other;
         self.tick = self.tick.max(tick);
@@ -50,11 +50,14 @@ impl TelemetrySample {
 /// Adds elements to a list that is sorted by their keys; `add` adds one to another of its key.
 fn join<T: Copy, K: Ord>(
     all: &mut Vec<T>,
-    more: Vec<T>,
+    more: &[T],
     key: impl Fn(&T) -> K,
     add: impl Fn(&mut T, T),
 ) {
-    all.extend(more);
+    if more.is_empty() {
+        return;
+    }
+    all.extend_from_slice(more);
     // Stable, and fast for lists that consist of sorted parts.
     all.sort_by_key(&key);
     all.dedup_by(|later, earlier| {

@@ -70,7 +70,8 @@ pub struct NodeTelemetry {
     pub pes: u32,
     /// The sum over its PEs.
     pub counts: TelemetryCounts,
-    /// Memory of its process that is resident, in bytes; 0 where the system does not tell.
+    /// Memory of its process that was resident at some time in the last five seconds, in bytes; 0
+    /// where the system does not tell.
     pub memory_bytes: u64,
     /// Share of the last period in which its PEs were busy, in thousandths.
     pub busy_permille: u16,

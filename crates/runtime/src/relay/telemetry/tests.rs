@@ -152,8 +152,8 @@ fn each_node_sends_one_sample_a_period_and_counters_grow() {
     net.run_until(seconds(2));
     let second = net.ask(LEASE).unwrap();
 
-    // A lease down and a sample up for each node but the root.
-    assert_eq!(net.sent - sent, 2 * 999);
+    // A sample up for each node but the root, which renews the lease at its seven children.
+    assert_eq!(net.sent - sent, 999 + 7);
     assert_eq!((first.tick, second.tick), (1, 2));
     assert_eq!((first.node_count(), second.node_count()), (1000, 1000));
     assert_eq!(second.received, 7, "four nodes of its site, and three sites");
@@ -165,6 +165,24 @@ fn each_node_sends_one_sample_a_period_and_counters_grow() {
     let (before, after): (u64, u64) = (sent_to(&first), sent_to(&second));
     assert_eq!(after - before, 1000 * 1000);
     assert_eq!(second.telemetry_ns_max, 7 * 1000);
+}
+
+#[test]
+fn a_lease_is_passed_on_when_a_third_of_it_has_passed_or_it_changes() {
+    let mut net = Net::new(&[2]);
+    // A lease of 1 s lasts 5 s.
+    let mut sent = Vec::new();
+    for ask in 0..9 {
+        net.run_until(Time(ask * 500_000_000));
+        let before = net.sent;
+        net.ask(LEASE);
+        sent.push(net.sent - before);
+    }
+    assert_eq!(sent, [1, 0, 0, 0, 1, 0, 0, 0, 1]);
+
+    let before = net.sent;
+    net.ask(TelemetryLease { focus: Some(NodeId(1)), ..LEASE });
+    assert_eq!(net.sent - before, 1);
 }
 
 #[test]

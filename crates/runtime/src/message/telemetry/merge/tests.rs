@@ -85,7 +85,7 @@ fn of_node(
     };
     // Merged, because several may count under one key.
     let (links, types) = (links.collect(), (0..types).map(of_type).collect());
-    sample.merge(TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
+    sample.merge(&TelemetrySample { links, types, ..TelemetrySample::default() }, bounds);
     sample
 }
 
@@ -116,7 +116,7 @@ fn over_tree(
             to_root.push(encoded_len(&sample));
         }
         let depth = sample.depth + 1;
-        samples[parent.index()].merge(TelemetrySample { depth, ..sample }, bounds);
+        samples[parent.index()].merge(&TelemetrySample { depth, ..sample }, bounds);
     }
     (samples.swap_remove(0), messages, to_root)
 }
@@ -202,7 +202,7 @@ fn sums_of_hostile_numbers_do_not_overflow() {
     };
     let sample = TelemetrySample { sites: vec![site], ..TelemetrySample::default() };
     let mut sum = sample.clone();
-    sum.merge(sample, bounds);
+    sum.merge(&sample, bounds);
 
     let total = sum.total();
     assert_eq!((total.nodes, total.memory_bytes), (u32::MAX, u64::MAX));
@@ -228,7 +228,7 @@ proptest! {
         };
         let merged = |nodes: &[u32]| {
             let mut sum = TelemetrySample::default();
-            nodes.iter().map(single).for_each(|sample| sum.merge(sample, bounds));
+            nodes.iter().map(single).for_each(|sample| sum.merge(&sample, bounds));
             sum
         };
         let (first, last) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
@@ -236,7 +236,7 @@ proptest! {
 
         let join = |one: &TelemetrySample, other: &TelemetrySample| {
             let mut sum = one.clone();
-            sum.merge(other.clone(), bounds);
+            sum.merge(other, bounds);
             sum
         };
         prop_assert_eq!(join(&join(&a, &b), &c), join(&a, &join(&b, &c)));

@@ -1,0 +1,54 @@
+//! Arguments about the processes of a job, and what they tell others.
+
+use crate::metrics::MetricsAddress;
+use clap::{Args, ValueEnum};
+use gridspan::binding::Binding;
+
+/// How processes run, and what they tell others.
+#[derive(Debug, Args)]
+pub(crate) struct ProcessFlags {
+    /// Serve the counters of the job to Prometheus, at http://ADDRESS/metrics: a port of this
+    /// machine, such as 9464 (0 for any), or unix:PATH. Only your user can read them. The nodes are
+    /// processes then.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<MetricsAddress>,
+    /// Which node gets the standard input of gridctl: 0 or none [default: 0 if its process runs on
+    /// this machine, and the input is no terminal].
+    #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
+    pub(crate) stdin: Option<StdinFlag>,
+    /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a
+    /// host share out the cores that they may use [default: none].
+    #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
+    pub(crate) bind: Option<BindFlag>,
+}
+
+/// To what PEs are bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BindFlag {
+    /// To nothing.
+    None,
+    /// To a core.
+    Core,
+    /// To the NUMA domain of a core.
+    Numa,
+}
+
+impl From<BindFlag> for Binding {
+    fn from(flag: BindFlag) -> Self {
+        match flag {
+            BindFlag::None => Self::None,
+            BindFlag::Core => Self::Core,
+            BindFlag::Numa => Self::Numa,
+        }
+    }
+}
+
+/// The node that gets the standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StdinFlag {
+    /// The process of the first node.
+    #[value(name = "0")]
+    First,
+    /// No node.
+    None,
+}

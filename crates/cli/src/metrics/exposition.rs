@@ -1,0 +1,189 @@
+//! The text format of Prometheus: families of samples, each with its help and its type.
+//!
+//! Source: the page "Exposition formats" of Prometheus' documentation, text format 0.0.4.
+
+use std::collections::BTreeMap;
+
+/// The type of the content that [`Exposition::into_text`] returns.
+pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What the counters of a job have risen by since its first scrape, by series.
+///
+/// A sum over nodes falls when a node is lost, and begins again with another run of the job. A
+/// counter of Prometheus must not: each fall would be taken for a start from zero.
+#[derive(Debug, Default)]
+pub(super) struct Totals(BTreeMap<String, Total>);
+
+#[derive(Debug, Default)]
+struct Total {
+    last: u64,
+    sum: u64,
+}
+
+impl Totals {
+    /// Returns the total of a series whose count is `now`. One that has fallen adds nothing.
+    fn rise(&mut self, series: &str, now: u64) -> u64 {
+        let total = self.0.entry(series.to_owned()).or_default();
+        total.sum = total.sum.saturating_add(now.saturating_sub(total.last));
+        total.last = now;
+        total.sum
+    }
+}
+
+/// Whether values only rise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// A family of samples of one name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Family<'a> {
+    /// Its name, which ends in the unit, and in `_total` if it is a counter.
+    pub(super) name: &'a str,
+    pub(super) kind: Kind,
+    /// What a value means: one line.
+    pub(super) help: &'a str,
+    /// How many of a value make the unit of the name: 1,000,000 for microseconds.
+    pub(super) per_unit: u64,
+}
+
+/// The labels of a sample, as text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Labels(String);
+
+impl Labels {
+    /// Labels with these names and values.
+    pub(super) fn new(labels: &[(&str, &str)]) -> Self {
+        let mut text = String::new();
+        for (name, value) in labels {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            text += &format!("{name}=\"");
+            for letter in value.chars() {
+                match letter {
+                    '\\' => text += "\\\\",
+                    '"' => text += "\\\"",
+                    '\n' => text += "\\n",
+                    letter => text.push(letter),
+                }
+            }
+            text.push('"');
+        }
+        if !text.is_empty() {
+            text.push('}');
+        }
+        Self(text)
+    }
+}
+
+/// Metrics as text.
+pub(super) struct Exposition<'a> {
+    text: String,
+    totals: &'a mut Totals,
+}
+
+impl<'a> Exposition<'a> {
+    /// An empty text. `totals`: those of earlier texts about the job.
+    pub(super) fn new(totals: &'a mut Totals) -> Self {
+        Self { text: String::new(), totals }
+    }
+
+    /// Adds a family. Values with the same labels are added up. A family without values is left
+    /// out.
+    pub(super) fn add(
+        &mut self,
+        family: Family<'_>,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) {
+        let mut sums: BTreeMap<Labels, u64> = BTreeMap::new();
+        for (labels, value) in values {
+            let sum = sums.entry(labels).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        if sums.is_empty() {
+            return;
+        }
+        let Family { name, kind, help, per_unit } = family;
+        let kind_name = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        self.text += &format!("# HELP {name} {help}\n# TYPE {name} {kind_name}\n");
+        for (Labels(labels), sum) in sums {
+            let series = format!("{name}{labels}");
+            let value = match kind {
+                Kind::Counter => self.totals.rise(&series, sum),
+                Kind::Gauge => sum,
+            };
+            let value = match per_unit {
+                1 => value.to_string(),
+                parts => (value as f64 / parts as f64).to_string(),
+            };
+            self.text += &format!("{series} {value}\n");
+        }
+    }
+
+    /// Returns the text.
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANDLED: Family<'_> = Family {
+        name: "handled_total",
+        kind: Kind::Counter,
+        help: "Messages that were handled.",
+        per_unit: 1,
+    };
+
+    fn text(totals: &mut Totals, family: Family<'_>, values: &[(&str, u64)]) -> String {
+        let mut exposition = Exposition::new(totals);
+        let labelled = values.iter().map(|&(site, value)| (Labels::new(&[("site", site)]), value));
+        exposition.add(family, labelled);
+        exposition.into_text()
+    }
+
+    #[test]
+    fn a_family_has_its_help_and_type_before_its_samples() {
+        let mut totals = Totals::default();
+        let expected = "\
+# HELP handled_total Messages that were handled.
+# TYPE handled_total counter
+handled_total{site=\"a\"} 7
+handled_total{site=\"b\"} 40
+";
+        let values = [("b", 40), ("a", 5), ("a", 2)];
+        assert_eq!(text(&mut totals, HANDLED, &values), expected, "equal labels are one series");
+        assert_eq!(text(&mut totals, HANDLED, &[]), "");
+    }
+
+    #[test]
+    fn a_counter_that_falls_goes_on_from_its_total() {
+        let mut totals = Totals::default();
+        let mut total = |now| totals.rise("handled_total", now);
+        assert_eq!([100, 130, 20, 20, 50].map(&mut total), [100, 130, 130, 130, 160]);
+    }
+
+    #[test]
+    fn a_gauge_falls_and_times_are_seconds() {
+        let mut totals = Totals::default();
+        let family =
+            Family { name: "idle_seconds", kind: Kind::Gauge, help: "x", per_unit: 1_000_000 };
+        for (us, seconds) in [(2_500_000, "2.5"), (40, "0.00004"), (3_000_000, "3")] {
+            let text = text(&mut totals, family, &[("a", us)]);
+            assert!(text.ends_with(&format!("idle_seconds{{site=\"a\"}} {seconds}\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn letters_with_a_meaning_are_escaped_in_labels() {
+        assert_eq!(Labels::new(&[]).0, "");
+        let labels = Labels::new(&[("type", "a\\b"), ("site", "\"x\"\ny")]);
+        assert_eq!(labels.0, r#"{type="a\\b",site="\"x\"\ny"}"#);
+    }
+}

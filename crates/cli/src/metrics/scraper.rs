@@ -1,0 +1,95 @@
+//! Scrapes a job: asks its launcher for a sample, and describes it.
+
+use super::exposition::Totals;
+use super::families;
+use crate::top::{Moment, observe};
+use gridspan_runtime::message::telemetry::TelemetryLease;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The wish for samples that a scrape has. The first sample comes after half of the period, and
+/// the wish lasts for five seconds.
+const LEASE: TelemetryLease = TelemetryLease { period_ms: 1000, focus: None };
+/// Time for which the text of a scrape is given to others: the period of samples.
+const HOLDS: Duration = Duration::from_secs(1);
+/// Time that nodes have to be in the sample: several periods.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Pause between two requests to the launcher.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Scrapes one job.
+pub(super) struct Scraper {
+    job: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    totals: Totals,
+    /// The last text, and when it was made.
+    last: Option<(Instant, String)>,
+}
+
+impl State {
+    /// The last text, if it still holds.
+    fn recent(&self, now: Instant) -> Option<&str> {
+        let (at, text) = self.last.as_ref()?;
+        (now.saturating_duration_since(*at) < HOLDS).then_some(text)
+    }
+}
+
+impl Scraper {
+    /// A scraper for the job of this name.
+    pub(super) fn new(job: &str) -> Self {
+        Self { job: job.to_owned(), state: Mutex::default() }
+    }
+
+    /// Returns the metrics, or why there are none. Waits for up to [`PATIENCE`], and for the
+    /// launcher.
+    pub(super) fn scrape(&self) -> Result<String, String> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = state.recent(Instant::now()) {
+            return Ok(text.to_owned());
+        }
+        let moment = self.moment()?;
+        let text = families::text(&moment, &mut state.totals);
+        state.last = Some((Instant::now(), text.clone()));
+        Ok(text)
+    }
+
+    /// Returns a sample with all nodes, or the latest one if nodes do not answer in time.
+    fn moment(&self) -> Result<Moment, String> {
+        let until = Instant::now() + PATIENCE;
+        let mut found = Err("the nodes of the job have not answered yet".to_owned());
+        loop {
+            match observe(&self.job, LEASE) {
+                Ok(Some(moment)) if moment.is_whole() => return Ok(moment),
+                Ok(Some(moment)) => found = Ok(moment),
+                Ok(None) => {}
+                // The job may be about to begin.
+                Err(error) if found.is_err() => found = Err(error.to_string()),
+                Err(_) => {}
+            }
+            if Instant::now() >= until {
+                return found;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_scrape_is_given_to_others_for_a_second() {
+        let now = Instant::now();
+        let mut state = State::default();
+        assert_eq!(state.recent(now), None);
+        state.last = Some((now, "as before\n".to_owned()));
+        assert_eq!(state.recent(now + Duration::from_millis(999)), Some("as before\n"));
+        assert_eq!(state.recent(now + HOLDS), None);
+    }
+}

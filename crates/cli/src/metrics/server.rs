@@ -1,0 +1,99 @@
+//! Serves metrics by HTTP, within limits.
+
+use super::exposition::CONTENT_TYPE as TEXT_FORMAT;
+use super::listener::{Connection, Listener};
+use super::scraper::Scraper;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+/// The path of the metrics.
+const PATH: &str = "/metrics";
+/// Largest number of open connections; further ones wait. A few programs scrape a job.
+const CONNECTIONS_MAX: usize = 8;
+/// Largest size of a request in bytes: the smallest that hyper allows, and far more than any needs.
+const REQUEST_BYTES_MAX: usize = 8192;
+/// Largest number of header fields of a request.
+const FIELDS_MAX: usize = 64;
+/// Time that a client has to send its request.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
+/// Time after which a connection ends, whatever its client does: a scrape takes up to eight
+/// seconds, and Prometheus itself waits for ten.
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(15);
+/// Pause after a connection could not be accepted, or was refused.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves metrics until this process ends.
+pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The semaphore is never closed.
+    while let Ok(slot) = slots.clone().acquire_owned().await {
+        let connection = match listener.accept().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                tracing::warn!(%error, "a client got no metrics");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let scraper = scraper.clone();
+        tokio::spawn(async move {
+            // What becomes of the client is no concern of the job.
+            let _ = timeout(CONNECTION_PATIENCE, attend(connection, scraper)).await;
+            drop(slot);
+        });
+    }
+}
+
+/// Answers the request of a client.
+async fn attend(connection: Box<dyn Connection>, scraper: Arc<Scraper>) -> hyper::Result<()> {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let scraper = scraper.clone();
+        async move { Ok::<_, Infallible>(answer(&method, &path, scraper).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_PATIENCE)
+        .keep_alive(false)
+        .max_buf_size(REQUEST_BYTES_MAX)
+        .max_headers(FIELDS_MAX);
+    http.serve_connection(TokioIo::new(connection), service).await
+}
+
+async fn answer(method: &Method, path: &str, scraper: Arc<Scraper>) -> Response<Full<Bytes>> {
+    if path != PATH {
+        return text(StatusCode::NOT_FOUND, format!("the metrics are at {PATH}\n"));
+    }
+    if method != Method::GET && method != Method::HEAD {
+        let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refusal;
+    }
+    match tokio::task::spawn_blocking(move || scraper.scrape()).await {
+        Ok(Ok(metrics)) => {
+            let mut answer = text(StatusCode::OK, metrics);
+            answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));
+            answer
+        }
+        Ok(Err(reason)) => text(StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}

@@ -160,6 +160,11 @@ impl Recorder {
         self.keep(span);
     }
 
+    /// Forgets the open span, as if it had not begun.
+    pub fn cancel_span(&mut self) {
+        self.next -= u64::from(self.open.take().is_some());
+    }
+
     /// Notes that the time since the last call belongs to handlers of a type, although no span
     /// covers it.
     pub fn note_busy(&mut self, at_ns: u64, kind: u16) {
@@ -396,6 +401,18 @@ mod tests {
         let record = recorder.into_record();
         let spans: Vec<_> = record.spans.iter().map(|it| (it.begin_ns, it.duration_ns)).collect();
         assert_eq!(spans, [(100, 200), (300, 0)]);
+    }
+
+    #[test]
+    fn a_cancelled_span_leaves_its_number_to_the_next() {
+        let mut recorder = recorder(1 << 20);
+        recorder.begin_span(100, of_kind(0));
+        recorder.cancel_span();
+        recorder.cancel_span();
+        assert_eq!(recorder.begin_span(200, of_kind(1)), 0);
+        let record = recorder.into_record();
+        assert_eq!(record.spans.len(), 1);
+        assert_eq!(record.totals.iter().map(|total| total.count).sum::<u64>(), 1);
     }
 
     #[test]

@@ -251,10 +251,12 @@ impl Pe {
         self.core.recording.is_some()
     }
 
-    /// Sets the time of the recording at which the driver begins to count.
+    /// Sets the time of the recording at which the driver begins to count. Before it, the PE had
+    /// nothing to do.
     pub fn set_recording_offset(&mut self, offset: Duration) {
         if let Some(recording) = &mut self.core.recording {
             recording.offset_ns = nanos(offset);
+            recording.recorder.use_until(recording.offset_ns, TimeUse::Idle);
         }
     }
 

@@ -297,6 +297,15 @@ pub(crate) enum CliError {
         /// The reason.
         error: io::Error,
     },
+    /// A recording cannot be written or read.
+    #[error(transparent)]
+    Recording(#[from] RecordError),
+    /// A recorded job has something that cannot be recorded.
+    #[error("a job with --record cannot have {flag}")]
+    RecordedWith {
+        /// The flag.
+        flag: &'static str,
+    },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]
     SparesWithGuests,

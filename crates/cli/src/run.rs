@@ -6,7 +6,7 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Membership, OnLoss, Processes};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
 use crate::standard_input::{FirstProcess, is_passed};
@@ -15,7 +15,8 @@ use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::binding::Binding;
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BIND, BROADCAST, CHECKPOINT,
-    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
+    CHECKPOINT_EVERY, LOST_AFTER, ON_STALL, RECORD, RESTART, SEED, STEALING, TIME_LIMIT, cores,
+    record_value,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.background.is_none() && is_here {
         mention_sharing(&spec);
     }
-    let (settings, on_loss) = all_settings(args)?;
+    let (mut settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !spares.is_empty() {
@@ -53,7 +54,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     // A single node has no links, and needs no launcher.
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     let has_input = args.process.stdin != Some(StdinFlag::None);
-    let is_alone = is_single && !args.json && has_input;
+    let is_recorded = args.recording.record.is_some();
+    let is_alone = is_single && !args.json && has_input && !is_recorded;
     let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
@@ -67,6 +69,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
     }
+    let record = recording(args, &spec, settings.seed)?;
+    settings.record = record.as_ref().map(|record| record.settings(false));
     if is_alone {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
@@ -82,7 +86,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return detach::start(&program, place, &surroundings, args.json);
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
-    let launch = Launch { membership, surroundings, ..Launch::new(&program, &spec, processes) };
+    let launch = Launch::new(&program, &spec, processes);
+    let launch = Launch { membership, surroundings, record, ..launch };
     run_processes(args, launch)
 }
 
@@ -123,6 +128,22 @@ fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliE
             Ok(None)
         }
     }
+}
+
+/// Returns the recording that the flags ask for, if they do. Guests have launchers that do not get
+/// to its folder, and a detached job may have several.
+fn recording(
+    args: &RunArgs,
+    spec: &GridSpec,
+    seed: Option<u64>,
+) -> Result<Option<RecordPlan>, CliError> {
+    let flags = [("--detach", args.detach), ("--guests", args.guests > 0)];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given)
+        && args.recording.record.is_some()
+    {
+        return Err(CliError::RecordedWith { flag });
+    }
+    RecordPlan::new(&args.recording, spec, seed)
 }
 
 /// Tells the user that PEs share cores, if they do.
@@ -306,6 +327,7 @@ pub(crate) fn variables(
     variables.extend(every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
     variables.extend(settings.checkpoint_folder.iter().map(|path| (CHECKPOINT, path.into())));
     variables.extend(settings.restart.iter().map(|path| (RESTART, path.into())));
+    variables.extend(settings.record.iter().map(|record| (RECORD, record_value(record).into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

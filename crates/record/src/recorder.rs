@@ -39,12 +39,21 @@ pub struct RecorderConfig {
     pub types: Vec<String>,
     /// Budget in bytes of memory. At least one span and one bin are kept.
     pub budget_bytes: usize,
+    /// Number of the first span: 0, unless the PE is started again.
+    pub first_span: u64,
 }
 
 impl RecorderConfig {
     /// Creates the configuration of a PE.
     pub fn new(pe: u32, types: Vec<String>, budget_bytes: usize) -> Self {
-        Self { pe, types, budget_bytes }
+        Self { pe, types, budget_bytes, first_span: 0 }
+    }
+
+    /// Sets the number of the first span.
+    #[must_use]
+    pub fn with_first_span(mut self, first_span: u64) -> Self {
+        self.first_span = first_span;
+        self
     }
 }
 
@@ -100,6 +109,7 @@ impl Recorder {
     /// Creates the recorder of a PE at the start of the job.
     pub fn new(config: RecorderConfig) -> Self {
         Self {
+            next: config.first_span,
             config,
             bin_ns: BIN_NS,
             bins: Vec::new(),
@@ -109,7 +119,6 @@ impl Recorder {
             spans: Vec::new(),
             window: (0, 0),
             dropped: 0,
-            next: 0,
             until_ns: 0,
             open: None,
         }
@@ -158,6 +167,11 @@ impl Recorder {
         total.total_ns = total.total_ns.saturating_add(span.duration_ns);
         total.max_ns = total.max_ns.max(span.duration_ns);
         self.keep(span);
+    }
+
+    /// Forgets the open span, as if it had not begun.
+    pub fn cancel_span(&mut self) {
+        self.next -= u64::from(self.open.take().is_some());
     }
 
     /// Notes that the time since the last call belongs to handlers of a type, although no span
@@ -396,6 +410,18 @@ mod tests {
         let record = recorder.into_record();
         let spans: Vec<_> = record.spans.iter().map(|it| (it.begin_ns, it.duration_ns)).collect();
         assert_eq!(spans, [(100, 200), (300, 0)]);
+    }
+
+    #[test]
+    fn a_cancelled_span_leaves_its_number_to_the_next() {
+        let mut recorder = recorder(1 << 20);
+        recorder.begin_span(100, of_kind(0));
+        recorder.cancel_span();
+        recorder.cancel_span();
+        assert_eq!(recorder.begin_span(200, of_kind(1)), 0);
+        let record = recorder.into_record();
+        assert_eq!(record.spans.len(), 1);
+        assert_eq!(record.totals.iter().map(|total| total.count).sum::<u64>(), 1);
     }
 
     #[test]

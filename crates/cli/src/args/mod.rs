@@ -11,6 +11,7 @@ mod nodes;
 mod place;
 mod process;
 mod program;
+mod record;
 mod recorded;
 mod reference;
 mod rpc;
@@ -29,6 +30,7 @@ pub(crate) use nodes::{AddArgs, DrainArgs, JoinArgs, NodesArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use process::{ProcessFlags, StdinFlag};
 pub(crate) use program::{Command, JobArgs, TaskArgs};
+pub(crate) use record::RecordFlags;
 pub(crate) use recorded::{CompareArgs, TraceArgs};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
@@ -224,6 +226,9 @@ pub(crate) struct RunArgs {
     /// This node, host or site of the detached job has ended for good, as the user has said.
     #[arg(long, value_name = "NODE", hide = true, requires = "background")]
     pub(crate) ended: Vec<String>,
+    /// Whether the job is recorded.
+    #[command(flatten)]
+    pub(crate) recording: RecordFlags,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -290,6 +295,9 @@ pub(crate) struct SimArgs {
     /// [default: a day].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
+    /// Whether the job is recorded.
+    #[command(flatten)]
+    pub(crate) recording: RecordFlags,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,

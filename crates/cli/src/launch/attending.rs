@@ -5,6 +5,7 @@ use super::event::{Command, Event, Exit, Outcome};
 use super::keepers::{Decision, Keepers};
 use super::pacing::Retry;
 use super::reaching;
+use super::recording::Recording;
 use super::report::{FirstFailure, Report};
 use super::work::Work;
 use crate::request::{Answer, JobEventKind};
@@ -33,6 +34,8 @@ impl Work<'_> {
                 self.reports.push(Report::Warning { text: error.to_string() });
             }
             self.supervisor.await_srun(self.starter.awaits_srun(), self.now());
+            let lost = self.supervisor.take_lost();
+            self.record(|recording| recording.note_lost(&lost));
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }
@@ -176,6 +179,7 @@ impl Work<'_> {
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Introduce(members, addresses) => {
+                self.record(Recording::note_run);
                 self.introduce(&members, &Addresses(addresses));
             }
             Command::Recover(node) => self.tell(node, RECOVER),
@@ -197,6 +201,7 @@ impl Work<'_> {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
             Command::GoOn(members, order) => {
+                self.record(|recording| recording.note_members(&members));
                 let now = self.now();
                 match &mut self.keepers {
                     Some(keepers) => keepers.propose(members, order, now),
@@ -227,6 +232,17 @@ impl Work<'_> {
             waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
         }
         self.requests = None;
+        if let Some(recording) = &self.recording {
+            let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
+            let folder = recording.folder().display().to_string();
+            self.reports.push(match recording.end(outcome.code, failure) {
+                Ok(missing) => Report::Recorded { folder, missing },
+                Err(error) => {
+                    let text = format!("the recording in {folder} is not complete: {error}");
+                    Report::Warning { text }
+                }
+            });
+        }
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
         let failure = outcome.blame.map(|blame| FirstFailure {

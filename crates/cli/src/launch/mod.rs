@@ -19,6 +19,7 @@
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
+//! | `recording`, `record_plan` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -55,6 +56,8 @@ mod queue;
 mod quorum;
 mod reaching;
 mod reader;
+mod record_plan;
+mod recording;
 mod recovery;
 mod report;
 mod requests;
@@ -88,6 +91,8 @@ pub(crate) use plan::{Kept, Launch, Membership, PlannedNode, Processes, job_name
 use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
+pub(crate) use record_plan::RecordPlan;
+use recording::Recording;
 use recovery::Runs;
 use report::{Report, StartedNode};
 use requests::Requests;
@@ -133,11 +138,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let printer = printer(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let journal = Arc::new(Journal::new());
+    let recording = Recording::begin(launch)?.map(Arc::new);
     let outlets = Outlets {
         events: events.clone(),
         reports: reports.clone(),
         known: known.clone(),
         journal: journal.clone(),
+        recording: recording.clone(),
     };
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
@@ -175,6 +182,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         supervisor,
         reports,
         journal,
+        recording,
         incoming,
         begin,
         is_printed: false,

@@ -1,6 +1,7 @@
 //! A job to launch: its program, grid and processes.
 
 use super::own_name;
+use super::record_plan::RecordPlan;
 use super::supervisor::OnLoss;
 use crate::error::CliError;
 use crate::hosts::{Hosts, Shared};
@@ -62,6 +63,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) passes_input: bool,
     /// To what PEs are bound.
     pub(crate) binding: Binding,
+    /// The recording of the job, if one is wanted.
+    pub(crate) record: Option<RecordPlan>,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -175,6 +178,7 @@ impl<'a> Launch<'a> {
             metrics: None,
             passes_input: false,
             binding: Binding::None,
+            record: None,
         }
     }
 

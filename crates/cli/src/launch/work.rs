@@ -14,6 +14,7 @@ use super::journal::Journal;
 use super::keepers::Keepers;
 use super::pacing::Pacing;
 use super::queue::Queue;
+use super::recording::Recording;
 use super::report::Report;
 use super::requests::Requests;
 use super::starter::Starter;
@@ -41,6 +42,8 @@ pub(super) struct Work<'a> {
     pub(super) supervisor: Supervisor,
     pub(super) reports: Arc<Queue<Report>>,
     pub(super) journal: Arc<Journal>,
+    /// The recording of the job, if it is recorded.
+    pub(super) recording: Option<Arc<Recording>>,
     pub(super) incoming: Receiver<Event>,
     pub(super) begin: Instant,
     /// Whether there will be no more output: all is printed, or the reader has closed the output.
@@ -72,6 +75,13 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     pub(super) fn now(&self) -> Time {
         Time(u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Adds to the recording of the job, if it is recorded.
+    pub(super) fn record(&self, note: impl FnOnce(&Recording)) {
+        if let Some(recording) = &self.recording {
+            note(recording);
+        }
     }
 
     /// Writes a line to the process of a node.

@@ -16,7 +16,7 @@ use crate::pe::actor::resources::Resources;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
 use crate::pe::{
-    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault,
+    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault, Records,
 };
 use crate::pe::{CheckpointReport, RunOfJob};
 use crate::reduce::{Custom, CustomOp, Op};
@@ -74,6 +74,7 @@ pub struct Job {
     resources: Resources,
     /// The processors of PEs that are bound.
     bound: BTreeMap<PeId, Vec<u32>>,
+    records: Option<Records>,
 }
 
 impl Job {
@@ -103,6 +104,7 @@ impl Job {
             origin: Origin::default(),
             resources: Resources::default(),
             bound: BTreeMap::new(),
+            records: None,
         }
     }
 
@@ -396,6 +398,7 @@ impl Job {
             origin: self.origin.clone(),
             resources: self.resources.clone(),
             bound: self.bound.clone(),
+            records: self.records.clone(),
         })
     }
 
@@ -675,6 +678,13 @@ impl Job {
         self
     }
 
+    /// Records what the PEs of this process do, for reports after the job. All processes of the job
+    /// must record. Messages are then a few bytes longer on the network. Default no.
+    pub fn recording(mut self, records: &Records) -> Self {
+        self.records = Some(records.clone());
+        self
+    }
+
     /// Plants a bug, to test the tests.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -779,6 +789,7 @@ impl Job {
             }),
             node_local: Arc::default(),
             resources: self.resources.clone(),
+            records: self.records.clone(),
         }
     }
 

@@ -70,7 +70,7 @@ fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
 /// Returns what has to be added to the times of each host. The host of node 0 has the clock of the
 /// job, and is corrected by nothing.
 fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
-    let mut corrections = BTreeMap::from([(0, 0)]);
+    let mut corrections: BTreeMap<usize, i64> = BTreeMap::from([(0, 0)]);
     // Prim's algorithm: the next host is the one whose clock is known best.
     loop {
         let joining = delays.iter().filter_map(|((from, to), there)| {

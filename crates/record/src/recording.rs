@@ -250,7 +250,7 @@ mod tests {
         let error = Recording::read(folder.path()).unwrap_err();
         assert!(matches!(error, RecordError::Truncated { at: 0, .. }), "{error}");
 
-        let mut flipped = whole.clone();
+        let mut flipped = whole;
         flipped[20] ^= 4;
         fs::write(&path, flipped).unwrap();
         let error = Recording::read(folder.path()).unwrap_err();

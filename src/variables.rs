@@ -102,7 +102,7 @@ pub const SITE: &str = "GRIDSPAN_SITE";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 26] = [
+pub const ALL: [&str; 27] = [
     DRIVER,
     PES,
     EMULATE,

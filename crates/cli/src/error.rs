@@ -441,9 +441,6 @@ pub(crate) enum CliError {
         /// Largest numbers of nodes and of clusters.
         limits: [usize; 2],
     },
-    /// A recording cannot be read or written.
-    #[error(transparent)]
-    Recording(#[from] RecordError),
     /// Two recordings are of different jobs.
     #[error("the recordings are of different jobs, `{a}` and `{b}`")]
     OtherJobs {

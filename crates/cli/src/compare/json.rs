@@ -69,6 +69,7 @@ fn because(reason: &Reason) -> Value {
 
 fn recording(comparison: &Comparison<'_>, at: usize) -> Value {
     let recording = comparison.recordings[at];
+    let end_ns = [comparison.ends.a, comparison.ends.b][at];
     let header = &recording.header;
     let (outcome, exit_code, failure) = match &comparison.outcomes[at] {
         RecordedOutcome::Done => ("done", Some(0), None),
@@ -90,7 +91,7 @@ fn recording(comparison: &Comparison<'_>, at: usize) -> Value {
         "outcome": outcome,
         "exit_code": exit_code,
         "failure": failure,
-        "seconds": [comparison.ends.a, comparison.ends.b][at] / SECOND_NS,
+        "seconds": end_ns / SECOND_NS,
     })
 }
 

@@ -229,7 +229,6 @@ impl CliError {
             | Self::Nodes(_)
             | Self::Sites(_)
             | Self::Map(_)
-            | Self::Recording(_)
             | Self::Identity(_) => return None,
         })
     }

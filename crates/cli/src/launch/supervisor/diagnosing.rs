@@ -16,11 +16,11 @@ impl Supervisor {
         }
         let members = self.members();
         if let Some(number) = self.diagnosing.add(request, members, now) {
-            self.ask_all(number);
+            self.diagnose_all(number);
         }
     }
 
-    fn ask_all(&mut self, number: u64) {
+    fn diagnose_all(&mut self, number: u64) {
         let asked = self.left().into_iter();
         self.commands.extend(asked.map(|node| Command::Diagnose(node, number)));
     }
@@ -57,7 +57,7 @@ impl Supervisor {
     /// or due.
     pub(super) fn go_on_with_diagnosis(&mut self, now: Time) {
         if let Some(number) = self.diagnosing.ask_again(now) {
-            self.ask_all(number);
+            self.diagnose_all(number);
         }
         let nodes = &self.nodes;
         let name = |node: NodeId| nodes.get(node.index()).map_or("a node", |node| &*node.name);

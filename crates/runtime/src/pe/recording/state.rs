@@ -5,6 +5,7 @@ use crate::message::envelope::Header;
 use crate::message::trace::Trace;
 use crate::pe::recording::records::Records;
 use gridspan_record::{Recorder, RecorderConfig, SpanCause};
+use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

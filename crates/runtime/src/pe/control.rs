@@ -73,6 +73,7 @@ impl Pe {
                 core.send_result(kind, (to, number), message);
             }
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
+            Control::RestoredReply { asked, answer } => core.handle_restored_reply(asked, answer),
             Control::CancelTimer(timer) => core.cancel_timer(timer),
             Control::QuiescenceRound { round } => {
                 core.rounds_pending.insert(round);

@@ -35,6 +35,8 @@ pub enum PlantedFault {
     MailboxesReversed,
     /// Checkpoints do not contain delayed messages.
     TimersLeftOut,
+    /// Checkpoints do not contain unanswered questions.
+    QuestionsLeftOut,
     /// Both copies of a part of a checkpoint are on the same node.
     CopyOnSameNode,
     /// PEs are encoded while messages are in flight.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 const PART: &[u8; 8] = b"GSPNPART";
 const MANIFEST: &[u8; 8] = b"GSPNMANI";
 /// Version of the form of objects.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes of the digest at the end of an object.
 const DIGEST_BYTES: usize = 32;
 /// Number of complete checkpoints that are kept.

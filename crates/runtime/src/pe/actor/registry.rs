@@ -6,6 +6,7 @@ use crate::address::index::{ActorIndex, Ix1};
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
 use crate::message::payload::Payload;
+use crate::pe::actor::answer::TaggedAnswer;
 use crate::pe::{
     Core, Kind, Merge, OnDemand, Outbox, Queue, Resizing, Store, TypedQueue, TypedStore,
     message_bytes,
@@ -217,5 +218,9 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn reduced(&self, reduction: Reduction) -> Option<Payload> {
         A::reduced(reduction).map(Payload::new)
+    }
+
+    fn answered(&self, answer: TaggedAnswer) -> Option<Payload> {
+        A::answered(answer).map(Payload::new)
     }
 }

@@ -17,7 +17,7 @@ use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
 use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
-    MemberImage, PartImage, PartSummary, Segment,
+    MemberImage, PartImage, PartSummary, QuestionImage, Segment,
 };
 use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
@@ -84,6 +84,7 @@ impl Pe {
         self.form_groups();
         let Self { core, stores, .. } = self;
         core.checkpointing.restoration = None;
+        core.await_quiescence_again();
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
         }
@@ -94,7 +95,7 @@ impl Pe {
     fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
         let mut image = self.core.image_without_members();
         let mut summary = PartSummary {
-            others: (image.delayed.len() + image.gone.len()) as u64,
+            others: (image.delayed.len() + image.gone.len() + image.questions.len()) as u64,
             published: image.published.len() as u64,
             ..PartSummary::default()
         };
@@ -184,10 +185,11 @@ impl Core {
         let counts = DrainCounts {
             created: self.created,
             processed: self.processed,
-            waiting: (queues.sum::<usize>() + self.timers.delayed().count()) as u64,
+            waiting: (queues.sum::<usize>() + self.timers.delayed().count() + self.waits.tagged())
+                as u64,
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
-            questions: self.waits.len() as u64,
+            questions: self.waits.not_storable() as u64,
             replicas: self.replicas.len() as u64,
             tasks: self.checkpointing.tasks,
             unmovable,
@@ -217,6 +219,11 @@ impl Core {
             PlantedFault::TimersLeftOut => Vec::new(),
             _ => self.delayed_images().into_iter().filter(is_kept).collect(),
         };
+        let is_kept = |question: &QuestionImage| !self.common.is_left_out(question.kind);
+        let questions = match self.common.fault {
+            PlantedFault::QuestionsLeftOut => Vec::new(),
+            _ => self.question_images().into_iter().filter(is_kept).collect(),
+        };
         let mut gone = self.delivery.gone(self.me);
         for (number, members) in self.members.iter().enumerate() {
             if self.common.is_left_out(KindId(number as u16)) {
@@ -228,6 +235,7 @@ impl Core {
             phases: self.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
             gone,
             published: self.published_images(),
+            questions,
             ..PartImage::default()
         }
     }

@@ -24,6 +24,8 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) forming: BTreeMap<ActorId, Forming>,
     /// Members that were restored and whose actors have not been told.
     pub(crate) restored: Vec<(KindId, u32)>,
+    /// Slots of the questions about quiescence that were restored and not asked again yet.
+    pub(crate) quiescence: Vec<u64>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
     pub(crate) seats: BTreeMap<ActorId, PeId>,
     /// By part: number of its members for which this PE has chosen each PE.
@@ -75,6 +77,7 @@ impl<C> Default for Checkpointing<C> {
             restoration: None,
             forming: BTreeMap::new(),
             restored: Vec::new(),
+            quiescence: Vec::new(),
             seats: BTreeMap::new(),
             dealt: BTreeMap::new(),
             waiting: Vec::new(),

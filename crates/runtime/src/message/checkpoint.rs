@@ -48,6 +48,9 @@ pub(crate) enum CheckpointMessage {
     /// To the coordinator: number of members that can be reached from now on or are known to be
     /// gone, and of delayed messages and published values that are restored here.
     Restored { items: u64 },
+    /// To the coordinator: an actor whose replica has ended for a checkpoint has one again, or
+    /// cannot have one.
+    Rebuilt,
 }
 
 impl CheckpointMessage {
@@ -77,7 +80,7 @@ pub(crate) struct DrainCounts {
     pub(crate) insertions: u64,
     /// Number of questions without an answer that an image cannot contain.
     pub(crate) questions: u64,
-    /// Number of actors with replicas.
+    /// Number of replicas that have ended for the checkpoint and begin again after it.
     pub(crate) replicas: u64,
     /// Number of tasks from outside their pools that are not done.
     pub(crate) tasks: u64,

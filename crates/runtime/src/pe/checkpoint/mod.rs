@@ -12,6 +12,7 @@ mod versions;
 
 use super::Pe;
 use super::core::Core;
+use super::replicas;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
@@ -58,17 +59,36 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
-    /// continue after the previous checkpoint has not come yet, this PE continues first.
+    /// continue after the previous checkpoint has not come yet, this PE continues first. If actors
+    /// here have replicas, they end before it stops.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
             self.resume_handling(before);
-            (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
+            let core = &mut self.core;
+            core.checkpointing.ended_replicas = core.end_all_replicas();
+            (core.checkpointing.stop, core.checkpointing.first_round) = (checkpoint, Some(round));
+            self.stop_without_replicas();
+        } else if before == checkpoint && self.core.checkpointing.is_stopped {
+            self.report_drained(round);
         }
-        if before <= checkpoint && self.core.checkpointing.is_stopped {
-            let unmovable = self.stores.iter().map(|store| store.unmovable()).sum();
-            self.core.drain(round, unmovable);
+    }
+
+    /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
+    /// end while other PEs stand still: what they have to handle is on its way.
+    pub(super) fn stop_without_replicas(&mut self) {
+        if self.core.replicas.is_any() {
+            return;
         }
+        if let Some(round) = self.core.checkpointing.first_round.take() {
+            self.core.checkpointing.is_stopped = true;
+            self.report_drained(round);
+        }
+    }
+
+    fn report_drained(&mut self, round: u64) {
+        let unmovable = self.stores.iter().map(|store| store.unmovable()).sum();
+        self.core.drain(round, unmovable);
     }
 
     /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
@@ -87,6 +107,9 @@ impl Pe {
         core.await_quiescence_again();
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
+        }
+        for order in std::mem::take(&mut core.checkpointing.ended_replicas) {
+            replicas::begin(core, stores, order, None);
         }
         core.release_main();
     }
@@ -190,7 +213,7 @@ impl Core {
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
             questions: self.waits.not_storable() as u64,
-            replicas: self.replicas.len() as u64,
+            replicas: self.checkpointing.ended_replicas.len() as u64,
             tasks: self.checkpointing.tasks,
             unmovable,
         };

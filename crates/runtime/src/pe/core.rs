@@ -251,7 +251,7 @@ impl Common {
         self.kinds.get(kind.index()).copied()
     }
 
-    /// Whether checkpoints leave out the members of a type: the workers of pools.
+    /// Whether checkpoints leave out the members of a type, such as the workers of pools.
     pub(crate) fn is_left_out(&self, kind: KindId) -> bool {
         matches!(self.resizing.get(&kind), Some(Resizing::End))
     }

@@ -96,6 +96,19 @@ impl Registry {
         self.task_names.extend(self.find::<A>().map(|kind| (kind, tasks)));
     }
 
+    /// Adds a type whose members checkpoints leave out.
+    pub(crate) fn add_transient<A: Actor>(&mut self) {
+        self.add::<A>();
+        self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));
+    }
+
+    pub(crate) fn transient_names(&self) -> impl Iterator<Item = &'static str> {
+        let is_transient = |(kind, rule): &(&KindId, &Resizing<Core>)| {
+            matches!(rule, Resizing::End) && !self.task_names.contains_key(kind)
+        };
+        self.resizing.iter().filter(is_transient).map(|(kind, _)| self.kinds[kind.index()].name())
+    }
+
     pub(crate) fn task_names(&self) -> &BTreeMap<KindId, &'static str> {
         &self.task_names
     }

@@ -235,7 +235,7 @@ impl Core {
         }
     }
 
-    /// The part of this PE in an image, without members. Workers of pools count as gone.
+    /// The part of this PE in an image, without members. Those that are left out count as gone.
     fn image_without_members(&self) -> PartImage {
         let is_kept = |delayed: &DelayedImage| !self.common.is_left_out(delayed.kind);
         let delayed = match self.common.fault {

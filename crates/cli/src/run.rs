@@ -71,7 +71,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         return Err(CliError::DetachedTasks);
     }
     if args.detach && args.background.is_none() {
-        return detach::start(&program, place, &surroundings, args.json);
+        let has_witness = args.witness.is_some();
+        return detach::start(&program, place, &surroundings, (args.json, has_witness));
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let mut launch = Launch {
@@ -86,7 +87,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     match &args.background {
         Some(id) => {
             let ended = nodes::named(&spec, &args.ended)?;
-            detach::attend(id, ended, &mut launch)
+            let witness = absolute(&args.witness).map_err(CliError::Output)?;
+            detach::attend(id, ended, witness, &mut launch)
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
@@ -133,13 +135,17 @@ fn is_address(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://"))
 }
 
+/// The path from the root, or the address.
+fn absolute(path: &Option<PathBuf>) -> io::Result<Option<PathBuf>> {
+    match path {
+        Some(path) if is_address(path) => Ok(Some(path.clone())),
+        path => path.as_ref().map(std::path::absolute).transpose(),
+    }
+}
+
 /// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
-    let absolute = |path: &Option<PathBuf>| match path {
-        Some(path) if is_address(path) => Ok(Some(path.clone())),
-        path => path.as_ref().map(std::path::absolute).transpose(),
-    };
     let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
     let restart = absolute(&flags.restart).map_err(CliError::Output)?;
     settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());

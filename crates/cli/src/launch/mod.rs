@@ -11,6 +11,7 @@
 //! | `child`, `process` | one process and its pipes |
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
+//! | `witness` | the place that decides between two halves of them |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
@@ -62,6 +63,7 @@ mod supervisor;
 mod takeover;
 mod task;
 mod tasks;
+mod witness;
 
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved, Stage};
@@ -94,16 +96,17 @@ use recovery::Runs;
 use report::{FirstFailure, Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 pub(crate) use supervisor::OnLoss;
 use supervisor::{Supervisor, Way};
 pub(crate) use takeover::take_over;
 pub(crate) use tasks::srun_commands;
+pub(crate) use witness::JobWitness;
 
 /// Time that an interrupted launcher waits for a reader of its output that may have stopped
 /// reading.
@@ -209,6 +212,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     }
     let id = launch.id.clone();
     let is_printed = false;
+    let answers = events.clone();
     let requests = match launch.is_listed && must_meet {
         true => launch
             .status_folder()
@@ -235,8 +239,10 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         is_unsaved: false,
         keepers: launch.kept.as_ref().map(|kept| {
             let agreed = launch.saved().map_or(0, |saved| saved.agreed);
-            Keepers::new(agreed, kept.ended.clone())
+            Keepers::new(agreed, kept.ended.clone(), kept.witness.is_some())
         }),
+        witness: launch.kept.as_ref().and_then(|kept| kept.witness.clone()),
+        answers,
         launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
         has_quorum: launch.kept.as_ref().is_none_or(|kept| kept.has_quorum),
         sent: None,
@@ -258,7 +264,8 @@ fn note(launch: &Launch<'_>) -> Option<String> {
     let is_first = launch.kept.is_some() && launch.saved().is_none();
     let members: Vec<NodeId> = launch.members().collect();
     let goes_on = is_first && launch.membership.on_loss != OnLoss::Fail;
-    goes_on.then(|| quorum::note(launch.spec, &members)).flatten()
+    let has_witness = launch.kept.as_ref().is_some_and(|kept| kept.witness.is_some());
+    goes_on.then(|| quorum::note(launch.spec, &members, has_witness)).flatten()
 }
 
 /// Starts the first processes of a job.
@@ -406,6 +413,10 @@ struct Work<'a> {
     is_unsaved: bool,
     /// The keepers of the nodes of a job on several hosts.
     keepers: Option<Keepers>,
+    /// The place that decides between two halves of them, if there is one, and the sender of its
+    /// answers.
+    witness: Option<JobWitness>,
+    answers: Sender<Event>,
     /// This launcher, if there are keepers.
     launcher: LauncherId,
     /// Whether enough keepers agree to this launcher.
@@ -460,13 +471,15 @@ impl Work<'_> {
                         None => self.abandon(reason),
                     };
                 }
+                Some(Decision::Ask(run, half)) => self.ask_witness(run, half),
                 None => {}
             }
             if let Some(outcome) = self.lose_unreachable() {
                 return outcome;
             }
             let paced = self.pacing.poll_timeout(self.now());
-            let agreed = self.keepers.as_ref().and_then(Keepers::poll_timeout);
+            let now = self.now();
+            let agreed = self.keepers.as_ref().and_then(|keepers| keepers.poll_timeout(now));
             let overdue = reaching::time_until_overdue(&self.children);
             let overdue = overdue.map(|time| self.now() + time);
             let due = [self.supervisor.poll_timeout(), paced, agreed, overdue];
@@ -481,6 +494,9 @@ impl Work<'_> {
                 Ok(Event::Read(waiting)) => self.waiting.push(waiting),
                 Ok(Event::Saved { node, number }) => {
                     self.keepers.iter_mut().for_each(|keepers| keepers.saved(node, number));
+                }
+                Ok(Event::Settled { run, half }) => {
+                    self.keepers.iter_mut().for_each(|it| it.settled(run, half.clone(), now));
                 }
                 Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
                 Ok(event) => self.handle(event, now),
@@ -569,6 +585,23 @@ impl Work<'_> {
         let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
         let name = |node| self.supervisor.name(node).to_owned();
         self.keepers.as_mut()?.poll(runs, name, now)
+    }
+
+    /// Asks the witness to settle on a half of the members of a run. Another thread waits for the
+    /// answer, since the place may be slow.
+    fn ask_witness(&mut self, run: usize, half: BTreeSet<NodeId>) {
+        let Some(witness) = self.witness.clone() else { return };
+        let answers = self.answers.clone();
+        let ask = move || {
+            let half = witness.settle(run, &half);
+            // The launcher may have ended.
+            let _ = answers.send(Event::Settled { run, half });
+        };
+        if let Err(error) = keeping::spawn("witness", ask) {
+            let now = self.now();
+            let reason = format!("cannot start a thread: {error}");
+            self.keepers.iter_mut().for_each(|it| it.settled(run, Err(reason.clone()), now));
+        }
     }
 
     /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another

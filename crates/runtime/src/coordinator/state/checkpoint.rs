@@ -22,7 +22,9 @@ pub(crate) struct Checkpoints {
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,
-    /// Number of replicas that begin again after the last checkpoint.
+    /// Number of replicas that begin again after the last checkpoint. The coordinator does not move
+    /// meanwhile.
+    #[serde(skip)]
     pub(crate) rebuilding: u64,
     /// Number of members, delayed messages and published values that are not restored yet, if the
     /// job begins with an image.

@@ -175,8 +175,7 @@ impl Survey<'_> {
         for (run, (_, members)) in (first..).zip(runs) {
             let rule = Rule { ended: &ended, witness: halves.as_ref() };
             let Tally::Half(half) = rule.tally(run, members, is_found) else { continue };
-            // A job that ends anyway takes no half's right to go on.
-            match self.ask_witness(run, half, settles && !may_end) {
+            match self.ask_witness(run, half, settles) {
                 Ok(half) => halves.iter_mut().for_each(|it| drop(it.insert(run, half.clone()))),
                 Err(reason) => problem = Some(reason),
             }

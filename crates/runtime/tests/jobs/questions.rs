@@ -102,7 +102,8 @@ fn job(folder: &Path) -> Job {
         None => Err(ask(&grid, &folder).await?),
         Some(at) => answer(&grid, at).await,
     };
-    Job::new("questions").actor::<Asker>().actor::<Oracle>().restartable_main(main)
+    let job = Job::new("questions").actor::<Asker>().actor::<Oracle>().restartable_main(main);
+    job.time_limit(MINUTE)
 }
 
 /// Makes a checkpoint while no question has an answer. Returns the reason to end.

@@ -478,11 +478,9 @@ impl Work<'_> {
                 return outcome;
             }
             let paced = self.pacing.poll_timeout(self.now());
-            let now = self.now();
-            let agreed = self.keepers.as_ref().and_then(|keepers| keepers.poll_timeout(now));
             let overdue = reaching::time_until_overdue(&self.children);
             let overdue = overdue.map(|time| self.now() + time);
-            let due = [self.supervisor.poll_timeout(), paced, agreed, overdue];
+            let due = [self.supervisor.poll_timeout(), paced, self.agreement_due(), overdue];
             let event = match due.into_iter().flatten().min() {
                 Some(due) => self.incoming.recv_timeout(due.since(self.now())),
                 None => self.incoming.recv().map_err(RecvTimeoutError::from),
@@ -495,9 +493,7 @@ impl Work<'_> {
                 Ok(Event::Saved { node, number }) => {
                     self.keepers.iter_mut().for_each(|keepers| keepers.saved(node, number));
                 }
-                Ok(Event::Settled { run, half }) => {
-                    self.keepers.iter_mut().for_each(|it| it.settled(run, half.clone(), now));
-                }
+                Ok(Event::Settled { run, half }) => self.settled(run, half),
                 Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
                 Ok(event) => self.handle(event, now),
                 Err(_) => {
@@ -587,6 +583,11 @@ impl Work<'_> {
         self.keepers.as_mut()?.poll(runs, name, now)
     }
 
+    /// Returns when to decide if no event happens before.
+    fn agreement_due(&self) -> Option<Time> {
+        self.keepers.as_ref()?.poll_timeout(self.now())
+    }
+
     /// Asks the witness to settle on a half of the members of a run. Another thread waits for the
     /// answer, since the place may be slow.
     fn ask_witness(&mut self, run: usize, half: BTreeSet<NodeId>) {
@@ -598,9 +599,15 @@ impl Work<'_> {
             let _ = answers.send(Event::Settled { run, half });
         };
         if let Err(error) = keeping::spawn("witness", ask) {
-            let now = self.now();
-            let reason = format!("cannot start a thread: {error}");
-            self.keepers.iter_mut().for_each(|it| it.settled(run, Err(reason.clone()), now));
+            self.settled(run, Err(format!("cannot start a thread: {error}")));
+        }
+    }
+
+    /// Notes the answer of the witness.
+    fn settled(&mut self, run: usize, half: Result<BTreeSet<NodeId>, String>) {
+        let now = self.now();
+        if let Some(keepers) = &mut self.keepers {
+            keepers.settled(run, half, now);
         }
     }
 

@@ -21,12 +21,13 @@
 //! no receiver could detect repeated ones by numbers.
 //!
 //! **End.** Before the actor moves, before a checkpoint, or when a plan requires it, the primary
-//! sends to all receivers again. It sends the second replica the numbers that it has reached with the receivers of the
-//! second. The second continues until it has reached these numbers, and is then removed. For that
-//! it needs the messages that the primary has handled, which are on their way to it. The primary
-//! has all later messages, or they are forwarded to it. If the second was ahead of the primary, the
-//! primary repeats some messages with the same numbers. Only after those does the actor move, or is
-//! it encoded for a checkpoint, which has no numbers. After a checkpoint its replica begins again.
+//! sends to all receivers again. It sends the second replica the numbers that it has reached with
+//! the receivers of the second. The second continues until it has reached these numbers, and is
+//! then removed. For that it needs the messages that the primary has handled, which are on their
+//! way to it. The primary has all later messages, or they are forwarded to it. If the second was
+//! ahead of the primary, the primary repeats some messages with the same numbers. Only after those
+//! does the actor move, or is it encoded for a checkpoint, which has no numbers. After a checkpoint
+//! its replica begins again.
 //!
 //! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a
 //! higher epoch.

@@ -1,10 +1,10 @@
 //! Messages about checkpoints, and the image of a job.
 //!
 //! An image holds what the program can observe: states and mailboxes of actors, delayed messages,
-//! unanswered questions, published data, the counts of collective operations. It holds no state of a protocol, because
-//! PEs are drained before they are encoded: no packet is in flight, every message is in the mailbox
-//! of its receiver, and all numbers of channels begin again at 0. So an image can be restored on
-//! any number of nodes and PEs.
+//! unanswered questions, published data, the counts of collective operations. It holds no state of
+//! a protocol, because PEs are drained before they are encoded: no packet is in flight, every
+//! message is in the mailbox of its receiver, and all numbers of channels begin again at 0. So an
+//! image can be restored on any number of nodes and PEs.
 
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};

@@ -147,8 +147,8 @@ pub use gridspan_runtime::{
     LossCause, Member, Merge, Misuse, NodeProcessError, Numbers, OldState, Op, Per, Phase,
     Placement, PlacementMap, Priority, Progress, Published, Reducible, Reduction, Reply, Search,
     SearchContext, SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics,
-    StealStatistics, Step, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream, Timer, To,
-    Unordered, UpgradeError, Value,
+    StealStatistics, Step, TaggedAnswer, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream,
+    Timer, To, Unordered, UpgradeError, Value,
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};

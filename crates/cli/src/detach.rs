@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::grid::Place;
 use crate::hosts::{all_here, is_loopback};
 use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
-use crate::launch::{self, Kept, Launch, job_name};
+use crate::launch::{self, JobWitness, Kept, Launch, job_name};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
@@ -19,6 +19,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,13 +34,16 @@ pub(crate) fn start(
     program: &Program,
     place: Place,
     surroundings: &Surroundings,
-    json: bool,
+    (json, has_witness): (bool, bool),
 ) -> Result<ExitCode, CliError> {
     let own = std::env::vars_os().filter(|(name, _)| is_own(name));
     let passed = surroundings.variables.iter();
     let passed = passed.map(|(name, value)| (OsString::from(name), value.clone()));
     let name = job_name(program);
     let is_kept = !place.is_emulated && !all_here(&place.grid.spec);
+    if has_witness && !is_kept {
+        return Err(CliError::WitnessOfOneHost);
+    }
     let start = Start {
         arguments: std::env::args_os().skip(1).collect(),
         folder: std::env::current_dir().map_err(CliError::system("find this folder"))?,
@@ -149,11 +153,12 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends. These nodes have ended for good, as
-/// the user says.
+/// Attends to a detached job as its launcher, until it ends. The nodes of `ended` have ended for
+/// good, as the user says; the place `witness` decides between two halves of the others.
 pub(crate) fn attend(
     id: &str,
     ended: BTreeSet<NodeId>,
+    witness: Option<PathBuf>,
     launch: &mut Launch<'_>,
 ) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
@@ -170,9 +175,15 @@ pub(crate) fn attend(
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
     let kept = folder.start().map_err(&failed)?.kept;
-    launch.kept = kept.map(|name| Kept::new(&folder, name, ended));
+    launch.kept = kept.map(|name| {
+        let witness = witness.map(|location| JobWitness::new(location, name.clone()));
+        Kept::new(&folder, name, ended, witness)
+    });
     (launch.id, launch.detached) = (id.to_owned(), Some((folder.clone(), saved)));
     let takes_over = launch.saved().is_some();
+    if let Some(witness) = launch.kept.as_ref().and_then(Kept::witness).filter(|_| !takes_over) {
+        witness.begin().map_err(CliError::Witness)?;
+    }
     if let Err(error) = launch::take_over(launch) {
         folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;
         return Ok(ExitCode::from(EXIT_FAILED));

@@ -112,6 +112,12 @@ pub(crate) enum CliError {
     /// A detached job would consist of tasks of Slurm, which end with their launcher.
     #[error("a job in an allocation of Slurm cannot be detached")]
     DetachedTasks,
+    /// A detached job on one machine has a witness.
+    #[error("--witness is for a job on several hosts")]
+    WitnessOfOneHost,
+    /// The witness of a job cannot be used.
+    #[error("cannot use the witness: {0}")]
+    Witness(#[source] io::Error),
     /// No tasks can enrol.
     #[error(transparent)]
     Enrolment(#[from] EnrolmentError),
@@ -563,6 +569,7 @@ impl CliError {
             | Self::System { .. }
             | Self::Metrics { .. }
             | Self::Checkpoint(_)
+            | Self::Witness(_)
             | Self::Write { .. }
             | Self::Refused { .. }
             | Self::Unreachable { .. }

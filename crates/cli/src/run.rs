@@ -83,7 +83,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
         is_passed(args.process.stdin, FirstProcess::Detached, false)?;
-        return detach::start(&program, place, &surroundings, args.json);
+        let has_witness = args.witness.is_some();
+        return detach::start(&program, place, &surroundings, (args.json, has_witness));
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let launch = Launch::new(&program, &spec, processes);
@@ -110,7 +111,8 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
     match &args.background {
         Some(id) => {
             let ended = nodes::named(launch.spec, &args.ended)?;
-            detach::attend(id, ended, &mut launch)
+            let witness = absolute(&args.witness).map_err(CliError::Output)?;
+            detach::attend(id, ended, witness, &mut launch)
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
@@ -188,13 +190,17 @@ fn is_address(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://"))
 }
 
+/// The path from the root, or the address.
+fn absolute(path: &Option<PathBuf>) -> io::Result<Option<PathBuf>> {
+    match path {
+        Some(path) if is_address(path) => Ok(Some(path.clone())),
+        path => path.as_ref().map(std::path::absolute).transpose(),
+    }
+}
+
 /// Takes the settings of checkpoints from the flags, and returns what happens when nodes are lost.
 fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLoss, CliError> {
     // Nodes may run in another folder than gridctl.
-    let absolute = |path: &Option<PathBuf>| match path {
-        Some(path) if is_address(path) => Ok(Some(path.clone())),
-        path => path.as_ref().map(std::path::absolute).transpose(),
-    };
     let folder = absolute(&flags.checkpoint).map_err(CliError::Output)?;
     let restart = absolute(&flags.restart).map_err(CliError::Output)?;
     settings.checkpoint_folder = folder.or(settings.checkpoint_folder.take());

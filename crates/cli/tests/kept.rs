@@ -37,6 +37,11 @@ struct World {
 impl World {
     /// Starts a detached job from the first machine, on these hosts of one site.
     fn start(hosts: &[&str], steps: &str) -> Self {
+        Self::start_with(hosts, steps, false)
+    }
+
+    /// Starts a job that has a folder as its witness if `has_witness`.
+    fn start_with(hosts: &[&str], steps: &str, has_witness: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let here = folder.path().to_str().unwrap();
@@ -47,11 +52,19 @@ impl World {
         let grid = path("grid").display().to_string();
         let mut world = Self { folder, id: String::new() };
         let flags = ["run", "--detach", "--grid", &grid, "--checkpoint-every", "10steps"];
+        let folder = world.witness().display().to_string();
+        let witness = ["--witness", &folder].into_iter().filter(|_| has_witness);
         let job = JOB.into_iter().chain(["--steps", steps]);
-        let started = world.ask("first", &flags.into_iter().chain(job).collect::<Vec<_>>());
+        let arguments: Vec<_> = flags.into_iter().chain(witness).chain(job).collect();
+        let started = world.ask("first", &arguments);
         assert_eq!(started.code, Some(0), "{started:?}");
         world.id = started.stdout.split(' ').next().unwrap().to_owned();
         world
+    }
+
+    /// The folder of the witness.
+    fn witness(&self) -> PathBuf {
+        self.folder.path().join("witness")
     }
 
     fn variables(&self, machine: &str) -> [(&'static str, String); 3] {
@@ -226,6 +239,36 @@ fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
     let wrong = world.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "b/7"]);
     assert!(wrong.stderr.contains("no node or site `b/7`"), "{wrong:?}");
 
+    let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
+    attached.await_line("1 node goes on");
+    assert_verified(&mut attached);
+}
+
+#[test]
+fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
+    let world = World::start_with(&["localhost", "127.0.0.2"], "120", true);
+    world.await_output("first", "      30 ");
+    world.end_first(&[world.node("first", "a-0")]);
+
+    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+
+    attached.await_line("1 node goes on");
+    assert_verified(&mut attached);
+}
+
+#[test]
+fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
+    let world = World::start_with(&["localhost", "127.0.0.2"], "120", true);
+    world.await_output("first", "      30 ");
+    world.end_first(&[world.node("first", "a-0")]);
+    let mut of_jobs = fs::read_dir(world.witness()).unwrap();
+    fs::write(of_jobs.next().unwrap().unwrap().path().join("run-0"), "[0]").unwrap();
+
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let reason = "or the half on which the witness has settled, a/0; a/0 cannot be reached";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
     let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);

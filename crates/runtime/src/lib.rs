@@ -56,6 +56,7 @@ pub use message::{
 };
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;
+pub use pe::actor::answer::TaggedAnswer;
 pub use pe::actor::context::Context;
 pub use pe::actor::options::{BroadcastOptions, InStep, Priority, SendOptions, Unordered};
 pub use pe::actor::published::Published;

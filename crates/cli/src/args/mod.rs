@@ -220,6 +220,11 @@ pub(crate) struct RunArgs {
     /// before is kept in a second file.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = log_limit, requires = "detach")]
     pub(crate) log_limit: u64,
+    /// With --detach, on several hosts: if exactly half of the nodes are left, they go on if DIR
+    /// settles on them and not on the other half. DIR is a folder that all launchers of the job
+    /// reach, or the address of a place in an object store.
+    #[arg(long, value_name = "DIR", requires = "detach")]
+    pub(crate) witness: Option<PathBuf>,
     /// Attend to this detached job, for which gridctl starts itself.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]
     pub(crate) background: Option<String>,

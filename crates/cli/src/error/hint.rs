@@ -35,6 +35,14 @@ impl CliError {
             Self::DetachedTasks => {
                 "submit a script with `sbatch`, which goes on when you log out".into()
             }
+            Self::WitnessOfOneHost => {
+                "leave it out: if this machine ends, the job ends with it".into()
+            }
+            Self::Witness(_) => {
+                "name a folder that all launchers of the job reach and can write to, on a file \
+                 system with hard links, or a place in an object store"
+                    .into()
+            }
             Self::NoTask => "`gridctl run` starts tasks itself, inside an allocation of Slurm".into(),
             Self::NoLauncher { .. } => {
                 "hosts of the allocation must reach this port of the launcher's host by TCP, as they reach \

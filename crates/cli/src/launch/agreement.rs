@@ -2,16 +2,17 @@
 //! agree to what this one does.
 
 use super::child::Child;
-use super::event::{Blame, Exit, Outcome};
+use super::event::{Blame, Event, Exit, Outcome};
 use super::keepers::{Decision, Keepers};
 use super::report::Report;
 use super::work::{Work, processes};
-use super::{own_name, reaching};
+use super::{keeping, own_name, reaching};
 use crate::error::CliError;
 use crate::job_folder::{Saved, Stage};
 use gridspan::EXIT_FAILED;
 use gridspan::keeper::LauncherId;
-use gridspan_topology::NodeId;
+use gridspan_topology::{NodeId, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Work<'_> {
@@ -90,6 +91,34 @@ impl Work<'_> {
         let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
         let name = |node| self.supervisor.name(node).to_owned();
         self.keepers.as_mut()?.poll(runs, name, now)
+    }
+
+    /// Returns when to decide if no event happens before.
+    pub(super) fn agreement_due(&self) -> Option<Time> {
+        self.keepers.as_ref()?.poll_timeout(self.now())
+    }
+
+    /// Asks the witness to settle on a half of the members of a run. Another thread waits for the
+    /// answer, since the place may be slow.
+    pub(super) fn ask_witness(&mut self, run: usize, half: BTreeSet<NodeId>) {
+        let Some(witness) = self.witness.clone() else { return };
+        let answers = self.answers.clone();
+        let ask = move || {
+            let half = witness.settle(run, &half);
+            // The launcher may have ended.
+            let _ = answers.send(Event::Settled { run, half });
+        };
+        if let Err(error) = keeping::spawn("witness", ask) {
+            self.settled(run, Err(format!("cannot start a thread: {error}")));
+        }
+    }
+
+    /// Notes the answer of the witness.
+    pub(super) fn settled(&mut self, run: usize, half: Result<BTreeSet<NodeId>, String>) {
+        let now = self.now();
+        if let Some(keepers) = &mut self.keepers {
+            keepers.settled(run, half, now);
+        }
     }
 
     /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another

@@ -62,6 +62,7 @@ impl Work<'_> {
                         None => self.abandon(reason),
                     };
                 }
+                Some(Decision::Ask(run, half)) => self.ask_witness(run, half),
                 None => {}
             }
             if let Some(outcome) = self.lose_unreachable() {
@@ -74,10 +75,9 @@ impl Work<'_> {
     /// Waits until an event happens or something is due, and handles it.
     fn await_event(&mut self) {
         let paced = self.pacing.poll_timeout(self.now());
-        let agreed = self.keepers.as_ref().and_then(Keepers::poll_timeout);
         let overdue = reaching::time_until_overdue(&self.children);
         let overdue = overdue.map(|time| self.now() + time);
-        let due = [self.supervisor.poll_timeout(), paced, agreed, overdue];
+        let due = [self.supervisor.poll_timeout(), paced, self.agreement_due(), overdue];
         let event = match due.into_iter().flatten().min() {
             Some(due) => self.incoming.recv_timeout(due.since(self.now())),
             None => self.incoming.recv().map_err(RecvTimeoutError::from),
@@ -90,6 +90,7 @@ impl Work<'_> {
             Ok(Event::Saved { node, number }) => {
                 self.keepers.iter_mut().for_each(|keepers| keepers.saved(node, number));
             }
+            Ok(Event::Settled { run, half }) => self.settled(run, half),
             Ok(Event::Enrolled { node, key }) => self.enrol(node, key),
             Ok(event) => self.handle(event, now),
             Err(_) => {

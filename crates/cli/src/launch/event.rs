@@ -12,6 +12,7 @@ use gridspan_runtime::net::bootstrap::{PauseOrder, RestoreOrder, SampleOrder};
 use gridspan_topology::NodeId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -140,6 +141,13 @@ pub(super) enum Event {
         node: NodeId,
         /// The number.
         number: u64,
+    },
+    /// The witness has settled on a half of the members of the run at a position.
+    Settled {
+        /// The position.
+        run: usize,
+        /// The half, or why it is not known.
+        half: Result<BTreeSet<NodeId>, String>,
     },
     /// A bridge to a node has connected, or has broken.
     BridgeChanged,

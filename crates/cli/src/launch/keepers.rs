@@ -1,6 +1,6 @@
 //! The agreement of the keepers of a job to its next run (see `quorum`).
 
-use super::quorum::{has_quorum, shortage};
+use super::quorum::{Halves, Rule, Tally, shortage};
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Time that keepers have to agree. A broken connection is noticed and opened again in it, and it
 /// is less than the time that nodes have to start, which begins with it.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for which further members are awaited before the witness is asked to settle on a half, and
+/// the time between two attempts to ask it: longer than most hosts take to save something.
+const WITNESS_PAUSE: Duration = Duration::from_secs(2);
 
 /// The runs of a job: the checkpoint with which each began, and its members.
 type Runs = [(u64, Vec<NodeId>)];
@@ -21,6 +24,8 @@ pub(super) struct Keepers {
     agreed: usize,
     /// The last state that each keeper has saved.
     saved: BTreeMap<NodeId, u64>,
+    /// What the witness has settled, if there is one.
+    witness: Option<Halves>,
     proposed: Option<Proposal>,
 }
 
@@ -30,6 +35,10 @@ struct Proposal {
     order: Option<RestoreOrder>,
     /// Number of the state that has the run, once it was sent.
     number: Option<u64>,
+    /// When the witness may be asked, unless it is being asked.
+    asks_at: Option<Time>,
+    /// Why the witness has not answered.
+    problem: Option<String>,
     until: Time,
 }
 
@@ -38,14 +47,21 @@ struct Proposal {
 pub(super) enum Decision {
     /// It begins, with these members.
     Begin(Vec<NodeId>, Option<RestoreOrder>),
+    /// The witness is to be asked to settle on this half of the members of the run at a position.
+    Ask(usize, BTreeSet<NodeId>),
     /// It cannot begin, for this reason.
     Refused(String),
 }
 
 impl Keepers {
     /// The keepers of a job whose last run that is known to have begun is `agreed`.
-    pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>) -> Self {
-        Self { ended, agreed, saved: BTreeMap::new(), proposed: None }
+    pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>, has_witness: bool) -> Self {
+        let witness = has_witness.then(Halves::new);
+        Self { ended, agreed, saved: BTreeMap::new(), witness, proposed: None }
+    }
+
+    fn rule(&self) -> Rule<'_> {
+        Rule { ended: &self.ended, witness: self.witness.as_ref() }
     }
 
     /// The last run that has begun, as a position among the runs.
@@ -55,8 +71,29 @@ impl Keepers {
 
     /// Proposes the last of the runs, instead of one that was proposed before.
     pub(super) fn propose(&mut self, members: Vec<NodeId>, order: Option<RestoreOrder>, now: Time) {
-        let until = now + PATIENCE;
-        self.proposed = Some(Proposal { members, order, number: None, until });
+        let (until, asks_at) = (now + PATIENCE, Some(now + WITNESS_PAUSE));
+        let (number, problem) = (None, None);
+        self.proposed = Some(Proposal { members, order, number, asks_at, problem, until });
+    }
+
+    /// Notes on which half of the members of the run at a position the witness has settled, or why
+    /// it does not answer.
+    pub(super) fn settled(
+        &mut self,
+        run: usize,
+        half: Result<BTreeSet<NodeId>, String>,
+        now: Time,
+    ) {
+        let (asks_at, problem) = match half {
+            Ok(half) => {
+                self.witness.iter_mut().for_each(|halves| drop(halves.insert(run, half.clone())));
+                (now, None)
+            }
+            Err(reason) => (now + WITNESS_PAUSE, Some(reason)),
+        };
+        if let Some(proposed) = &mut self.proposed {
+            (proposed.asks_at, proposed.problem) = (Some(asks_at), problem);
+        }
     }
 
     /// Notes that the state of this number, with all runs, was sent to the keepers.
@@ -80,9 +117,10 @@ impl Keepers {
         now: Time,
     ) -> Option<Decision> {
         let proposed = self.proposed.as_ref()?;
+        let until = proposed.until;
         if proposed.number.is_none() {
             // No keeper was asked, and these runs may be those before the proposal.
-            if proposed.until > now {
+            if until > now {
                 return None;
             }
             self.proposed = None;
@@ -95,11 +133,19 @@ impl Keepers {
             let saved = self.saved.get(&node).copied().unwrap_or_default();
             proposed.number.is_some_and(|number| saved >= number)
         };
-        let missing = shortage(before, &self.ended, has_saved, name);
+        let missing = shortage(self.rule(), (self.agreed, before), has_saved, name);
         match missing {
-            Some(_) if proposed.until > now => None,
-            Some(reason) => {
-                self.proposed = None;
+            Some(_) if until > now => {
+                let half = self.open_half(before, has_saved);
+                let proposed = self.proposed.as_mut()?;
+                let is_due = proposed.asks_at.is_some_and(|at| at <= now);
+                let (run, half) = half.filter(|_| is_due)?;
+                proposed.asks_at = None;
+                Some(Decision::Ask(run, half))
+            }
+            Some(mut reason) => {
+                let problem = self.proposed.take().and_then(|proposed| proposed.problem);
+                reason.extend(problem.map(|problem| format!("; the witness: {problem}")));
                 Some(Decision::Refused(reason))
             }
             None => {
@@ -110,15 +156,35 @@ impl Keepers {
         }
     }
 
-    /// Returns when [`poll`](Self::poll) must be called if no event happens before.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        Some(self.proposed.as_ref()?.until)
+    /// The first of the runs before the proposed one of whose members exactly half agree while the
+    /// witness has not settled on a half, with that half.
+    fn open_half(
+        &self,
+        before: &Runs,
+        agrees: impl Fn(NodeId) -> bool,
+    ) -> Option<(usize, BTreeSet<NodeId>)> {
+        (self.agreed..).zip(before).find_map(|(run, (_, members))| {
+            match self.rule().tally(run, members, &agrees) {
+                Tally::Half(half) => Some((run, half)),
+                Tally::Enough | Tally::TooFew => None,
+            }
+        })
     }
 
-    /// Whether another run could begin if only these nodes agreed.
+    /// Returns when [`poll`](Self::poll) must be called at `now` if no event happens before.
+    pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
+        let proposed = self.proposed.as_ref()?;
+        // From then on, what keepers have saved decides, which is an event.
+        let asks_at = proposed.asks_at.filter(|&at| self.witness.is_some() && at > now);
+        Some(asks_at.map_or(proposed.until, |at| at.min(proposed.until)))
+    }
+
+    /// Whether another run could begin if only these nodes agreed, and the witness.
     pub(super) fn may_go_on_with(&self, runs: &Runs, agrees: impl Fn(NodeId) -> bool) -> bool {
         let after = runs.get(self.agreed..).unwrap_or_default();
-        after.iter().all(|(_, members)| has_quorum(members, &self.ended, &agrees))
+        (self.agreed..)
+            .zip(after)
+            .all(|(run, (_, members))| self.rule().tally(run, members, &agrees) != Tally::TooFew)
     }
 }
 
@@ -135,7 +201,7 @@ mod tests {
     }
 
     fn proposing() -> (Keepers, Vec<(u64, Vec<NodeId>)>) {
-        let mut keepers = Keepers::new(0, BTreeSet::new());
+        let mut keepers = Keepers::new(0, BTreeSet::new(), false);
         keepers.propose(vec![B, C], None, Time(0));
         (keepers, vec![(0, vec![A, B, C]), (4, vec![B, C])])
     }
@@ -156,7 +222,7 @@ mod tests {
         let decision = keepers.poll(&runs, name, Time(1));
 
         assert_eq!(decision, Some(Decision::Begin(vec![B, C], None)));
-        assert_eq!((keepers.agreed(), keepers.poll_timeout()), (1, None));
+        assert_eq!((keepers.agreed(), keepers.poll_timeout(Time(1))), (1, None));
         assert!(keepers.may_go_on_with(&runs, |node| node == B), "half, with the first member");
         assert!(!keepers.may_go_on_with(&runs, |node| node == C));
     }
@@ -166,14 +232,14 @@ mod tests {
         let (mut keepers, runs) = proposing();
         keepers.sent(1);
         keepers.saved(A, 1);
-        let until = keepers.poll_timeout().unwrap();
+        let until = keepers.poll_timeout(Time(1)).unwrap();
 
         let Some(Decision::Refused(reason)) = keepers.poll(&runs, name, until) else {
             panic!("it is refused");
         };
 
         assert!(reason.starts_with("1 of the 3 members of the job agree"), "{reason}");
-        assert_eq!((keepers.agreed(), keepers.poll_timeout()), (0, None));
+        assert_eq!((keepers.agreed(), keepers.poll_timeout(Time(1))), (0, None));
     }
 
     #[test]
@@ -183,18 +249,18 @@ mod tests {
         for runs in [&before[..], &[]] {
             assert_eq!(keepers.poll(runs, name, Time(1)), None, "no keeper was asked");
         }
-        let until = keepers.poll_timeout().unwrap();
+        let until = keepers.poll_timeout(Time(1)).unwrap();
 
         let decision = keepers.poll(&before, name, until);
 
         let reason = "its state cannot be saved on this machine".to_owned();
         assert_eq!(decision, Some(Decision::Refused(reason)));
-        assert_eq!((keepers.agreed(), keepers.poll_timeout()), (0, None));
+        assert_eq!((keepers.agreed(), keepers.poll_timeout(Time(1))), (0, None));
     }
 
     #[test]
     fn a_run_that_may_have_begun_must_agree_too() {
-        let mut keepers = Keepers::new(0, BTreeSet::from([A]));
+        let mut keepers = Keepers::new(0, BTreeSet::from([A]), false);
         keepers.propose(vec![C], None, Time(0));
         keepers.sent(5);
         let runs = [(0, vec![A, B, C]), (2, vec![A, B]), (2, vec![C])];
@@ -203,5 +269,66 @@ mod tests {
         keepers.saved(B, 5);
         let decision = keepers.poll(&runs, name, Time(1));
         assert_eq!(decision, Some(Decision::Begin(vec![C], None)));
+    }
+
+    /// A launcher that asks its witness, which has four members and reaches the last two.
+    fn asking() -> (Keepers, Vec<(u64, Vec<NodeId>)>) {
+        let mut keepers = Keepers::new(0, BTreeSet::new(), true);
+        keepers.propose(vec![B, C], None, Time(0));
+        keepers.sent(1);
+        keepers.saved(B, 1);
+        keepers.saved(C, 1);
+        (keepers, vec![(0, vec![A, NodeId(3), B, C]), (4, vec![B, C])])
+    }
+
+    #[test]
+    fn the_witness_is_asked_once_exactly_half_agree_for_some_time() {
+        let (mut keepers, runs) = asking();
+        assert_eq!(keepers.poll(&runs, name, Time(1)), None, "others may agree");
+        let asks_at = keepers.poll_timeout(Time(1)).unwrap();
+        assert_eq!(asks_at, Time(0) + WITNESS_PAUSE);
+        let half = BTreeSet::from([B, C]);
+
+        let decision = keepers.poll(&runs, name, asks_at);
+
+        assert_eq!(decision, Some(Decision::Ask(0, half.clone())));
+        assert_eq!(keepers.poll(&runs, name, asks_at), None, "it is being asked");
+        assert_eq!(keepers.poll_timeout(asks_at), Some(Time(0) + PATIENCE));
+        keepers.settled(0, Ok(half), asks_at);
+        let decision = keepers.poll(&runs, name, asks_at);
+        assert_eq!(decision, Some(Decision::Begin(vec![B, C], None)));
+    }
+
+    #[test]
+    fn the_half_on_which_the_witness_has_not_settled_does_not_go_on() {
+        let (mut keepers, runs) = asking();
+        let asks_at = keepers.poll_timeout(Time(1)).unwrap();
+        assert!(matches!(keepers.poll(&runs, name, asks_at), Some(Decision::Ask(0, _))));
+        assert!(keepers.may_go_on_with(&runs[..1], |node| node == B || node == C));
+        keepers.settled(0, Ok(BTreeSet::from([A, NodeId(3)])), asks_at);
+        assert!(!keepers.may_go_on_with(&runs[..1], |node| node == B || node == C));
+        assert_eq!(keepers.poll(&runs, name, asks_at), None, "more members may agree");
+
+        let decision = keepers.poll(&runs, name, Time(0) + PATIENCE);
+
+        let Some(Decision::Refused(reason)) = decision else { panic!("{decision:?}") };
+        assert!(reason.contains("the half on which the witness has settled, n0, n3"), "{reason}");
+    }
+
+    #[test]
+    fn a_witness_that_does_not_answer_is_asked_again_and_named_in_the_refusal() {
+        let (mut keepers, runs) = asking();
+        let asks_at = Time(0) + WITNESS_PAUSE;
+        assert!(matches!(keepers.poll(&runs, name, asks_at), Some(Decision::Ask(..))));
+        keepers.settled(0, Err("no route".to_owned()), asks_at);
+        assert_eq!(keepers.poll(&runs, name, asks_at), None);
+        let again = keepers.poll_timeout(asks_at).unwrap();
+        assert!(matches!(keepers.poll(&runs, name, again), Some(Decision::Ask(..))));
+        keepers.settled(0, Err("no route".to_owned()), again);
+
+        let decision = keepers.poll(&runs, name, Time(0) + PATIENCE);
+
+        let Some(Decision::Refused(reason)) = decision else { panic!("{decision:?}") };
+        assert!(reason.ends_with("cannot be reached; the witness: no route"), "{reason}");
     }
 }

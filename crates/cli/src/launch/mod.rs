@@ -12,6 +12,7 @@
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `work`, `attending`, `agreement` | the loop; what another launcher needs, and the agreement of keepers |
 //! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
+//! | `witness` | the place that decides between two halves of them |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
@@ -70,6 +71,7 @@ mod takeover;
 mod task;
 mod tasks;
 mod unenrolled;
+mod witness;
 mod work;
 
 use crate::error::CliError;
@@ -106,6 +108,7 @@ pub(crate) use supervisor::OnLoss;
 use supervisor::{Supervisor, Way};
 pub(crate) use takeover::take_over;
 pub(crate) use tasks::srun_commands;
+pub(crate) use witness::JobWitness;
 use work::{Work, processes};
 
 /// Interval between checks whether connections are open.
@@ -186,11 +189,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         incoming,
         begin,
         is_printed: false,
+        answers: events.clone(),
         requests: requests(launch, events),
         folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
         last_saved: None,
         is_unsaved: false,
         keepers: keepers(launch),
+        witness: launch.kept.as_ref().and_then(|kept| kept.witness.clone()),
         launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
         has_quorum: launch.kept.as_ref().is_none_or(|kept| kept.has_quorum),
         sent: None,
@@ -279,7 +284,7 @@ fn requests(launch: &Launch<'_>, events: Sender<Event>) -> Option<Requests> {
 fn keepers(launch: &Launch<'_>) -> Option<Keepers> {
     let kept = launch.kept.as_ref()?;
     let agreed = launch.saved().map_or(0, |saved| saved.agreed);
-    Some(Keepers::new(agreed, kept.ended.clone()))
+    Some(Keepers::new(agreed, kept.ended.clone(), kept.witness.is_some()))
 }
 
 /// Says which sites a job with kept nodes does not survive, when it starts.
@@ -287,7 +292,8 @@ fn note(launch: &Launch<'_>) -> Option<String> {
     let is_first = launch.kept.is_some() && launch.saved().is_none();
     let members: Vec<NodeId> = launch.members().collect();
     let goes_on = is_first && launch.membership.on_loss != OnLoss::Fail;
-    goes_on.then(|| quorum::note(launch.spec, &members)).flatten()
+    let has_witness = launch.kept.as_ref().is_some_and(|kept| kept.witness.is_some());
+    goes_on.then(|| quorum::note(launch.spec, &members, has_witness)).flatten()
 }
 
 /// Starts the first processes of a job.

@@ -3,6 +3,7 @@
 use super::own_name;
 use super::record_plan::RecordPlan;
 use super::supervisor::OnLoss;
+use super::witness::JobWitness;
 use crate::error::CliError;
 use crate::hosts::{Hosts, Shared};
 use crate::job_folder::{self, JobFolder, Saved};
@@ -83,15 +84,29 @@ pub(crate) struct Kept {
     /// Whether enough keepers agree to this launcher. If not, it only ends the nodes that it reaches
     /// of a job that was over: what it saved at keepers would hold for later launchers.
     pub(super) has_quorum: bool,
+    /// The place that decides between two halves of the members, if the job has one.
+    pub(super) witness: Option<JobWitness>,
 }
 
 impl Kept {
     /// The first launcher of a job, unless it [takes over](super::take_over). `name` is that of the
     /// folder on each host.
-    pub(crate) fn new(folder: &JobFolder, name: String, ended: BTreeSet<NodeId>) -> Self {
+    pub(crate) fn new(
+        folder: &JobFolder,
+        name: String,
+        ended: BTreeSet<NodeId>,
+        witness: Option<JobWitness>,
+    ) -> Self {
         let launcher = LauncherId { epoch: 1, name: own_name::new(folder.path()) };
         let found = BTreeSet::new();
-        Self { folder: name, launcher, ended, found, is_copy: false, has_quorum: true }
+        Self { folder: name, launcher, ended, found, is_copy: false, has_quorum: true, witness }
+    }
+}
+
+impl Kept {
+    /// The place that decides between two halves of the members, if the job has one.
+    pub(crate) fn witness(&self) -> Option<&JobWitness> {
+        self.witness.as_ref()
     }
 }
 

@@ -8,6 +8,11 @@
 //!
 //! The user can be a witness: members that have ended for good, as the user says, do not count.
 //!
+//! So can a place that all launchers reach. Then the first member decides nothing: exactly half of
+//! the members are enough if the witness has settled on them. It settles on one half of each run,
+//! the first that a launcher asks for, and for good. That half and any majority have a member in
+//! common, as any two majorities have.
+//!
 //! # Several launchers
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
@@ -18,63 +23,132 @@
 //! all runs that have begun, and those before it can begin no further one.
 
 use gridspan_topology::{GridSpec, NodeId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether enough of the members of a run have agreed.
-pub(super) fn has_quorum(
-    members: &[NodeId],
-    ended: &BTreeSet<NodeId>,
-    has_agreed: impl Fn(NodeId) -> bool,
-) -> bool {
-    let voters: Vec<NodeId> =
-        members.iter().copied().filter(|member| !ended.contains(member)).collect();
-    let votes = voters.iter().filter(|&&voter| has_agreed(voter)).count();
-    let has_first = voters.first().is_some_and(|&first| has_agreed(first));
-    2 * votes > voters.len() || 2 * votes == voters.len() && has_first
+/// The half of the members of each run, by the position of the run, on which the witness has
+/// settled, as far as is known.
+pub(super) type Halves = BTreeMap<usize, BTreeSet<NodeId>>;
+
+/// How the votes of the members of a run are counted.
+#[derive(Clone, Copy)]
+pub(super) struct Rule<'a> {
+    /// Members that have ended for good, as the user says.
+    pub(super) ended: &'a BTreeSet<NodeId>,
+    /// What the witness has settled, if the job has one.
+    pub(super) witness: Option<&'a Halves>,
 }
 
-/// Returns what is missing if the members of these runs have not agreed.
+/// The outcome of a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Tally {
+    /// Enough of the members have agreed.
+    Enough,
+    /// Exactly half of them have, and it is not known on which half the witness settles.
+    Half(BTreeSet<NodeId>),
+    TooFew,
+}
+
+impl Rule<'_> {
+    /// The members of a run that count.
+    fn voters(self, members: &[NodeId]) -> Vec<NodeId> {
+        members.iter().copied().filter(|member| !self.ended.contains(member)).collect()
+    }
+
+    /// Counts the votes of the members of the run at a position.
+    pub(super) fn tally(
+        self,
+        run: usize,
+        members: &[NodeId],
+        has_agreed: impl Fn(NodeId) -> bool,
+    ) -> Tally {
+        let voters = self.voters(members);
+        let half: BTreeSet<NodeId> = voters.iter().copied().filter(|&it| has_agreed(it)).collect();
+        if half.is_empty() || 2 * half.len() < voters.len() {
+            return Tally::TooFew;
+        }
+        if 2 * half.len() > voters.len() {
+            return Tally::Enough;
+        }
+        let is_enough = match self.witness.map(|halves| halves.get(&run)) {
+            None => voters.first().is_some_and(|first| half.contains(first)),
+            Some(None) => return Tally::Half(half),
+            Some(Some(settled)) => *settled == half,
+        };
+        if is_enough { Tally::Enough } else { Tally::TooFew }
+    }
+
+    /// Whether enough of the members of the run at a position have agreed.
+    pub(super) fn has_quorum(
+        self,
+        run: usize,
+        members: &[NodeId],
+        has_agreed: impl Fn(NodeId) -> bool,
+    ) -> bool {
+        self.tally(run, members, has_agreed) == Tally::Enough
+    }
+}
+
+/// Returns what is missing if the members of these runs, the first of which is at position `first`,
+/// have not agreed.
 pub(super) fn shortage(
-    runs: &[(u64, Vec<NodeId>)],
-    ended: &BTreeSet<NodeId>,
+    rule: Rule<'_>,
+    (first, runs): (usize, &[(u64, Vec<NodeId>)]),
     has_agreed: impl Fn(NodeId) -> bool,
     name: impl Fn(NodeId) -> String,
 ) -> Option<String> {
-    let lacks = |run: &&(u64, Vec<NodeId>)| !has_quorum(&run.1, ended, &has_agreed);
-    let (_, members) = runs.iter().find(lacks)?;
-    let voters: Vec<NodeId> =
-        members.iter().copied().filter(|member| !ended.contains(member)).collect();
+    let lacks = |(run, (_, members)): &(usize, &(u64, Vec<NodeId>))| {
+        !rule.has_quorum(*run, members, &has_agreed)
+    };
+    let (run, (_, members)) = (first..).zip(runs).find(lacks)?;
+    let voters = rule.voters(members);
     let votes = voters.iter().filter(|&&voter| has_agreed(voter)).count();
-    let missing: Vec<String> =
-        voters.iter().filter(|&&voter| !has_agreed(voter)).map(|&voter| name(voter)).collect();
-    let needed = match (voters.first(), 2 * votes == voters.len()) {
-        (Some(&first), true) => format!("more than half of them, or half with {}", name(first)),
+    let names = |nodes: Vec<NodeId>| {
+        let names: Vec<String> = nodes.into_iter().map(&name).collect();
+        crate::names::abbreviated(names.iter().map(String::as_str))
+    };
+    let needed = match (voters.first(), 2 * votes == voters.len(), rule.witness) {
+        (Some(_), true, Some(halves)) => match halves.get(&run) {
+            Some(half) => format!(
+                "more than half of them, or the half on which the witness has settled, {}",
+                names(half.iter().copied().collect())
+            ),
+            None => "more than half of them, or half and the witness".to_owned(),
+        },
+        (Some(&first), true, None) => {
+            format!("more than half of them, or half with {}", name(first))
+        }
         _ => "more than half of them".to_owned(),
     };
+    let missing = voters.iter().copied().filter(|&voter| !has_agreed(voter)).collect();
     Some(format!(
         "{votes} of the {} members of the job agree, but it takes {needed}; {} cannot be reached",
         voters.len(),
-        crate::names::abbreviated(missing.iter().map(String::as_str))
+        names(missing)
     ))
 }
 
 /// Returns which sites the job does not survive without the user's help, as a sentence, if there
 /// are several sites and at least one of them is such a site.
-pub(super) fn note(spec: &GridSpec, members: &[NodeId]) -> Option<String> {
+pub(super) fn note(spec: &GridSpec, members: &[NodeId], has_witness: bool) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);
     let sites: BTreeSet<_> = members.iter().map(|&member| site(member)).collect();
-    let none = BTreeSet::new();
-    let ends_with = |lost| !has_quorum(members, &none, |member| site(member) != lost);
+    let (none, nothing) = (BTreeSet::new(), Halves::new());
+    let rule = Rule { ended: &none, witness: has_witness.then_some(&nothing) };
+    let ends_with = |lost| rule.tally(0, members, |member| site(member) != lost) == Tally::TooFew;
     let vital = sites.iter().copied().filter(|&lost| ends_with(lost));
     let vital: Vec<&str> = vital.map(|site| layout.site_name(site)).collect();
     if sites.len() < 2 || vital.is_empty() {
         return None;
     }
     let names = vital.join(" or ");
+    let (rest, advice) = match has_witness {
+        true => ("", ""),
+        false => (", or half without the first one", "; `--witness DIR` helps in the latter case"),
+    };
     Some(format!(
-        "a loss of site {names} stops the job, since fewer than half of the nodes would be left, or half without \
-         the first one; `gridctl attach --ended SITE` lets it go on"
+        "a loss of site {names} stops the job, since fewer than half of the nodes would be left{rest}; \
+         `gridctl attach --ended SITE` lets it go on{advice}"
     ))
 }
 
@@ -92,17 +166,20 @@ mod tests {
         (0..number).map(NodeId).collect()
     }
 
+    /// Whether a part of the members goes on without a witness.
+    fn goes_on(number: u32, part: u32, ended: u32) -> bool {
+        let rule = Rule { ended: &set(ended), witness: None };
+        rule.has_quorum(0, &all(number), |node| part & (1 << node.0) != 0)
+    }
+
     #[test]
     fn two_disjoint_parts_never_both_go_on() {
         for number in 1..=7 {
-            let (members, whole) = (all(number), (1_u32 << number) - 1);
+            let whole = (1_u32 << number) - 1;
             for ended in 0..=whole {
                 for one in 0..=whole {
-                    let other = whole & !one;
-                    let goes_on = |part: u32| {
-                        has_quorum(&members, &set(ended), |node| part & (1 << node.0) != 0)
-                    };
-                    assert!(!goes_on(one) || !goes_on(other), "{number} {ended:b} {one:b}");
+                    let goes_on = |part: u32| goes_on(number, part, ended);
+                    assert!(!goes_on(one) || !goes_on(whole & !one), "{number} {ended:b} {one:b}");
                     // A larger part does not lose the right of a smaller one.
                     assert!(!goes_on(one & (whole >> 1)) || goes_on(one));
                 }
@@ -111,10 +188,27 @@ mod tests {
     }
 
     #[test]
+    fn with_a_witness_two_disjoint_parts_never_both_go_on() {
+        for number in 1..=6 {
+            let (members, whole) = (all(number), (1_u32 << number) - 1);
+            let none = BTreeSet::new();
+            for settled in 0..=whole {
+                // Whatever it has settled on, even for another run.
+                let halves = Halves::from([(3, set(settled))]);
+                let rule = Rule { ended: &none, witness: Some(&halves) };
+                let goes_on =
+                    |part: u32| rule.has_quorum(3, &members, |it| part & (1 << it.0) != 0);
+                for one in 0..=whole {
+                    assert!(!goes_on(one) || !goes_on(whole & !one), "{settled:b} {one:b}");
+                    assert!(!goes_on(one & settled) || goes_on(one));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_majority_goes_on_and_half_with_the_first_member() {
-        let agreed = |number, part: u32, ended| {
-            has_quorum(&all(number), &set(ended), |node| part & (1 << node.0) != 0)
-        };
+        let agreed = goes_on;
         assert!(agreed(1, 0b1, 0) && !agreed(1, 0, 0));
         assert!(agreed(2, 0b01, 0) && !agreed(2, 0b10, 0));
         assert!(agreed(3, 0b110, 0) && !agreed(3, 0b001, 0));
@@ -125,32 +219,58 @@ mod tests {
     }
 
     #[test]
+    fn exactly_half_ask_the_witness_which_settles_on_one_half() {
+        let (none, mut halves) = (BTreeSet::new(), Halves::new());
+        let tally = |halves: &Halves, part: u32| {
+            let rule = Rule { ended: &none, witness: Some(halves) };
+            rule.tally(2, &all(4), |node| part & (1 << node.0) != 0)
+        };
+        assert_eq!(tally(&halves, 0b0001), Tally::TooFew);
+        assert_eq!(tally(&halves, 0b1101), Tally::Enough);
+        // The first member decides nothing.
+        assert_eq!(tally(&halves, 0b0011), Tally::Half(set(0b0011)));
+        assert_eq!(tally(&halves, 0b1100), Tally::Half(set(0b1100)));
+        halves.insert(2, set(0b1100));
+        assert_eq!(tally(&halves, 0b1100), Tally::Enough);
+        assert_eq!(tally(&halves, 0b0011), Tally::TooFew);
+        assert_eq!(tally(&halves, 0b1011), Tally::Enough);
+    }
+
+    #[test]
     fn a_shortage_names_who_is_missing_and_what_is_needed() {
         let runs = [(0, all(4)), (3, vec![NodeId(2), NodeId(3)])];
-        let text = |part: u32| {
+        let none = BTreeSet::new();
+        let text = |witness: Option<&Halves>, part: u32| {
             let has_agreed = |node: NodeId| part & (1 << node.0) != 0;
-            shortage(&runs, &set(0), has_agreed, |node| format!("n{}", node.0))
+            let rule = Rule { ended: &none, witness };
+            shortage(rule, (5, &runs), has_agreed, |node| format!("n{}", node.0))
         };
-        assert_eq!(text(0b1111), None);
+        assert_eq!(text(None, 0b1111), None);
         assert_eq!(
-            text(0b1100).unwrap(),
+            text(None, 0b1100).unwrap(),
             "2 of the 4 members of the job agree, but it takes more than half of them, or half \
              with n0; n[0-1] cannot be reached"
         );
-        assert!(text(0b0011).unwrap().starts_with("0 of the 2 members"));
-        assert!(text(0b0001).unwrap().contains("takes more than half of them; "));
+        assert!(text(None, 0b0011).unwrap().starts_with("0 of the 2 members"));
+        assert!(text(None, 0b0001).unwrap().contains("takes more than half of them; "));
+        let open = Halves::new();
+        assert!(text(Some(&open), 0b1100).unwrap().contains("or half and the witness; n[0-1]"));
+        let settled = Halves::from([(5, set(0b0011))]);
+        let text = text(Some(&settled), 0b1100).unwrap();
+        assert!(text.contains("the half on which the witness has settled, n[0-1]; "), "{text}");
     }
 
     #[test]
     fn the_rule_is_said_where_a_site_is_vital() {
-        let note = |shape: &str| {
+        let note = |shape: &str, has_witness| {
             let spec = GridSpec::from_emulate(shape).unwrap();
             let members: Vec<NodeId> = spec.layout().nodes().collect();
-            super::note(&spec, &members)
+            super::note(&spec, &members, has_witness)
         };
-        assert!(note("2x2").unwrap().starts_with("a loss of site a stops the job"));
-        assert_eq!(note("3x2"), None);
-        assert_eq!(note("1x4"), None);
+        assert!(note("2x2", false).unwrap().starts_with("a loss of site a stops the job"));
+        assert_eq!(note("2x2", true), None);
+        assert_eq!(note("3x2", false), None);
+        assert_eq!(note("1x4", false), None);
     }
 
     /// What a keeper has accepted, as it is on its disk.
@@ -173,31 +293,55 @@ mod tests {
         record: Record,
     }
 
-    const NODES: u32 = 5;
+    /// Keepers, and what the witness has settled if there is one.
+    struct Places {
+        keepers: Vec<Keeper>,
+        witness: Option<Halves>,
+    }
+
+    impl Places {
+        /// Whether the members of runs agree. If exactly half do, the witness is asked.
+        fn agree(
+            &mut self,
+            first: usize,
+            runs: &[(u64, Vec<NodeId>)],
+            agrees: &BTreeSet<NodeId>,
+        ) -> bool {
+            let none = BTreeSet::new();
+            (first..).zip(runs).all(|(run, (_, members))| {
+                let has_agreed = |node: NodeId| agrees.contains(&node);
+                let rule = Rule { ended: &none, witness: self.witness.as_ref() };
+                let tally = rule.tally(run, members, has_agreed);
+                if let (Tally::Half(half), Some(halves)) = (tally, &mut self.witness) {
+                    halves.entry(run).or_insert(half);
+                }
+                let rule = Rule { ended: &none, witness: self.witness.as_ref() };
+                rule.has_quorum(run, members, has_agreed)
+            })
+        }
+    }
 
     /// A launcher begins a run, or another one takes over, with the keepers of `reach` only.
     /// Returns the run that begins.
     fn try_to_go_on(
         launcher: &mut Launcher,
-        keepers: &mut [Keeper],
+        places: &mut Places,
         reach: &BTreeSet<NodeId>,
         next: Vec<NodeId>,
     ) -> bool {
-        let none = BTreeSet::new();
         let mut proposed = launcher.record.clone();
         proposed.runs.push((0, next));
         proposed.epoch = launcher.id.epoch;
         let mut saved = BTreeSet::new();
         for node in reach {
-            let keeper = &mut keepers[node.index()];
+            let keeper = &mut places.keepers[node.index()];
             if keeper.launcher == launcher.id {
                 keeper.saved = Some(proposed.clone());
                 saved.insert(*node);
             }
         }
         let before = &proposed.runs[proposed.agreed..proposed.runs.len() - 1];
-        let begins =
-            before.iter().all(|(_, members)| has_quorum(members, &none, |it| saved.contains(&it)));
+        let begins = places.agree(proposed.agreed, before, &saved);
         launcher.record = proposed;
         if begins {
             launcher.record.agreed = launcher.record.runs.len() - 1;
@@ -207,13 +351,14 @@ mod tests {
 
     /// Returns a launcher that takes over with the keepers of `reach`, if it may.
     fn take_over(
-        keepers: &mut [Keeper],
+        places: &mut Places,
         reach: &BTreeSet<NodeId>,
         name: u64,
         epoch: u64,
     ) -> Option<Launcher> {
         let id = LauncherId { epoch, name: name.to_string() };
-        let accepted: Vec<NodeId> = reach
+        let keepers = &mut places.keepers;
+        let accepted: BTreeSet<NodeId> = reach
             .iter()
             .copied()
             .filter(|node| keepers[node.index()].launcher.yields_to(&id))
@@ -223,41 +368,45 @@ mod tests {
         // A later launcher knew all runs that had begun before, and none of an earlier one began
         // since.
         let newest = records.max_by_key(|it| (it.epoch, it.runs.len()))?;
-        let none = BTreeSet::new();
-        let runs = &newest.runs[newest.agreed..];
-        let may = runs.iter().all(|(_, it)| has_quorum(it, &none, |node| accepted.contains(&node)));
+        let may = places.agree(newest.agreed, &newest.runs[newest.agreed..], &accepted);
         may.then_some(Launcher { id, record: newest })
+    }
+
+    /// Launchers begin runs and take over at random. Returns how many runs have begun.
+    fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
+        let mut dice = Dice::new(seed);
+        let first = LauncherId { epoch: 1, name: "first".to_owned() };
+        let record = Record { runs: vec![(0, all(nodes))], agreed: 0, epoch: 1 };
+        let keeper = Keeper { launcher: first.clone(), saved: Some(record.clone()) };
+        let keepers = vec![keeper; nodes as usize];
+        let mut places = Places { keepers, witness: has_witness.then(Halves::new) };
+        let mut launchers = vec![Launcher { id: first, record }];
+        let (mut largest, mut begun) = (1_u64, 0);
+        for step in 0..20 {
+            // Each time other keepers can be reached.
+            let reach = set(dice.below(1_u32 << nodes));
+            let next = set(1 + dice.below((1_u32 << nodes) - 1));
+            let next: Vec<NodeId> = next.into_iter().collect();
+            if dice.below(3_u32) == 0 {
+                let epoch = 1 + largest.min(1 + dice.below(8_u64));
+                launchers.extend(take_over(&mut places, &reach, step + 10, epoch));
+                continue;
+            }
+            let one = dice.below(launchers.len());
+            if try_to_go_on(&mut launchers[one], &mut places, &reach, next) {
+                let epoch = launchers[one].id.epoch;
+                assert!(epoch >= largest, "seed {seed}: {epoch} after {largest}");
+                (largest, begun) = (epoch, begun + 1);
+            }
+        }
+        begun
     }
 
     #[test]
     fn no_launcher_begins_a_run_after_a_later_one_has() {
-        let mut begun = 0;
-        for seed in 0..4000 {
-            let mut dice = Dice::new(seed);
-            let first = LauncherId { epoch: 1, name: "first".to_owned() };
-            let record = Record { runs: vec![(0, all(NODES))], agreed: 0, epoch: 1 };
-            let keeper = Keeper { launcher: first.clone(), saved: Some(record.clone()) };
-            let mut keepers = vec![keeper; NODES as usize];
-            let mut launchers = vec![Launcher { id: first, record }];
-            let mut largest = 1_u64;
-            for step in 0..20 {
-                // Each time other keepers can be reached.
-                let reach = set(dice.below(1_u32 << NODES));
-                let next = set(1 + dice.below((1_u32 << NODES) - 1));
-                let next: Vec<NodeId> = next.into_iter().collect();
-                if dice.below(3_u32) == 0 {
-                    let epoch = 1 + largest.min(1 + dice.below(8_u64));
-                    launchers.extend(take_over(&mut keepers, &reach, step + 10, epoch));
-                    continue;
-                }
-                let one = dice.below(launchers.len());
-                if try_to_go_on(&mut launchers[one], &mut keepers, &reach, next) {
-                    let epoch = launchers[one].id.epoch;
-                    assert!(epoch >= largest, "seed {seed}: {epoch} after {largest}");
-                    (largest, begun) = (epoch, begun + 1);
-                }
-            }
+        for (nodes, has_witness) in [(5, false), (4, false), (4, true), (2, true), (5, true)] {
+            let begun: u32 = (0..4000).map(|seed| begin_runs(seed, nodes, has_witness)).sum();
+            assert!(begun > 2000, "only {begun} runs have begun with {nodes} nodes");
         }
-        assert!(begun > 4000, "only {begun} runs have begun");
     }
 }

@@ -361,6 +361,7 @@ impl Supervisor {
             | Event::ChildrenChanged
             | Event::Written
             | Event::Saved { .. }
+            | Event::Settled { .. }
             | Event::BridgeChanged
             | Event::Read(_)
             | Event::Printed

@@ -6,7 +6,7 @@
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
 use super::plan::Launch;
-use super::quorum::shortage;
+use super::quorum::{Halves, Rule, Tally, shortage};
 use crate::error::CliError;
 use crate::hosts::Shared;
 use crate::job_folder::{Saved, Stage};
@@ -54,13 +54,13 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
     let of_others = |name: &str| own_name::place(name) != own_name::place(&own);
     survey.ask(&BridgeTask::Look, &LauncherId::default())?;
     survey.await_silence(of_others)?;
-    survey.has_quorum()?;
+    survey.has_quorum(false)?;
     let epochs = survey.found.values().map(|node| node.launcher.epoch);
     let epoch = epochs.chain([survey.newest.launcher.epoch]).max().unwrap_or_default() + 1;
     let launcher = LauncherId { epoch, name: own.clone() };
     survey.first = std::mem::take(&mut survey.found).into_keys().collect();
     survey.ask(&BridgeTask::Accept, &launcher)?;
-    let has_quorum = survey.has_quorum()?;
+    let has_quorum = survey.has_quorum(true)?;
     let Survey { found, mut newest, .. } = survey;
     let is_own = newest.key() == local.key() && !of_others(&newest.launcher.name);
     if !is_own && newest.recovers && newest.stage == Stage::Running {
@@ -162,14 +162,49 @@ impl Survey<'_> {
 
     /// Returns whether enough members can be reached; an error if they are needed. A job is ended
     /// without them if it had not begun or was ending, as the newest state that was found says.
-    fn has_quorum(&self) -> Result<bool, CliError> {
-        let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
-        let ended = self.launch.kept.as_ref().map(|kept| kept.ended.clone()).unwrap_or_default();
+    /// `settles`: whether they have accepted this launcher, so that the witness may settle on them.
+    fn has_quorum(&self, settles: bool) -> Result<bool, CliError> {
+        let first = self.newest.agreed;
+        let runs = self.newest.runs.get(first..).unwrap_or_default();
+        let kept = self.launch.kept.as_ref();
+        let ended = kept.map(|kept| kept.ended.clone()).unwrap_or_default();
         let is_found = |node: NodeId| self.found.contains_key(&node);
-        match shortage(runs, &ended, is_found, |node| name(self.launch.spec, node)) {
+        let may_end = matches!(self.newest.stage, Stage::Starting | Stage::Ending);
+        let mut halves = kept.and_then(|kept| kept.witness.as_ref()).map(|_| Halves::new());
+        let mut problem = None;
+        for (run, (_, members)) in (first..).zip(runs) {
+            let rule = Rule { ended: &ended, witness: halves.as_ref() };
+            let Tally::Half(half) = rule.tally(run, members, is_found) else { continue };
+            match self.ask_witness(run, half, settles) {
+                Ok(half) => halves.iter_mut().for_each(|it| drop(it.insert(run, half.clone()))),
+                Err(reason) => problem = Some(reason),
+            }
+        }
+        let rule = Rule { ended: &ended, witness: halves.as_ref() };
+        let missing = shortage(rule, (first, runs), is_found, |node| name(self.launch.spec, node));
+        match missing {
             None => Ok(true),
-            Some(_) if matches!(self.newest.stage, Stage::Starting | Stage::Ending) => Ok(false),
-            Some(reason) => Err(CliError::NoQuorum { job: self.launch.id.clone(), reason }),
+            Some(_) if may_end => Ok(false),
+            Some(mut reason) => {
+                reason.extend(problem.map(|problem| format!("; the witness: {problem}")));
+                Err(CliError::NoQuorum { job: self.launch.id.clone(), reason })
+            }
+        }
+    }
+
+    /// The half of the members of a run on which the witness has settled, or would settle if it
+    /// were asked: this one, unless there is another.
+    fn ask_witness(
+        &self,
+        run: usize,
+        half: BTreeSet<NodeId>,
+        settles: bool,
+    ) -> Result<BTreeSet<NodeId>, String> {
+        let witness = self.launch.kept.as_ref().and_then(|kept| kept.witness.as_ref());
+        let witness = witness.ok_or_else(|| "the job has none".to_owned())?;
+        match settles {
+            true => witness.settle(run, &half),
+            false => Ok(witness.settled(run)?.unwrap_or(half)),
         }
     }
 }

@@ -19,6 +19,7 @@ use super::report::Report;
 use super::requests::Requests;
 use super::starter::Starter;
 use super::supervisor::Supervisor;
+use super::witness::JobWitness;
 use crate::error::CliError;
 use crate::job_folder::{JobFolder, Saved};
 use crate::process_id::ProcessId;
@@ -58,6 +59,10 @@ pub(super) struct Work<'a> {
     pub(super) is_unsaved: bool,
     /// The keepers of the nodes of a job on several hosts.
     pub(super) keepers: Option<Keepers>,
+    /// The place that decides between two halves of them, if there is one.
+    pub(super) witness: Option<JobWitness>,
+    /// The sender of its answers.
+    pub(super) answers: Sender<Event>,
     /// This launcher, if there are keepers.
     pub(super) launcher: LauncherId,
     /// Whether enough keepers agree to this launcher.

@@ -68,8 +68,11 @@ pub use signature::{SIGNATURE_BYTES_MAX, Signature};
 
 use gridspan_runtime::Job;
 
-/// Adds the actor types and the placement map that calls need to a job.
+/// Adds the actor types and the placement map that calls need to a job. Checkpoints leave these
+/// actors out: a main that begins again starts its [`Services`] again, and repeats the calls and
+/// groups since the progress point. While calls are under way, checkpoints are postponed.
 pub fn with_rpc<C: Catalogue>(job: Job) -> Job {
-    let job = job.actor::<Registry>().actor::<Server<C>>().actor::<SessionManager<C>>();
+    let job = job.transient::<Registry>().transient::<Server<C>>();
+    let job = job.transient::<SessionManager<C>>();
     job.placement(services::BESIDE_MAIN)
 }

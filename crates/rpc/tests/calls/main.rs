@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod broadcasts;
+mod checkpoints;
 mod groups;
 mod hopeless;
 mod large;

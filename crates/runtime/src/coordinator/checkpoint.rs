@@ -10,6 +10,9 @@
 //! with waiting messages in the place of handled ones). One round is not enough: a PE that has
 //! reported may still pass something on, which another one counts as received before it reports.
 //!
+//! A PE with an actor that has a replica stops once the replica has ended: the actors of an image
+//! live in one place. After the checkpoint these replicas begin again, before any rebalance.
+//!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
 //! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
 //! nodes get the manifest, and the checkpoint is complete.
@@ -20,8 +23,12 @@
 //!
 //! **Pools of tasks** are not part of an image: a main that begins again opens its pools again.
 //!
-//! **Postponement.** Questions without an answer, requests for quiescence, replicas, tasks and the
-//! futures of actors are not part of an image. While there are any, or messages stay in flight for
+//! **Questions** of actors are part of an image if their answers become messages by a tag, and so
+//! are requests for quiescence. A question counts as a message that waits, and its answer as one
+//! that is handled when it arrives: so no answer is in flight when PEs are encoded.
+//!
+//! **Postponement.** Questions whose answers go to a closure or to main, tasks and the futures of
+//! actors are not part of an image. While there are any, or messages stay in flight for
 //! [`DRAIN_MAX`], the job continues without the checkpoint, and main learns the reason. The same
 //! holds while some members of a [resizable group](crate::Job::resizable_group) have contributed to
 //! an operation and others have not: after a loss it would be unknown which of the remaining
@@ -89,6 +96,7 @@ impl Coordinator {
                 first_answers: None,
                 computed: Duration::ZERO,
                 stage: Stage::Waiting,
+                replicas: 0,
                 pause,
                 given_up: None,
             });
@@ -97,9 +105,12 @@ impl Coordinator {
         self.answer(asker, Err::<(u64, Duration), _>(reason.to_owned()));
     }
 
-    /// Begins the first round once no rebalance is in progress. Called after each event.
+    /// Begins the first round once no rebalance is in progress, and no replica that has ended for
+    /// the checkpoint before is to begin again. Called after each event.
     pub(super) fn begin_checkpoint(&mut self) {
-        let is_settled = self.balances.is_settled() && self.departing.is_none();
+        let is_settled = self.balances.is_settled()
+            && self.departing.is_none()
+            && self.checkpoints.rebuilding == 0;
         let now = self.now;
         if let Some(making) = &mut self.checkpoints.making
             && is_settled
@@ -158,6 +169,9 @@ impl Coordinator {
                 }
             }
             CheckpointMessage::Restored { items } => self.note_restored(items),
+            CheckpointMessage::Rebuilt => {
+                self.checkpoints.rebuilding = self.checkpoints.rebuilding.saturating_sub(1);
+            }
             other => {
                 let reason = format!("{from} sent the coordinator a packet for a PE: {other:?}");
                 self.fail(JobError::Protocol(reason));
@@ -187,13 +201,12 @@ impl Coordinator {
         sum.created += own[0];
         sum.processed += own[1];
         let (sum, is_repeated) = (*sum, *previous == Some(*sum));
+        making.replicas = sum.replicas;
         let since = making.since.unwrap_or(self.now);
         let left = sum.created.saturating_sub(sum.processed + sum.waiting);
         let waited = self.now.since(since);
         let reason = if sum.questions > 0 {
             Some(format!("{} questions of actors wait for an answer", sum.questions))
-        } else if sum.replicas > 0 {
-            Some(format!("{} actors have replicas", sum.replicas))
         } else if sum.tasks > 0 {
             Some(format!("{} tasks are not done", sum.tasks))
         } else if sum.unmovable > 0 {
@@ -342,6 +355,7 @@ impl Coordinator {
     fn end_making(&mut self, result: Result<u64, String>) {
         let Some(making) = self.checkpoints.making.take() else { return };
         let checkpoint = making.number;
+        self.checkpoints.rebuilding = making.replicas;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }

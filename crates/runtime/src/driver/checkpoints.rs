@@ -8,6 +8,7 @@ mod folder;
 #[cfg(feature = "object-store")]
 mod object_storage;
 mod storage;
+mod witness;
 
 use super::memory::Memory;
 use crate::Job;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 pub use archive::CheckpointArchive;
+pub use witness::Witness;
 
 /// Where a node keeps its parts of checkpoints. Clones share what they keep.
 #[derive(Clone, Default)]

@@ -43,6 +43,6 @@ mod traffic;
 mod watchdog;
 mod worker;
 
-pub use checkpoints::{CheckpointArchive, CheckpointKeeper};
+pub use checkpoints::{CheckpointArchive, CheckpointKeeper, Witness};
 pub use handle::NodeHandle;
 pub use memory::Memory;

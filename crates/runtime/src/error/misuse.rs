@@ -58,6 +58,12 @@ pub enum Misuse {
         /// The type of the actor.
         actor: String,
     },
+    /// A question with a tag was asked by an actor that has no message for the answer.
+    #[error("{actor} asked a question with a tag; implement `Actor::answered` for the answer")]
+    NotAnswered {
+        /// The type of the actor.
+        actor: String,
+    },
     /// A member was inserted at an index that is taken.
     #[error(
         "collection {collection} already has a member {member}; destroy it first or choose another index"

@@ -476,8 +476,9 @@ impl Grid {
 
     /// Marks a point at which the job can continue later from a checkpoint, if main gets back
     /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
-    /// of all actors with the messages in their mailboxes, delayed messages, published data,
-    /// incomplete reductions and phases. Resolves once the image is taken; it is stored meanwhile.
+    /// of all actors with the messages in their mailboxes, delayed messages, questions
+    /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
+    /// Resolves once the image is taken; it is stored meanwhile.
     /// No PE handles messages while it is taken, which takes six crossings of the widest link,
     /// more if messages are in flight, and the encoding of the largest PE.
     ///
@@ -485,8 +486,9 @@ impl Grid {
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
     /// [references](Collection::reference) of collections, which [`collection`](Self::collection)
     /// turns into collections again. What main has printed or sent since the checkpoint happens
-    /// again. Pools of tasks are left out: main opens them again. While tasks are not done, or main
-    /// has not taken the outputs of a stream, the checkpoint is postponed.
+    /// again. Pools of tasks are left out: main opens them again. While tasks are not done, main has
+    /// not taken the outputs of a stream, or another question has no answer, the checkpoint is
+    /// postponed.
     ///
     /// ```
     /// # use gridspan::{embed::Runner, prelude::*, CheckpointEvery, Checkpoints, CollectionRef};

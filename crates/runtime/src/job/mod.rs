@@ -276,6 +276,55 @@ impl Job {
         self
     }
 
+    /// Adds an actor type that checkpoints leave out, with the messages and timers for its members.
+    /// A main that begins again creates collections of this type again, on any number of PEs. Use it
+    /// for actors whose work main repeats, as servers of calls are: after a restoration, messages to
+    /// the members that there were are dropped, and a question that another actor has
+    /// [asked them with a tag](Context::ask_tagged) has no answer. No checkpoint is made while one
+    /// of them waits for an answer that goes to a [closure](Context::ask).
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{CheckpointEvery, Checkpoints};
+    ///
+    /// /// Answers from a table that it makes at its start.
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Server { squares: Vec<u64> }
+    ///
+    /// impl Actor for Server {
+    ///     type Index = Ix1;
+    ///     type Init = u64;
+    ///     type Message = (u64, Reply<u64>);
+    ///
+    ///     fn create(size: u64, _cx: &mut Context<Self>) -> Self {
+    ///         Server { squares: (0..size).map(|n| n * n).collect() }
+    ///     }
+    ///
+    ///     fn handle(&mut self, (n, reply): (u64, Reply<u64>), cx: &mut Context<Self>) {
+    ///         cx.reply(reply, self.squares[n as usize]);
+    ///     }
+    /// }
+    ///
+    /// let job = Job::new("squares")
+    ///     .transient::<Server>()
+    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+    ///     .restartable_main(async |grid: Grid| {
+    ///         let first = grid.restored::<u64>().await?.unwrap_or(0);
+    ///         let servers = grid.create_group::<Server>(Per::Pe, |_| 100).await?;
+    ///         for n in first..5 {
+    ///             grid.progress(&n).await?;
+    ///             let square = servers.member(Ix1(0)).ask(Duration::MAX, |reply| (n, reply)).await?;
+    ///             assert_eq!(square, n * n);
+    ///         }
+    ///         Ok(())
+    ///     });
+    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// ```
+    pub fn transient<A: Actor>(mut self) -> Self {
+        self.registry.add_transient::<A>();
+        self
+    }
+
     /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
     /// is made, so that nothing of them is restored on another number of PEs.
     pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
@@ -724,7 +773,8 @@ impl Job {
             CreateAt::Sender => ["created at a sender", name],
         });
         let resizable = self.registry.resizable_names().flat_map(|name| ["resizable", name]);
-        let all = all.chain(deterministic).chain(on_demand).chain(resizable);
+        let transient = self.registry.transient_names().flat_map(|name| ["transient", name]);
+        let all = all.chain(deterministic).chain(on_demand).chain(resizable).chain(transient);
         let all = all.flat_map(|name| name.bytes().chain([0xff]));
         let parts = self.registry.kinds().flat_map(|kind| kind.parts());
         let structures = parts.flat_map(|part| part.structure.to_le_bytes());

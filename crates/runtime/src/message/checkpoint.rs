@@ -1,10 +1,10 @@
 //! Messages about checkpoints, and the image of a job.
 //!
 //! An image holds what the program can observe: states and mailboxes of actors, delayed messages,
-//! published data, the counts of collective operations. It holds no state of a protocol, because
-//! PEs are drained before they are encoded: no packet is in flight, every message is in the mailbox
-//! of its receiver, and all numbers of channels begin again at 0. So an image can be restored on
-//! any number of nodes and PEs.
+//! unanswered questions, published data, the counts of collective operations. It holds no state of
+//! a protocol, because PEs are drained before they are encoded: no packet is in flight, every
+//! message is in the mailbox of its receiver, and all numbers of channels begin again at 0. So an
+//! image can be restored on any number of nodes and PEs.
 
 use crate::address::collection::CollectionInfo;
 use crate::address::id::{ActorId, KindId, SectionId, Timer};
@@ -48,6 +48,9 @@ pub(crate) enum CheckpointMessage {
     /// To the coordinator: number of members that can be reached from now on or are known to be
     /// gone, and of delayed messages and published values that are restored here.
     Restored { items: u64 },
+    /// To the coordinator: an actor whose replica has ended for a checkpoint has one again, or
+    /// cannot have one.
+    Rebuilt,
 }
 
 impl CheckpointMessage {
@@ -68,15 +71,16 @@ pub(crate) struct DrainCounts {
     pub(crate) created: u64,
     /// Number of messages handled since the start.
     pub(crate) processed: u64,
-    /// Number of messages that wait in mailboxes and timers.
+    /// Number of messages that wait in mailboxes and timers, and of questions whose answers will
+    /// become messages by their tags.
     pub(crate) waiting: u64,
     /// Number of messages for members that their home does not know.
     pub(crate) stranded: u64,
     /// Number of insertions that wait for the end of an earlier member, or for a partner.
     pub(crate) insertions: u64,
-    /// Number of questions of actors, or their requests for quiescence, without an answer.
+    /// Number of questions without an answer that an image cannot contain.
     pub(crate) questions: u64,
-    /// Number of actors with replicas.
+    /// Number of replicas that have ended for the checkpoint and begin again after it.
     pub(crate) replicas: u64,
     /// Number of tasks from outside their pools that are not done.
     pub(crate) tasks: u64,
@@ -158,7 +162,7 @@ pub(crate) struct PartSummary {
     /// Time that these have taken since they were last measured for balancing, in microseconds; 0
     /// if the job does not measure it.
     pub(crate) load_us: u64,
-    /// Number of delayed messages, and of members that are gone.
+    /// Number of delayed messages, of questions, and of members that are gone.
     pub(crate) others: u64,
     pub(crate) published: u64,
     /// Size of each segment in bytes.
@@ -176,6 +180,8 @@ pub(crate) struct PartImage {
     pub(crate) gone: Vec<ActorId>,
     /// Published values; in the part of main's PE only.
     pub(crate) published: Vec<(u32, Bytes)>,
+    /// Questions of actors without an answer.
+    pub(crate) questions: Vec<QuestionImage>,
 }
 
 /// The part of a segment that continues on one PE.
@@ -184,6 +190,7 @@ pub(crate) struct RestoredPart {
     pub(crate) members: Vec<MemberImage>,
     pub(crate) delayed: Vec<DelayedImage>,
     pub(crate) gone: Vec<ActorId>,
+    pub(crate) questions: Vec<QuestionImage>,
 }
 
 /// A member, with the messages in its mailbox.
@@ -220,6 +227,29 @@ pub(crate) struct DelayedImage {
     pub(crate) to: ActorId,
     pub(crate) kind: KindId,
     pub(crate) message: Bytes,
+}
+
+/// A question of an actor that has no answer yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QuestionImage {
+    /// The PE and the slot to which the answer is addressed.
+    pub(crate) asked: (PeId, u64),
+    /// The actor that asked, and its type.
+    pub(crate) by: ActorId,
+    pub(crate) kind: KindId,
+    /// The actor that was asked, for people; `None` if it was not an actor.
+    pub(crate) to: Option<ActorId>,
+    pub(crate) awaited: AwaitedImage,
+}
+
+/// What the question of an actor waits for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum AwaitedImage {
+    /// An answer, for which the actor's type makes a message. `remaining`: time until it is too
+    /// late, if it can be.
+    Answer { tag: u64, remaining: Option<Duration> },
+    /// Quiescence, after which this message is sent to the actor.
+    Quiescence { message: Bytes },
 }
 
 /// An actor type, as the program that made a checkpoint defines it.

@@ -481,6 +481,8 @@ pub(crate) enum Control {
     Diagnose { round: u64, about: Vec<(ReductionGroup, u64)> },
     /// To the coordinator: the answer.
     Diagnosed { round: u64, findings: Box<Findings> },
+    /// The answer to a question from before a restoration: the PE that asked then, and its slot.
+    RestoredReply { asked: (PeId, u64), answer: Payload },
 }
 
 impl Control {
@@ -555,6 +557,7 @@ impl Control {
                 | Self::Sequencer { .. }
                 | Self::Contribution(_)
                 | Self::Reply { .. }
+                | Self::RestoredReply { .. }
                 | Self::MigrateOffer(_)
                 | Self::MigrateAccept { .. }
                 | Self::MigrateRefuse { .. }

@@ -39,8 +39,8 @@ pub(crate) use broadcast::{
     Asked, BroadcastOrder, FlowId, PlanNews, SequencerNews, SequencerRight, Travel, Wanted,
 };
 pub(crate) use checkpoint::{
-    ActorType, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage, PartImage,
-    PartSummary, RestoredPart, Segment,
+    ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage,
+    PartImage, PartSummary, QuestionImage, RestoredPart, Segment,
 };
 pub use checkpoint::{CheckpointSegment, Seat};
 pub(crate) use control::{

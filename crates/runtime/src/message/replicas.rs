@@ -18,8 +18,8 @@ pub(crate) enum ReplicaControl {
     Refused { id: ActorId, epoch: u32, reason: String },
     /// Asks the second replica to end once it has reached the frontier.
     End { id: ActorId, epoch: u32, until: Frontier },
-    /// Reports that the second replica has ended, with its receivers and channels.
-    Ended { id: ActorId, epoch: u32, sent: Vec<(ActorId, i32)> },
+    /// Reports that the second replica has ended, with its progress. All its receivers are listed.
+    Ended { id: ActorId, epoch: u32, reached: Frontier },
 }
 
 impl ReplicaControl {
@@ -43,11 +43,12 @@ impl ReplicaControl {
 /// Next sequence numbers: the other actor, channel, number.
 pub(crate) type Counters = Vec<(ActorId, i32, u64)>;
 
-/// Progress of the primary when it asked the second replica to end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Progress of one replica, for the other: of the primary when it asks the second to end, and of
+/// the second at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frontier {
-    /// The next messages to the actors that the second replica serves. That replica ends once it
-    /// has sent as many.
+    /// The next messages to the actors that the second replica serves. The end is over once the
+    /// other replica has sent as many.
     pub(crate) sent: Counters,
     /// The next messages to the actor. A replica that has handled as many must have sent as many;
     /// otherwise the actor is not deterministic.

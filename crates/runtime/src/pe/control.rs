@@ -73,6 +73,7 @@ impl Pe {
                 core.send_result(kind, (to, number), message);
             }
             Control::Reply { slot, answer } => core.handle_reply(slot, answer),
+            Control::RestoredReply { asked, answer } => core.handle_restored_reply(asked, answer),
             Control::CancelTimer(timer) => core.cancel_timer(timer),
             Control::QuiescenceRound { round } => {
                 core.rounds_pending.insert(round);
@@ -149,7 +150,9 @@ impl Pe {
             }
             Control::Replicas { rebalance, begin, end } => {
                 core.end_replicas(rebalance, &end);
-                begin.into_iter().for_each(|order| replicas::begin(core, stores, order, rebalance));
+                for order in begin {
+                    replicas::begin(core, stores, order, Some(rebalance));
+                }
             }
             Control::Borders { hops } => core.handle_borders(hops),
             Control::Rebalanced { rebalance } => self.end_rebalance(rebalance),
@@ -212,6 +215,9 @@ impl Pe {
                 Some(_) if self.core.replicas.get(entry.id).is_some() => {
                     self.core.end_replica(entry.id, Then::Move(entry.to, rebalance));
                 }
+                Some(_) if self.core.replicas.is_trailing(entry.id) => {
+                    self.core.replicas.defer(entry.id, Then::Move(entry.to, rebalance));
+                }
                 Some(slot) => {
                     migrate::depart(&mut self.core, &mut self.stores, slot, entry.to, plan);
                 }
@@ -223,8 +229,8 @@ impl Pe {
         }
     }
 
-    /// Carries out the action that was deferred because an actor was replicated.
-    fn go_on(&mut self, id: ActorId, then: Then) {
+    /// Continues with the action that was deferred until an actor is no longer replicated.
+    pub(super) fn go_on(&mut self, id: ActorId, then: Then) {
         let slot = self.core.resident(id);
         match (then, slot) {
             (Then::Report(plan), _) => self.core.note_moved(Some(plan), true),
@@ -233,7 +239,7 @@ impl Pe {
             }
             (Then::Move(_, plan), None) => self.core.note_moved(Some(plan), false),
             (Then::Wish(to), Some(slot)) => self.migrate(slot, to),
-            (Then::Wish(_), None) => {}
+            (Then::Wish(_), None) | (Then::Checkpoint, _) => {}
         }
     }
 

@@ -26,6 +26,7 @@ use crate::message::payload::Payload;
 use crate::message::{
     ActorType, EncodedBatch, Moves, Multicast, MulticastMember, PhaseCounts, ReductionGroup,
 };
+use crate::pe::actor::answer::TaggedAnswer;
 use crate::pe::actor::resources::Resources;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::pe::ask::waits::Waits;
@@ -111,6 +112,8 @@ pub(crate) trait Kind: Deliver + Send + Sync {
     fn copy(&self, message: &Payload) -> Payload;
     /// Turns the result of a reduction into a message.
     fn reduced(&self, reduction: Reduction) -> Option<Payload>;
+    /// Turns the answer to a question into a message.
+    fn answered(&self, answer: TaggedAnswer) -> Option<Payload>;
 }
 
 /// Delivery of messages to several actors of one type, which is not known here.
@@ -252,7 +255,7 @@ impl Common {
         self.kinds.get(kind.index()).copied()
     }
 
-    /// Whether checkpoints leave out the members of a type: the workers of pools.
+    /// Whether checkpoints leave out the members of a type, such as the workers of pools.
     pub(crate) fn is_left_out(&self, kind: KindId) -> bool {
         matches!(self.resizing.get(&kind), Some(Resizing::End))
     }

@@ -35,6 +35,10 @@ pub enum PlantedFault {
     MailboxesReversed,
     /// Checkpoints do not contain delayed messages.
     TimersLeftOut,
+    /// Checkpoints do not contain unanswered questions.
+    QuestionsLeftOut,
+    /// An actor moves, or is encoded, before it has sent what its former second replica has sent.
+    TrailingIgnored,
     /// Both copies of a part of a checkpoint are on the same node.
     CopyOnSameNode,
     /// PEs are encoded while messages are in flight.

@@ -246,8 +246,14 @@ impl Pe {
             self.grant_requests();
         }
         // Each part of the runtime that many jobs do not use has a test here.
-        if !self.core.replicas.is_empty() {
-            replicas::settle(&mut self.core, &mut self.stores);
+        if self.core.replicas.is_any() {
+            for (id, then) in replicas::settle(&mut self.core, &mut self.stores) {
+                self.go_on(id, then);
+            }
+            self.grant_requests();
+        }
+        if self.core.checkpointing.first_round.is_some() {
+            self.stop_without_replicas();
         }
         let core = &mut self.core;
         if !core.moved.is_empty() {

@@ -6,4 +6,5 @@ mod carried;
 mod coordinator;
 mod moving_coordinator;
 mod pools;
+mod questions;
 mod tasks;

@@ -4,8 +4,10 @@
 
 mod groups;
 mod pools;
+mod questions;
 mod reports;
 mod versions;
+mod waits;
 mod walkers;
 
 use gridspan_runtime::{CheckpointEvery, CheckpointStore, Checkpoints, Image, NodeId};

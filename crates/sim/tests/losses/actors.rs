@@ -3,9 +3,10 @@
 
 use crate::order::{Heard, Lane, Receiver, SECTIONS, Sender, Sent, Stamp};
 use crate::phases::ledger;
+use crate::questions::Questions;
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Ix1, Layout, Op, PeId, Phase, Published, Reduction, Time, Timer,
-    To, Unordered,
+    Actor, CollectionRef, Context, Ix1, Layout, Op, PeId, Phase, Published, Reduction, Reply,
+    TaggedAnswer, Time, Timer, To, Unordered,
 };
 use gridspan_topology::dice::Dice;
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,12 @@ pub(crate) enum Message {
     Count(u64),
     /// The sender's own timer of this number.
     Alarm(u64),
+    /// Count this, and answer with the number after it, now or later.
+    Question(u64, Reply<u64>),
+    /// Answer the question that waits for the longest time.
+    AnswerNext,
+    /// The answer to the sender's own question of this number.
+    Answered(u64, u64),
     /// Take part in a phase.
     Begin(Phase),
     Item(Phase),
@@ -112,6 +119,7 @@ pub(crate) struct Busy {
     alarms: u64,
     /// Timers that were cancelled, and when.
     cancelled: Vec<(u64, Time)>,
+    questions: Questions,
     inserted: u32,
     /// Results of reductions that went to all members.
     results: u64,
@@ -128,7 +136,7 @@ impl Busy {
             let value = self.dice.next_u64() >> 20;
             let to = self.dice.below(world.members) as i32;
             let act = Message::Act { value, left };
-            match self.dice.below(17_u32) {
+            match self.dice.below(19_u32) {
                 0..=2 => self.send(cx, to, Lane::NORMAL, act, value),
                 3 => {
                     let lane = Lane::any(&mut self.dice);
@@ -168,6 +176,7 @@ impl Busy {
                     cx.insert_on(&world.brief.at(Ix1(index)), (world, self.dice.next_u64()), pe);
                 }
                 13 => self.send_to_tally(cx, value, left),
+                14 | 15 => self.ask(cx, to, value),
                 _ => cx.migrate_to(PeId(self.dice.below(cx.layout().pe_count()))),
             }
         }
@@ -189,6 +198,41 @@ impl Busy {
             Lane::NORMAL => cx.send(&to, mail),
             lane => cx.send_with(lane, &to, mail),
         }
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_, Self>, to: i32, value: u64) {
+        let Some(world) = self.world else { return };
+        self.account.send(value, 1);
+        let stamp = self.sent.one(Receiver::Busy(to), Lane::NORMAL);
+        let question = move |reply| Mail(Some(stamp), Message::Question(value, reply));
+        let number = self.questions.open();
+        cx.ask_tagged(&world.all.at(Ix1(to)), Duration::MAX, number, question);
+    }
+
+    /// Takes a question, which is answered in this handler or a later one.
+    fn take_question(&mut self, cx: &mut Context<'_, Self>, value: u64, reply: Reply<u64>) {
+        self.account.get(value);
+        self.questions.keep(value, reply);
+        if self.dice.chance(0.3) {
+            return self.answer_next(cx);
+        }
+        let (me, delay) = (cx.me(), self.dice.any_scale_up_to(Duration::from_millis(300)));
+        cx.send_after(delay, &me, Mail(None, Message::AnswerNext));
+    }
+
+    /// Answers a question. Each one leads to one call.
+    fn answer_next(&mut self, cx: &mut Context<'_, Self>) {
+        let Some((value, reply)) = self.questions.take() else {
+            self.account.poison += 1;
+            return;
+        };
+        self.account.send(value + 1, 1);
+        cx.reply(reply, value + 1);
+    }
+
+    fn take_answer(&mut self, number: u64, value: u64) {
+        self.account.get(value);
+        self.account.poison += u64::from(!self.questions.close(number));
     }
 
     fn multicast(&mut self, cx: &mut Context<'_, Self>, value: u64) {
@@ -281,6 +325,7 @@ impl Actor for Busy {
             alarm: None,
             alarms: 0,
             cancelled: Vec::new(),
+            questions: Questions::default(),
             inserted: 0,
             results: 0,
         }
@@ -306,6 +351,9 @@ impl Actor for Busy {
                 };
                 self.account.poison += u64::from(self.cancelled.iter().any(is_late));
             }
+            Message::Question(value, reply) => self.take_question(cx, value, reply),
+            Message::AnswerNext => self.answer_next(cx),
+            Message::Answered(number, value) => self.take_answer(number, value),
             Message::Begin(phase) => {
                 let Some(world) = self.world else { return };
                 for _ in 0..self.dice.below(3_u32) {
@@ -344,6 +392,11 @@ impl Actor for Busy {
 
     fn reduced(reduction: Reduction) -> Option<Mail> {
         Some(Mail(None, Message::Result(reduction.get()?)))
+    }
+
+    fn answered(answer: TaggedAnswer) -> Option<Mail> {
+        let number = answer.tag;
+        Some(Mail(None, Message::Answered(number, answer.get().ok()?)))
     }
 
     fn arrived(&mut self, cx: &mut Context<'_, Self>) {

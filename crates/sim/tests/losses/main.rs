@@ -7,6 +7,7 @@ mod job;
 mod order;
 mod phases;
 mod processes;
+mod questions;
 mod story;
 mod tasks;
 
@@ -90,6 +91,7 @@ fn planted_bugs_are_found() {
     for fault in [
         PlantedFault::MailboxesLeftOut,
         PlantedFault::TimersLeftOut,
+        PlantedFault::QuestionsLeftOut,
         PlantedFault::EncodedInFlight,
         PlantedFault::HomeNotMoved,
         PlantedFault::MergedMailboxesLeftOut,

@@ -2,11 +2,12 @@
 //! expected results.
 
 use gridspan_runtime::{
-    Actor, CollectionRef, Context, Grid, InStep, Ix1, Job, JobError, Op, PeId, Placement,
-    PlacementMap, SectionRef, To,
+    Actor, CollectionRef, Context, Grid, GridError, InStep, Ix1, Job, JobError, Op, PeId,
+    Placement, PlacementMap, Progress, SectionRef, To,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Number of pairs. Initially cell 0 is at site a, cell 1 at site b, and all pairs are on the last
@@ -167,6 +168,44 @@ impl Actor for Pair {
     }
 }
 
+/// Keeps the PE of the pairs busy for a number of turns, behind all other messages.
+#[derive(Serialize, Deserialize)]
+struct Hog;
+
+/// Time of a turn.
+const TURN: Duration = Duration::from_millis(20);
+/// A step after all others.
+const LAST: InStep = InStep(1 << 20);
+
+impl Actor for Hog {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u32;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, left: u32, cx: &mut Context<'_, Self>) {
+        cx.charge(TURN);
+        if left > 0 {
+            let me = cx.me();
+            cx.send_with(LAST, &me, left - 1);
+        }
+    }
+}
+
+/// What main remembers.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct At {
+    rebalances: u32,
+    cells: CollectionRef<Cell>,
+    pairs: CollectionRef<Pair>,
+}
+
+/// The reasons why checkpoints were postponed.
+pub(crate) type Postponed = Arc<Mutex<Vec<String>>>;
+
 /// A job of cells and deterministic pairs, which take `work` for a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Cells {
@@ -177,6 +216,8 @@ pub(crate) struct Cells {
     pub(crate) rebalances: u32,
     /// Whether pairs violate determinism.
     pub(crate) is_faithless: bool,
+    /// Number of turns for which other work keeps the PE of the pairs busy.
+    pub(crate) busy_turns: u32,
 }
 
 /// Places the first cell on the first PE, the other in the middle of the job.
@@ -189,32 +230,77 @@ const NEAR: PlacementMap = PlacementMap::new("near", |_, layout| PeId(layout.pe_
 impl Cells {
     /// The job, which fails if its result differs from [`expected`].
     pub(crate) fn job(self) -> Job {
-        let job = Job::new("cells").actor::<Cell>().deterministic::<Pair>();
-        job.placement(ENDS).placement(NEAR).main(async move |grid| self.run(grid).await)
+        Self::types("cells").main(async move |grid| self.run(grid).await)
+    }
+
+    /// The same job with a progress point before each rebalance.
+    pub(crate) fn restartable_job(self, postponed: &Postponed) -> Job {
+        let postponed = postponed.clone();
+        let main = async move |grid: Grid| self.run_on(grid, &postponed).await;
+        Self::types("restartable cells").restartable_main(main)
+    }
+
+    fn types(name: &str) -> Job {
+        let job = Job::new(name).actor::<Cell>().deterministic::<Pair>().actor::<Hog>();
+        job.placement(ENDS).placement(NEAR)
     }
 
     async fn run(self, grid: Grid) -> Result<(), JobError> {
+        let at = self.begin(&grid).await?;
+        for _ in 0..self.rebalances {
+            self.rebalance(&grid).await?;
+        }
+        self.check(&grid, at).await
+    }
+
+    async fn run_on(self, grid: Grid, postponed: &Postponed) -> Result<(), JobError> {
+        let mut at = match grid.restored::<At>().await? {
+            Some(at) => at,
+            None => self.begin(&grid).await?,
+        };
+        while at.rebalances < self.rebalances {
+            if let Progress::Postponed { reason } = grid.progress(&at).await? {
+                postponed.lock().unwrap().push(reason);
+            }
+            self.rebalance(&grid).await?;
+            at.rebalances += 1;
+        }
+        self.check(&grid, at).await
+    }
+
+    async fn rebalance(self, grid: &Grid) -> Result<(), GridError> {
+        grid.sleep(Duration::from_millis(90)).await?;
+        grid.rebalance().await.map(drop)
+    }
+
+    async fn begin(self, grid: &Grid) -> Result<At, GridError> {
         let ends = Placement::Custom(ENDS);
         let cells = grid.create_placed::<Cell>(ends, Ix1::range(2), |_| ()).await?;
         let init = (cells.reference(), self.work, self.is_faithless);
         let near = Placement::Custom(NEAR);
         let pairs = grid.create_placed::<Pair>(near, Ix1::range(PAIRS), |_| init).await?;
+        if self.busy_turns > 0 {
+            let near = Placement::Custom(NEAR);
+            let hogs = grid.create_placed::<Hog>(near, Ix1::range(1), |_| ()).await?;
+            hogs.member(Ix1(0)).send_with(LAST, self.busy_turns);
+        }
         let section = pairs.section(1, (0..PAIRS as i32).map(Ix1));
         let Self { steps, wanders, .. } = self;
         cells.broadcast(CellMessage::Begin { pairs: section, steps, wanders });
-        for _ in 0..self.rebalances {
-            grid.sleep(Duration::from_millis(90)).await?;
-            grid.rebalance().await?;
-        }
+        Ok(At { rebalances: 0, cells: cells.reference(), pairs: pairs.reference() })
+    }
+
+    async fn check(self, grid: &Grid, at: At) -> Result<(), JobError> {
+        let (cells, pairs) = (grid.collection(at.cells), grid.collection(at.pairs));
         let values: Vec<u64> = cells.reduction(Op::Concat).await?;
-        if values != expected(steps) {
-            return Err(format!("{values:?} instead of {:?}", expected(steps)).into());
+        if values != expected(self.steps) {
+            return Err(format!("{values:?} instead of {:?}", expected(self.steps)).into());
         }
         grid.quiescence().await?;
         pairs.broadcast(PairMessage::Report);
         let seen: u64 = pairs.reduction(Op::Sum).await?;
         grid.quiescence().await?;
-        match seen == steps * u64::from(PAIRS) {
+        match seen == self.steps * u64::from(PAIRS) {
             true => Ok(()),
             false => Err(format!("pairs have seen {seen} steps").into()),
         }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod cells;
+mod checkpoints;
 
 use cells::{Cells, PAIRS};
 use gridspan_balance::{ActorKey, Move, Plan, Replica, Snapshot, Strategy, StrategyName};
@@ -81,6 +82,7 @@ const SLOW: Cells = Cells {
     wanders: false,
     rebalances: 1,
     is_faithless: false,
+    busy_turns: 0,
 };
 
 #[test]

@@ -22,15 +22,20 @@ pub(crate) struct Checkpoints {
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,
+    /// Number of replicas that begin again after the last checkpoint. The coordinator does not move
+    /// meanwhile.
+    #[serde(skip)]
+    pub(crate) rebuilding: u64,
     /// Number of members, delayed messages and published values that are not restored yet, if the
     /// job begins with an image.
     pub(crate) restoring: Option<u64>,
 }
 
 impl Checkpoints {
-    /// Whether PEs must not be given work that takes several exchanges, because they are drained.
+    /// Whether PEs must not be given work that takes several exchanges, because they are drained,
+    /// or begin replicas again.
     pub(crate) fn is_draining(&self) -> bool {
-        self.making.is_some()
+        self.making.is_some() || self.rebuilding > 0
     }
 
     /// Whether the job stays stopped after a checkpoint.
@@ -55,6 +60,8 @@ pub(crate) struct Making {
     /// Mean time for which PEs computed on while others were stopped.
     pub(crate) computed: Duration,
     pub(crate) stage: Stage,
+    /// Number of replicas that have ended for it.
+    pub(crate) replicas: u64,
     /// The nodes that will leave, if the job stays stopped after the checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Why a part cannot be kept, if one cannot while others are encoded.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 const PART: &[u8; 8] = b"GSPNPART";
 const MANIFEST: &[u8; 8] = b"GSPNMANI";
 /// Version of the form of objects.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Bytes of the digest at the end of an object.
 const DIGEST_BYTES: usize = 32;
 /// Number of complete checkpoints that are kept.
@@ -263,15 +263,20 @@ fn manifest_name(checkpoint: u64) -> String {
     format!("{}/manifest", of(checkpoint))
 }
 
+fn open(location: &Path, create: bool) -> Result<Arc<dyn CheckpointStorage>, StartError> {
+    open_storage(location, create).map_err(|error| unusable(&location.display(), &error))
+}
+
 /// Opens the place at a path, or at the address of an object store. `create`: creates a folder that
 /// does not exist.
-fn open(location: &Path, create: bool) -> Result<Arc<dyn CheckpointStorage>, StartError> {
-    let address = location.to_str().filter(|text| text.contains("://"));
-    let opened: io::Result<Arc<dyn CheckpointStorage>> = match address {
+pub(super) fn open_storage(
+    location: &Path,
+    create: bool,
+) -> io::Result<Arc<dyn CheckpointStorage>> {
+    match location.to_str().filter(|text| text.contains("://")) {
         Some(address) => open_address(address),
         None => Folder::open(location, create).map(|folder| Arc::new(folder) as _),
-    };
-    opened.map_err(|error| unusable(&location.display(), &error))
+    }
 }
 
 #[cfg(feature = "object-store")]

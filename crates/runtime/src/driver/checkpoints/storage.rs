@@ -14,6 +14,12 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
     /// this at once, one succeeds.
     fn put_new(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()>;
 
+    /// Stores an object of these pieces if there is none of this name, as [`put_new`](Self::put_new)
+    /// does, but fails where the place cannot ensure that only one succeeds.
+    fn put_once(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
+        self.put_new(name, pieces)
+    }
+
     /// Reads an object.
     fn get(&self, name: &str) -> io::Result<Bytes>;
 

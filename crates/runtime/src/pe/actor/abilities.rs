@@ -245,7 +245,8 @@ impl<A: Actor> Context<'_, A> {
 
     /// Asks an actor a question: `question` makes the message, and puts the [`Reply`] into it.
     /// `answered` turns the answer, or an error such as a time-out, into a message to this actor,
-    /// wherever it lives by then.
+    /// wherever it lives by then. No checkpoint is made until then, since none could contain
+    /// `answered`; see [`ask_tagged`](Self::ask_tagged).
     pub fn ask<B: Actor, T: DeserializeOwned + Send + 'static>(
         &mut self,
         to: &ActorRef<B>,
@@ -260,6 +261,28 @@ impl<A: Actor> Context<'_, A> {
         let reply = self.core.expect_reply_for_actor((me, to.id), timeout, move |core, answer| {
             core.send::<A>(Sender::Pe, me, 0, answered(answer));
         });
+        self.send(to, question(reply));
+    }
+
+    /// Asks an actor a question, as [`ask`](Self::ask) does. [`Actor::answered`] turns the answer,
+    /// or an error such as a time-out, into a message to this actor. It gets `tag`, to tell
+    /// questions apart; what else the actor needs by then belongs in its state. A checkpoint
+    /// contains the question: if the job continues from there, the answer arrives once, whatever
+    /// PEs the job has by then, and what was left of `timeout` begins again.
+    ///
+    /// See [`TaggedAnswer`](crate::TaggedAnswer) for an example.
+    pub fn ask_tagged<B: Actor, T: DeserializeOwned + Send + 'static>(
+        &mut self,
+        to: &ActorRef<B>,
+        timeout: Duration,
+        tag: u64,
+        question: impl FnOnce(Reply<T>) -> B::Message,
+    ) {
+        if self.core.breaks_promise(self.slot.kind, "ask others") {
+            return;
+        }
+        let me = (self.id(), self.slot.kind);
+        let reply = self.core.expect_tagged_reply(me, (to.id, tag), timeout);
         self.send(to, question(reply));
     }
 

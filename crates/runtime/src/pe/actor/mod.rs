@@ -1,6 +1,7 @@
 //! The trait that a user implements: an actor and its messages.
 
 pub(crate) mod abilities;
+pub(crate) mod answer;
 pub(crate) mod context;
 pub(crate) mod options;
 pub(crate) mod published;
@@ -11,6 +12,7 @@ pub(crate) mod upgrade;
 
 use crate::Context;
 use crate::address::index::ActorIndex;
+use crate::pe::actor::answer::TaggedAnswer;
 use crate::pe::actor::upgrade::{OldState, UpgradeError};
 use crate::reduce::Reduction;
 use serde::Serialize;
@@ -77,6 +79,12 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// Turns the result of a reduction that targets this actor into a message. `None`, the default,
     /// fails the job: the contributors named a target that takes no results.
     fn reduced(_reduction: Reduction) -> Option<Self::Message> {
+        None
+    }
+
+    /// Turns the answer to a question of [`Context::ask_tagged`] into a message to this actor.
+    /// `None`, the default, fails the job: the actor asked a question and takes no answers.
+    fn answered(_answer: TaggedAnswer) -> Option<Self::Message> {
         None
     }
 

@@ -6,6 +6,7 @@ use crate::address::index::{ActorIndex, Ix1};
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope, Header, TOO_LONG};
 use crate::message::payload::Payload;
+use crate::pe::actor::answer::TaggedAnswer;
 use crate::pe::{
     Core, Kind, Merge, OnDemand, Outbox, Queue, Resizing, Store, TypedQueue, TypedStore,
     message_bytes,
@@ -93,6 +94,19 @@ impl Registry {
         self.add::<A>();
         self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));
         self.task_names.extend(self.find::<A>().map(|kind| (kind, tasks)));
+    }
+
+    /// Adds a type whose members checkpoints leave out.
+    pub(crate) fn add_transient<A: Actor>(&mut self) {
+        self.add::<A>();
+        self.resizing.extend(self.find::<A>().map(|kind| (kind, Resizing::End)));
+    }
+
+    pub(crate) fn transient_names(&self) -> impl Iterator<Item = &'static str> {
+        let is_transient = |(kind, rule): &(&KindId, &Resizing<Core>)| {
+            matches!(rule, Resizing::End) && !self.task_names.contains_key(kind)
+        };
+        self.resizing.iter().filter(is_transient).map(|(kind, _)| self.kinds[kind.index()].name())
     }
 
     pub(crate) fn task_names(&self) -> &BTreeMap<KindId, &'static str> {
@@ -217,5 +231,9 @@ impl<A: Actor> Kind for Typed<A> {
 
     fn reduced(&self, reduction: Reduction) -> Option<Payload> {
         A::reduced(reduction).map(Payload::new)
+    }
+
+    fn answered(&self, answer: TaggedAnswer) -> Option<Payload> {
+        A::answered(answer).map(Payload::new)
     }
 }

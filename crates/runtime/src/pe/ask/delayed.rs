@@ -35,35 +35,40 @@ impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
 }
 
 /// A message of an image.
-struct RestoredMessage(DelayedImage);
+pub(super) struct RestoredMessage {
+    /// The timer that its sender got, if it has one.
+    pub(super) timer: Option<Timer>,
+    pub(super) to: ActorId,
+    pub(super) kind: KindId,
+    pub(super) message: Bytes,
+}
 
 impl Delayed<Core> for RestoredMessage {
     fn send(self: Box<Self>, core: &mut Core) {
         core.processed += 1;
-        let DelayedImage { to, kind, message, .. } = self.0;
-        core.send_encoded(kind, to, Payload::Bytes(message));
+        core.send_encoded(self.kind, self.to, Payload::Bytes(self.message));
     }
 
     fn receiver(&self) -> ActorId {
-        self.0.to
+        self.to
     }
 
     fn image(&self) -> (ActorId, KindId, Bytes) {
-        (self.0.to, self.0.kind, self.0.message.clone())
+        (self.to, self.kind, self.message.clone())
     }
 
     fn timer(&self) -> Option<Timer> {
-        Some(self.0.timer)
+        self.timer
     }
 }
 
 impl Core {
     /// Sets the timers of an image.
     pub(in crate::pe) fn restore_delayed(&mut self, delayed: Vec<DelayedImage>) {
-        for image in delayed {
+        for DelayedImage { timer, remaining, to, kind, message } in delayed {
             self.created += 1;
-            let at = self.now + image.remaining;
-            self.timers.delay(at, Box::new(RestoredMessage(image)));
+            let message = RestoredMessage { timer: Some(timer), to, kind, message };
+            self.timers.delay(self.now + remaining, Box::new(message));
         }
     }
 

@@ -1,16 +1,17 @@
 //! Questions and their answers, delayed messages and other deferred actions.
 
 mod delayed;
+mod questions;
 pub(in crate::pe) mod waits;
 
 use crate::Actor;
-use crate::address::id::{ActorId, COORDINATOR, MAIN_PE, Sender, Timer};
+use crate::address::id::{ActorId, COORDINATOR, KindId, MAIN_PE, Timer};
 use crate::error::{AskError, JobError};
 use crate::message::payload::Payload;
 use crate::message::{Control, MainRequest};
 use crate::pe::actor::reference::Reply;
 use crate::pe::ask::delayed::DelayedMessage;
-use crate::pe::ask::waits::{Question, Resume};
+use crate::pe::ask::waits::{AfterAnswer, Question, Resume};
 use crate::pe::core::Core;
 use crate::pe::timers::TimerId;
 use gridspan_topology::{PeId, Time};
@@ -27,20 +28,11 @@ impl Core {
         timeout: Duration,
         resume: impl FnOnce(&mut Self, Result<T, AskError>) + Send + 'static,
     ) -> Reply<T> {
-        let slot = self.waits.open();
-        let timer = self.timers.set(
-            self.now + timeout,
-            Box::new(move |core| {
-                if let Some((resume, _)) = core.waits.take(slot) {
-                    resume(core, Err(AskError::Timeout));
-                }
-            }),
-        );
         let resume: Resume<Self> = Box::new(move |core, answer| {
             let answer = answer.and_then(|payload| payload.open().map_err(AskError::from));
             resume(core, answer);
         });
-        self.waits.insert(slot, (resume, timer), question);
+        let slot = self.open_question((question, None), timeout, AfterAnswer::Run(resume));
         Reply::new(self.me, slot)
     }
 
@@ -71,23 +63,54 @@ impl Core {
         })
     }
 
+    /// Opens a slot for an answer to an actor, given with its type, which asks another. Its type
+    /// makes a message of the answer and the tag, so a checkpoint can contain the question.
+    pub(crate) fn expect_tagged_reply<T>(
+        &mut self,
+        (by, kind): (ActorId, KindId),
+        (to, tag): (ActorId, u64),
+        timeout: Duration,
+    ) -> Reply<T> {
+        self.created += 1;
+        let question = Question { by, to: Some(to), at: self.now };
+        let after = AfterAnswer::Tagged { by, kind, tag };
+        let slot = self.open_question((Some(question), None), timeout, after);
+        Reply::new(self.me, slot)
+    }
+
     /// Sends the answer to a question, or drops it if the layout does not know the PE that asked.
     pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
-        if self.common.layout.knows(reply.pe) {
-            let answer = self.traced(Payload::new(answer));
-            self.post(reply.pe, Control::Reply { slot: reply.slot, answer });
+        let Reply { pe, slot, .. } = reply;
+        let is_of_this_run = self.waits.is_of_this_run(slot);
+        let to = if is_of_this_run { pe } else { self.keeper_of(pe) };
+        if !self.common.layout.knows(to) {
+            return;
+        }
+        let answer = self.traced(Payload::new(answer));
+        let answer = match is_of_this_run {
+            true => Control::Reply { slot, answer },
+            false => Control::RestoredReply { asked: (pe, slot), answer },
+        };
+        self.post(to, answer);
+    }
+
+    /// Passes an answer to the question that waits for it. Late answers are dropped.
+    pub(in crate::pe) fn handle_reply(&mut self, slot: u64, answer: Payload) {
+        match self.waits.take(slot) {
+            Some(unanswered) => {
+                self.timers.cancel(unanswered.timer);
+                let answer = self.begin_origin(answer);
+                self.close_question(unanswered, Ok(answer));
+                self.end_origin();
+            }
+            None => self.statistics.late_answers += 1,
         }
     }
 
-    /// Passes an answer to the callback that waits for it. Late answers are dropped.
-    pub(in crate::pe) fn handle_reply(&mut self, slot: u64, answer: Payload) {
-        match self.waits.take(slot) {
-            Some((resume, timer)) => {
-                self.timers.cancel(timer);
-                let answer = self.begin_origin(answer);
-                resume(self, Ok(answer));
-                self.end_origin();
-            }
+    /// Passes an answer to a question from before a restoration.
+    pub(in crate::pe) fn handle_restored_reply(&mut self, asked: (PeId, u64), answer: Payload) {
+        match self.waits.restored(asked) {
+            Some(slot) => self.handle_reply(slot, answer),
             None => self.statistics.late_answers += 1,
         }
     }
@@ -111,7 +134,7 @@ impl Core {
 
     /// Cancels a timer that [`send_after`](Self::send_after) has armed, here or on another PE.
     pub(crate) fn cancel_timer(&mut self, timer: Timer) {
-        let pe = self.keeper_of(timer);
+        let pe = self.keeper_of(timer.pe);
         let id = TimerId(timer.at, timer.number);
         if pe != self.me {
             self.post(pe, Control::CancelTimer(timer));
@@ -120,22 +143,20 @@ impl Core {
         }
     }
 
-    /// The PE that has a timer. After a restoration on fewer PEs, each has those of several.
-    pub(crate) fn keeper_of(&self, timer: Timer) -> PeId {
-        PeId(timer.pe.0 % self.common.layout.pe_count())
+    /// The PE that has the timers and questions of this one. After a restoration on fewer PEs, each
+    /// has those of several.
+    pub(crate) fn keeper_of(&self, pe: PeId) -> PeId {
+        PeId(pe.0 % self.common.layout.pe_count())
     }
 
     /// Sends `to` a message once the job is quiescent.
     pub(crate) fn when_quiescent<A: Actor>(&mut self, to: ActorId, message: A::Message) {
+        let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let question = Question { by: to, to: None, at: self.now };
-        let send = move |core: &mut Self, answer: Result<(), AskError>| {
-            if answer.is_ok() {
-                core.send::<A>(Sender::Pe, to, 0, message);
-            }
-        };
-        let reply = self.expect_reply(Some(question), Duration::MAX, send);
+        let after = AfterAnswer::Quiescent(Box::new(DelayedMessage::<A> { to, kind, message }));
+        let slot = self.open_question((Some(question), None), Duration::MAX, after);
         let request = MainRequest::Quiescence;
-        self.post(COORDINATOR, Control::MainRequest { slot: reply.slot, request });
+        self.post(COORDINATOR, Control::MainRequest { slot, request });
     }
 
     /// Sends the coordinator a request on behalf of main. `resume` is called with the answer.

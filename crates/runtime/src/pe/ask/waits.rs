@@ -1,15 +1,25 @@
 //! Unanswered questions of a PE.
 
-use crate::address::id::ActorId;
+use crate::address::id::{ActorId, KindId};
 use crate::error::AskError;
 use crate::message::payload::Payload;
 use crate::pe::callback::CallbackWith;
-use crate::pe::timers::TimerId;
-use gridspan_topology::Time;
+use crate::pe::timers::{Delayed, TimerId};
+use gridspan_topology::{PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The action to run with an answer, or with the reason why there is none.
 pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
+
+/// What follows when a question is answered, or has timed out.
+pub(crate) enum AfterAnswer<C> {
+    /// The action runs. Checkpoints cannot contain it.
+    Run(Resume<C>),
+    /// The actor that asked, which is of this type, gets a message made of the answer and the tag.
+    Tagged { by: ActorId, kind: KindId, tag: u64 },
+    /// The job was quiescent, and the message is sent.
+    Quiescent(Box<dyn Delayed<C>>),
+}
 
 /// A question of an actor or of main, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,49 +31,80 @@ pub(crate) struct Question {
 }
 
 /// An unanswered question.
-struct Unanswered<C> {
-    resume: Resume<C>,
+pub(crate) struct Unanswered<C> {
+    pub(crate) after: AfterAnswer<C>,
     /// The timer of the time-out.
-    timer: TimerId,
+    pub(crate) timer: TimerId,
     /// `None` for requests of main to the coordinator, which knows what these wait for.
-    question: Option<Question>,
+    pub(crate) question: Option<Question>,
+    /// The PE and the slot to which the answer is addressed. They are of an earlier run if the
+    /// question was restored.
+    pub(crate) asked: (PeId, u64),
 }
 
 /// Unanswered questions, and the slots for new ones.
 pub(crate) struct Waits<C> {
     pending: BTreeMap<u64, Unanswered<C>>,
+    /// Slots of restored questions, by the PE and the slot to which the answer is addressed.
+    restored: BTreeMap<(PeId, u64), u64>,
     /// Slots of main's requests to the coordinator. The coordinator knows what these wait for.
     for_main: BTreeSet<u64>,
-    /// Number of slots that were opened.
-    slots: u64,
+    /// The first slot of this run.
+    first: u64,
+    /// The next slot.
+    next: u64,
 }
 
 impl<C> Default for Waits<C> {
     fn default() -> Self {
-        Self { pending: BTreeMap::new(), for_main: BTreeSet::new(), slots: 0 }
+        Self {
+            pending: BTreeMap::new(),
+            restored: BTreeMap::new(),
+            for_main: BTreeSet::new(),
+            first: 0,
+            next: 0,
+        }
     }
 }
 
 impl<C> Waits<C> {
-    /// Returns a slot that has not been used before.
-    pub(crate) fn open(&mut self) -> u64 {
-        self.slots += 1;
-        self.slots - 1
+    /// Begins the slots of this run with `number`, which is above all slots before a restoration.
+    pub(crate) fn number_from(&mut self, number: u64) {
+        (self.first, self.next) = (number, number);
     }
 
-    /// Keeps what to do with the answer in this slot, and the timer of the time-out.
-    pub(crate) fn insert(
-        &mut self,
-        slot: u64,
-        (resume, timer): (Resume<C>, TimerId),
-        question: Option<Question>,
-    ) {
-        self.pending.insert(slot, Unanswered { resume, timer, question });
+    /// Whether a slot was opened on any PE since the last restoration.
+    pub(crate) fn is_of_this_run(&self, slot: u64) -> bool {
+        slot >= self.first
+    }
+
+    /// Returns a slot that has not been used before.
+    pub(crate) fn open(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Keeps a question in this slot.
+    pub(crate) fn insert(&mut self, slot: u64, unanswered: Unanswered<C>) {
+        if !self.is_of_this_run(unanswered.asked.1) {
+            self.restored.insert(unanswered.asked, slot);
+        }
+        self.pending.insert(slot, unanswered);
+    }
+
+    /// The slot of a restored question, if it has no answer yet.
+    pub(crate) fn restored(&self, asked: (PeId, u64)) -> Option<u64> {
+        self.restored.get(&asked).copied()
+    }
+
+    /// All unanswered questions, the oldest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Unanswered<C>> {
+        self.pending.values()
     }
 
     /// The questions of actors and of main to actors and about quiescence, the oldest first.
     pub(crate) fn questions(&self) -> impl Iterator<Item = Question> {
-        self.pending.values().filter_map(|unanswered| unanswered.question)
+        self.all().filter_map(|unanswered| unanswered.question)
     }
 
     /// Marks the question in this slot as a request of main to the coordinator.
@@ -71,10 +112,12 @@ impl<C> Waits<C> {
         self.for_main.insert(slot);
     }
 
-    /// Removes a question and returns its action and its timer.
-    pub(crate) fn take(&mut self, slot: u64) -> Option<(Resume<C>, TimerId)> {
+    /// Removes a question.
+    pub(crate) fn take(&mut self, slot: u64) -> Option<Unanswered<C>> {
         self.for_main.remove(&slot);
-        self.pending.remove(&slot).map(|unanswered| (unanswered.resume, unanswered.timer))
+        let unanswered = self.pending.remove(&slot)?;
+        self.restored.remove(&unanswered.asked);
+        Some(unanswered)
     }
 
     /// Whether main waits for the coordinator.
@@ -85,6 +128,17 @@ impl<C> Waits<C> {
     /// Number of unanswered questions that are not requests of main to the coordinator.
     pub(crate) fn len(&self) -> usize {
         self.pending.len() - self.for_main.len()
+    }
+
+    /// Number of these that checkpoints cannot contain.
+    pub(crate) fn not_storable(&self) -> usize {
+        let runs = |it: &&Unanswered<C>| matches!(it.after, AfterAnswer::Run(_));
+        self.all().filter(runs).count() - self.for_main.len()
+    }
+
+    /// Number of questions whose answers become messages by their tags.
+    pub(crate) fn tagged(&self) -> usize {
+        self.all().filter(|it| matches!(it.after, AfterAnswer::Tagged { .. })).count()
     }
 
     /// Whether any question is unanswered.

@@ -12,12 +12,13 @@ mod versions;
 
 use super::Pe;
 use super::core::Core;
+use super::replicas;
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::{COORDINATOR, KindId, MAIN_PE};
 use crate::message::codec;
 use crate::message::{
     CheckpointMessage, CheckpointSegment, Control, DelayedImage, DrainCounts, MainRequest,
-    MemberImage, PartImage, PartSummary, Segment,
+    MemberImage, PartImage, PartSummary, QuestionImage, Segment,
 };
 use crate::pe::PlantedFault;
 use crate::pe::command::PeCommand;
@@ -58,17 +59,36 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, and reports the counts of this PE. If the order to
-    /// continue after the previous checkpoint has not come yet, this PE continues first.
+    /// continue after the previous checkpoint has not come yet, this PE continues first. If actors
+    /// here have replicas, they end before it stops.
     fn stop(&mut self, checkpoint: u64, round: u64) {
         let before = self.core.checkpointing.stop;
         if before < checkpoint {
             self.resume_handling(before);
-            (self.core.checkpointing.stop, self.core.checkpointing.is_stopped) = (checkpoint, true);
+            let core = &mut self.core;
+            core.checkpointing.ended_replicas = core.end_all_replicas();
+            (core.checkpointing.stop, core.checkpointing.first_round) = (checkpoint, Some(round));
+            self.stop_without_replicas();
+        } else if before == checkpoint && self.core.checkpointing.is_stopped {
+            self.report_drained(round);
         }
-        if before <= checkpoint && self.core.checkpointing.is_stopped {
-            let unmovable = self.stores.iter().map(|store| store.unmovable()).sum();
-            self.core.drain(round, unmovable);
+    }
+
+    /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
+    /// end while other PEs stand still: what they have to handle is on its way.
+    pub(super) fn stop_without_replicas(&mut self) {
+        if self.core.replicas.is_any() {
+            return;
         }
+        if let Some(round) = self.core.checkpointing.first_round.take() {
+            self.core.checkpointing.is_stopped = true;
+            self.report_drained(round);
+        }
+    }
+
+    fn report_drained(&mut self, round: u64) {
+        let unmovable = self.stores.iter().map(|store| store.unmovable()).sum();
+        self.core.drain(round, unmovable);
     }
 
     /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
@@ -84,8 +104,12 @@ impl Pe {
         self.form_groups();
         let Self { core, stores, .. } = self;
         core.checkpointing.restoration = None;
+        core.await_quiescence_again();
         for (kind, slot) in std::mem::take(&mut core.checkpointing.restored) {
             stores[kind.index()].arrived(core, slot);
+        }
+        for order in std::mem::take(&mut core.checkpointing.ended_replicas) {
+            replicas::begin(core, stores, order, None);
         }
         core.release_main();
     }
@@ -94,7 +118,7 @@ impl Pe {
     fn encode(&mut self, checkpoint: u64, leaving: &[NodeId]) {
         let mut image = self.core.image_without_members();
         let mut summary = PartSummary {
-            others: (image.delayed.len() + image.gone.len()) as u64,
+            others: (image.delayed.len() + image.gone.len() + image.questions.len()) as u64,
             published: image.published.len() as u64,
             ..PartSummary::default()
         };
@@ -184,11 +208,12 @@ impl Core {
         let counts = DrainCounts {
             created: self.created,
             processed: self.processed,
-            waiting: (queues.sum::<usize>() + self.timers.delayed().count()) as u64,
+            waiting: (queues.sum::<usize>() + self.timers.delayed().count() + self.waits.tagged())
+                as u64,
             stranded: self.delivery.waiting()[1],
             insertions: (self.delivery.tombstones_awaited() + self.followers.len()) as u64,
-            questions: self.waits.len() as u64,
-            replicas: self.replicas.len() as u64,
+            questions: self.waits.not_storable() as u64,
+            replicas: self.checkpointing.ended_replicas.len() as u64,
             tasks: self.checkpointing.tasks,
             unmovable,
         };
@@ -210,12 +235,17 @@ impl Core {
         }
     }
 
-    /// The part of this PE in an image, without members. Workers of pools count as gone.
+    /// The part of this PE in an image, without members. Those that are left out count as gone.
     fn image_without_members(&self) -> PartImage {
         let is_kept = |delayed: &DelayedImage| !self.common.is_left_out(delayed.kind);
         let delayed = match self.common.fault {
             PlantedFault::TimersLeftOut => Vec::new(),
             _ => self.delayed_images().into_iter().filter(is_kept).collect(),
+        };
+        let is_kept = |question: &QuestionImage| !self.common.is_left_out(question.kind);
+        let questions = match self.common.fault {
+            PlantedFault::QuestionsLeftOut => Vec::new(),
+            _ => self.question_images().into_iter().filter(is_kept).collect(),
         };
         let mut gone = self.delivery.gone(self.me);
         for (number, members) in self.members.iter().enumerate() {
@@ -228,6 +258,7 @@ impl Core {
             phases: self.phases.iter().map(|(&phase, &counts)| (phase, counts)).collect(),
             gone,
             published: self.published_images(),
+            questions,
             ..PartImage::default()
         }
     }

@@ -1,4 +1,5 @@
-//! How a group of a type changes if the job continues on another number of PEs or nodes.
+//! What becomes of the members of a type if the job continues from a checkpoint, beyond what is in
+//! it: groups may get another size.
 
 use crate::address::id::Slot;
 use crate::address::index::Key;
@@ -20,7 +21,7 @@ pub(crate) enum Resizing<C> {
         init: Arc<dyn Fn(Key) -> Payload + Send + Sync>,
         merge: Merge<C>,
     },
-    /// The group has ended: all that is left of it is dropped.
+    /// Checkpoints leave the members out, also those of collections that are no groups.
     End,
 }
 

@@ -8,8 +8,8 @@ use crate::address::id::{ActorId, COORDINATOR};
 use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
-    CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage, RestoredPart,
-    Seat,
+    AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
+    QuestionImage, RestoredPart, Seat,
 };
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
@@ -37,8 +37,9 @@ impl Pe {
         if core.me == crate::address::id::MAIN_PE {
             core.checkpointing.progress = Some(manifest.progress.clone());
         }
-        // Numbers of timers differ from those before.
+        // Numbers of timers and slots of questions differ from those before.
         core.timers.number_from((manifest.number + 1) << 32);
+        core.waits.number_from((manifest.number + 1) << 32);
         for (info, settled) in &manifest.collections {
             if !core.enter_collection(info.clone()) {
                 return;
@@ -56,7 +57,7 @@ impl Pe {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
         };
-        let PartImage { members, delayed, phases, gone, published } = image;
+        let PartImage { members, delayed, phases, gone, published, questions } = image;
         for (phase, counts) in phases {
             *self.core.phases.entry(phase).or_default() += counts;
         }
@@ -67,7 +68,7 @@ impl Pe {
                 self.core.post_large(pe, Control::Checkpoint(Box::new(publish)));
             }
         }
-        let all = members.len() + delayed.len() + gone.len();
+        let all = members.len() + delayed.len() + gone.len() + questions.len();
         let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
         self.core.assign_seats(part, &members, seat);
         for member in members {
@@ -75,14 +76,20 @@ impl Pe {
             parts.entry(pe).or_default().members.push(member);
         }
         for image in delayed.into_iter().filter_map(|image| self.core.redirected(image)) {
-            let pe = self.core.keeper_of(image.timer);
+            let pe = self.core.keeper_of(image.timer.pe);
             parts.entry(pe).or_default().delayed.push(image);
+        }
+        for image in questions.into_iter().filter_map(|image| self.core.asked_now(image)) {
+            let pe = self.core.keeper_of(image.asked.0);
+            parts.entry(pe).or_default().questions.push(image);
         }
         for id in gone.into_iter().filter(|id| !self.core.is_resized(*id)) {
             let pe = self.core.home(id).unwrap_or(self.core.me);
             parts.entry(pe).or_default().gone.push(id);
         }
-        let taken = |part: &RestoredPart| part.members.len() + part.delayed.len() + part.gone.len();
+        let taken = |part: &RestoredPart| {
+            part.members.len() + part.delayed.len() + part.gone.len() + part.questions.len()
+        };
         let dropped = all - parts.values().map(taken).sum::<usize>();
         if let Some(own) = parts.remove(&self.core.me) {
             self.install(own);
@@ -96,17 +103,23 @@ impl Pe {
 
     /// Installs members and timers here.
     pub(super) fn install(&mut self, part: RestoredPart) {
-        let RestoredPart { members, delayed, gone } = part;
-        let items = (delayed.len() + gone.len()) as u64;
+        let RestoredPart { members, delayed, gone, questions } = part;
+        let items = (delayed.len() + gone.len() + questions.len()) as u64;
         for id in gone {
             self.core.learn(id, Place { gone: true, ..Place::at(self.core.me, AWAY) });
         }
-        for DelayedImage { kind, message, .. } in &delayed {
-            if let Err(error) = self.core.check_messages(*kind, [message]) {
+        let delays = delayed.iter().map(|image| (image.kind, &image.message));
+        let quiescent = questions.iter().filter_map(|image| match &image.awaited {
+            AwaitedImage::Quiescence { message } => Some((image.kind, message)),
+            AwaitedImage::Answer { .. } => None,
+        });
+        for (kind, message) in delays.chain(quiescent) {
+            if let Err(error) = self.core.check_messages(kind, [message]) {
                 return self.core.fail(error);
             }
         }
         self.core.restore_delayed(delayed);
+        self.core.restore_questions(questions);
         let mut here = 0;
         let mut homes: BTreeMap<PeId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
@@ -173,6 +186,14 @@ impl Core {
         let restoration = self.checkpointing.restoration.as_ref()?;
         let (to, kind) = (restoration.receiver(image.to)?, restoration.kind(image.kind)?);
         Some(DelayedImage { to, kind, ..image })
+    }
+
+    /// A question with the present identity and type of the actor that asked. `None` if its group
+    /// has ended.
+    fn asked_now(&self, image: QuestionImage) -> Option<QuestionImage> {
+        let restoration = self.checkpointing.restoration.as_ref()?;
+        let (by, kind) = (restoration.receiver(image.by)?, restoration.kind(image.kind)?);
+        Some(QuestionImage { by, kind, ..image })
     }
 
     /// Learns the places of members whose home this is.

@@ -1,7 +1,7 @@
 //! State of a PE for checkpoints.
 
 use crate::address::id::{ActorId, KindId, Slot};
-use crate::message::MemberImage;
+use crate::message::{MemberImage, ReplicaOrder};
 use crate::pe::callback::Callback;
 use crate::pe::checkpoint::restoration::{FormerOrder, Restoration};
 use bytes::Bytes;
@@ -16,14 +16,20 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
-    /// The checkpoint for which it has stopped last.
+    /// The checkpoint for which it has stopped last, or is to stop.
     pub(crate) stop: u64,
+    /// The round of draining that it answers when it stops, once no actor here has a replica.
+    pub(crate) first_round: Option<u64>,
+    /// Replicas that have ended for the checkpoint, and begin again after it.
+    pub(crate) ended_replicas: Vec<ReplicaOrder>,
     /// The checkpoint from which the job continues, until this PE handles messages.
     pub(crate) restoration: Option<Arc<Restoration>>,
     /// Members of groups of another size whose actors are not built yet.
     pub(crate) forming: BTreeMap<ActorId, Forming>,
     /// Members that were restored and whose actors have not been told.
     pub(crate) restored: Vec<(KindId, u32)>,
+    /// Slots of the questions about quiescence that were restored and not asked again yet.
+    pub(crate) quiescence: Vec<u64>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
     pub(crate) seats: BTreeMap<ActorId, PeId>,
     /// By part: number of its members for which this PE has chosen each PE.
@@ -72,9 +78,12 @@ impl<C> Default for Checkpointing<C> {
             began: Time::ZERO,
             is_stopped: false,
             stop: 0,
+            first_round: None,
+            ended_replicas: Vec::new(),
             restoration: None,
             forming: BTreeMap::new(),
             restored: Vec::new(),
+            quiescence: Vec::new(),
             seats: BTreeMap::new(),
             dealt: BTreeMap::new(),
             waiting: Vec::new(),

@@ -335,7 +335,7 @@ impl Core {
             return false;
         }
         match self.replicas.get(id).map(ReplicaState::is_secondary) {
-            None => true,
+            None => !self.replicas.defer(id, Then::Wish(to)),
             // The primary makes the same request.
             Some(true) => false,
             Some(false) => {

@@ -20,39 +20,42 @@
 //! both places to the sender. Contributions, broadcasts and answers leave from the primary, because
 //! no receiver could detect repeated ones by numbers.
 //!
-//! **End.** Before the actor moves, or when a plan requires it, the primary sends to all receivers
-//! again. It sends the second replica the numbers that it has reached with the receivers of the
-//! second. The second continues until it has reached these numbers, and is then removed. For that
-//! it needs the messages that the primary has handled, which are on their way to it. The primary
-//! has all later messages, or they are forwarded to it. If the second was ahead of the primary, the
-//! primary repeats some messages with the same numbers.
+//! **End.** Before the actor moves, before a checkpoint, or when a plan requires it, the primary
+//! sends to all receivers again. It sends the second replica the numbers that it has reached with
+//! the receivers of the second. The second continues until it has reached these numbers, and is
+//! then removed. For that it needs the messages that the primary has handled, which are on their
+//! way to it. The primary has all later messages, or they are forwarded to it. If the second was
+//! ahead of the primary, the primary repeats some messages with the same numbers. Only after those
+//! does the actor move, or is it encoded for a checkpoint, which has no numbers. After a checkpoint
+//! its replica begins again.
 //!
 //! **Failure.** A PE that cannot take the replica refuses it. The actor stays on one PE, with a
 //! higher epoch.
 
 use super::{PrimaryStage, ReplicaState, Role, Then};
-use crate::address::id::{ActorId, KindId, RebalanceId, Slot};
+use crate::address::id::{ActorId, COORDINATOR, KindId, RebalanceId, Slot};
 use crate::error::Misuse;
 use crate::message::codec;
 use crate::message::limits::PIECE_BYTES_MAX;
-use crate::message::{Control, MemberRecord, Migrant};
+use crate::message::{CheckpointMessage, Control, MemberRecord, Migrant};
 use crate::message::{Frontier, ReplicaControl, ReplicaOrder};
+use crate::pe::PlantedFault;
 use crate::pe::core::{Core, Store};
-use crate::pe::delivery::{Place, Way};
+use crate::pe::delivery::Place;
 use crate::pe::members::member::Member;
 use crate::pe::migrate;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
-/// Offers a PE the second replica of an actor that lives here.
+/// Offers a PE the second replica of an actor that lives here, for a plan or after a checkpoint.
 pub(crate) fn begin(
     core: &mut Core,
     stores: &[Box<dyn Store>],
     ReplicaOrder { id, at, serves }: ReplicaOrder,
-    plan: RebalanceId,
+    plan: Option<RebalanceId>,
 ) {
     let replica = core.resident(id).filter(|_| core.may_have_replica(id, at));
-    let Some((kind, slot)) = replica else { return core.note_moved(Some(plan), false) };
+    let Some((kind, slot)) = replica else { return core.note_begun(plan, false) };
     let queue = &mut core.queues[kind.index()];
     let (mailbox, bytes) = queue.extract(kind, slot, &mut core.lanes);
     core.ready_bytes -= bytes;
@@ -65,7 +68,7 @@ pub(crate) fn begin(
     if bytes > PIECE_BYTES_MAX {
         // No connection would carry it.
         tracing::warn!(collection = id.collection.0, index = ?id.key, bytes, "too large for a replica");
-        return core.note_moved(Some(plan), false);
+        return core.note_begun(plan, false);
     }
     // Waiting messages will be handled on the other PE too.
     core.created += copies(&migrant.mailbox, &migrant.held);
@@ -76,6 +79,16 @@ pub(crate) fn begin(
         member.is_replicated = true;
     }
     core.converse(at, ReplicaControl::Offer { migrant, serves });
+}
+
+/// How far a replica has come, compared with the other one.
+enum Compared {
+    /// It has sent as much.
+    Reached,
+    /// It has to handle more messages for that.
+    Behind,
+    /// It has sent less, and has nothing left to handle.
+    Differs,
 }
 
 fn copies<T, U>(mailbox: &[T], held: &[U]) -> u64 {
@@ -108,7 +121,9 @@ pub(crate) fn handle(
             return core.handle_refused(id, epoch);
         }
         ReplicaControl::End { id, epoch, until } => core.replicas.leave(id, epoch, until),
-        ReplicaControl::Ended { id, epoch, sent } => return core.handle_ended(id, epoch, &sent),
+        ReplicaControl::Ended { id, epoch, reached } => {
+            return core.handle_ended(id, epoch, reached);
+        }
     }
     Vec::new()
 }
@@ -160,16 +175,18 @@ fn take(
     Ok(())
 }
 
-/// Removes the second replicas that have sent all that they had to.
-pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) {
+/// Removes the second replicas that have sent all that they had to. Returns actions that need not
+/// wait any longer, since the primary has sent as much as its second had.
+pub(crate) fn settle(core: &mut Core, stores: &mut [Box<dyn Store>]) -> Vec<(ActorId, Then)> {
     for id in core.finished_replicas() {
         let Some((kind, slot)) = core.resident(id) else { continue };
         let Some(ReplicaState { other, epoch, .. }) = core.replicas.remove(id) else { continue };
         stores[kind.index()].remove(slot);
-        let sent = core.vacate_second((kind, slot));
+        let reached = core.vacate_second((kind, slot));
         core.delivery.learn(id, Place::at(other, epoch + 1));
-        core.converse(other, ReplicaControl::Ended { id, epoch, sent });
+        core.converse(other, ReplicaControl::Ended { id, epoch, reached });
     }
+    core.caught_up()
 }
 
 impl Core {
@@ -187,6 +204,18 @@ impl Core {
             && at != self.me
             && self.common.layout.contains(at)
             && self.replicas.get(id).is_none()
+            && !self.replicas.is_trailing(id)
+    }
+
+    /// Reports that a replica has begun, or cannot: for a plan, or after a checkpoint.
+    fn note_begun(&mut self, plan: Option<RebalanceId>, is_begun: bool) {
+        match plan {
+            Some(_) => self.note_moved(plan, is_begun),
+            None => {
+                let rebuilt = Control::Checkpoint(Box::new(CheckpointMessage::Rebuilt));
+                self.post(COORDINATOR, rebuilt);
+            }
+        }
     }
 
     /// Whether an actor of this kind was declared deterministic, and so must not do `deed`. If so,
@@ -213,7 +242,7 @@ impl Core {
         let replica = Some(replica.other);
         self.raise_epoch(id, epoch, replica);
         self.statistics.replicas += 1;
-        self.note_moved(Some(plan), true);
+        self.note_begun(plan, true);
         for then in then {
             self.end_replica(id, then);
         }
@@ -230,7 +259,7 @@ impl Core {
         let Some(ReplicaState { role, .. }) = self.replicas.remove(id) else { return Vec::new() };
         let Role::Primary(PrimaryStage::Offered { plan, then }) = role else { return Vec::new() };
         self.raise_epoch(id, epoch + 1, None);
-        self.note_moved(Some(plan), false);
+        self.note_begun(plan, false);
         then.into_iter().map(|then| (id, then)).collect()
     }
 
@@ -256,6 +285,14 @@ impl Core {
                 false => self.note_moved(Some(plan), false),
             }
         }
+    }
+
+    /// Ends all second replicas whose primaries are here, for a checkpoint. Returns the orders to
+    /// begin them again.
+    pub(crate) fn end_all_replicas(&mut self) -> Vec<ReplicaOrder> {
+        let orders = self.replicas_here();
+        orders.iter().for_each(|order| self.end_replica(order.id, Then::Checkpoint));
+        orders
     }
 
     /// Ends an actor's second replica; `next` follows when it is gone. Runs at the primary.
@@ -287,53 +324,93 @@ impl Core {
         let (mut finished, mut broken) = (Vec::new(), None);
         let mut waiting: BTreeMap<KindId, BTreeMap<u32, u64>> = BTreeMap::new();
         for (id, replica) in self.replicas.leaving() {
-            let Some((until, (kind, slot))) = replica.until().zip(self.resident(id)) else {
-                continue;
-            };
-            let Some(member) = self.member_in(Slot { kind, index: slot }) else { continue };
-            let channels = member.channels.as_deref();
-            let next = |to, channel| channels.and_then(|known| known.next.get((to, channel)));
-            let heard = |from, channel| channels.and_then(|it| it.expected.get((from, channel)));
-            let number = |counter: Option<u64>| counter.unwrap_or(0);
-            if until.is_sent(|to, channel| number(next(to, channel))) {
-                finished.push(id);
-            } else if until
-                .is_heard(|from, channel| number(heard(from, channel)), member.broadcasts)
-                && let Some(queue) = self.queues.get(kind.index())
-                && !waiting.entry(kind).or_insert_with(|| queue.waiting()).contains_key(&slot)
-            {
-                broken = Some(kind);
+            let Some((until, here)) = replica.until().zip(self.resident(id)) else { continue };
+            match self.compare(here, until, &mut waiting) {
+                Compared::Reached => finished.push(id),
+                Compared::Behind => {}
+                Compared::Differs => broken = Some(here.0),
             }
         }
-        if let Some(kind) = broken {
-            let actor = self.common.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
-            self.fail(Misuse::ReplicasDiffer { actor }.into());
-        }
+        self.fail_differing(broken);
         finished
     }
 
-    /// Removes a second replica. The primary has got its waiting messages too. Returns the
-    /// receivers and channels to which it has sent.
-    fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Vec<(ActorId, i32)> {
-        let Some((member, mailbox)) = self.take_out(kind, slot) else { return Vec::new() };
+    /// Removes the actors that have sent as much as their former second replicas, and returns the
+    /// actions that have waited for that.
+    fn caught_up(&mut self) -> Vec<(ActorId, Then)> {
+        let (mut finished, mut broken) = (Vec::new(), None);
+        let mut waiting = BTreeMap::new();
+        for (id, reached) in self.replicas.trailing() {
+            let Some(here) = self.resident(id) else {
+                finished.push(id);
+                continue;
+            };
+            match self.compare(here, reached, &mut waiting) {
+                Compared::Reached => finished.push(id),
+                Compared::Behind => {}
+                Compared::Differs => broken = Some(here.0),
+            }
+        }
+        self.fail_differing(broken);
+        let mut going_on = Vec::new();
+        for id in finished {
+            going_on.extend(self.replicas.stop_trailing(id).into_iter().map(|then| (id, then)));
+        }
+        going_on
+    }
+
+    /// Compares a replica here with what the other one had reached. `waiting`: the numbers of
+    /// messages that wait for members of a type, once they are needed.
+    fn compare(
+        &self,
+        (kind, slot): (KindId, u32),
+        other: &Frontier,
+        waiting: &mut BTreeMap<KindId, BTreeMap<u32, u64>>,
+    ) -> Compared {
+        let Some(member) = self.member_in(Slot { kind, index: slot }) else {
+            return Compared::Behind;
+        };
+        let channels = member.channels.as_deref();
+        let next = |to, channel| channels.and_then(|known| known.next.get((to, channel)));
+        let heard = |from, channel| channels.and_then(|it| it.expected.get((from, channel)));
+        let number = |counter: Option<u64>| counter.unwrap_or(0);
+        if other.is_sent(|to, channel| number(next(to, channel))) {
+            return Compared::Reached;
+        }
+        let has_heard =
+            other.is_heard(|from, channel| number(heard(from, channel)), member.broadcasts);
+        let queue = self.queues.get(kind.index()).filter(|_| has_heard);
+        let is_idle = queue.is_some_and(|queue| {
+            !waiting.entry(kind).or_insert_with(|| queue.waiting()).contains_key(&slot)
+        });
+        if is_idle { Compared::Differs } else { Compared::Behind }
+    }
+
+    /// Ends the job if the replicas of an actor of a type have not sent the same messages.
+    fn fail_differing(&mut self, kind: Option<KindId>) {
+        if let Some(kind) = kind {
+            let actor = self.common.kind(kind).map_or("an actor", |kind| kind.name()).to_owned();
+            self.fail(Misuse::ReplicasDiffer { actor }.into());
+        }
+    }
+
+    /// Removes a second replica. The primary has got its waiting messages too. Returns what it has
+    /// reached.
+    fn vacate_second(&mut self, (kind, slot): (KindId, u32)) -> Frontier {
+        let Some((member, mailbox)) = self.take_out(kind, slot) else {
+            return Frontier::default();
+        };
         self.free[kind.index()].push(slot);
         let held = member.channels.as_ref().map_or(0, |channels| channels.held.len());
         self.processed += (mailbox.len() + held) as u64;
         self.replicas.doubled -= (mailbox.len() as u64).min(self.replicas.doubled);
-        let channels = member.channels.as_ref();
-        let mut sent: Vec<Way> = channels
-            .map_or_else(Vec::new, |channels| channels.next.iter().map(|(way, _)| way).collect());
-        sent.sort_unstable();
-        sent
+        let MemberRecord { expected: heard, next: sent, broadcasts, .. } = migrate::record(&member);
+        Frontier { sent, heard, broadcasts }
     }
 
-    /// Handles the end of the second replica. Returns the actions that have waited for it.
-    fn handle_ended(
-        &mut self,
-        id: ActorId,
-        epoch: u32,
-        sent: &[(ActorId, i32)],
-    ) -> Vec<(ActorId, Then)> {
+    /// Handles the end of the second replica. Returns the actions that have waited for it, unless
+    /// this replica has to send what the second has sent before they may follow.
+    fn handle_ended(&mut self, id: ActorId, epoch: u32, reached: Frontier) -> Vec<(ActorId, Then)> {
         if !self
             .replicas
             .get(id)
@@ -341,7 +418,9 @@ impl Core {
         {
             return Vec::new();
         }
-        let Some(ReplicaState { role, .. }) = self.replicas.remove(id) else { return Vec::new() };
+        let Some(ReplicaState { role, serves, .. }) = self.replicas.remove(id) else {
+            return Vec::new();
+        };
         self.raise_epoch(id, epoch + 1, None);
         // The second may have been ahead: if it was the first to send to a receiver, the primary's
         // messages to that receiver must be numbered too.
@@ -349,15 +428,16 @@ impl Core {
             && let Some(member) = self.member(kind, slot)
         {
             let channels = member.channels.get_or_insert_default();
-            for &way in sent {
-                channels.next.entry(way);
+            for &(to, channel, _) in &reached.sent {
+                channels.next.entry((to, channel));
             }
         }
-        match role {
-            Role::Primary(PrimaryStage::Ending { then, .. }) => {
-                then.into_iter().map(|then| (id, then)).collect()
-            }
-            _ => Vec::new(),
+        let Role::Primary(PrimaryStage::Ending { then, .. }) = role else { return Vec::new() };
+        if self.common.fault == PlantedFault::TrailingIgnored {
+            return then.into_iter().map(|then| (id, then)).collect();
         }
+        let sent = reached.sent.into_iter().filter(|(to, ..)| serves.contains(to)).collect();
+        self.replicas.trail(id, Frontier { sent, ..reached }, then);
+        self.caught_up()
     }
 }

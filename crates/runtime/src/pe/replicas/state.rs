@@ -14,6 +14,9 @@ pub(crate) struct Replicas {
     by_actor: BTreeMap<ActorId, ReplicaState>,
     /// Second replicas here that are about to be removed.
     leaving: BTreeSet<ActorId>,
+    /// Actors here that have one replica again, while they have sent less than the second had:
+    /// what that had reached, and the actions that wait.
+    trailing: BTreeMap<ActorId, (Frontier, Vec<Then>)>,
     /// Number of messages to second replicas here, which the primary handles too.
     pub(crate) doubled: u64,
 }
@@ -41,9 +44,9 @@ pub(crate) enum Role {
 /// The stage of a primary.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrimaryStage {
-    /// The second replica has been offered, on behalf of a plan. If actions wait, it ends again
-    /// once it is accepted.
-    Offered { plan: RebalanceId, then: Vec<Then> },
+    /// The second replica has been offered, on behalf of a plan or, without one, after a
+    /// checkpoint. If actions wait, it ends again once it is accepted.
+    Offered { plan: Option<RebalanceId>, then: Vec<Then> },
     /// Both handle all messages. The second's PE gives it the broadcasts from this number on.
     Both { broadcasts: u64 },
     /// The second replica is about to be removed.
@@ -59,6 +62,8 @@ pub(crate) enum Then {
     Move(PeId, RebalanceId),
     /// Move the actor at its own request.
     Wish(PeId),
+    /// Nothing: a checkpoint is made when no actor has a replica.
+    Checkpoint,
 }
 
 impl Replicas {
@@ -68,8 +73,35 @@ impl Replicas {
         self.by_actor.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.by_actor.len()
+    /// Whether an actor here is replicated, or trails the replica that it had.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.by_actor.is_empty() || !self.trailing.is_empty()
+    }
+
+    /// Defers actions until an actor here has sent as much as its former second replica.
+    pub(crate) fn trail(&mut self, id: ActorId, reached: Frontier, then: Vec<Then>) {
+        self.trailing.insert(id, (reached, then));
+    }
+
+    /// Defers an action if an actor trails its former second replica. Returns whether it does.
+    pub(crate) fn defer(&mut self, id: ActorId, then: Then) -> bool {
+        let trailing = self.trailing.get_mut(&id);
+        trailing.map(|(_, waiting)| waiting.push(then)).is_some()
+    }
+
+    /// Whether an actor trails its former second replica.
+    pub(crate) fn is_trailing(&self, id: ActorId) -> bool {
+        self.trailing.contains_key(&id)
+    }
+
+    /// The actors that trail their former second replicas, with what those had reached.
+    pub(crate) fn trailing(&self) -> impl Iterator<Item = (ActorId, &Frontier)> {
+        self.trailing.iter().map(|(&id, (reached, _))| (id, reached))
+    }
+
+    /// Removes an actor that does not trail any more. Returns the actions that have waited.
+    pub(crate) fn stop_trailing(&mut self, id: ActorId) -> Vec<Then> {
+        self.trailing.remove(&id).map_or_else(Vec::new, |(_, then)| then)
     }
 
     pub(crate) fn get(&self, id: ActorId) -> Option<&ReplicaState> {
@@ -225,7 +257,7 @@ mod tests {
             assert_ne!(first.sends_to(actor(key)), second.sends_to(actor(key)));
         }
         for stage in [
-            PrimaryStage::Offered { plan: PLAN, then: vec![] },
+            PrimaryStage::Offered { plan: Some(PLAN), then: vec![] },
             PrimaryStage::Ending { broadcasts: 0, then: vec![] },
         ] {
             let first = replica(Role::Primary(stage));
@@ -243,7 +275,8 @@ mod tests {
             assert!(one.owes(&header(actor(2), 0, 3)), "the sender knew of one replica");
             assert!(one.owes(&header(actor(2), 0, 0)), "the sender knew nothing");
         }
-        let offered = replica(Role::Primary(PrimaryStage::Offered { plan: PLAN, then: vec![] }));
+        let offered = PrimaryStage::Offered { plan: Some(PLAN), then: vec![] };
+        let offered = replica(Role::Primary(offered));
         assert!(offered.owes(&header(actor(2), 0, 4)), "no sender knows of both yet");
     }
 
@@ -257,6 +290,18 @@ mod tests {
         assert!(!second.owes(&Header { epoch: 4, ..broadcast(2) }), "passed on by the first");
         let owed = Header { epoch: 3, ..broadcast(2) };
         assert!(second.owes(&owed), "owed by a PE that the actor has left");
+    }
+
+    #[test]
+    fn actions_wait_while_an_actor_trails_its_former_replica() {
+        let mut replicas = Replicas::default();
+        assert!(!replicas.defer(actor(1), Then::Checkpoint));
+        replicas.trail(actor(1), Frontier::default(), vec![Then::Report(PLAN)]);
+        assert!(replicas.is_any() && replicas.is_empty());
+        assert!(replicas.defer(actor(1), Then::Wish(PeId(3))));
+        let waited = replicas.stop_trailing(actor(1));
+        assert_eq!(waited, [Then::Report(PLAN), Then::Wish(PeId(3))]);
+        assert!(!replicas.is_any());
     }
 
     #[test]

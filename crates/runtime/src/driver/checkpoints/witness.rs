@@ -1,0 +1,131 @@
+//! A place where one of several values that exclude each other is settled, for good.
+
+use super::archive::open_storage;
+use super::storage::CheckpointStorage;
+use bytes::Bytes;
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A folder, or a place in an object store, where the first of several values holds.
+///
+/// ```
+/// use gridspan_runtime::driver::Witness;
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let witness = Witness::create(folder.path())?;
+/// assert_eq!(witness.settle("job/run-0", b"one half")?, b"one half"[..]);
+/// assert_eq!(witness.settle("job/run-0", b"the other")?, b"one half"[..]);
+/// assert_eq!(witness.settled("job/run-1")?, None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Witness(Arc<dyn CheckpointStorage>);
+
+impl Witness {
+    /// Opens a place: a folder, which is created if it does not exist, or the address of a place in
+    /// an object store.
+    ///
+    /// # Errors
+    ///
+    /// That of the system, or [`Unsupported`](io::ErrorKind::Unsupported) for an address if this
+    /// program was built without the feature `object-store`.
+    pub fn create(location: &Path) -> io::Result<Self> {
+        Self::at(location, true)
+    }
+
+    /// Opens a place, as [`create`](Self::create) does, but creates no folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`create`](Self::create), also if there is no such folder.
+    pub fn open(location: &Path) -> io::Result<Self> {
+        Self::at(location, false)
+    }
+
+    fn at(location: &Path, create: bool) -> io::Result<Self> {
+        let opened = open_storage(location, create).map(Self);
+        opened.map_err(|error| about(&location.display(), &error))
+    }
+
+    /// Settles a value under a name `GROUP/NAME`, unless one is settled. Returns the one that is:
+    /// of several processes that do this at once, on any machines, all get the same.
+    ///
+    /// # Errors
+    ///
+    /// An error means that it is not known which value is settled, if any: the place cannot be
+    /// reached, or is a folder of a file system without hard links.
+    pub fn settle(&self, name: &str, value: &[u8]) -> io::Result<Bytes> {
+        let put = self.0.put_once(name, vec![Bytes::copy_from_slice(value)]);
+        // The answer to an earlier attempt may be lost, so what is there holds.
+        let settled = self.0.get(name);
+        settled.map_err(|error| about(&self.0.path_of(name), &put.err().unwrap_or(error)))
+    }
+
+    /// The value that is settled under a name, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// That of the system, if the place cannot be reached.
+    pub fn settled(&self, name: &str) -> io::Result<Option<Bytes>> {
+        let value = match self.0.has(name) {
+            Ok(true) => self.0.get(name).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(error),
+        };
+        value.map_err(|error| about(&self.0.path_of(name), &error))
+    }
+}
+
+/// An error with the path or address that it is about.
+fn about(place: &dyn Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{place}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    /// Many threads settle different values at once.
+    fn assert_one_holds(witness: &Witness) {
+        for round in 0..20 {
+            let name = format!("job/run-{round}");
+            let settle = |value: u8| witness.settle(&name, &[value]).unwrap();
+            let settled: BTreeSet<Bytes> = thread::scope(|scope| {
+                let settle = &settle;
+                let all: Vec<_> = (0..8).map(|value| scope.spawn(move || settle(value))).collect();
+                all.into_iter().map(|it| it.join().unwrap()).collect()
+            });
+            assert_eq!(settled.len(), 1, "{settled:?}");
+            assert_eq!(witness.settled(&name).unwrap(), settled.into_iter().next());
+        }
+    }
+
+    #[test]
+    fn of_many_values_in_a_folder_one_is_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = Witness::create(&folder.path().join("new")).unwrap();
+        assert_one_holds(&witness);
+        assert!(Witness::open(&folder.path().join("other")).is_err(), "it is not created");
+    }
+
+    #[cfg(feature = "object-store")]
+    #[test]
+    fn of_many_values_in_an_object_store_one_is_settled() {
+        let storage = super::super::object_storage::ObjectStorage::in_memory();
+        assert_one_holds(&Witness(Arc::new(storage)));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_used_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = Witness::create(folder.path()).unwrap();
+        std::fs::write(folder.path().join("job"), b"a file").unwrap();
+        let error = witness.settle("job/run-0", b"one").unwrap_err().to_string();
+        assert!(error.contains("job/run-0: "), "{error}");
+        assert_eq!(witness.settled("job/run-0").unwrap(), None);
+    }
+}

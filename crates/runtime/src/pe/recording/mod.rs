@@ -309,7 +309,7 @@ fn nanos(time: Duration) -> u64 {
 fn hash(id: ActorId) -> u64 {
     let key = id.key.0;
     let parts = [u64::from(id.collection.0), (key >> 64) as u64, key as u64];
-    // The finaliser of SplitMix64 after each part.
+    // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014) after each part.
     let mixed = parts.into_iter().fold(0_u64, |hash, part| {
         let mut mixed = hash.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -45,7 +45,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Begins to record a PE of a node with so many PEs.
+    /// Begins to record a PE of a node, which shares the bytes of the node with its other PEs.
     pub(crate) fn new(
         records: &Records,
         pe: u32,

@@ -2,7 +2,7 @@
 
 use super::child::Child;
 use super::event::{Command, Event, Exit, Outcome};
-use super::keepers::{Decision, Keepers};
+use super::keepers::Decision;
 use super::pacing::Retry;
 use super::reaching;
 use super::recording::Recording;

@@ -29,7 +29,7 @@ use gridspan_runtime::net::bootstrap::{Addresses, RestoreOrder};
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
 /// A launcher that attends to a job.

@@ -50,12 +50,13 @@ fn described(comparison: &Comparison<'_>, at: usize) -> String {
 /// What was different before the jobs ran.
 fn differences(comparison: &Comparison<'_>) -> Vec<String> {
     let headers = comparison.recordings.map(|recording| &recording.header);
-    let of: [(&str, fn(&Header) -> String); 3] = [
+    type Value = fn(&Header) -> String;
+    let of: [(&str, Value); 3] = [
         ("command", |header| header.command.join(" ")),
         ("driver", |header| driver(header.driver).to_owned()),
         ("seed", |header| header.seed.to_string()),
     ];
-    let line = |(name, value): (&str, fn(&Header) -> String)| {
+    let line = |(name, value): (&str, Value)| {
         let [a, b] = headers.map(value);
         (a != b).then(|| format!("different {name}: {a} | {b}"))
     };

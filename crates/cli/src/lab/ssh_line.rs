@@ -148,7 +148,7 @@ mod tests {
         let mut lines: Vec<Vec<OsString>> = vec![vec![]];
         for _ in 0..4 {
             let longer = lines.iter().flat_map(|line| {
-                words.iter().map(move |word| [line.as_slice(), &[word.clone()]].concat())
+                words.iter().map(move |word| [line.as_slice(), std::slice::from_ref(word)].concat())
             });
             lines = longer.collect();
             for line in &lines {

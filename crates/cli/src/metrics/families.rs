@@ -15,25 +15,23 @@ use gridspan_topology::SiteId;
 const MICROS: u64 = 1_000_000;
 const NANOS: u64 = 1_000_000_000;
 
+/// Takes a value out of counts.
+type Reading = fn(&TelemetryCounts) -> u64;
+
 /// A count of PEs, as a family of each kind of place. The name follows that of the kind.
 struct Count {
     name: &'static str,
     kind: Kind,
     per_unit: u64,
     help: &'static str,
-    of: fn(&TelemetryCounts) -> u64,
+    of: Reading,
 }
 
-const fn counter(
-    name: &'static str,
-    per_unit: u64,
-    help: &'static str,
-    of: fn(&TelemetryCounts) -> u64,
-) -> Count {
+const fn counter(name: &'static str, per_unit: u64, help: &'static str, of: Reading) -> Count {
     Count { name, kind: Kind::Counter, per_unit, help, of }
 }
 
-const fn gauge(name: &'static str, help: &'static str, of: fn(&TelemetryCounts) -> u64) -> Count {
+const fn gauge(name: &'static str, help: &'static str, of: Reading) -> Count {
     Count { name, kind: Kind::Gauge, per_unit: 1, help, of }
 }
 
@@ -57,7 +55,7 @@ static COUNTS: [Count; 9] = [
 ];
 
 /// How PEs use their time.
-static STATES: [(&str, fn(&TelemetryCounts) -> u64); 3] =
+static STATES: [(&str, Reading); 3] =
     [("busy", |it| it.busy_us), ("network", |it| it.network_us), ("idle", |it| it.idle_us)];
 
 /// A place with PEs.

@@ -45,9 +45,12 @@ fn span(number: u64, [begin_ns, end_ns]: [u64; 2]) -> Span {
 }
 
 /// A span that handled a message from a span of a PE.
-fn caused(span: Span, pe: u32, number: Option<u64>) -> Span {
+fn caused(span: &Span, pe: u32, number: Option<u64>) -> Span {
     let (sent_ns, received_ns) = (span.begin_ns - 30, span.begin_ns - 10);
-    Span { cause: Some(SpanCause { pe, span: number, sent_ns, received_ns, bytes: 64 }), ..span }
+    Span {
+        cause: Some(SpanCause { pe, span: number, sent_ns, received_ns, bytes: 64 }),
+        ..span.clone()
+    }
 }
 
 fn traced(recording: &Recording) -> Vec<TracePacket> {
@@ -117,7 +120,7 @@ fn a_span_is_a_slice_of_its_pe_with_its_actor_its_step_and_its_message() {
     let first = Span { step: Some(3), ..span(0, [100, 150]) };
     let task = Span { kind: TASK, actor: 0, ..span(1, [150, 160]) };
     let own = Span { kind: OTHER, actor: 0, ..span(2, [160, 160]) };
-    recording.pes[1].spans = vec![caused(first, 0, None), task, own];
+    recording.pes[1].spans = vec![caused(&first, 0, None), task, own];
     let packets = traced(&recording);
 
     let begins = of_kind(&packets, "pe1", EventType::SliceBegin);
@@ -169,10 +172,10 @@ fn a_message_is_a_flow_if_the_span_that_sent_it_was_kept() {
     let mut recording = recording();
     recording.pes[0].spans = vec![span(4, [100, 150])];
     recording.pes[1].spans = vec![
-        caused(span(0, [200, 210]), 0, Some(4)),
-        caused(span(1, [210, 220]), 0, Some(3)),
-        caused(span(2, [220, 230]), 1, Some(0)),
-        caused(span(3, [230, 240]), 0, Some(4)),
+        caused(&span(0, [200, 210]), 0, Some(4)),
+        caused(&span(1, [210, 220]), 0, Some(3)),
+        caused(&span(2, [220, 230]), 1, Some(0)),
+        caused(&span(3, [230, 240]), 0, Some(4)),
     ];
     let packets = traced(&recording);
 
@@ -190,7 +193,7 @@ fn a_message_is_a_flow_if_the_span_that_sent_it_was_kept() {
 fn a_flow_never_leads_back_in_time_nor_in_the_file_at_the_same_time() {
     let mut recording = recording();
     recording.pes[0].spans =
-        vec![caused(span(0, [100, 110]), 1, Some(0)), caused(span(1, [300, 310]), 1, Some(1))];
+        vec![caused(&span(0, [100, 110]), 1, Some(0)), caused(&span(1, [300, 310]), 1, Some(1))];
     recording.pes[1].spans = vec![span(0, [100, 110]), span(1, [290, 310])];
     let packets = traced(&recording);
 
@@ -313,7 +316,7 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
 fn the_summary_counts_slices_flows_and_events() {
     let mut recording = recording();
     recording.pes[0].spans = vec![span(0, [100, 150])];
-    recording.pes[1].spans = vec![caused(span(0, [200, 210]), 0, Some(0))];
+    recording.pes[1].spans = vec![caused(&span(0, [200, 210]), 0, Some(0))];
     recording.missing = vec![1];
     let counts = write(&recording, std::io::sink()).unwrap();
     let said = text(&recording, counts, Path::new("r/t"));

@@ -87,7 +87,6 @@ impl Core {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = self.recorded_ns(&recording);
         let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), is_new, now_ns);
-        let pe = PeId(pe);
         self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
         if self.common.layout.knows(to) {
             let site = recording.site(self.common.site_of(to).0);

@@ -5,7 +5,6 @@ use crate::message::envelope::Header;
 use crate::message::trace::Trace;
 use crate::pe::recording::records::Records;
 use gridspan_record::{Recorder, RecorderConfig, SpanCause};
-use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -102,14 +101,14 @@ impl Recording {
 
     /// The trace of a message that is sent now.
     pub(super) fn trace(&self, now_ns: u64) -> Trace {
-        Trace { pe: PeId(self.recorder.pe()), span: self.current, sent_ns: now_ns }
+        Trace { pe: self.recorder.pe(), span: self.current, sent_ns: now_ns }
     }
 
     /// The cause of a message of this trace and size that has arrived.
     pub(super) fn arrived(&self, trace: Trace, bytes: u32, now_ns: u64) -> SpanCause {
         let Trace { pe, span, sent_ns } = trace;
         let received_ns = self.arrived_ns.unwrap_or(now_ns);
-        SpanCause { pe: pe.0, span, sent_ns, received_ns, bytes }
+        SpanCause { pe, span, sent_ns, received_ns, bytes }
     }
 
     /// Keeps the cause of the message that was being delivered, if it waits.

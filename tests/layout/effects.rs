@@ -42,6 +42,7 @@ const EFFECTS: &[Effect] = &[
         paths: &["std::fs", "tokio::fs", "rustix::fs", "tempfile"],
         may: &[
             "crates/cli/src",
+            "crates/record/src/folder.rs",
             "crates/rpc-net/src/server/daemon.rs",
             "crates/rpc-net/src/wire/token.rs",
             "crates/jobs/src/leanmd",

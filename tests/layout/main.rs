@@ -18,16 +18,20 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("topology", &[]),
     ("balance", &["topology"]),
     ("bcast", &["topology"]),
-    ("runtime", &["topology", "balance", "bcast"]),
+    ("record", &["topology"]),
+    ("runtime", &["topology", "balance", "bcast", "record"]),
     ("ranks", &["topology", "runtime"]),
     ("workflow", &["topology"]),
     ("rpc", &["topology", "balance", "bcast", "workflow", "runtime"]),
     ("rpc-net", &["topology", "balance", "bcast", "workflow", "runtime", "rpc"]),
-    ("sim", &["topology", "balance", "bcast", "runtime"]),
+    ("sim", &["topology", "balance", "bcast", "record", "runtime"]),
     ("jobs", &["topology", "balance", "bcast", "workflow", "runtime", "ranks", "rpc"]),
     (
         "cli",
-        &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
+        &[
+            "topology", "balance", "bcast", "record", "workflow", "runtime", "rpc", "rpc-net",
+            "sim", "jobs",
+        ],
     ),
     // The external dependencies of `studies` may be those of experiments.
     (

@@ -1,0 +1,246 @@
+//! Corrects the clocks of hosts by the messages between them.
+//!
+//! Nodes of one host share its clock. The correction of one host against another is half of the
+//! difference between the smallest apparent delays in the two directions (Duda, Harrus, Haddad and
+//! Bernard, 1987, "Estimating global time in distributed systems"); the delays bound its error. The
+//! hosts are joined to that of node 0 by the pairs with the tightest bounds, and then each message
+//! that would still be received before it was sent moves its receiver, as far as messages in the
+//! other direction allow. What a drift of clocks leaves is cut: such a message counts as sent when
+//! it was received.
+
+use crate::header::Header;
+use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};
+use std::collections::BTreeMap;
+
+/// The smallest apparent delays between hosts, in nanoseconds, by sender and receiver.
+type Delays = BTreeMap<(usize, usize), i64>;
+
+/// Corrects all times of the records.
+pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
+    let hosts = hosts_of_pes(header);
+    let corrections = corrections(&delays(&hosts, pes));
+    let of_pe = |pe: u32| {
+        let host = hosts.get(pe as usize).copied().unwrap_or(0);
+        corrections.get(&host).copied().unwrap_or(0)
+    };
+    for record in pes {
+        let own = of_pe(record.pe);
+        shift_bins(record, own);
+        for span in &mut record.spans {
+            span.begin_ns = shifted(span.begin_ns, own);
+            if let Some(cause) = &mut span.cause {
+                cause.received_ns = shifted(cause.received_ns, own);
+                cause.sent_ns = shifted(cause.sent_ns, of_pe(cause.pe)).min(cause.received_ns);
+            }
+        }
+    }
+}
+
+/// Returns the number of each PE's host, which is that of the first node on it.
+fn hosts_of_pes(header: &Header) -> Vec<usize> {
+    let mut firsts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut hosts = Vec::with_capacity(header.nodes.len());
+    for (number, node) in header.nodes.iter().enumerate() {
+        // Hosts that are not named are not known to share a clock.
+        let host = match node.host.is_empty() {
+            true => number,
+            false => *firsts.entry(&node.host).or_insert(number),
+        };
+        hosts.push(host);
+    }
+    header.pes.iter().map(|pe| hosts.get(pe.node as usize).copied().unwrap_or(0)).collect()
+}
+
+fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
+    let mut delays = Delays::new();
+    for record in pes {
+        let Some(to) = hosts.get(record.pe as usize) else { continue };
+        for cause in record.spans.iter().filter_map(|span| span.cause.as_ref()) {
+            let Some(from) = hosts.get(cause.pe as usize).filter(|from| *from != to) else {
+                continue;
+            };
+            let delay = cause.received_ns.cast_signed().saturating_sub(cause.sent_ns.cast_signed());
+            let smallest = delays.entry((*from, *to)).or_insert(delay);
+            *smallest = delay.min(*smallest);
+        }
+    }
+    delays
+}
+
+/// Returns what has to be added to the times of each host. The host of node 0 has the clock of the
+/// job, and is corrected by nothing.
+fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
+    let mut corrections = BTreeMap::from([(0, 0)]);
+    // Prim's algorithm: the next host is the one whose clock is known best.
+    loop {
+        let joining = delays.iter().filter_map(|((from, to), there)| {
+            let known = *corrections.get(from)?;
+            if corrections.contains_key(to) {
+                return None;
+            }
+            let back = delays.get(&(*to, *from))?;
+            let half = there.saturating_sub(*back) / 2;
+            Some((there.saturating_add(*back), *to, known.saturating_sub(half)))
+        });
+        let Some((_, host, correction)) = joining.min() else { break };
+        corrections.insert(host, correction);
+    }
+    // Hosts that messages reach in one direction only keep their clock, unless it contradicts them.
+    for (from, to) in delays.keys() {
+        corrections.entry(*from).or_insert(0);
+        corrections.entry(*to).or_insert(0);
+    }
+    // Bellman and Ford: without a contradiction, as many rounds as hosts are enough.
+    for _ in 0..corrections.len() {
+        let mut is_settled = true;
+        for ((from, to), delay) in delays {
+            let least = corrections[from].saturating_sub(*delay);
+            let correction = corrections.entry(*to).or_insert(0);
+            if *correction < least {
+                *correction = least;
+                is_settled = false;
+            }
+        }
+        if is_settled {
+            break;
+        }
+    }
+    let root = corrections[&0];
+    for correction in corrections.values_mut() {
+        *correction = correction.saturating_sub(root);
+    }
+    corrections
+}
+
+/// No time is before the start of the job.
+fn shifted(ns: u64, by: i64) -> u64 {
+    ns.saturating_add_signed(by)
+}
+
+/// Moves bins by whole bins, since one bin is all that a screen shows.
+fn shift_bins(record: &mut PeRecord, by: i64) {
+    if whole_bins(record, by) == 0 || record.bins.is_empty() {
+        return;
+    }
+    if by < 0 {
+        let first = whole_bins(record, by).min(record.bins.len() - 1);
+        let mut early = Bin::default();
+        for bin in record.bins.drain(..first) {
+            early.absorb(&bin);
+        }
+        record.bins[0].absorb(&early);
+        return;
+    }
+    while whole_bins(record, by).saturating_add(record.bins.len()) > BINS_MAX {
+        widen(&mut record.bins);
+        record.bin_ns = record.bin_ns.saturating_mul(2);
+    }
+    let before = whole_bins(record, by);
+    record.bins.splice(0..0, std::iter::repeat_with(Bin::default).take(before));
+}
+
+/// Returns the number of bins that is nearest to a time.
+fn whole_bins(record: &PeRecord, ns: i64) -> usize {
+    let width = record.bin_ns.max(1);
+    let bins = ns.unsigned_abs().saturating_add(width / 2) / width;
+    usize::try_from(bins).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{correct, shift_bins};
+    use crate::header::{Header, RecordedNode, RecordedPe};
+    use crate::pe_record::{Bin, PeRecord, Span, SpanCause};
+
+    /// One PE on each of the hosts.
+    fn header(hosts: &[&str]) -> Header {
+        let node = |host: &&str| RecordedNode { host: (*host).to_owned(), ..Default::default() };
+        let pes = (0..hosts.len() as u32).map(|node| RecordedPe { node, ..Default::default() });
+        Header {
+            sites: vec!["site".to_owned()],
+            nodes: hosts.iter().map(node).collect(),
+            pes: pes.collect(),
+            ..Header::default()
+        }
+    }
+
+    /// A PE that received messages: of these PEs, sent and received at these times in microseconds.
+    fn receiver(pe: u32, messages: &[(u32, u64, u64)]) -> PeRecord {
+        let span = |(number, &(from, sent, received)): (usize, &(u32, u64, u64))| Span {
+            number: number as u64,
+            begin_ns: received * 1000,
+            duration_ns: 10,
+            cause: Some(SpanCause {
+                pe: from,
+                sent_ns: sent * 1000,
+                received_ns: received * 1000,
+                ..SpanCause::default()
+            }),
+            ..Span::default()
+        };
+        let spans = messages.iter().enumerate().map(span).collect();
+        PeRecord { pe, spans, ..PeRecord::default() }
+    }
+
+    fn delays_us(record: &PeRecord) -> Vec<u64> {
+        let causes = record.spans.iter().filter_map(|span| span.cause.as_ref());
+        causes.map(|cause| (cause.received_ns - cause.sent_ns) / 1000).collect()
+    }
+
+    #[test]
+    fn the_offset_of_a_clock_is_half_the_difference_of_the_smallest_delays() {
+        // The clock of host b is 700 µs ahead; a message takes 50 µs, and some take longer.
+        let mut pes = [
+            receiver(0, &[(1, 1700, 1050), (1, 2700, 2090)]),
+            receiver(1, &[(0, 500, 1250), (0, 600, 1390)]),
+        ];
+        correct(&header(&["a", "b"]), &mut pes);
+        assert_eq!(delays_us(&pes[0]), [50, 90]);
+        assert_eq!(delays_us(&pes[1]), [50, 90]);
+        assert_eq!(pes[0].spans[0].begin_ns, 1_050_000, "the root's clock is that of the job");
+        assert_eq!(pes[1].spans[0].begin_ns, 550_000);
+    }
+
+    #[test]
+    fn hosts_are_corrected_over_others_and_never_receive_before_sending() {
+        // b is 300 µs behind, c is 400 µs behind b, and talks to b alone; d only receives.
+        let mut pes = [
+            receiver(0, &[(1, 1000, 1340)]),
+            receiver(1, &[(0, 1000, 740), (2, 1000, 1440)]),
+            receiver(2, &[(1, 1000, 640)]),
+            receiver(3, &[(0, 5000, 4200)]),
+        ];
+        correct(&header(&["a", "b", "c", "d"]), &mut pes);
+        assert_eq!(pes.each_ref().map(delays_us), [vec![40], vec![40, 40], vec![40], vec![0]]);
+        assert_eq!(pes[2].spans[0].begin_ns, 1_340_000);
+    }
+
+    #[test]
+    fn nodes_of_one_host_keep_their_clock_and_a_contradiction_is_cut() {
+        let early = receiver(1, &[(0, 900, 500)]);
+        let mut pes = [receiver(0, &[]), early];
+        correct(&header(&["a", "a"]), &mut pes);
+        assert_eq!(pes[1].spans[0].begin_ns, 500_000);
+        assert_eq!(delays_us(&pes[1]), [0]);
+    }
+
+    #[test]
+    fn bins_move_by_whole_bins() {
+        let bin = |idle_ns| Bin { idle_ns, ..Bin::default() };
+        let record =
+            || PeRecord { bin_ns: 1000, bins: vec![bin(1), bin(2), bin(3)], ..PeRecord::default() };
+        let idle = |by| {
+            let mut record = record();
+            shift_bins(&mut record, by);
+            record.bins.iter().map(|bin| bin.idle_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(idle(400), [1, 2, 3]);
+        assert_eq!(idle(1600), [0, 0, 1, 2, 3]);
+        assert_eq!(idle(-1000), [3, 3]);
+        assert_eq!(idle(-90_000), [6]);
+        let mut far = record();
+        shift_bins(&mut far, 1_000_000_000);
+        assert!(far.bins.len() <= 2048);
+        assert_eq!(far.bins.iter().map(|bin| bin.idle_ns).sum::<u64>(), 6);
+    }
+}

@@ -1,0 +1,243 @@
+//! The files of a recording: their names, and their bounds when they are read.
+
+use crate::error::RecordError;
+use crate::happening::{Happening, JobEnding};
+use crate::header::{Header, VERSION};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+const HEADER: &str = "recording.json";
+const HAPPENINGS: &str = "happenings.jsonl";
+const ENDING: &str = "ending.json";
+
+/// Maximum size of the header: a job of 100,000 PEs has 10 MB.
+const HEADER_BYTES_MAX: u64 = 64 << 20;
+/// Maximum size of the happenings. The writer stops before it.
+const HAPPENINGS_BYTES_MAX: u64 = 64 << 20;
+/// Maximum size of the file of a node, which is above all sensible budgets.
+const NODE_BYTES_MAX: u64 = 1 << 30;
+/// Maximum size of the ending.
+const ENDING_BYTES_MAX: u64 = 1 << 20;
+
+/// Writes the files of one recording.
+///
+/// ```
+/// use gridspan_record::{Happening, Header, JobEnding, Recording, RecordingFolder, What};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let parent = tempfile::tempdir()?;
+/// # let folder = parent.path().join("recording");
+/// let header = Header { job: "leanmd".to_owned(), ..Header::default() };
+/// let mut files = RecordingFolder::create(&folder, &header)?;
+/// files.add(&Happening { at_ns: 5, what: What::Warning { text: "slow disk".to_owned() } })?;
+/// files.end(&JobEnding { at_ns: 10, ..JobEnding::default() })?;
+///
+/// let recording = Recording::read(&folder)?;
+/// assert_eq!(recording.header.job, "leanmd");
+/// assert_eq!(recording.end_ns(), 10);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RecordingFolder {
+    folder: PathBuf,
+    happenings: File,
+    happenings_bytes: u64,
+}
+
+impl RecordingFolder {
+    /// Checks that the files of a recording can be written to a folder: that it does not exist, or
+    /// is empty.
+    pub fn check(folder: &Path) -> Result<(), RecordError> {
+        match fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(RecordError::NotEmpty { folder: folder.to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(RecordError::Io { path: folder.to_owned(), error }),
+        }
+    }
+
+    /// Creates the folder, and writes the header. Fails if the folder is not empty.
+    pub fn create(folder: &Path, header: &Header) -> Result<Self, RecordError> {
+        Self::check(folder)?;
+        at(folder, fs::create_dir_all(folder))?;
+        let path = folder.join(HAPPENINGS);
+        let happenings = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
+        let files = Self { folder: folder.to_owned(), happenings, happenings_bytes: 0 };
+        files.set_header(header)?;
+        Ok(files)
+    }
+
+    /// Writes the header once more, when nodes have joined.
+    pub fn set_header(&self, header: &Header) -> Result<(), RecordError> {
+        write_json(&self.folder.join(HEADER), header)
+    }
+
+    /// Adds an event of the job. Events above 64 MiB are left out.
+    pub fn add(&mut self, happening: &Happening) -> Result<(), RecordError> {
+        let path = self.folder.join(HAPPENINGS);
+        let mut line = to_json(&path, happening)?;
+        line.push(b'\n');
+        let bytes = self.happenings_bytes + line.len() as u64;
+        if bytes <= HAPPENINGS_BYTES_MAX {
+            self.happenings_bytes = bytes;
+            at(&path, self.happenings.write_all(&line))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what [`encode_records`](crate::encode_records) returned for the PEs of a node.
+    pub fn set_node(&self, node: u32, records: &[u8]) -> Result<(), RecordError> {
+        replace(&self.folder.join(node_file(node)), records)
+    }
+
+    /// Writes how the job ended, as the last file.
+    pub fn end(self, ending: &JobEnding) -> Result<(), RecordError> {
+        write_json(&self.folder.join(ENDING), ending)
+    }
+}
+
+pub(crate) fn node_path(folder: &Path, node: u32) -> PathBuf {
+    folder.join(node_file(node))
+}
+
+fn node_file(node: u32) -> String {
+    format!("node-{node}.rec")
+}
+
+pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
+    let path = folder.join(HEADER);
+    let Some(bytes) = read(&path, HEADER_BYTES_MAX)? else {
+        return Err(RecordError::NotARecording { folder: folder.to_owned() });
+    };
+    // A header of another version may have other fields.
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = parse(&path, &bytes)?;
+    if version != VERSION {
+        return Err(RecordError::Version { found: version, expected: VERSION });
+    }
+    parse(&path, &bytes)
+}
+
+/// Reads the events. A last line without end was being written when the job was cut off.
+pub(crate) fn read_happenings(folder: &Path) -> Result<Vec<Happening>, RecordError> {
+    let path = folder.join(HAPPENINGS);
+    let bytes = read(&path, HAPPENINGS_BYTES_MAX)?.unwrap_or_default();
+    let complete = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    let lines = bytes[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| parse(&path, line)).collect()
+}
+
+pub(crate) fn read_ending(folder: &Path) -> Result<Option<JobEnding>, RecordError> {
+    let path = folder.join(ENDING);
+    read(&path, ENDING_BYTES_MAX)?.map(|bytes| parse(&path, &bytes)).transpose()
+}
+
+/// Returns the bytes of a node, or `None` if it has no file.
+pub(crate) fn read_node(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
+    read(path, NODE_BYTES_MAX)
+}
+
+/// Reads a file of at most so many bytes; `None` if it does not exist.
+fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, RecordError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(RecordError::Io { path: path.to_owned(), error }),
+    };
+    let bytes = at(path, file.metadata())?.len();
+    let mut content = Vec::new();
+    // The file may grow while it is read.
+    let read = at(path, file.take(limit + 1).read_to_end(&mut content))? as u64;
+    if read > limit {
+        return Err(RecordError::TooLarge { path: path.to_owned(), bytes: bytes.max(read), limit });
+    }
+    Ok(Some(content))
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, RecordError> {
+    serde_json::from_slice(bytes).map_err(|error| RecordError::Malformed {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, RecordError> {
+    serde_json::to_vec(value).map_err(|error| RecordError::Malformed {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
+    replace(path, &to_json(path, value)?)
+}
+
+/// Writes a file so that a reader sees all of it or the one before it.
+fn replace(path: &Path, content: &[u8]) -> Result<(), RecordError> {
+    let partial = path.with_extension("partial");
+    at(&partial, fs::write(&partial, content))?;
+    at(path, fs::rename(&partial, path))
+}
+
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
+    result.map_err(|error| RecordError::Io { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HAPPENINGS, HEADER, RecordingFolder, read_happenings, read_header};
+    use crate::error::RecordError;
+    use crate::happening::{Happening, What};
+    use crate::header::Header;
+    use std::fs;
+
+    #[test]
+    fn a_folder_with_files_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+
+        let refused = RecordingFolder::create(folder.path(), &Header::default());
+
+        assert!(matches!(refused, Err(RecordError::NotEmpty { .. })), "{refused:?}");
+        assert!(!folder.path().join(HEADER).exists());
+    }
+
+    #[test]
+    fn a_folder_without_header_is_no_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = read_header(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::NotARecording { .. }), "{error}");
+    }
+
+    #[test]
+    fn another_version_is_named_even_if_its_header_has_other_fields() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(HEADER), r#"{"version": 7, "places": []}"#).unwrap();
+        let error = read_header(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::Version { found: 7, expected: 1 }), "{error}");
+    }
+
+    #[test]
+    fn an_incomplete_last_event_is_left_out_and_another_bad_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
+        let lost = Happening { at_ns: 3, what: What::Lost { nodes: vec![1] } };
+        files.add(&lost).unwrap();
+        let path = folder.path().join(HAPPENINGS);
+        let complete = fs::read_to_string(&path).unwrap();
+
+        fs::write(&path, format!("{complete}{{\"at_ns\":4,\"wh")).unwrap();
+        assert_eq!(read_happenings(folder.path()).unwrap(), [lost]);
+
+        fs::write(&path, format!("{{\"at_ns\":4}}\n{complete}")).unwrap();
+        let error = read_happenings(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::Malformed { .. }), "{error}");
+    }
+}

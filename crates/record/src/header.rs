@@ -1,0 +1,114 @@
+//! What is known of a job before it runs: its places, processing elements and links.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the format. A reader refuses other versions.
+pub const VERSION: u32 = 1;
+
+/// What is known before the job runs.
+///
+/// ```
+/// use gridspan_record::{Header, RecordedNode, RecordedPe};
+///
+/// let header = Header {
+///     sites: vec!["lyon".to_owned()],
+///     nodes: vec![RecordedNode { site: 0, host: "d01".to_owned(), name: "lyon-0".to_owned() }],
+///     pes: vec![RecordedPe::default(); 2],
+///     ..Header::default()
+/// };
+/// assert_eq!(header.pes[1].speed, 1.0);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Name of the job.
+    pub job: String,
+    /// The arguments after `gridctl`.
+    pub command: Vec<String>,
+    /// What ran the job.
+    pub driver: DriverKind,
+    /// The seed of the job's dice.
+    pub seed: u64,
+    /// When the job started, in milliseconds since 1970; `None` if simulated.
+    pub started_unix_ms: Option<u64>,
+    /// Names of the sites, by number.
+    pub sites: Vec<String>,
+    /// The nodes, by number.
+    pub nodes: Vec<RecordedNode>,
+    /// The PEs, by number.
+    pub pes: Vec<RecordedPe>,
+    /// Links between sites, and inside of sites (`from == to`).
+    pub links: Vec<RecordedLink>,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            job: String::new(),
+            command: Vec::new(),
+            driver: DriverKind::default(),
+            seed: 0,
+            started_unix_ms: None,
+            sites: Vec::new(),
+            nodes: Vec::new(),
+            pes: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+}
+
+/// What ran a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverKind {
+    /// Threads of one process.
+    #[default]
+    Threads,
+    /// Processes that are connected by the network.
+    Processes,
+    /// Virtual time.
+    Simulated,
+}
+
+/// A node of a recorded job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedNode {
+    /// Number of its site.
+    pub site: u32,
+    /// Its host. Nodes of one host have the same clock.
+    pub host: String,
+    /// Its name in messages to people.
+    pub name: String,
+}
+
+/// A processing element of a recorded job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedPe {
+    /// Number of its node.
+    pub node: u32,
+    /// Its speed relative to an ordinary PE, which has 1.0.
+    pub speed: f64,
+}
+
+impl Default for RecordedPe {
+    fn default() -> Self {
+        Self { node: 0, speed: 1.0 }
+    }
+}
+
+/// One direction of a link between two sites, or the network inside of a site.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordedLink {
+    /// Number of the sending site.
+    pub from: u32,
+    /// Number of the receiving site.
+    pub to: u32,
+    /// Latency one way, in microseconds.
+    pub latency_us: f64,
+    /// Capacity; `None` if it is unknown or unlimited.
+    pub bytes_per_second: Option<f64>,
+    /// Probability that a packet is lost.
+    pub loss: f64,
+}

@@ -1,0 +1,58 @@
+//! Recordings of jobs: what each PE did, when, and which message caused it.
+//!
+//! **A recording**
+//! - [`Recording`]: all of it, read from a folder or written to one.
+//! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
+//!   [`RecordedLink`], [`DriverKind`].
+//! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
+//! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
+//!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
+//!
+//! **To make one**
+//! - [`RecordingFolder`]: writes the files of a job piece by piece. [`encode_records`],
+//!   [`decode_records`]: the file of one node as bytes.
+//!
+//! All times are nanoseconds since the start of the job at the clock of the root, which is node 0.
+//!
+//! # Files
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `recording.json` | the [`Header`], as JSON |
+//! | `happenings.jsonl` | one [`Happening`] per line, as JSON |
+//! | `node-N.rec` | the [`PeRecord`]s of node N, as [`encode_records`] writes them |
+//! | `ending.json` | the [`JobEnding`], as JSON; written last |
+//!
+//! A recording without `ending.json` is of a job that was cut off; one without the file of a node
+//! is of a job that lost the node. [`Recording::read`] accepts both, and reports the missing nodes.
+//!
+//! # Budget
+//!
+//! Totals by type and bins of time cover the whole run. Bins are never dropped: when there are too
+//! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
+//! they exceed the budget: first every second window, then three of four, and so on. All PEs have
+//! the same windows, and a PE that keeps fewer keeps a part of those of the others, so that causes
+//! still lead to spans within the windows that all keep.
+
+mod clocks;
+mod error;
+mod folder;
+mod frame;
+mod happening;
+mod header;
+mod pe_record;
+mod recording;
+mod validity;
+
+pub use error::RecordError;
+pub use folder::RecordingFolder;
+pub use frame::{FrameError, decode_records, encode_records};
+pub use happening::{Happening, JobEnding, What};
+pub use header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe, VERSION};
+pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
+pub use recording::Recording;
+
+#[doc(no_inline)]
+pub use happening::JobEnding as Ending;
+#[doc(no_inline)]
+pub use pe_record::SpanCause as Cause;

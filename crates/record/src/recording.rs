@@ -1,0 +1,278 @@
+//! A whole recording.
+
+use crate::clocks;
+use crate::error::RecordError;
+use crate::folder::{
+    RecordingFolder, node_path, read_ending, read_happenings, read_header, read_node,
+};
+use crate::frame::{FrameError, decode_records, encode_records};
+use crate::happening::{Happening, JobEnding};
+use crate::header::Header;
+use crate::pe_record::PeRecord;
+use crate::validity::{problem_of_header, problem_of_record};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Maximum number of bytes of all nodes together: a reader has all of them in memory.
+const NODES_BYTES_MAX: u64 = 4 << 30;
+
+/// A whole recording.
+///
+/// ```
+/// use gridspan_record::{Header, PeRecord, RecordedNode, RecordedPe, Recording, Span};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let parent = tempfile::tempdir()?;
+/// # let folder = parent.path().join("recording");
+/// let header = Header {
+///     sites: vec!["lyon".to_owned()],
+///     nodes: vec![RecordedNode::default()],
+///     pes: vec![RecordedPe::default()],
+///     ..Header::default()
+/// };
+/// let span = Span { begin_ns: 10, duration_ns: 30, ..Span::default() };
+/// let pe = PeRecord { types: vec!["Cell".to_owned()], spans: vec![span], ..PeRecord::default() };
+/// let recording = Recording { header, pes: vec![pe], ..Recording::default() };
+/// recording.write(&folder)?;
+///
+/// let read = Recording::read(&folder)?;
+/// assert_eq!(read, recording);
+/// assert_eq!((read.end_ns(), read.site_of(0), read.dropped_share()), (40, 0, 0.0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    /// What was known before the job ran.
+    pub header: Header,
+    /// How the job ended; `None` if it was cut off.
+    pub ending: Option<JobEnding>,
+    /// Events of the whole job.
+    pub happenings: Vec<Happening>,
+    /// What the PEs have recorded, in the order of PEs. PEs of missing nodes are left out.
+    pub pes: Vec<PeRecord>,
+    /// Nodes without a file.
+    pub missing: Vec<u32>,
+}
+
+impl Recording {
+    /// Reads a recording, and corrects the clocks of different hosts so that no message is received
+    /// before it was sent. Times and indices in what it returns are valid: types, PEs, sites and
+    /// nodes exist, and spans are in order. Fails on damaged files, other versions of the format,
+    /// and more than 4 GiB.
+    pub fn read(folder: &Path) -> Result<Self, RecordError> {
+        let header = read_header(folder)?;
+        if let Some(problem) = problem_of_header(&header) {
+            return Err(RecordError::Malformed { path: folder.to_owned(), problem });
+        }
+        let mut recording = Self {
+            happenings: read_happenings(folder)?,
+            ending: read_ending(folder)?,
+            header,
+            pes: Vec::new(),
+            missing: Vec::new(),
+        };
+        let mut total = 0;
+        for node in (0..).take(recording.header.nodes.len()) {
+            let path = node_path(folder, node);
+            let Some(bytes) = read_node(&path)? else {
+                recording.missing.push(node);
+                continue;
+            };
+            total += bytes.len() as u64;
+            if total > NODES_BYTES_MAX {
+                let limit = NODES_BYTES_MAX;
+                return Err(RecordError::TooLarge { path: folder.to_owned(), bytes: total, limit });
+            }
+            recording.pes.extend(records_of_node(&recording.header, node, &path, &bytes)?);
+        }
+        recording.pes.sort_by_key(|record| record.pe);
+        if recording.pes.windows(2).any(|pair| pair[0].pe == pair[1].pe) {
+            let problem = "a PE has two records".to_owned();
+            return Err(RecordError::Malformed { path: folder.to_owned(), problem });
+        }
+        clocks::correct(&recording.header, &mut recording.pes);
+        Ok(recording)
+    }
+
+    /// Writes the files of a recording. Fails if the folder is not empty.
+    pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
+        let mut files = RecordingFolder::create(folder, &self.header)?;
+        for happening in &self.happenings {
+            files.add(happening)?;
+        }
+        for node in (0..).take(self.header.nodes.len()) {
+            if self.missing.contains(&node) {
+                continue;
+            }
+            let is_there = |record: &&PeRecord| {
+                self.header.pes.get(record.pe as usize).is_some_and(|pe| pe.node == node)
+            };
+            let records: Vec<PeRecord> = self.pes.iter().filter(is_there).cloned().collect();
+            files.set_node(node, &encode_records(&records))?;
+        }
+        self.ending.as_ref().map_or(Ok(()), |ending| files.end(ending))
+    }
+
+    /// Returns when the job ended, or if it was cut off, the time of the last that is known of it.
+    pub fn end_ns(&self) -> u64 {
+        if let Some(ending) = &self.ending {
+            return ending.at_ns;
+        }
+        let ends = self.pes.iter().map(|record| {
+            let bins = record.bins.len().saturating_sub(1) as u64;
+            let spans = record.spans.iter().map(|span| span.end_ns()).max().unwrap_or(0);
+            bins.saturating_mul(record.bin_ns).max(spans)
+        });
+        ends.chain(self.happenings.iter().map(|happening| happening.at_ns)).max().unwrap_or(0)
+    }
+
+    /// Returns the site of a PE; 0 for a PE that does not exist.
+    pub fn site_of(&self, pe: u32) -> u32 {
+        let node = self.header.pes.get(pe as usize).map(|pe| pe.node as usize);
+        node.and_then(|node| self.header.nodes.get(node)).map_or(0, |node| node.site)
+    }
+
+    /// Returns the share of all spans that was dropped, `0.0..=1.0`.
+    pub fn dropped_share(&self) -> f64 {
+        let dropped: u64 = self.pes.iter().map(|record| record.dropped_spans).sum();
+        let kept: usize = self.pes.iter().map(|record| record.spans.len()).sum();
+        let all = dropped as f64 + kept as f64;
+        if all == 0.0 { 0.0 } else { dropped as f64 / all }
+    }
+}
+
+fn records_of_node(
+    header: &Header,
+    node: u32,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Vec<PeRecord>, RecordError> {
+    let path = || path.to_owned();
+    let records = decode_records(bytes).map_err(|error| match error {
+        FrameError::Truncated { at } => RecordError::Truncated { path: path(), at: at as u64 },
+        FrameError::Checksum { at } => RecordError::Checksum { path: path(), at: at as u64 },
+        error @ FrameError::Malformed { .. } => {
+            RecordError::Malformed { path: path(), problem: error.to_string() }
+        }
+    })?;
+    for record in &records {
+        if let Some(problem) = problem_of_record(header, node, record) {
+            let problem = format!("the record of PE {}: {problem}", record.pe);
+            return Err(RecordError::Malformed { path: path(), problem });
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recording;
+    use crate::error::RecordError;
+    use crate::happening::{Happening, JobEnding, What};
+    use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
+    use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TypeTotal};
+    use std::fs;
+
+    /// Two nodes with a PE each; the second received a message of the first.
+    fn recording() -> Recording {
+        let node = |site| RecordedNode { site, host: "d01".to_owned(), name: format!("n{site}") };
+        let link = RecordedLink { from: 0, to: 1, latency_us: 8000.0, ..RecordedLink::default() };
+        let header = Header {
+            job: "leanmd".to_owned(),
+            command: vec!["run".to_owned(), "leanmd".to_owned()],
+            driver: DriverKind::Processes,
+            seed: 7,
+            started_unix_ms: Some(1_700_000_000_000),
+            sites: vec!["a".to_owned(), "b".to_owned()],
+            nodes: vec![node(0), node(1)],
+            pes: vec![RecordedPe::default(), RecordedPe { node: 1, speed: 0.5 }],
+            links: vec![link],
+            ..Header::default()
+        };
+        let cause = SpanCause { sent_ns: 50, received_ns: 90, bytes: 100, ..SpanCause::default() };
+        let span = Span { begin_ns: 100, duration_ns: 20, cause: Some(cause), ..Span::default() };
+        let pe = |pe| PeRecord {
+            pe,
+            types: vec!["Cell".to_owned()],
+            bins: vec![Bin { busy_ns: vec![(0, 20), (TASK, 3), (OTHER, 1)], ..Bin::default() }],
+            totals: vec![TypeTotal { number: 0, count: 1, total_ns: 20, max_ns: 20 }],
+            spans: vec![span.clone()],
+            dropped_spans: 3,
+            ..PeRecord::default()
+        };
+        Recording {
+            header,
+            ending: Some(JobEnding { at_ns: 500, exit_code: 0, failure: None }),
+            happenings: vec![Happening { at_ns: 10, what: What::Joined { node: 1 } }],
+            pes: vec![pe(0), pe(1)],
+            missing: vec![],
+        }
+    }
+
+    fn read_back(recording: &Recording) -> Result<Recording, RecordError> {
+        let folder = tempfile::tempdir().unwrap();
+        recording.write(folder.path()).unwrap();
+        Recording::read(folder.path())
+    }
+
+    #[test]
+    fn a_recording_is_read_as_it_was_written() {
+        let written = recording();
+        let read = read_back(&written).unwrap();
+        assert_eq!(read, written);
+        assert_eq!((read.end_ns(), read.site_of(1), read.dropped_share()), (500, 1, 0.75));
+    }
+
+    #[test]
+    fn a_lost_node_is_missing_and_a_job_that_was_cut_off_has_no_ending() {
+        let mut written = recording();
+        written.pes.pop();
+        written.missing = vec![1];
+        written.ending = None;
+        let read = read_back(&written).unwrap();
+        assert_eq!(read, written);
+        assert_eq!(read.end_ns(), 120);
+    }
+
+    #[test]
+    fn damage_is_found_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        recording().write(folder.path()).unwrap();
+        let path = folder.path().join("node-1.rec");
+        let whole = fs::read(&path).unwrap();
+
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let error = Recording::read(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::Truncated { at: 0, .. }), "{error}");
+
+        let mut flipped = whole.clone();
+        flipped[20] ^= 4;
+        fs::write(&path, flipped).unwrap();
+        let error = Recording::read(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::Checksum { at: 0, .. }), "{error}");
+
+        fs::copy(folder.path().join("node-0.rec"), &path).unwrap();
+        let error = Recording::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("PE of another node"), "{error}");
+    }
+
+    #[test]
+    fn indices_that_lead_nowhere_are_refused() {
+        let broken = |change: fn(&mut Recording)| {
+            let mut recording = recording();
+            change(&mut recording);
+            read_back(&recording).unwrap_err().to_string()
+        };
+        let error = broken(|it| it.pes[0].spans[0].kind = 1);
+        assert!(error.contains("unknown type"), "{error}");
+        let error = broken(|it| it.pes[0].bins[0].add_sent(2, 1, 1));
+        assert!(error.contains("unknown type or site"), "{error}");
+        let error = broken(|it| it.pes[0].spans[0].cause.as_mut().unwrap().pe = 9);
+        assert!(error.contains("unknown PE"), "{error}");
+        let error = broken(|it| it.pes[0].kept_every = 3);
+        assert!(error.contains("regular windows"), "{error}");
+        let error = broken(|it| it.header.nodes[1].site = 5);
+        assert!(error.contains("node 1 is in no site"), "{error}");
+    }
+}

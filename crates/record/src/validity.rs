@@ -1,0 +1,67 @@
+//! Whether the parts of a recording fit together, so that who uses it need not check indices.
+
+use crate::header::Header;
+use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
+
+/// The latest time, 146 years: sums and differences of times fit 64 bits.
+const TIME_MAX_NS: u64 = 1 << 62;
+
+/// Returns what is wrong with a header.
+pub(crate) fn problem_of_header(header: &Header) -> Option<String> {
+    let sites = header.sites.len();
+    let is_site = |site: u32| (site as usize) < sites;
+    if let Some(at) = header.nodes.iter().position(|node| !is_site(node.site)) {
+        return Some(format!("node {at} is in no site"));
+    }
+    let is_good = |speed: f64| speed.is_finite() && speed > 0.0;
+    if let Some(at) = header.pes.iter().position(|pe| {
+        let has_node = (pe.node as usize) < header.nodes.len();
+        !has_node || !is_good(pe.speed)
+    }) {
+        return Some(format!("PE {at} has no node or no speed"));
+    }
+    let is_link = |from, to| is_site(from) && is_site(to);
+    let bad = header.links.iter().find(|link| !is_link(link.from, link.to));
+    bad.map(|link| format!("a link leads from site {} to site {}", link.from, link.to))
+}
+
+/// Returns what is wrong with the record of a PE in the file of a node.
+pub(crate) fn problem_of_record(
+    header: &Header,
+    node: u32,
+    record: &PeRecord,
+) -> Option<&'static str> {
+    let is_of_node = header.pes.get(record.pe as usize).is_some_and(|pe| pe.node == node);
+    let is_kind = |kind: u16| kind >= TASK || usize::from(kind) < record.types.len();
+    let are_bins_good = record.bins.iter().all(|bin| {
+        bin.busy_ns.iter().all(|(kind, _)| is_kind(*kind))
+            && bin.sent.iter().all(|sent| (sent.site as usize) < header.sites.len())
+    });
+    let is_ordered =
+        |pair: &[Span]| pair[0].number < pair[1].number && pair[0].begin_ns <= pair[1].begin_ns;
+    let is_timed = |span: &Span| {
+        let cause = span.cause.as_ref().map_or(0, |cause| cause.sent_ns.max(cause.received_ns));
+        span.end_ns().max(cause) < TIME_MAX_NS
+    };
+    let is_caused = |span: &Span| {
+        span.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
+    };
+    let checks = [
+        (is_of_node, "it has a PE of another node"),
+        (record.types.len() <= usize::from(TASK), "it has too many types"),
+        (record.bins.len() <= BINS_MAX, "it has too many bins"),
+        (record.bin_ns > 0 && record.bin_ns < TIME_MAX_NS, "its bins have no width"),
+        (record.window_ns > 0 && record.window_ns < TIME_MAX_NS, "its windows have no width"),
+        (record.kept_every.is_power_of_two(), "it keeps spans of no regular windows"),
+        (are_bins_good, "a bin has an unknown type or site"),
+        (record.totals.iter().all(|total| is_kind(total.number)), "a total has an unknown type"),
+        (record.spans.iter().all(|span| is_kind(span.kind)), "a span has an unknown type"),
+        (record.spans.windows(2).all(is_ordered), "its spans are in no order"),
+        (record.spans.iter().all(is_timed), "a span has an impossible time"),
+        (record.spans.iter().all(is_caused), "a message came from an unknown PE"),
+    ];
+    checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
+}
+
+// `OTHER` is the last number, so that `kind >= TASK` is one of the two that have no name.
+const _: () = assert!(TASK < OTHER && OTHER == u16::MAX);

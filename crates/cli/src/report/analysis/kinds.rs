@@ -90,6 +90,21 @@ impl Kinds {
         }
     }
 
+    /// Returns the place of a type among those other than the runtime's own work, those with the
+    /// most time first.
+    pub(crate) fn rank(&self, place: usize) -> usize {
+        match place {
+            place if place == self.runtime => usize::MAX,
+            place => place - usize::from(self.runtime < place),
+        }
+    }
+
+    /// The types that took time, other than the runtime's own work.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &KindRow> {
+        let all = self.rows.iter().enumerate().filter(|(place, _)| *place != self.runtime);
+        all.map(|(_, row)| row).filter(|row| row.total_ns > 0)
+    }
+
     /// The name of a type.
     pub(crate) fn name(&self, place: usize) -> &str {
         self.rows.get(place).map_or("?", |row| row.name.as_str())
@@ -100,10 +115,9 @@ impl Kinds {
         self.rows.get(self.task).map_or(0.0, |row| row.share)
     }
 
-    /// The mean time of a handler or task, without the runtime's own work. 0 if there were none.
+    /// The mean time of a handler or task, in nanoseconds. 0 if there were none.
     pub(crate) fn mean_ns(&self) -> f64 {
-        let rows = self.rows.iter().enumerate().filter(|(place, _)| *place != self.runtime);
-        let sums = rows.fold((0.0, 0.0), |(count, ns), (_, row)| {
+        let sums = self.used().fold((0.0, 0.0), |(count, ns), row| {
             (count + row.count as f64, ns + row.total_ns as f64)
         });
         if sums.0 > 0.0 { sums.1 / sums.0 } else { 0.0 }
@@ -142,6 +156,7 @@ mod tests {
         let pair = &kinds.rows[0];
         assert_eq!((pair.count, pair.total_ns, pair.mean_ns, pair.max_ns), (20, 800, 40, 90));
         assert_eq!((kinds.place(0, 1), kinds.place(1, 0)), (0, 0));
+        assert_eq!((kinds.rank(1), kinds.rank(3), kinds.used().count()), (1, usize::MAX, 3));
         assert_eq!(
             (kinds.name(kinds.place(1, TASK)), kinds.name(kinds.place(0, OTHER))),
             ("task", "runtime")

@@ -1,7 +1,7 @@
 //! Where the time of each PE went, over time: the bins of all PEs on one grid of columns.
 
 use super::places::Places;
-use gridspan_record::{Bin, PeRecord, Recording};
+use gridspan_record::{Bin, OTHER, PeRecord, Recording};
 use serde::Serialize;
 
 /// Maximum number of columns of all PEs together: 32 MB.
@@ -14,6 +14,8 @@ const COLUMNS_MIN: u64 = 64;
 pub(crate) struct Times {
     /// In handlers and tasks.
     pub(crate) busy_ns: u64,
+    /// In work of the runtime itself.
+    pub(crate) runtime_ns: u64,
     /// In the network.
     pub(crate) network_ns: u64,
     /// Without work.
@@ -24,8 +26,13 @@ pub(crate) struct Times {
 
 impl Times {
     fn of(bin: &Bin) -> Self {
+        let sum = |is_runtime: bool| {
+            let entries = bin.busy_ns.iter().filter(|(kind, _)| (*kind == OTHER) == is_runtime);
+            entries.fold(0, |sum: u64, (_, ns)| sum.saturating_add(*ns))
+        };
         Self {
-            busy_ns: bin.busy_ns.iter().fold(0, |sum: u64, (_, ns)| sum.saturating_add(*ns)),
+            busy_ns: sum(false),
+            runtime_ns: sum(true),
             network_ns: bin.network_ns,
             idle_ns: bin.idle_ns,
             waited_ns: bin.waited_ns,
@@ -34,6 +41,7 @@ impl Times {
 
     fn add(&mut self, other: Self) {
         self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
         self.network_ns = self.network_ns.saturating_add(other.network_ns);
         self.idle_ns = self.idle_ns.saturating_add(other.idle_ns);
         self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
@@ -41,7 +49,12 @@ impl Times {
 
     /// The time in which the PE had something to do.
     pub(crate) fn occupied_ns(&self) -> f64 {
-        self.busy_ns as f64 + self.network_ns as f64 + self.waited_ns as f64
+        self.busy_ns as f64 + self.overhead_ns() + self.waited_ns as f64
+    }
+
+    /// The time that messages and tasks cost besides their handlers.
+    pub(crate) fn overhead_ns(&self) -> f64 {
+        self.runtime_ns as f64 + self.network_ns as f64
     }
 }
 

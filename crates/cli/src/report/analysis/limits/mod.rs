@@ -132,7 +132,11 @@ fn sentence(verdict: Verdict, limits: &[Limit], busy: f64, unknown: f64) -> Stri
         }
         (_, first) => {
             let known = first.map_or_else(String::new, |limit| {
-                format!("; the greatest known limit took {}: {}", percent(limit.share), limit.clause)
+                format!(
+                    "; the greatest known limit took {}: {}",
+                    percent(limit.share),
+                    limit.clause
+                )
             });
             match unknown >= LIMITED_MIN {
                 true => format!(

@@ -9,6 +9,7 @@
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
 //!
 //! **To make one**
+//! - [`Recorder`]: collects for one PE, within a budget of bytes; [`RecorderConfig`], [`TimeUse`].
 //! - [`RecordingFolder`]: writes the files of a job piece by piece. [`encode_records`],
 //!   [`decode_records`]: the file of one node as bytes.
 //!
@@ -41,6 +42,7 @@ mod frame;
 mod happening;
 mod header;
 mod pe_record;
+mod recorder;
 mod recording;
 mod validity;
 
@@ -50,6 +52,7 @@ pub use frame::{FrameError, decode_records, encode_records};
 pub use happening::{Happening, JobEnding, What};
 pub use header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe, VERSION};
 pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
+pub use recorder::{Recorder, RecorderConfig, TimeUse};
 pub use recording::Recording;
 
 #[doc(no_inline)]

@@ -4,6 +4,7 @@
 use super::share::Share;
 use crate::message::telemetry::PeReading;
 use crate::pe::Pe;
+use gridspan_record::TimeUse;
 use gridspan_topology::Time;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -80,6 +81,8 @@ pub(super) struct Meter<'a> {
     waiting: Option<(Time, Duration)>,
     idle: Duration,
     network: Duration,
+    /// The time since the last turn in which it has driven the network while it had work.
+    attended: Duration,
     /// The counts of the system, if nothing else reads them in this thread.
     share: Option<Share>,
 }
@@ -89,8 +92,8 @@ impl<'a> Meter<'a> {
     /// its counters counts as busy since then.
     pub(super) fn new(gauge: &'a Gauge, now: Time) -> Self {
         gauge.write(PeReading::default(), Instant::now());
-        let (idle, network) = (Duration::ZERO, Duration::ZERO);
-        Self { gauge, began: now, waiting: None, idle, network, share: None }
+        let (idle, network, attended) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        Self { gauge, began: now, waiting: None, idle, network, attended, share: None }
     }
 
     /// The thread begins to wait.
@@ -103,9 +106,23 @@ impl<'a> Meter<'a> {
     #[inline]
     pub(super) fn note_network(&mut self, time: Duration) {
         self.network += time;
-        if let Some((_, driven)) = &mut self.waiting {
-            *driven += time;
+        match &mut self.waiting {
+            Some((_, driven)) => *driven += time,
+            None => self.attended += time,
         }
+    }
+
+    /// Records what the thread has done since its last turn. Call it before
+    /// [`go_on`](Self::go_on).
+    pub(super) fn record(&mut self, now: Time, pe: &mut Pe) {
+        let attended = std::mem::take(&mut self.attended);
+        let (worked_until, network_until) = match self.waiting {
+            Some((since, driven)) => (since, since + driven),
+            None => (Time(now.0.saturating_sub(attended.as_nanos() as u64)), now),
+        };
+        pe.record_use(worked_until, TimeUse::Runtime);
+        pe.record_use(network_until, TimeUse::Network);
+        pe.record_use(now, TimeUse::Idle);
     }
 
     /// The thread waits no more. If the PE is asked for its counters, it answers. `share`: the

@@ -13,11 +13,11 @@ use crate::address::id::MAIN_PE;
 use crate::coordinator::CoordinatorEvent;
 use crate::error::{JobError, StartError};
 use crate::job::program::Program;
-use crate::pe::Pe;
+use crate::pe::{Pe, Records};
 use gridspan_topology::{NodeId, PeId, Speed};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Scope, ScopedJoinHandle, Thread};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Largest number of PEs in one process. Each is a thread, and systems refuse more than some
 /// thousands of threads.
@@ -58,6 +58,14 @@ fn introduce(machine: &mut Pe, net_driver: &NetDriver, is_guest: bool) {
 #[cfg(not(feature = "net"))]
 fn introduce(machine: &mut Pe, _: &NetDriver, _: bool) {
     machine.greet();
+}
+
+/// The time of the recording at which a node begins to count, by the clock of its host.
+fn recording_offset(records: &Records, begin: Instant) -> Duration {
+    let Some(started) = records.settings().started_unix_ns else { return Duration::ZERO };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_start = now.saturating_sub(Duration::from_nanos(started));
+    since_start.saturating_sub(begin.elapsed())
 }
 
 /// Ends the job on the other PEs of this node, since `dead` does not run, and reports the failure
@@ -158,13 +166,15 @@ impl<'scope> Node<'scope> {
             network,
             relay,
             coordinator,
-            (limits, keeper),
+            (limits, keeper, program.records().map(|_| begin)),
         );
+        let offset = program.records().map(|records| recording_offset(records, begin));
         switch.set_readings(Arc::new(SwitchReadings::new(&switch)));
         let (mut handles, mut views) = (Vec::new(), Vec::new());
         for (&pe, thread) in pes.iter().zip(threads) {
             let mut machine = program.pe(pe);
             views.push(machine.current_handler());
+            machine.set_recording_offset(offset.unwrap_or_default());
             if let Some(net_driver) = net_driver.as_ref().filter(|_| pe == pes[0]) {
                 introduce(&mut machine, net_driver, layout.is_guest(node));
             }

@@ -85,6 +85,8 @@ pub(super) struct Switch {
     /// Threads of the coordinator, and of planners, that may still run.
     threads: Mutex<Vec<JoinHandle<()>>>,
     begin: Instant,
+    /// When the clock of the PEs began, if the job is recorded.
+    recorded_from: Option<Instant>,
     /// Byte budgets: an inbox above the soft limit pauses reading from the network, one above the
     /// hard limit ends the job.
     limits: Limits,
@@ -111,7 +113,7 @@ impl Switch {
         network: Option<Arc<dyn Network>>,
         mut relay: Relay,
         coordinator: CoordinatorDriver,
-        (limits, checkpoints): (Limits, CheckpointKeeper),
+        (limits, checkpoints, recorded_from): (Limits, CheckpointKeeper, Option<Instant>),
     ) -> Arc<Self> {
         let is_nudged = Arc::new(AtomicBool::new(false));
         if let Some(network) = network.clone() {
@@ -137,6 +139,7 @@ impl Switch {
             carried_bytes: AtomicUsize::new(0),
             threads: Mutex::default(),
             begin: Instant::now(),
+            recorded_from,
             due_ns: AtomicU64::new(NEVER),
             #[cfg(feature = "net")]
             is_nudged,
@@ -311,7 +314,7 @@ impl Switch {
                 let inbox = self.inbox(to);
                 // Later packets are still sent: the end of the job may be among them.
                 if packet.is_control() || inbox.bytes() <= self.limits.hard_bytes {
-                    inbox.push([(from, packet)]);
+                    inbox.push([(from, self.stamped(packet))]);
                 }
                 if inbox.bytes() > self.limits.hard_bytes {
                     undelivered = Some(Undelivered::Full(to));
@@ -334,7 +337,15 @@ impl Switch {
                 inbox.push_action(Box::new(move |core| core.handle_stop(outcome)));
             }
         }
-        self.inbox(to).push([(from, packet)]);
+        self.inbox(to).push([(from, self.stamped(packet))]);
+    }
+
+    /// Adds the time to a packet that has arrived, if the job is recorded.
+    fn stamped(&self, packet: Packet) -> Packet {
+        match self.recorded_from {
+            None => packet,
+            Some(begin) => packet.stamped(begin.elapsed().as_nanos() as u64),
+        }
     }
 
     /// Calls `act` on the relay and carries out the resulting commands in their order.
@@ -352,7 +363,9 @@ impl Switch {
                 RelayCommand::Deliver { from, to: COORDINATOR, packet } => {
                     self.coordinator.push(CoordinatorEvent::Packet { from, packet });
                 }
-                RelayCommand::Deliver { from, to, packet } => self.inbox(to).push([(from, packet)]),
+                RelayCommand::Deliver { from, to, packet } => {
+                    self.inbox(to).push([(from, self.stamped(packet))]);
+                }
                 RelayCommand::Act(action) => self.inbox(PeId(self.first_pe)).push_action(action),
             }
         }

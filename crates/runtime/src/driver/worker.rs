@@ -102,16 +102,22 @@ pub(super) fn run(
     if pe.is_measured() {
         pe.set_speed(processor_speed::speed() * speed.factor());
     }
-    let mut share = pe.is_measured().then(Share::new);
+    let is_recorded = pe.is_recorded();
+    let mut share = (pe.is_measured() || is_recorded).then(Share::new);
     let mut meter = Meter::new(switch.gauge(me), Time(begin.elapsed().as_nanos() as u64));
     #[cfg(feature = "net")]
     let mut brake = Brake::new(speed);
     loop {
         let instant = Instant::now();
+        let now = Time(instant.duration_since(begin).as_nanos() as u64);
+        if is_recorded {
+            meter.record(now, &mut pe);
+        }
         if let Some(spent) = share.as_mut().and_then(|share| share.look(instant)) {
             pe.note_time(spent);
+            let since = (spent.ran + spent.waited).as_nanos() as u64;
+            pe.record_waited(Time(now.0.saturating_sub(since)), spent.waited);
         }
-        let now = Time(instant.duration_since(begin).as_nanos() as u64);
         meter.go_on(now, &pe, share.as_ref());
         #[cfg(feature = "net")]
         brake.begin();

@@ -16,7 +16,7 @@ use crate::pe::actor::resources::Resources;
 use crate::pe::links::{Links, OnFailure, OnLinks};
 use crate::pe::watch::Watch;
 use crate::pe::{
-    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault,
+    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault, Records,
 };
 use crate::pe::{CheckpointReport, RunOfJob};
 use crate::reduce::{Custom, CustomOp, Op};
@@ -72,6 +72,7 @@ pub struct Job {
     restart: Option<PathBuf>,
     origin: Origin,
     resources: Resources,
+    records: Option<Records>,
 }
 
 impl Job {
@@ -100,6 +101,7 @@ impl Job {
             restart: None,
             origin: Origin::default(),
             resources: Resources::default(),
+            records: None,
         }
     }
 
@@ -392,6 +394,7 @@ impl Job {
             restart: None,
             origin: self.origin.clone(),
             resources: self.resources.clone(),
+            records: self.records.clone(),
         })
     }
 
@@ -657,6 +660,13 @@ impl Job {
         self
     }
 
+    /// Records what the PEs of this process do, for reports after the job. All processes of the job
+    /// must record. Messages are then a few bytes longer on the network. Default no.
+    pub fn recording(mut self, records: &Records) -> Self {
+        self.records = Some(records.clone());
+        self
+    }
+
     /// Plants a bug, to test the tests.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -761,6 +771,7 @@ impl Job {
             }),
             node_local: Arc::default(),
             resources: self.resources.clone(),
+            records: self.records.clone(),
         }
     }
 

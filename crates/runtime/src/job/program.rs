@@ -8,7 +8,7 @@ use crate::job::restoring::restoration;
 use crate::message::{Image, RestorePlan};
 use crate::pe::links::OnFailure;
 use crate::pe::watch::Watch;
-use crate::pe::{Action, Common, Pe, Restoration, RunOfJob};
+use crate::pe::{Action, Common, Pe, Records, Restoration, RunOfJob};
 use crate::relay::Relay;
 use crate::{Job, MainFuture};
 use gridspan_topology::{Layout, NodeId, PeId};
@@ -167,6 +167,11 @@ impl Program {
     /// Whether the job is to make checkpoints.
     pub(crate) fn makes_checkpoints(&self) -> bool {
         self.common.run.checkpoints.every.is_some()
+    }
+
+    /// Returns the recording of the job, if it is recorded.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.common.records.as_ref()
     }
 
     /// Returns the measures against a job that does not end.

@@ -9,6 +9,7 @@ use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
 pub(crate) use crate::message::header::Header;
 use crate::message::header::HeaderDelta;
+use crate::message::trace::{Trace, Traces};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
@@ -104,12 +105,38 @@ pub(crate) struct EnvelopeBatch<M> {
     messages: Vec<M>,
     /// Number of bytes that the messages own on the heap.
     heap_bytes: usize,
+    /// Where the messages come from, while the job is recorded.
+    traces: Option<Box<BatchTraces>>,
+}
+
+/// Where the messages of a batch come from, and their sizes in bytes.
+#[derive(Default)]
+pub(crate) struct BatchTraces {
+    traces: Traces,
+    sizes: Vec<u32>,
+}
+
+impl BatchTraces {
+    fn push(&mut self, trace: Trace, bytes: usize) {
+        self.traces.push(trace);
+        self.sizes.push(size(bytes));
+    }
+
+    /// The trace and the size of each message.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Trace, u32)> {
+        self.traces.each().zip(self.sizes.iter().copied())
+    }
+}
+
+/// A size that may be larger than counts.
+fn size(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl<M> EnvelopeBatch<M> {
     /// Creates an empty batch for actors of this type.
     pub(crate) fn new(kind: KindId) -> Self {
-        Self { kind, series: Vec::new(), messages: Vec::new(), heap_bytes: 0 }
+        Self { kind, series: Vec::new(), messages: Vec::new(), heap_bytes: 0, traces: None }
     }
 
     /// Adds a message, which owns `heap_bytes` on the heap. Always inlined, so that the message is
@@ -137,6 +164,11 @@ impl<M> EnvelopeBatch<M> {
         size_of_val(&*self.series) + size_of_val(&*self.messages)
     }
 
+    /// Takes the traces of the messages, if the job is recorded.
+    pub(crate) fn take_traces(&mut self) -> Option<Box<BatchTraces>> {
+        self.traces.take()
+    }
+
     /// Returns the series, and the messages of all of them.
     pub(crate) fn into_series(self) -> (Vec<Series>, vec::IntoIter<M>) {
         (self.series, self.messages.into_iter())
@@ -144,9 +176,16 @@ impl<M> EnvelopeBatch<M> {
 }
 
 impl<M: DeserializeOwned> EnvelopeBatch<M> {
-    /// Decodes a batch from the network: exactly `messages` messages and nothing else.
-    pub(crate) fn decode(kind: KindId, messages: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// Decodes a batch from the network: exactly `messages` messages and, if it `is_traced`, their
+    /// traces, and nothing else.
+    pub(crate) fn decode(
+        kind: KindId,
+        messages: u32,
+        bytes: &[u8],
+        is_traced: bool,
+    ) -> Result<Self, DecodeError> {
         let mut batch = Self::new(kind);
+        let mut sizes = Vec::new();
         // A message takes at least a byte, whatever the stated number is.
         batch.messages.reserve((messages as usize).min(bytes.len()));
         let mut route = HeaderDelta::begin();
@@ -155,7 +194,15 @@ impl<M: DeserializeOwned> EnvelopeBatch<M> {
             let (continues, tail) = route.take_next(rest)?;
             let (message, tail) = codec::decode_front(type_name::<M>(), tail)?;
             batch.add(continues, route.header(), message);
+            if is_traced {
+                sizes.push(size(rest.len() - tail.len()));
+            }
             rest = tail;
+        }
+        if is_traced {
+            let traces = Traces::decode(messages, rest)?;
+            batch.traces = Some(Box::new(BatchTraces { traces, sizes }));
+            return Ok(batch);
         }
         match rest {
             [] => Ok(batch),
@@ -173,6 +220,8 @@ pub(crate) trait Batch: Any + Send {
     fn kind(&self) -> KindId;
     /// Returns the number of bytes that count towards the memory budget.
     fn bytes(&self) -> usize;
+    /// Notes where the last message comes from, and its size.
+    fn trace(&mut self, trace: Trace, bytes: usize);
 }
 
 impl<M: Send + 'static> Batch for EnvelopeBatch<M> {
@@ -182,6 +231,10 @@ impl<M: Send + 'static> Batch for EnvelopeBatch<M> {
 
     fn bytes(&self) -> usize {
         self.own_bytes() + self.heap_bytes
+    }
+
+    fn trace(&mut self, trace: Trace, bytes: usize) {
+        self.traces.get_or_insert_default().push(trace, bytes);
     }
 }
 
@@ -252,7 +305,7 @@ mod tests {
                 route.append(header, &mut bytes);
                 codec::append(message, &mut bytes);
             }
-            let batch = EnvelopeBatch::decode(KIND, messages.len() as u32, &bytes).unwrap();
+            let batch = EnvelopeBatch::decode(KIND, messages.len() as u32, &bytes, false).unwrap();
             prop_assert_eq!(lengths(&batch), lengths(&batch_of(&messages)));
             prop_assert_eq!(taken_apart(batch), messages);
         }
@@ -263,8 +316,29 @@ mod tests {
         let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
         route.append(&header(1, 0, 0), &mut bytes);
         codec::append(&7u16, &mut bytes);
-        assert!(EnvelopeBatch::<u16>::decode(KIND, 1, &bytes).is_ok());
-        assert!(EnvelopeBatch::<u16>::decode(KIND, 2, &bytes).is_err());
-        assert!(EnvelopeBatch::<u16>::decode(KIND, 0, &bytes).is_err());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 1, &bytes, false).is_ok());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 2, &bytes, false).is_err());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 0, &bytes, false).is_err());
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 1, &bytes, true).is_err(), "no traces");
+    }
+
+    #[test]
+    fn traces_follow_the_messages_of_a_batch() {
+        let (mut bytes, mut route) = (Vec::new(), HeaderDelta::begin());
+        for sequence in [0, 1] {
+            route.append(&header(1, sequence, 0), &mut bytes);
+            codec::append(&7u16, &mut bytes);
+        }
+        let trace = |span| Trace { pe: PeId(2), span: Some(span), sent_ns: 90 };
+        let mut traces = Traces::default();
+        [trace(4), trace(5)].into_iter().for_each(|trace| traces.push(trace));
+        let first_bytes = bytes.len() as u32 - 2;
+        codec::append(&traces, &mut bytes);
+
+        let mut batch = EnvelopeBatch::<u16>::decode(KIND, 2, &bytes, true).unwrap();
+
+        let found: Vec<_> = batch.take_traces().unwrap().each().collect();
+        assert_eq!(found, [(trace(4), first_bytes), (trace(5), 2)]);
+        assert!(EnvelopeBatch::<u16>::decode(KIND, 2, &bytes, false).is_err());
     }
 }

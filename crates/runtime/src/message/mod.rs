@@ -31,6 +31,7 @@ mod spread;
 mod spread_frame;
 pub(crate) mod steal_agent;
 pub mod telemetry;
+pub(crate) mod trace;
 mod transfer;
 
 pub(crate) use assembly::Assembly;

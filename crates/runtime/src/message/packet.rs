@@ -9,6 +9,7 @@ use crate::message::envelope::Batch;
 #[cfg(feature = "net")]
 use crate::message::frame::Frame;
 use crate::message::header::{Header, HeaderDelta};
+use crate::message::trace::{Trace, Traces};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub(crate) enum Content {
     Spread(Box<Spread>),
     /// Any other packet.
     Control(Box<Control>),
+    /// A packet that has arrived at its node at this time, while the job is recorded.
+    Stamped(u64, Box<Packet>),
 }
 
 /// Messages to actors of one type, as bytes.
@@ -35,12 +38,17 @@ pub(crate) struct EncodedBatch {
     pub(crate) kind: KindId,
     pub(crate) messages: u32,
     pub(crate) bytes: Bytes,
+    /// Whether the traces of the messages follow them.
+    pub(crate) is_traced: bool,
 }
 
 /// Tag in a frame's ninth byte: messages to actors.
 const MESSAGES: u8 = 0;
 /// Tag in a frame's ninth byte: a control.
 const CONTROL: u8 = 1;
+/// Tag in a frame's ninth byte: messages to actors, with their traces. Frames for a relay have the
+/// tags in between.
+const TRACED_MESSAGES: u8 = 9;
 /// Approximate size at which a frame of messages is full: far above the overhead of a frame, and
 /// small enough to count as a small frame. Small frames share a stream and arrive in order, so that
 /// their messages need not be held for earlier ones.
@@ -61,6 +69,14 @@ impl Packet {
             _ => None,
         }
     }
+
+    /// Notes when the packet has arrived at its node, in nanoseconds since the driver began. Only
+    /// the recording of a job needs it.
+    #[must_use]
+    pub fn stamped(self, arrived_ns: u64) -> Self {
+        Self(Content::Stamped(arrived_ns, Box::new(self)))
+    }
+
     pub(crate) fn control(control: Control) -> Self {
         Self(Content::Control(Box::new(control)))
     }
@@ -74,13 +90,14 @@ impl Packet {
         let (to, rest) = rest.split_first_chunk().ok_or_else(short)?;
         let (&tag, rest) = rest.split_first().ok_or_else(short)?;
         let content = match tag {
-            MESSAGES => {
+            MESSAGES | TRACED_MESSAGES => {
                 let (kind, rest) = rest.split_first_chunk().ok_or_else(short)?;
                 let (messages, rest) = rest.split_first_chunk().ok_or_else(short)?;
                 Content::Encoded(EncodedBatch {
                     kind: KindId(u16::from_le_bytes(*kind)),
                     messages: u32::from_le_bytes(*messages),
                     bytes: frame.slice_ref(rest),
+                    is_traced: tag == TRACED_MESSAGES,
                 })
             }
             CONTROL => Content::Control(Box::new(codec::decode(WHAT, rest)?)),
@@ -98,8 +115,13 @@ impl Packet {
                 let mut frame = MessageFrame::new(batch.kind);
                 frame.bytes.extend_from_slice(&batch.bytes);
                 frame.messages = batch.messages;
-                return frame.finish(from, to);
+                let mut frame = frame.finish(from, to);
+                if batch.is_traced {
+                    frame[8] = TRACED_MESSAGES;
+                }
+                return frame;
             }
+            Content::Stamped(_, packet) => return packet.into_frame(from, to),
             Content::Control(control) => {
                 let mut frame = vec![0; 8];
                 frame.push(CONTROL);
@@ -133,6 +155,7 @@ impl Packet {
             Content::Control(control) => {
                 !matches!(**control, Control::Multicast(_) | Control::Broadcast { .. })
             }
+            Content::Stamped(_, packet) => packet.is_control(),
         }
     }
 
@@ -142,6 +165,7 @@ impl Packet {
             Content::Batch(batch) => Some(batch.kind()),
             Content::Frame(frame) => Some(frame.kind),
             Content::Encoded(batch) => Some(batch.kind),
+            Content::Stamped(_, packet) => packet.kind(),
             Content::Spread(_) | Content::Control(_) => None,
         }
     }
@@ -154,6 +178,7 @@ impl Packet {
             Content::Encoded(batch) => batch.bytes.len(),
             Content::Spread(_) => 0,
             Content::Control(control) => control.bytes(),
+            Content::Stamped(_, packet) => packet.bytes(),
         }
     }
 }
@@ -166,13 +191,15 @@ pub(crate) struct MessageFrame {
     route: HeaderDelta,
     /// Space for the frame's header, and the messages.
     bytes: Vec<u8>,
+    /// The traces of the messages, if the job is recorded.
+    traces: Traces,
 }
 
 impl MessageFrame {
     pub(crate) fn new(kind: KindId) -> Self {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_FIRST);
         bytes.resize(MESSAGES_HEADER_BYTES, 0);
-        Self { kind, messages: 0, route: HeaderDelta::begin(), bytes }
+        Self { kind, messages: 0, route: HeaderDelta::begin(), bytes, traces: Traces::default() }
     }
 
     /// Adds a message. Returns the number of bytes it takes.
@@ -185,15 +212,24 @@ impl MessageFrame {
         self.bytes.len() - before
     }
 
+    /// Notes where the last message comes from.
+    pub(crate) fn trace(&mut self, trace: Trace) {
+        self.traces.push(trace);
+    }
+
     /// Whether the next message should go into another frame.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() >= FRAME_BYTES
+        self.bytes.len() + self.traces.bytes() >= FRAME_BYTES
     }
 
     fn finish(mut self, from: PeId, to: PeId) -> Vec<u8> {
         write_ends(from, to, &mut self.bytes);
         self.bytes[8] = MESSAGES;
+        if !self.traces.is_empty() {
+            self.bytes[8] = TRACED_MESSAGES;
+            codec::append(&self.traces, &mut self.bytes);
+        }
         self.bytes[9..11].copy_from_slice(&self.kind.0.to_le_bytes());
         self.bytes[11..15].copy_from_slice(&self.messages.to_le_bytes());
         self.bytes
@@ -206,7 +242,9 @@ pub(crate) fn messages_in(frame: &Frame) -> u64 {
     // The header is in one piece.
     let header = if frame.head.is_empty() { &frame.body } else { &frame.head };
     match (header.get(8), header.get(11..15).map(<[u8; 4]>::try_from)) {
-        (Some(&MESSAGES), Some(Ok(messages))) => u32::from_le_bytes(messages).into(),
+        (Some(&(MESSAGES | TRACED_MESSAGES)), Some(Ok(messages))) => {
+            u32::from_le_bytes(messages).into()
+        }
         _ => 1,
     }
 }

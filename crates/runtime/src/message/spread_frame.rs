@@ -82,8 +82,8 @@ pub(crate) enum SpreadFrame {
     Telemetry { message: Bytes },
 }
 
-/// The tags of frames for a relay, in the ninth byte: this one and the six below. Tags of packets
-/// between two PEs have lower values.
+/// The tags of frames for a relay, in the ninth byte: this one and the six below. Packets between
+/// two PEs have other tags (`packet`).
 const MULTICAST: u8 = 2;
 const SEGMENT: u8 = 3;
 const PLAN: u8 = 4;

@@ -46,6 +46,8 @@ use crate::pe::own_time::state::OwnTime;
 use crate::pe::pieces::Pieces;
 use crate::pe::published::state::Published;
 use crate::pe::rank::Rank;
+use crate::pe::recording::records::Records;
+use crate::pe::recording::state::Recording;
 use crate::pe::stall::state::Looks;
 use crate::pe::telemetry::state::WorkCounts;
 use crate::pe::timers::Timers;
@@ -230,6 +232,8 @@ pub(crate) struct Common {
     /// Values that the actors of one node share.
     pub(crate) node_local: Arc<NodeLocal>,
     pub(crate) resources: Resources,
+    /// The recording of the job, if it is recorded.
+    pub(crate) records: Option<Records>,
 }
 
 impl Common {
@@ -367,6 +371,8 @@ pub struct Core {
     pub(super) looks: Looks,
     pub(super) statistics: PeStatistics,
     pub(crate) counts: WorkCounts,
+    /// The recorder, while the job is recorded.
+    pub(crate) recording: Option<Box<Recording>>,
 }
 
 impl Core {
@@ -428,6 +434,7 @@ impl Core {
             looks: Looks::default(),
             statistics: PeStatistics::default(),
             counts: WorkCounts::new(kinds),
+            recording: None,
             common,
         }
     }

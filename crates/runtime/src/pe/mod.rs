@@ -17,7 +17,7 @@
 //!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
 //!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
 //!   coordinator. `stall`, `diagnosis`, `current_handler`, `telemetry`: reports of a PE about
-//!   itself.
+//!   itself. `recording`: what it does, for reports after the job.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 
@@ -54,6 +54,7 @@ mod pieces;
 mod post;
 mod published;
 pub(crate) mod rank;
+mod recording;
 mod replicas;
 mod stall;
 mod statistics;
@@ -87,6 +88,7 @@ pub(crate) use membership::state::{OpenTasks, PoolEvent};
 pub(crate) use outbox::Outbox;
 pub(crate) use own_plans::state::nearest;
 pub(crate) use pieces::Pieces;
+pub use recording::records::{RecordSettings, RecordedPlaces, Records};
 pub use statistics::PeStatistics;
 pub(crate) use store::TypedStore;
 pub use turn::{Next, TurnOutput};
@@ -133,7 +135,9 @@ impl Pe {
     pub(crate) fn new(me: PeId, common: Common) -> Self {
         let stores = common.kinds().map(|(id, kind)| kind.new_store(id)).collect();
         let queues = common.kinds().map(|(_, kind)| kind.new_queue()).collect();
-        Self { core: Core::new(me, common, queues), stores, tentatives: Tentatives::new() }
+        let mut core = Core::new(me, common, queues);
+        core.begin_recording();
+        Self { core, stores, tentatives: Tentatives::new() }
     }
 
     /// The identity of this PE.
@@ -148,6 +152,9 @@ impl Pe {
 
     /// Takes a packet from `from`.
     pub fn handle(&mut self, from: PeId, packet: Packet) {
+        if let Content::Stamped(arrived_ns, packet) = packet.0 {
+            return self.handle_stamped(from, arrived_ns, *packet);
+        }
         let control = match &packet.0 {
             Content::Control(control) => Some(&**control),
             _ => None,
@@ -179,7 +186,7 @@ impl Pe {
                 }
                 self.handle_control(from, *control);
             }
-            Content::Frame(_) | Content::Spread(_) => {
+            Content::Frame(_) | Content::Spread(_) | Content::Stamped(..) => {
                 let reason = format!(
                     "a packet from {from} for another node came here; this is a bug in Gridspan"
                 );

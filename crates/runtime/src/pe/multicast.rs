@@ -83,11 +83,16 @@ impl Core {
         if remote.is_empty() {
             return;
         }
+        let message = self.traced(Payload::new(message));
+        if self.recording.is_some() {
+            let layout = self.common.layout.clone();
+            let sites = remote.keys().map(|pe| layout.site_of(*pe));
+            self.note_cast(sites, message.wire_len());
+        }
         let targets =
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;
         let after = self.channels(sender).after(collection, priority);
-        let message = Payload::new(message);
         self.spread(Multicast {
             kind,
             collection,
@@ -146,8 +151,10 @@ impl Core {
         };
         let targets = std::mem::take(&mut multicast.targets);
         let mine: Vec<_> = targets.into_iter().flat_map(|target| target.members).collect();
+        multicast.message = self.begin_origin(multicast.message);
         if let Err(error) = kind.multicast(self, multicast, &mine) {
             self.fail(JobError::Protocol(error.to_string()));
         }
+        self.end_origin();
     }
 }

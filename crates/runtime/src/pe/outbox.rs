@@ -3,6 +3,7 @@
 
 use crate::address::id::KindId;
 use crate::message::envelope::{EnvelopeBatch, Header};
+use crate::message::trace::Trace;
 use crate::message::{Content, MessageFrame, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
@@ -82,6 +83,15 @@ impl Outbox {
         let mut frame = MessageFrame::new(kind);
         self.bytes += frame.push(header, message);
         self.begin(to, Content::Frame(frame));
+    }
+
+    /// Notes where the last message for a PE comes from, and its size in bytes.
+    pub(crate) fn trace(&mut self, to: PeId, trace: Trace, bytes: usize) {
+        match self.open_for(to) {
+            Some(Content::Batch(batch)) => batch.trace(trace, bytes),
+            Some(Content::Frame(frame)) => frame.trace(trace),
+            _ => {}
+        }
     }
 
     /// Bytes that the packets count for in the memory budget.

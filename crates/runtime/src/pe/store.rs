@@ -35,8 +35,15 @@ impl<A: Actor> TypedStore<A> {
     }
 }
 
-impl<A: Actor> Store for TypedStore<A> {
-    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32 {
+impl<A: Actor> TypedStore<A> {
+    /// Handles ready messages; see [`Store::dispatch`]. `RECORDED`: whether the job is.
+    #[inline]
+    fn dispatch_all<const RECORDED: bool>(
+        &mut self,
+        core: &mut Core,
+        rank: Rank,
+        budget: u32,
+    ) -> u32 {
         let mut handled = 0;
         let mut bytes = 0;
         let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
@@ -47,10 +54,16 @@ impl<A: Actor> Store for TypedStore<A> {
             };
             bytes += message_bytes::<A>(&ready.message);
             handled += 1;
+            if RECORDED {
+                core.begin_span(Slot { kind: self.kind, index: ready.slot }, rank);
+            }
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
                 let slot = Slot { kind: self.kind, index: ready.slot };
                 core.looks.current.begin(self.kind, core.id_in(slot));
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
+            }
+            if RECORDED {
+                core.end_span(self.kind);
             }
             if let Some(begun) = begin {
                 begin = core.note_handled(self.kind, ready.slot, begun);
@@ -67,6 +80,15 @@ impl<A: Actor> Store for TypedStore<A> {
         core.processed += u64::from(handled);
         handled
     }
+}
+
+impl<A: Actor> Store for TypedStore<A> {
+    fn dispatch(&mut self, core: &mut Core, rank: Rank, budget: u32) -> u32 {
+        match core.recording {
+            None => self.dispatch_all::<false>(core, rank, budget),
+            Some(_) => self.dispatch_all::<true>(core, rank, budget),
+        }
+    }
 
     fn create(
         &mut self,
@@ -79,7 +101,9 @@ impl<A: Actor> Store for TypedStore<A> {
         for (key, init) in inits {
             let id = ActorId { collection: new.collection, key };
             let slot = core.add_member(self.kind, new.member(id));
+            core.begin_actor_span(Slot { kind: self.kind, index: slot });
             let actor = A::create(init, &mut Context::new(core, self.kind, slot));
+            core.end_actor_span(self.kind);
             self.put(slot, actor);
             core.release_awaiting(id);
         }
@@ -168,7 +192,9 @@ impl<A: Actor> Store for TypedStore<A> {
 
     fn resume(&mut self, core: &mut Core, slot: u32) {
         if let Some(Some(actor)) = self.actors.get_mut(slot as usize) {
+            core.begin_actor_span(Slot { kind: self.kind, index: slot });
             actor.resume(&mut Context::new(core, self.kind, slot));
+            core.end_actor_span(self.kind);
         }
     }
 }

@@ -231,7 +231,11 @@ impl<W: Work> Worker<W> {
                     done += step;
                     break 'slice;
                 }
-                if !self.engine.step() && !self.find(cx) {
+                let has_run = match cx.core.recording {
+                    None => self.engine.step(),
+                    Some(_) => self.step_recorded(cx),
+                };
+                if !has_run && !self.find(cx) {
                     done += step;
                     break 'slice;
                 }
@@ -273,6 +277,18 @@ impl<W: Work> Worker<W> {
         // Before the next slice, the messages of this slice leave, and messages that came meanwhile
         // are handled.
         cx.core.turn_is_over = true;
+    }
+
+    /// Runs the newest task, and records it. Returns whether there was one.
+    #[cold]
+    fn step_recorded(&mut self, cx: &mut Context<'_, Self>) -> bool {
+        if !self.engine.has_tasks() {
+            return false;
+        }
+        cx.core.begin_task(self.engine.charged_ns);
+        let has_run = self.engine.step();
+        cx.core.end_task(self.engine.charged_ns, has_run);
+        has_run
     }
 
     /// Counts tasks that were run, and those that wait now, for those who watch the job.
@@ -318,7 +334,9 @@ impl<W: Work> Worker<W> {
 
     /// Takes work of another node or PE. Returns whether there was any.
     fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
-        self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal()
+        let has_found = self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal();
+        cx.core.note_steal(has_found);
+        has_found
     }
 
     /// Continues if there is anything to run here or to take in the node; otherwise falls asleep.

@@ -74,7 +74,7 @@ impl Core {
     /// Sends the answer to a question, or drops it if the layout does not know the PE that asked.
     pub(crate) fn answer<T: Serialize + Send + 'static>(&mut self, reply: Reply<T>, answer: T) {
         if self.common.layout.knows(reply.pe) {
-            let answer = Payload::new(answer);
+            let answer = self.traced(Payload::new(answer));
             self.post(reply.pe, Control::Reply { slot: reply.slot, answer });
         }
     }
@@ -84,7 +84,9 @@ impl Core {
         match self.waits.take(slot) {
             Some((resume, timer)) => {
                 self.timers.cancel(timer);
+                let answer = self.begin_origin(answer);
                 resume(self, Ok(answer));
+                self.end_origin();
             }
             None => self.statistics.late_answers += 1,
         }

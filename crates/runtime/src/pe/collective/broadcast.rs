@@ -54,7 +54,7 @@ impl Core {
             return;
         }
         let asked = Asked { source, count, earlier };
-        let (of, message) = ((kind, collection), Payload::new(message));
+        let (of, message) = ((kind, collection), self.traced_cast(Payload::new(message)));
         let numbered = self.broadcast_numbered(of, (&asked, has_moved), message, priority);
         let Some(message) = numbered else { return };
         let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
@@ -147,8 +147,30 @@ impl Core {
         self.note_taken(collection);
     }
 
+    /// Adds its trace to a broadcast and counts it, if the job is recorded.
+    pub(super) fn traced_cast(&mut self, message: Payload) -> Payload {
+        if self.recording.is_none() {
+            return message;
+        }
+        let message = self.traced(message);
+        let layout = self.common.layout.clone();
+        self.note_cast(layout.sites(), message.wire_len());
+        message
+    }
+
     /// Gives a broadcast to resident members, and forwards it to members that it is owed to.
     pub(super) fn give_broadcast(
+        &mut self,
+        kind_id: KindId,
+        receivers: (Vec<Header>, Vec<Header>),
+        message: Payload,
+    ) {
+        let message = self.begin_origin(message);
+        self.give_to_members(kind_id, receivers, message);
+        self.end_origin();
+    }
+
+    fn give_to_members(
         &mut self,
         kind_id: KindId,
         (here, owed): (Vec<Header>, Vec<Header>),

@@ -21,7 +21,8 @@ impl<A: Actor> Deliver for Typed<A> {
 
     fn deliver_encoded(&self, core: &mut Core, batch: &EncodedBatch) -> Result<(), DecodeError> {
         // Decodes all messages before delivering any: a malformed batch changes nothing.
-        core.arrive_all::<A>(EnvelopeBatch::decode(batch.kind, batch.messages, &batch.bytes)?);
+        let EncodedBatch { kind, messages, ref bytes, is_traced } = *batch;
+        core.arrive_all::<A>(EnvelopeBatch::decode(kind, messages, bytes, is_traced)?);
         Ok(())
     }
 
@@ -39,7 +40,7 @@ impl<A: Actor> Deliver for Typed<A> {
             let MulticastMember { sequence, epoch, .. } = *member;
             let header =
                 Header { priority, epoch, after, ..Header::new(to, source, sequence, origin) };
-            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+            core.arrive_copy::<A>(kind, Envelope { header, message: message.clone() });
         }
         Ok(())
     }
@@ -54,10 +55,10 @@ impl<A: Actor> Deliver for Typed<A> {
         let message: A::Message = message.open()?;
         let last = headers.pop();
         for header in headers {
-            core.arrive::<A>(kind, Envelope { header, message: message.clone() });
+            core.arrive_copy::<A>(kind, Envelope { header, message: message.clone() });
         }
         if let Some(header) = last {
-            core.arrive::<A>(kind, Envelope { header, message });
+            core.arrive_copy::<A>(kind, Envelope { header, message });
         }
         Ok(())
     }

@@ -49,6 +49,10 @@ impl Core {
         }
         self.ready_bytes += bytes;
         self.lanes.normal.push(kind, 1);
+        if let Some(causes) = &mut self.lanes.causes {
+            causes.push(kind, Rank::NORMAL, 1);
+            self.note_ready(kind, Rank::NORMAL, None);
+        }
     }
 
     /// Puts messages into a mailbox, in order.
@@ -82,6 +86,9 @@ impl Core {
         self.ready_bytes += bytes;
         if added > 0 {
             self.lanes.normal.push(kind, added as u32);
+            if let Some(causes) = &mut self.lanes.causes {
+                causes.push(kind, Rank::NORMAL, added as u64);
+            }
         }
     }
 
@@ -101,15 +108,22 @@ impl Core {
         }
         self.ready_bytes += bytes;
         self.lanes.push(kind, rank);
+        if self.recording.is_some() {
+            self.note_ready(kind, rank, None);
+        }
     }
 
     /// Puts a message of a type that is not known here into a mailbox.
     pub(super) fn push_any(&mut self, kind: KindId, slot: u32, envelope: Box<dyn AnyEnvelope>) {
         let rank = self.rank(kind, slot, envelope.header().priority);
+        let header = self.recording.is_some().then(|| *envelope.header());
         match self.queues[kind.index()].push_envelope(slot, rank, envelope) {
             Some(bytes) => {
                 self.ready_bytes += bytes;
                 self.lanes.push(kind, rank);
+                if header.is_some() {
+                    self.note_ready(kind, rank, header.as_ref());
+                }
             }
             None => {
                 self.fail_type_mismatch(self.common.kind(kind).map_or("member", |kind| kind.name()))

@@ -7,6 +7,7 @@ use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
 use crate::message::envelope::{AnyEnvelope, Envelope};
 use crate::pe::rank::{FIRST_STEP, Rank};
+use crate::pe::recording::causes::Causes;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +22,8 @@ pub(crate) struct Lanes {
     pub(super) normal: Lane,
     /// The lanes of all other ranks, lower ranks first. None of them is empty.
     others: BTreeMap<Rank, Lane>,
+    /// What caused the messages, while the job is recorded.
+    pub(in crate::pe) causes: Option<Box<Causes>>,
 }
 
 /// The messages of one rank.
@@ -103,6 +106,9 @@ impl Lanes {
             Rank::NORMAL => self.normal.push(kind, 1),
             _ => self.others.entry(rank).or_default().push(kind, 1),
         }
+        if let Some(causes) = &mut self.causes {
+            causes.push(kind, rank, 1);
+        }
     }
 
     /// The rank and type of the next message.
@@ -156,6 +162,9 @@ impl Lanes {
     /// Removes messages of one type that were taken out of their queue. `taken` states for each
     /// message of that type and rank, in order, whether it was.
     pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, taken: &[bool]) {
+        if let Some(causes) = &mut self.causes {
+            causes.remove(kind, rank, taken);
+        }
         if rank == Rank::NORMAL {
             return self.normal.remove(kind, taken);
         }

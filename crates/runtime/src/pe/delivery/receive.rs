@@ -25,6 +25,9 @@ impl Core {
 
     /// Takes all messages of a batch that has arrived on this PE.
     pub(crate) fn arrive_all<A: Actor>(&mut self, batch: EnvelopeBatch<A::Message>) {
+        if self.recording.is_some() {
+            return self.arrive_each::<A>(batch);
+        }
         let kind = batch.kind;
         let (all, mut messages) = batch.into_series();
         for series in &all {
@@ -40,6 +43,31 @@ impl Core {
                 self.arrive::<A>(kind, Envelope { header, message });
             }
         }
+    }
+
+    /// Takes the messages of a batch one by one, each with its trace, while the job is recorded.
+    #[cold]
+    fn arrive_each<A: Actor>(&mut self, mut batch: EnvelopeBatch<A::Message>) {
+        let kind = batch.kind;
+        let traces = batch.take_traces();
+        let mut traces = traces.iter().flat_map(|traces| traces.each());
+        let (all, messages) = batch.into_series();
+        for (header, message) in all.iter().flat_map(Series::headers).zip(messages) {
+            self.begin_passing(traces.next());
+            self.arrive::<A>(kind, Envelope { header, message });
+            self.end_passing(&header);
+        }
+    }
+
+    /// Takes a copy of a message to several members.
+    pub(crate) fn arrive_copy<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
+        if self.recording.is_none() {
+            return self.arrive::<A>(kind, envelope);
+        }
+        let header = envelope.header;
+        self.begin_passing(None);
+        self.arrive::<A>(kind, envelope);
+        self.end_passing(&header);
     }
 
     /// Takes a message that has arrived or waited here, without the fast path.

@@ -52,7 +52,11 @@ impl Core {
             return self.check_budget();
         }
         let heap_bytes = A::heap_bytes(&message);
+        let before = self.outbox.bytes();
         self.outbox.message(to, kind, header, message, heap_bytes);
+        if self.recording.is_some() {
+            self.note_put_out(to, header, self.outbox.bytes() - before);
+        }
     }
 
     /// Puts a message whose type is not known here into the outbox.
@@ -60,10 +64,15 @@ impl Core {
         if self.is_over_budget() {
             return self.check_budget();
         }
+        let header = self.recording.is_some().then(|| *envelope.header());
+        let before = self.outbox.bytes();
         if let Some(known) = self.common.kind(kind)
             && let Err(name) = known.put_out(&mut self.outbox, kind, to, envelope)
         {
-            self.fail_type_mismatch(name);
+            return self.fail_type_mismatch(name);
+        }
+        if let Some(header) = header {
+            self.note_put_out(to, &header, self.outbox.bytes() - before);
         }
     }
 

@@ -1,0 +1,146 @@
+//! Where messages come from, for the recording of a job. It travels only while a job is recorded:
+//! behind the messages of a frame, or behind an encoded payload.
+
+use crate::message::codec::{self, DecodeError};
+use crate::message::payload::Payload;
+use gridspan_topology::PeId;
+use serde::{Deserialize, Serialize};
+
+/// What marks a payload with a trace: random bytes, with which no other payload ends by chance.
+const MARK: [u8; 16] = [
+    0x8e, 0x1f, 0x52, 0xd3, 0x07, 0xb9, 0x64, 0xaa, 0x3c, 0xe0, 0x95, 0x7b, 0xd8, 0x41, 0xf6, 0x2d,
+];
+/// Bytes behind a payload: PE, span and time, and the mark.
+const TRAILER_BYTES: usize = 4 + 8 + 8 + MARK.len();
+/// The number that stands for no span.
+const NO_SPAN: u64 = u64::MAX;
+/// Approximate bytes of the trace of a message in a frame.
+const TRACE_BYTES: usize = 14;
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Trace {
+    /// The PE that sent it.
+    pub(crate) pe: PeId,
+    /// The span in that PE's recording.
+    pub(crate) span: Option<u64>,
+    /// When it was sent, in nanoseconds since the start of the recording.
+    pub(crate) sent_ns: u64,
+}
+
+/// The traces of the messages of a frame, in order. Messages of equal trace share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Traces(Vec<(Trace, u32)>);
+
+impl Traces {
+    pub(crate) fn push(&mut self, trace: Trace) {
+        match self.0.last_mut() {
+            Some((last, messages)) if *last == trace => *messages += 1,
+            _ => self.0.push((trace, 1)),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Approximate number of bytes on the wire.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() * TRACE_BYTES
+    }
+
+    /// Reads the traces of this number of messages, which take up all of `bytes`.
+    pub(crate) fn decode(messages: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
+        const WHAT: &str = "the traces of messages";
+        let traces: Self = codec::decode(WHAT, bytes)?;
+        let all: u64 = traces.0.iter().map(|(_, messages)| u64::from(*messages)).sum();
+        match all == u64::from(messages) {
+            true => Ok(traces),
+            false => Err(DecodeError::new(WHAT, "there are not as many as messages")),
+        }
+    }
+
+    /// The trace of each message.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Trace> {
+        self.0.iter().flat_map(|(trace, messages)| std::iter::repeat_n(*trace, *messages as usize))
+    }
+}
+
+impl Trace {
+    /// Puts the trace behind a payload, which is encoded for that.
+    pub(crate) fn behind(self, payload: &Payload) -> Payload {
+        let payload = payload.to_bytes();
+        let mut bytes = Vec::with_capacity(payload.len() + TRAILER_BYTES);
+        bytes.extend_from_slice(&payload);
+        bytes.extend_from_slice(&self.pe.0.to_le_bytes());
+        bytes.extend_from_slice(&self.span.unwrap_or(NO_SPAN).to_le_bytes());
+        bytes.extend_from_slice(&self.sent_ns.to_le_bytes());
+        bytes.extend_from_slice(&MARK);
+        Payload::Bytes(bytes.into())
+    }
+
+    /// Takes the trace from behind a payload, if there is one. Returns the payload without it.
+    pub(crate) fn take(payload: Payload) -> (Payload, Option<Self>) {
+        let bytes = match payload {
+            Payload::Bytes(bytes) => bytes,
+            value => return (value, None),
+        };
+        let found = bytes.len().checked_sub(TRAILER_BYTES).and_then(|length| {
+            let trailer = bytes[length..].strip_suffix(&MARK)?;
+            let (pe, rest) = trailer.split_first_chunk()?;
+            let (span, rest) = rest.split_first_chunk()?;
+            let (sent_ns, _) = rest.split_first_chunk()?;
+            let span = Some(u64::from_le_bytes(*span)).filter(|span| *span != NO_SPAN);
+            let pe = PeId(u32::from_le_bytes(*pe));
+            Some((length, Self { pe, span, sent_ns: u64::from_le_bytes(*sent_ns) }))
+        });
+        match found {
+            Some((length, trace)) => (Payload::Bytes(bytes.slice(..length)), Some(trace)),
+            None => (Payload::Bytes(bytes), None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(span: impl Into<Option<u64>>) -> Trace {
+        Trace { pe: PeId(3), span: span.into(), sent_ns: 1_000_000 }
+    }
+
+    #[test]
+    fn traces_of_a_frame_are_read_as_they_were_written() {
+        let each = [trace(7), trace(7), trace(None), trace(8), trace(7)];
+        let mut traces = Traces::default();
+        each.iter().for_each(|trace| traces.push(*trace));
+        let bytes = codec::encode(&traces);
+        assert!(bytes.len() <= traces.bytes());
+        let read = Traces::decode(5, &bytes).unwrap();
+        assert_eq!(read.each().collect::<Vec<_>>(), each);
+        assert!(Traces::decode(4, &bytes).is_err());
+        assert!(Traces::decode(5, &bytes[1..]).is_err());
+    }
+
+    #[test]
+    fn a_payload_keeps_its_value_behind_which_a_trace_was_put() {
+        for span in [Some(9), None] {
+            let traced = trace(span).behind(&Payload::new(vec![1_u8; 100]));
+            let (payload, found) = Trace::take(traced);
+            assert_eq!(found, Some(trace(span)));
+            assert_eq!(payload.open::<Vec<u8>>().unwrap(), [1; 100]);
+        }
+    }
+
+    #[test]
+    fn a_payload_without_a_trace_is_left_alone() {
+        for length in [0, 10, 35, 36, 100] {
+            let payload = Payload::new(vec![1_u8; length]).to_bytes();
+            let (payload, found) = Trace::take(Payload::Bytes(payload));
+            assert_eq!(found, None);
+            assert_eq!(payload.open::<Vec<u8>>().unwrap(), vec![1; length]);
+        }
+        assert!(Trace::take(Payload::new(5_u8)).1.is_none());
+    }
+}

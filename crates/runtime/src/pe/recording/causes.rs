@@ -1,0 +1,154 @@
+//! What caused the ready messages of a PE: a queue beside each queue of messages, so that messages
+//! themselves take no more memory, and none while the job is not recorded.
+
+use crate::address::id::KindId;
+use crate::pe::rank::Rank;
+use gridspan_record::SpanCause;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Largest number of causes that are kept: 24 MB. Further messages have none.
+const KEPT_MAX: usize = 1 << 18;
+
+/// The causes of ready messages.
+#[derive(Default)]
+pub(crate) struct Causes {
+    queues: BTreeMap<(KindId, Rank), CauseQueue>,
+    kept: usize,
+    /// Number of ready messages.
+    waiting: u64,
+}
+
+/// The causes of the messages of one type and rank.
+#[derive(Default)]
+struct CauseQueue {
+    /// Number of the next message to be taken, and of the next one to become ready.
+    taken: u64,
+    next: u64,
+    /// Causes by the numbers of their messages, in order.
+    causes: VecDeque<(u64, SpanCause)>,
+}
+
+impl Causes {
+    /// Notes messages that have become ready, without causes.
+    pub(crate) fn push(&mut self, kind: KindId, rank: Rank, messages: u64) {
+        self.queues.entry((kind, rank)).or_default().next += messages;
+        self.waiting += messages;
+    }
+
+    /// Sets the cause of the message that has become ready last.
+    pub(crate) fn set_last(&mut self, kind: KindId, rank: Rank, cause: SpanCause) {
+        if self.kept < KEPT_MAX
+            && let Some(queue) = self.queues.get_mut(&(kind, rank))
+            && let Some(last) = queue.next.checked_sub(1)
+        {
+            queue.causes.push_back((last, cause));
+            self.kept += 1;
+        }
+    }
+
+    /// Notes that the first message was taken, and returns its cause.
+    pub(crate) fn pop(&mut self, kind: KindId, rank: Rank) -> Option<SpanCause> {
+        let queue = self.queues.get_mut(&(kind, rank))?;
+        let number = queue.taken;
+        queue.taken += 1;
+        self.waiting = self.waiting.saturating_sub(1);
+        let has_cause = queue.causes.front().is_some_and(|(of, _)| *of == number);
+        let cause = if has_cause { queue.causes.pop_front() } else { None };
+        self.kept -= usize::from(has_cause);
+        if queue.taken >= queue.next {
+            self.kept -= queue.causes.len();
+            self.queues.remove(&(kind, rank));
+        }
+        cause.map(|(_, cause)| cause)
+    }
+
+    /// Notes that messages were removed; `removed` states for each of this type and rank, in order,
+    /// whether it was.
+    pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, removed: &[bool]) {
+        let Some(queue) = self.queues.get_mut(&(kind, rank)) else { return };
+        let before = queue.causes.len();
+        let (mut position, mut gone) = (0, 0);
+        queue.causes.retain_mut(|(number, _)| {
+            let at = usize::try_from(*number - queue.taken).unwrap_or(usize::MAX);
+            let passed = removed.get(position..at).unwrap_or_default();
+            gone += passed.iter().filter(|is_removed| **is_removed).count() as u64;
+            position = at;
+            *number -= gone;
+            !removed.get(at).is_some_and(|is_removed| *is_removed)
+        });
+        self.kept -= before - queue.causes.len();
+        let all = removed.iter().filter(|is_removed| **is_removed).count() as u64;
+        queue.next = queue.next.saturating_sub(all);
+        self.waiting = self.waiting.saturating_sub(all);
+        if queue.taken >= queue.next {
+            self.kept -= queue.causes.len();
+            self.queues.remove(&(kind, rank));
+        }
+    }
+
+    /// Number of ready messages.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: KindId = KindId(3);
+
+    fn cause(span: u64) -> SpanCause {
+        SpanCause { span: Some(span), ..SpanCause::default() }
+    }
+
+    /// Causes of messages with these spans; `None` is a message without a cause.
+    fn causes(spans: &[Option<u64>]) -> Causes {
+        let mut causes = Causes::default();
+        for span in spans {
+            causes.push(KIND, Rank::NORMAL, 1);
+            if let Some(span) = span {
+                causes.set_last(KIND, Rank::NORMAL, cause(*span));
+            }
+        }
+        causes
+    }
+
+    fn rest(mut causes: Causes) -> Vec<Option<u64>> {
+        let mut spans = Vec::new();
+        while causes.waiting() > 0 {
+            spans.push(causes.pop(KIND, Rank::NORMAL).and_then(|cause| cause.span));
+        }
+        assert!(causes.queues.is_empty() && causes.kept == 0);
+        spans
+    }
+
+    #[test]
+    fn causes_stay_with_their_messages() {
+        let all = [Some(1), None, Some(3), None, None, Some(6)];
+        assert_eq!(rest(causes(&all)), all);
+    }
+
+    #[test]
+    fn causes_of_removed_messages_are_removed() {
+        let mut causes = causes(&[Some(1), None, Some(3), Some(4), None, Some(6)]);
+        assert_eq!(causes.pop(KIND, Rank::NORMAL), Some(cause(1)));
+        causes.remove(KIND, Rank::NORMAL, &[true, false, true, true, false]);
+        causes.push(KIND, Rank::NORMAL, 2);
+        causes.set_last(KIND, Rank::NORMAL, cause(8));
+        assert_eq!(rest(causes), [Some(3), Some(6), None, Some(8)]);
+    }
+
+    #[test]
+    fn each_type_and_rank_has_its_queue() {
+        let mut causes = causes(&[Some(1)]);
+        let urgent = Rank::new(-1, 0);
+        causes.push(KIND, urgent, 1);
+        causes.push(KindId(4), Rank::NORMAL, 1);
+        causes.set_last(KindId(4), Rank::NORMAL, cause(2));
+        assert_eq!(causes.pop(KIND, urgent), None);
+        assert_eq!(causes.pop(KindId(4), Rank::NORMAL), Some(cause(2)));
+        causes.remove(KindId(9), urgent, &[true]);
+        assert_eq!(rest(causes), [Some(1)]);
+    }
+}

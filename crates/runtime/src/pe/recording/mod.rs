@@ -1,0 +1,342 @@
+//! Recording of what a PE does, for reports after the job. Nothing is recorded unless the job asks
+//! for it; then the PE has a [`Recording`].
+//!
+//! **Spans.** Each run of a handler is a span, from the clock of the driver or, in virtual time,
+//! from the time of the turn and what handlers have charged. Of the handlers of workers, the tasks
+//! that they run are spans.
+//!
+//! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
+//! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
+//! it: `passing` while the message is delivered, `held` while it waits for its turn, and [`Causes`]
+//! while it is ready. Messages of a mailbox that moves with its actor lose theirs.
+
+pub(in crate::pe) mod causes;
+pub(in crate::pe) mod records;
+pub(in crate::pe) mod state;
+
+use crate::address::id::{ActorId, KindId, Slot};
+use crate::message::Packet;
+use crate::message::envelope::Header;
+use crate::message::payload::Payload;
+use crate::message::trace::Trace;
+use crate::pe::Pe;
+use crate::pe::core::Core;
+use crate::pe::rank::{Rank, step_of};
+use causes::Causes;
+use gridspan_record::{Span, SpanCause, TASK, TimeUse};
+use gridspan_topology::{PeId, SiteId, Time};
+use state::Recording;
+use std::time::Duration;
+
+impl Core {
+    /// Begins to record, if the job is recorded.
+    pub(in crate::pe) fn begin_recording(&mut self) {
+        let Some(records) = &self.common.records else { return };
+        let name = |(id, kind): (KindId, &'static dyn crate::pe::Kind)| {
+            let tasks = self.common.task_names.get(&id);
+            tasks.map_or_else(|| kind.name().to_owned(), |tasks| format!("worker of {tasks}"))
+        };
+        let pes = self.common.layout.place(self.common.layout.node_of(self.me)).pes.len();
+        let recording = Recording::new(records, self.me.0, pes, self.common.kinds().map(name));
+        self.lanes.causes = Some(Box::<Causes>::default());
+        self.recording = Some(Box::new(recording));
+    }
+
+    /// The time of the recording. A slower processor is emulated by a pause at the end of the turn;
+    /// here it takes longer for each handler.
+    fn recorded_ns(&self, recording: &Recording) -> u64 {
+        let turn = self.driver_ns(self.now);
+        let turn = match &self.clock {
+            None => turn + recording.lead_ns + nanos(self.charged),
+            Some(clock) => {
+                let computed = Duration::from_nanos(clock().saturating_sub(turn));
+                turn + nanos(self.pace.takes(computed))
+            }
+        };
+        turn.saturating_add(recording.offset_ns)
+    }
+
+    /// The time of the driver, which counts from the start of the run.
+    fn driver_ns(&self, time: Time) -> u64 {
+        time.0.saturating_sub(self.checkpointing.began.0)
+    }
+
+    /// Notes the cause of the message that has become ready last. `header`: that of the message, if
+    /// it has one.
+    #[cold]
+    pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let now_ns = self.recorded_ns(&recording);
+        let cause = recording.cause_of(header, now_ns);
+        self.recording = Some(recording);
+        if let Some(causes) = &mut self.lanes.causes {
+            causes.set_last(kind, rank, cause);
+        }
+    }
+
+    /// Adds the trace of a message that was put out for another PE, and counts it.
+    #[cold]
+    pub(in crate::pe) fn note_put_out(&mut self, to: PeId, header: &Header, bytes: usize) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let now_ns = self.recorded_ns(&recording);
+        let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), now_ns);
+        self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
+        if self.common.layout.knows(to) {
+            let site = recording.site(self.common.site_of(to).0);
+            recording.recorder.note_sent(site, bytes as u64);
+        }
+        self.recording = Some(recording);
+    }
+
+    /// Counts a message for many members, at these sites.
+    pub(in crate::pe) fn note_cast(&mut self, sites: impl Iterator<Item = SiteId>, bytes: usize) {
+        let Some(recording) = &mut self.recording else { return };
+        for site in sites {
+            let site = recording.site(site.0);
+            recording.recorder.note_sent(site, bytes as u64);
+        }
+    }
+
+    /// Returns a payload that leaves this PE, with its trace while the job is recorded.
+    pub(in crate::pe) fn traced(&self, payload: Payload) -> Payload {
+        match &self.recording {
+            None => payload,
+            Some(recording) => recording.trace(self.recorded_ns(recording)).behind(&payload),
+        }
+    }
+
+    /// Takes the trace off a payload that has arrived. Until [`end_origin`](Self::end_origin) it is
+    /// the cause of the messages that are delivered and sent.
+    pub(in crate::pe) fn begin_origin(&mut self, payload: Payload) -> Payload {
+        let Some(mut recording) = self.recording.take() else { return payload };
+        let (payload, trace) = Trace::take(payload);
+        if let Some(trace) = trace {
+            let bytes = u32::try_from(payload.wire_len()).unwrap_or(u32::MAX);
+            let now_ns = self.recorded_ns(&recording);
+            recording.origin = Some(recording.arrived(trace, bytes, now_ns));
+        }
+        self.recording = Some(recording);
+        payload
+    }
+
+    /// Ends what [`begin_origin`](Self::begin_origin) has begun.
+    pub(in crate::pe) fn end_origin(&mut self) {
+        if let Some(recording) = &mut self.recording {
+            recording.origin = None;
+        }
+    }
+
+    /// Begins to deliver a message with this trace and size, or a copy of one whose origin is
+    /// known.
+    pub(in crate::pe) fn begin_passing(&mut self, traced: Option<(Trace, u32)>) {
+        let Some(mut recording) = self.recording.take() else { return };
+        recording.passing = match traced {
+            Some((trace, bytes)) => {
+                Some(recording.arrived(trace, bytes, self.recorded_ns(&recording)))
+            }
+            None => recording.origin.clone(),
+        };
+        self.recording = Some(recording);
+    }
+
+    /// Ends the delivery of a message. If it waits, its cause is kept.
+    pub(in crate::pe) fn end_passing(&mut self, header: &Header) {
+        if let Some(recording) = &mut self.recording {
+            recording.hold(header);
+        }
+    }
+
+    /// Begins the span of a handler. Call it once the message is taken out of its queue.
+    pub(in crate::pe) fn begin_span(&mut self, slot: Slot, rank: Rank) {
+        let causes = self.lanes.causes.as_mut();
+        let (cause, ready) =
+            causes.map_or((None, 0), |causes| (causes.pop(slot.kind, rank), causes.waiting()));
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.note_queue(ready + 1);
+        }
+        self.open_span(slot, step_of(rank.priority), cause);
+    }
+
+    /// Begins the span of code of an actor that handles no message.
+    #[inline]
+    pub(in crate::pe) fn begin_actor_span(&mut self, slot: Slot) {
+        if self.recording.is_some() {
+            self.open_span(slot, None, None);
+        }
+    }
+
+    #[cold]
+    fn open_span(&mut self, slot: Slot, step: Option<u64>, cause: Option<SpanCause>) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let at_ns = self.recorded_ns(&recording);
+        let actor = hash(self.id_in(slot));
+        let span = Span { kind: slot.kind.0, actor, step, cause, ..Span::default() };
+        recording.current = Some(recording.recorder.begin_span(at_ns, span));
+        recording.charged = self.charged;
+        self.recording = Some(recording);
+    }
+
+    /// Ends the span that [`begin_actor_span`](Self::begin_actor_span) has begun.
+    #[inline]
+    pub(in crate::pe) fn end_actor_span(&mut self, kind: KindId) {
+        if self.recording.is_some() {
+            self.close_span(kind, false);
+        }
+    }
+
+    /// Ends the span of a handler of this type.
+    pub(in crate::pe) fn end_span(&mut self, kind: KindId) {
+        self.close_span(kind, true);
+    }
+
+    /// `is_message`: whether a message was handled, which takes time in any case.
+    #[cold]
+    fn close_span(&mut self, kind: KindId, is_message: bool) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let mut at_ns = self.recorded_ns(&recording);
+        if is_message && self.clock.is_none() && recording.charged == self.charged {
+            at_ns += nanos(self.pace.takes(recording.message_cost));
+        }
+        recording.recorder.end_span(at_ns);
+        // Of a worker's handler, what is no task.
+        recording.recorder.note_busy(at_ns, kind.0);
+        recording.current = None;
+        self.recording = Some(recording);
+    }
+
+    /// Begins a task inside a handler, which has used this time that is not charged yet.
+    pub(crate) fn begin_task(&mut self, uncharged_ns: u64) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        let span = Span { kind: TASK, ..Span::default() };
+        recording.current = Some(recording.recorder.begin_span(at_ns, span));
+        self.recording = Some(recording);
+    }
+
+    /// Ends the task that has begun last, or takes that back if it `has_run` nothing: another PE
+    /// may have taken it.
+    pub(crate) fn end_task(&mut self, uncharged_ns: u64, has_run: bool) {
+        let Some(mut recording) = self.recording.take() else { return };
+        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        match has_run {
+            true => recording.recorder.end_span(at_ns),
+            false => {
+                recording.recorder.cancel_span();
+                recording.current = None;
+            }
+        }
+        self.recording = Some(recording);
+    }
+
+    fn uncharged(&self, ns: u64) -> u64 {
+        match self.clock {
+            None => nanos(self.pace.takes(Duration::from_nanos(ns))),
+            Some(_) => 0,
+        }
+    }
+
+    /// Notes that this PE has looked for tasks of others, and whether it found some.
+    pub(crate) fn note_steal(&mut self, has_found: bool) {
+        if let Some(recording) = &mut self.recording {
+            recording.recorder.note_steal(has_found);
+        }
+    }
+}
+
+/// For drivers. Nothing here has an effect unless the job is recorded.
+impl Pe {
+    /// Whether the job is recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.core.recording.is_some()
+    }
+
+    /// Sets the time of the recording at which the driver begins to count.
+    pub fn set_recording_offset(&mut self, offset: Duration) {
+        if let Some(recording) = &mut self.core.recording {
+            recording.offset_ns = nanos(offset);
+        }
+    }
+
+    /// In virtual time: sets the time of a handler that charges nothing.
+    pub fn set_recorded_message_cost(&mut self, cost: Duration) {
+        if let Some(recording) = &mut self.core.recording {
+            recording.message_cost = cost;
+        }
+    }
+
+    /// In virtual time: begins a turn whose first handler runs after `lead`, in which packets are
+    /// accepted. Call it after [`set_now`](Self::set_now).
+    pub fn lead_recording(&mut self, lead: Duration) {
+        let now = Time(self.core.driver_ns(self.core.now));
+        self.record_use(now, TimeUse::Idle);
+        if let Some(recording) = &mut self.core.recording {
+            recording.lead_ns = nanos(lead);
+        }
+        self.record_use(now + lead, TimeUse::Network);
+    }
+
+    /// Records what this PE did since the last time that is recorded, up to a time of the driver.
+    pub fn record_use(&mut self, until: Time, what: TimeUse) {
+        if let Some(recording) = &mut self.core.recording {
+            let until_ns = until.0.saturating_add(recording.offset_ns);
+            recording.recorder.use_until(until_ns, what);
+        }
+    }
+
+    /// Records that other programs had the processor for a part of the time since `from`, which
+    /// counts as busy so far.
+    pub fn record_waited(&mut self, from: Time, waited: Duration) {
+        if let Some(recording) = &mut self.core.recording {
+            let from_ns = from.0.saturating_add(recording.offset_ns);
+            recording.recorder.note_waited(from_ns, nanos(waited));
+        }
+    }
+
+    /// Takes a packet that the driver has stamped with the time of its arrival.
+    pub(in crate::pe) fn handle_stamped(&mut self, from: PeId, arrived_ns: u64, packet: Packet) {
+        if let Some(recording) = &mut self.core.recording {
+            recording.arrived_ns = Some(arrived_ns.saturating_add(recording.offset_ns));
+        }
+        self.handle(from, packet);
+        if let Some(recording) = &mut self.core.recording {
+            recording.arrived_ns = None;
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A hash of an actor, equal on all PEs; never 0, which stands for no actor.
+fn hash(id: ActorId) -> u64 {
+    let key = id.key.0;
+    let parts = [u64::from(id.collection.0), (key >> 64) as u64, key as u64];
+    // The finaliser of SplitMix64 after each part.
+    let mixed = parts.into_iter().fold(0_u64, |hash, part| {
+        let mut mixed = hash.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    });
+    mixed.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::id::CollectionId;
+    use crate::address::index::Key;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn actors_have_different_hashes() {
+        let actor =
+            |collection, key| ActorId { collection: CollectionId(collection), key: Key(key) };
+        let keys = [0, 1, 1 << 64, (1 << 64) + 1, 1 << 96, u128::MAX];
+        let hashes: BTreeSet<u64> =
+            (0..50).flat_map(|collection| keys.map(|key| hash(actor(collection, key)))).collect();
+        assert_eq!(hashes.len(), 50 * keys.len());
+        assert!(!hashes.contains(&0));
+    }
+}

@@ -61,7 +61,7 @@ impl Communication {
         let mut types: Sums<Option<usize>> = BTreeMap::new();
         let mut nodes: Sums<usize> = BTreeMap::new();
         for (pe, known) in history.pes.iter().enumerate() {
-            for span in known.spans.iter().filter(|span| span.kind != OTHER) {
+            for span in known.spans.iter().map(|kept| kept.span).filter(|span| span.kind != OTHER) {
                 let Some(cause) = &span.cause else { continue };
                 let to = kinds.place(pe, span.kind);
                 // The sender's type is known if its span was kept.
@@ -96,8 +96,8 @@ impl Communication {
 /// Returns the type that sent a message, or `Some(None)` for main. `None` if it is not known.
 fn sender(history: &History<'_>, kinds: &Kinds, cause: &SpanCause) -> Option<Option<usize>> {
     let Some(number) = cause.span else { return Some(None) };
-    let (_, span) = history.find(cause.pe, number)?;
-    Some(Some(kinds.place(cause.pe as usize, span.kind)))
+    let (_, kept) = history.find(cause.pe, number)?;
+    Some(Some(kinds.place(cause.pe as usize, kept.span.kind)))
 }
 
 fn add<K: Ord>(sums: &mut Sums<K>, ends: (K, K), cause: &SpanCause, weight: f64) {

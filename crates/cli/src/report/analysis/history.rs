@@ -3,9 +3,13 @@
 //! Where spans were dropped, only windows that all PEs keep are used, since a wait can be explained
 //! only where the sender's spans are known too. A gap is known if the numbers of the spans around
 //! it follow each other: then no span was dropped between them.
+//!
+//! In real time a span takes as long as the clock says, also if other programs have the processor
+//! meanwhile. In virtual time that waiting follows the span; here it is made a part of it, so that
+//! both mean the same.
 
 use super::places::Places;
-use gridspan_record::{PeRecord, Recording, Span};
+use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
 /// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
@@ -28,11 +32,21 @@ pub(crate) struct Gap {
     pub(crate) next: Option<usize>,
 }
 
+/// A span that is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct KeptSpan<'a> {
+    /// The span.
+    pub(crate) span: &'a Span,
+    /// When it ended, with the time that it waited for the processor. Its messages leave then, at
+    /// the latest.
+    pub(crate) end_ns: u64,
+}
+
 /// The spans of one PE.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PeHistory<'a> {
     /// The spans, in the order of their numbers.
-    pub(crate) spans: Vec<&'a Span>,
+    pub(crate) spans: Vec<KeptSpan<'a>>,
     /// The known gaps, in the order of time.
     pub(crate) gaps: Vec<Gap>,
     /// Time of all spans before each one.
@@ -77,13 +91,17 @@ impl<'a> History<'a> {
             all += record.spans.len() as f64 + record.dropped_spans as f64;
             here += spans.len() as f64;
             let is_whole = record.dropped_spans == 0 && spans.len() == record.spans.len();
+            let spans = match recording.header.driver {
+                DriverKind::Simulated => with_waiting(record, &spans, is_whole.then_some(end_ns)),
+                _ => spans.into_iter().map(as_recorded).collect(),
+            };
             if let Some(pe) = pes.get_mut(record.pe as usize) {
                 *pe = PeHistory::of(spans, is_whole.then_some(end_ns));
             }
         }
         let mut ends = Vec::new();
         for (pe, history) in (0_u32..).zip(&pes) {
-            let end = |(at, span): (u32, &&Span)| SpanEnd { end_ns: span.end_ns(), pe, at };
+            let end = |(at, kept): (u32, &KeptSpan<'_>)| SpanEnd { end_ns: kept.end_ns, pe, at };
             ends.extend((0_u32..).zip(&history.spans).map(end));
         }
         ends.sort_unstable();
@@ -100,9 +118,9 @@ impl<'a> History<'a> {
     }
 
     /// Returns the span of this number on a PE, by its place.
-    pub(crate) fn find(&self, pe: u32, number: u64) -> Option<(usize, &'a Span)> {
+    pub(crate) fn find(&self, pe: u32, number: u64) -> Option<(usize, KeptSpan<'a>)> {
         let spans = &self.pes.get(pe as usize)?.spans;
-        let at = spans.binary_search_by_key(&number, |span| span.number).ok()?;
+        let at = spans.binary_search_by_key(&number, |kept| kept.span.number).ok()?;
         Some((at, spans[at]))
     }
 
@@ -115,7 +133,8 @@ impl<'a> History<'a> {
     /// 0 without spans.
     pub(crate) fn parallelism(&self) -> f64 {
         let spans = self.pes.iter().flat_map(|pe| &pe.spans);
-        let mut all: Vec<(u64, u64)> = spans.map(|span| (span.begin_ns, span.end_ns())).collect();
+        let mut all: Vec<(u64, u64)> =
+            spans.map(|kept| (kept.span.begin_ns, kept.end_ns)).collect();
         all.sort_unstable();
         let (mut sum, mut covered, mut until) = (0.0, 0.0, 0_u64);
         for (begin, end) in all {
@@ -157,12 +176,59 @@ fn every(recording: &Recording) -> u64 {
     every
 }
 
+fn as_recorded(span: &Span) -> KeptSpan<'_> {
+    KeptSpan { span, end_ns: span.end_ns() }
+}
+
+/// Returns spans with the time that the PE waited for the processor after each. How much that was
+/// is known by bins; what a bin says is shared by the gaps in it. `end_ns`: the end of the job, if
+/// these are all spans of the PE.
+fn with_waiting<'a>(
+    record: &PeRecord,
+    spans: &[&'a Span],
+    end_ns: Option<u64>,
+) -> Vec<KeptSpan<'a>> {
+    let mut before = vec![0_u64];
+    for bin in &record.bins {
+        before.push(before.last().copied().unwrap_or(0).saturating_add(bin.waited_ns));
+    }
+    let total = before.last().copied().unwrap_or(0);
+    if total == 0 {
+        return spans.iter().copied().map(as_recorded).collect();
+    }
+    let until = |ns: u64| {
+        let at = ((ns / record.bin_ns.max(1)) as usize).min(record.bins.len());
+        let bin = record.bins.get(at).map_or(0, |bin| bin.waited_ns) as f64;
+        let part = (ns % record.bin_ns.max(1)) as f64 / record.bin_ns.max(1) as f64;
+        before[at] as f64 + bin * part
+    };
+    let gap = |at: usize| {
+        let span = spans[at];
+        let next = match spans.get(at + 1) {
+            Some(next) if span.number.checked_add(1) == Some(next.number) => Some(next.begin_ns),
+            Some(_) => None,
+            None => end_ns,
+        };
+        [span.end_ns(), next.unwrap_or(0).max(span.end_ns())]
+    };
+    let known: f64 = (0..spans.len()).map(gap).map(|[from, to]| until(to) - until(from)).sum();
+    // The PE waits only after spans, so all of its waiting is in their gaps, unless some are
+    // unknown.
+    let factor = if end_ns.is_some() && known > 0.0 { total as f64 / known } else { 1.0 };
+    let kept = |at: usize| {
+        let [from, to] = gap(at);
+        let waited = ((until(to) - until(from)) * factor) as u64;
+        KeptSpan { span: spans[at], end_ns: from.saturating_add(waited).min(to) }
+    };
+    (0..spans.len()).map(kept).collect()
+}
+
 impl<'a> PeHistory<'a> {
     /// The history with these spans. If they are all of the PE, `end_ns` is the end of the job.
-    fn of(spans: Vec<&'a Span>, end_ns: Option<u64>) -> Self {
+    fn of(spans: Vec<KeptSpan<'a>>, end_ns: Option<u64>) -> Self {
         let gaps = gaps(&spans, end_ns);
-        let sums = spans.iter().scan(0_u64, |sum, span| {
-            *sum = sum.saturating_add(span.duration_ns);
+        let sums = spans.iter().scan(0_u64, |sum, kept| {
+            *sum = sum.saturating_add(kept.end_ns.saturating_sub(kept.span.begin_ns));
             Some(*sum)
         });
         let busy_before = std::iter::once(0).chain(sums).collect();
@@ -171,14 +237,14 @@ impl<'a> PeHistory<'a> {
 
     /// Returns the time of spans between two times.
     pub(crate) fn busy_within(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let first = self.spans.partition_point(|span| span.end_ns() <= from_ns);
-        let end = self.spans.partition_point(|span| span.begin_ns < to_ns);
+        let first = self.spans.partition_point(|kept| kept.end_ns <= from_ns);
+        let end = self.spans.partition_point(|kept| kept.span.begin_ns < to_ns);
         if first >= end {
             return 0;
         }
         let whole = self.busy_before[end] - self.busy_before[first];
-        let before = from_ns.saturating_sub(self.spans[first].begin_ns);
-        let after = self.spans[end - 1].end_ns().saturating_sub(to_ns);
+        let before = from_ns.saturating_sub(self.spans[first].span.begin_ns);
+        let after = self.spans[end - 1].end_ns.saturating_sub(to_ns);
         whole.saturating_sub(before).saturating_sub(after)
     }
 
@@ -190,26 +256,26 @@ impl<'a> PeHistory<'a> {
     }
 
     /// Returns the span before another one, if it was not dropped.
-    pub(crate) fn before(&self, at: usize) -> Option<(usize, &'a Span)> {
+    pub(crate) fn before(&self, at: usize) -> Option<(usize, KeptSpan<'a>)> {
         let place = at.checked_sub(1)?;
-        let (before, span) = (self.spans.get(place)?, self.spans.get(at)?);
-        (before.number.checked_add(1) == Some(span.number)).then_some((place, before))
+        let (before, kept) = (self.spans.get(place)?, self.spans.get(at)?);
+        (before.span.number.checked_add(1) == Some(kept.span.number)).then_some((place, *before))
     }
 }
 
-fn gaps(spans: &[&Span], end_ns: Option<u64>) -> Vec<Gap> {
+fn gaps(spans: &[KeptSpan<'_>], end_ns: Option<u64>) -> Vec<Gap> {
     let mut gaps = Vec::new();
     // The number that the next span has if none was dropped, and the time since which the PE was
     // free.
     let mut free = (0, 0);
-    for (at, span) in spans.iter().enumerate() {
+    for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
         let (number, begin_ns) = free;
         if number == span.number && span.begin_ns > begin_ns {
             let received_ns = span.cause.as_ref().map_or(span.begin_ns, |it| it.received_ns);
             let arrived_ns = received_ns.clamp(begin_ns, span.begin_ns);
             gaps.push(Gap { begin_ns, arrived_ns, end_ns: span.begin_ns, next: Some(at) });
         }
-        free = (span.number.saturating_add(1), span.end_ns());
+        free = (span.number.saturating_add(1), *end_ns);
     }
     if let Some(end_ns) = end_ns.filter(|end_ns| *end_ns > free.1) {
         gaps.push(Gap { begin_ns: free.1, arrived_ns: end_ns, end_ns, next: None });
@@ -221,6 +287,7 @@ fn gaps(spans: &[&Span], end_ns: Option<u64>) -> Vec<Gap> {
 mod tests {
     use super::super::fixtures::{MS, complete, from, recording, span};
     use super::*;
+    use gridspan_record::Bin;
 
     /// PE 0 computes from 0 to 4 ms; PE 1 from 2 to 3 ms and, after a message, from 6 to 9 ms.
     fn two_pes() -> Recording {
@@ -278,6 +345,21 @@ mod tests {
         assert_eq!([busy(0, 10), busy(2, 7), busy(3, 6), busy(7, 8), busy(9, 10)], [4, 2, 0, 1, 0]);
         assert_eq!(history.last_end(0, 5 * MS).map(|end| (end.pe, end.at)), Some((0, 0)));
         assert_eq!(history.last_end(5 * MS, 8 * MS), None);
+    }
+
+    #[test]
+    fn in_virtual_time_a_span_lasts_until_its_pe_has_got_the_processor() {
+        let mut recording = two_pes();
+        recording.header.driver = DriverKind::Simulated;
+        recording.pes[1].bins[3] = Bin { waited_ns: MS, ..Bin::default() };
+        recording.pes[1].bins[4] = Bin { waited_ns: MS / 2, idle_ns: MS / 2, ..Bin::default() };
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let ends: Vec<_> = history.pes[1].spans.iter().map(|kept| kept.end_ns).collect();
+        assert_eq!(ends, [4 * MS + MS / 2, 9 * MS]);
+        assert_eq!(history.pes[1].gaps[1].begin_ns, 4 * MS + MS / 2);
+        recording.header.driver = DriverKind::Threads;
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        assert_eq!(history.pes[1].spans[0].end_ns, 3 * MS);
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn load(history: &History<'_>, kinds: &Kinds, pe: usize, actors: &mut BTreeSet<u
     let mut by_actor: BTreeMap<u64, (f64, u16)> = BTreeMap::new();
     let mut by_sender: BTreeMap<usize, usize> = BTreeMap::new();
     let (mut busy, mut count) = (0.0, 0);
-    for span in spans.iter().filter(|span| span.kind != OTHER) {
+    for span in spans.iter().map(|kept| kept.span).filter(|span| span.kind != OTHER) {
         busy += span.duration_ns as f64;
         count += 1;
         if span.kind != TASK {

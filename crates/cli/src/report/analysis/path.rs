@@ -141,7 +141,7 @@ fn windows(history: &History<'_>, end_ns: u64) -> Vec<[u64; 2]> {
         return vec![[0, end_ns]];
     }
     let spans = history.pes.iter().flat_map(|pe| &pe.spans);
-    let mut windows: Vec<u64> = spans.map(|span| span.begin_ns / history.window_ns).collect();
+    let mut windows: Vec<u64> = spans.map(|kept| kept.span.begin_ns / history.window_ns).collect();
     windows.sort_unstable();
     windows.dedup();
     let width = history.window_ns;
@@ -175,7 +175,7 @@ impl Walk<'_> {
     fn round(&mut self, [pe, at]: [usize; 2], times: [u64; 2]) -> Option<(usize, usize, u64)> {
         let [from, until] = times;
         let history = self.history;
-        let span = *history.pes.get(pe)?.spans.get(at)?;
+        let span = history.pes.get(pe)?.spans.get(at)?.span;
         let begin = span.begin_ns.min(until);
         self.add(self.part_of(pe, span), [begin.max(from), until]);
         *self.sums.pes.entry(pe).or_default() += until.saturating_sub(begin.max(from));
@@ -184,7 +184,7 @@ impl Walk<'_> {
             return None;
         }
         let before = history.pes[pe].before(at);
-        let free = before.map_or(0, |(_, span)| span.end_ns().min(begin));
+        let free = before.map_or(0, |(_, kept)| kept.end_ns.min(begin));
         let Some(cause) = &span.cause else {
             self.add(Part::Unknown, [free.max(from), begin]);
             let (place, _) = before?;
@@ -193,33 +193,31 @@ impl Walk<'_> {
         let received = cause.received_ns.min(begin);
         if let Some((place, earlier)) = before.filter(|_| free >= received && free > from) {
             self.add(Part::Overhead, [free.max(from), begin]);
-            let queued = free.saturating_sub(received.max(earlier.begin_ns).max(from));
-            *self.sums.queued.entry(self.part_of(pe, earlier)).or_default() += queued;
+            let queued = free.saturating_sub(received.max(earlier.span.begin_ns).max(from));
+            *self.sums.queued.entry(self.part_of(pe, earlier.span)).or_default() += queued;
             return Some((pe, place, free));
         }
         self.add(Part::Overhead, [received.max(from), begin]);
-        let sent = cause.sent_ns.min(received);
+        let found = cause.span.and_then(|number| history.find(cause.pe, number));
+        // Messages leave when their handler has ended, at the latest.
+        let left = found.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
+        let sent = left.min(received);
         let [sender, here] = [cause.pe as usize, pe].map(|pe| self.places.site_of(pe));
         self.add(Part::Link(sender, here), [sent.max(from), received.max(from)]);
         self.sums.hops += u64::from(cause.pe as usize != pe);
         if sent <= from {
             return None;
         }
-        let found = match cause.span {
-            Some(number) => {
-                history.find(cause.pe, number).map(|(place, _)| (cause.pe, place, sent))
-            }
-            None => {
-                let last = history.last_end(from, sent);
-                let end = last.map_or(from, |last| last.end_ns);
-                self.add(Part::Main, [end, sent]);
-                last.map(|last| (last.pe, last.at as usize, end))
-            }
-        };
-        if found.is_none() && cause.span.is_some() {
-            self.add(Part::Unknown, [from, sent]);
+        if let Some((place, _)) = found {
+            return Some((cause.pe as usize, place, sent));
         }
-        found.map(|(pe, place, until)| (pe as usize, place, until))
+        if cause.span.is_some() {
+            self.add(Part::Unknown, [from, sent]);
+            return None;
+        }
+        let last = history.last_end(from, sent);
+        self.add(Part::Main, [last.map_or(from, |last| last.end_ns), sent]);
+        last.map(|last| (last.pe as usize, last.at as usize, last.end_ns))
     }
 
     fn part_of(&self, pe: usize, span: &Span) -> Part {

@@ -11,7 +11,8 @@
 //! time that is left is main's own.
 //!
 //! Gaps are explained in the order of their ends: a message is sent before the wait for it ends, so
-//! the waits of its sender that matter are explained already.
+//! the waits of its sender that matter are explained already. Messages leave when their handler has
+//! ended, at the latest.
 //!
 //! [`transit`]: super::transit
 
@@ -78,11 +79,11 @@ impl Tracing<'_> {
         let [begin, arrived] = [gap.begin_ns, gap.arrived_ns];
         let mut pieces = Pieces::default();
         let spans = &self.history.pes[pe].spans;
-        match gap.next.and_then(|next| spans.get(next)).map(|span| span.cause.as_ref()) {
+        match gap.next.and_then(|next| spans.get(next)).map(|kept| kept.span.cause.as_ref()) {
             // At the end of the job.
-            None => self.last(begin, arrived, 0, &mut pieces),
-            // A timer, or a task that the PE found.
-            Some(None) => pieces.push(Awaited::Unknown, (arrived - begin) as f64),
+            None => self.last(begin, arrived, Some(0), &mut pieces),
+            // A timer, a task that the PE found, or the resumption after a sync point.
+            Some(None) => self.last(begin, arrived, None, &mut pieces),
             Some(Some(cause)) => self.message(pe, cause, [begin, arrived], &mut pieces),
         }
         for (awaited, [from, to]) in self.pauses.within(begin, arrived) {
@@ -100,17 +101,19 @@ impl Tracing<'_> {
     /// Explains a wait that ended with a message.
     fn message(&self, pe: usize, cause: &SpanCause, [begin, arrived]: [u64; 2], to: &mut Pieces) {
         let sender = cause.pe as usize;
-        let sent = cause.sent_ns.clamp(begin, arrived);
+        let span = cause.span.and_then(|number| self.history.find(cause.pe, number));
+        let left = span.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
+        let sent = left.clamp(begin, arrived);
         match cause.span {
             Some(_) => self.sender(sender, begin, sent, to),
-            None => self.last(begin, sent, sender, to),
+            None => self.last(begin, sent, Some(sender), to),
         }
         let way = (arrived - sent) as f64;
         if sender == pe {
             // A message to itself that waited: a timer.
             return to.push(Awaited::Unknown, way);
         }
-        let times = [cause.sent_ns.min(arrived), arrived];
+        let times = [left.min(arrived), arrived];
         let Parts { latency, bandwidth, loss, delay } =
             self.transit.parts([sender, pe], times, cause.bytes);
         let total = latency + bandwidth + loss + delay;
@@ -123,22 +126,23 @@ impl Tracing<'_> {
         to.push(Awaited::Latency { from, to: at }, latency * part);
     }
 
-    /// Explains a wait for a message that PE `sender` sent at `sent` for main or the runtime.
-    fn last(&self, begin: u64, sent: u64, sender: usize, to: &mut Pieces) {
+    /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`, or
+    /// when something else happened that has no known cause.
+    fn last(&self, begin: u64, sent: u64, sender: Option<usize>, to: &mut Pieces) {
         let mut left = begin;
         if let Some(last) = self.history.last_end(begin, sent) {
             let pe = last.pe as usize;
             self.sender(pe, begin, last.end_ns, to);
             left = last.end_ns;
-            if pe != sender {
+            if let Some(sender) = sender.filter(|sender| *sender != pe) {
                 let way = self.transit.latency_ns(pe, sender, sent).min((sent - left) as f64);
                 let [from, at] = [pe, sender].map(|pe| self.transit.places.site_of(pe));
                 to.push(Awaited::Latency { from, to: at }, way);
                 left = left.saturating_add(way as u64);
             }
         }
-        // Main is on PE 0. Other messages without a span are the runtime's.
-        let awaited = if sender == 0 { Awaited::Main } else { Awaited::Unknown };
+        // Main is on PE 0.
+        let awaited = if sender == Some(0) { Awaited::Main } else { Awaited::Unknown };
         to.push(awaited, sent.saturating_sub(left) as f64);
     }
 

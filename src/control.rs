@@ -14,9 +14,11 @@
 
 use crate::advice;
 use crate::links::LinkReport;
+pub use crate::recorded::RecordedPart;
 use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::message::telemetry::TelemetrySample;
+use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
@@ -85,6 +87,8 @@ pub enum Control {
         /// The answer.
         diagnosis: Diagnosis,
     },
+    /// A part of what a PE has recorded.
+    Recorded(RecordedPart),
     /// The answer to a request for a [sample](gridspan_runtime::net::bootstrap::SampleOrder).
     Sampled {
         /// Number of the request.
@@ -206,6 +210,15 @@ impl Failure {
     /// Whether the job failed because nodes were lost.
     pub fn is_loss(&self) -> bool {
         !self.lost.is_empty()
+    }
+}
+
+/// Tells the launcher what the PEs of this process have recorded, once no run is under way.
+pub(crate) fn tell_records(records: Option<&Records>) {
+    for record in records.iter().flat_map(|records| records.take()) {
+        for part in RecordedPart::of(record) {
+            Control::Recorded(part).tell();
+        }
     }
 }
 

@@ -129,6 +129,7 @@ mod outcome;
 pub mod prelude;
 #[cfg(feature = "net")]
 mod processes;
+mod recorded;
 mod settings;
 pub mod simulated;
 mod start;

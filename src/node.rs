@@ -23,6 +23,7 @@ use gridspan_runtime::driver::{CheckpointKeeper, NodeHandle, cluster};
 use gridspan_runtime::net::bootstrap::{
     self, BootstrapError, Joined, LauncherLines, LauncherRequest, PauseOrder, SampleOrder,
 };
+use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, NodeId};
 use serde::Deserialize;
 use signal_hook::consts::SIGTERM;
@@ -173,11 +174,24 @@ fn join(
     }
 }
 
-/// Takes part in the job, and again after each loss of other nodes.
+/// Takes part in the job, and again after each loss of other nodes. Then tells the launcher what
+/// was recorded.
 fn run_joined(
+    job: Job,
+    joined: Joined,
+    settings: &Settings,
+    (lines, handle): (LauncherLines, Handle),
+) -> ExitCode {
+    let records = settings.record.clone().map(Records::new);
+    let code = run_again(job, joined, (settings, records.as_ref()), (lines, handle));
+    control::tell_records(records.as_ref());
+    code
+}
+
+fn run_again(
     mut job: Job,
     mut joined: Joined,
-    settings: &Settings,
+    (settings, records): (&Settings, Option<&Records>),
     (mut lines, handle): (LauncherLines, Handle),
 ) -> ExitCode {
     // Guests have no actors.
@@ -197,9 +211,15 @@ fn run_joined(
         let again = job.again();
         let layout = joined.bundle.spec.layout().clone();
         let places = layout.clone();
-        let told = job.on_failure(move |error| {
+        let mut told = job.on_failure(move |error| {
             Control::Failed(Failure::of(error, &places)).tell();
         });
+        if let Some(records) = records {
+            // Each run numbers its nodes.
+            let of_run = self::settings(&joined.bundle.settings).ok().and_then(|it| it.record);
+            let of_run = of_run.unwrap_or_else(|| records.settings().clone());
+            told = told.recording(&records.of_run(of_run));
+        }
         let outcome = cluster::run_keeping(told, joined, keeper.clone(), |begun| {
             let mut handle = lock(&handle);
             if handle.must_stop {

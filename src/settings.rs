@@ -4,6 +4,7 @@ use crate::dump;
 use gridspan_balance::StrategyName;
 use gridspan_balance::stealing::StealingPolicyName;
 use gridspan_bcast::Mode;
+use gridspan_runtime::pe::RecordSettings;
 use gridspan_runtime::{Checkpoints, Job};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,9 @@ pub struct Settings {
     /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovers: Option<bool>,
+    /// How the job is recorded, if it is. Only a launcher, which receives the recording, sets this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<RecordSettings>,
 }
 
 impl Start {
@@ -227,6 +231,13 @@ impl Settings {
     #[must_use]
     pub fn with_checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
+        self
+    }
+
+    /// Sets how the job is recorded.
+    #[must_use]
+    pub fn with_record(mut self, record: RecordSettings) -> Self {
+        self.record = Some(record);
         self
     }
 

@@ -4,6 +4,7 @@ use crate::control;
 #[cfg(feature = "net")]
 use crate::node;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
+use crate::recorded::recorded;
 use crate::settings::{Driver, Start};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Job, JobError};
@@ -40,8 +41,11 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let is_told = start.report_lines;
             let job = if is_told { control::telling(job) } else { warning(job) };
             let job = ending_overdue(job, spec, is_told);
+            let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
             let outcome = embed(job, spec);
-            conclude(outcome, spec.layout(), start.report_lines)
+            let code = conclude(outcome, spec.layout(), start.report_lines);
+            control::tell_records(records.as_ref());
+            code
         }
         #[cfg(feature = "sim")]
         Driver::Simulated(spec) => simulate(job, spec, start),
@@ -62,6 +66,7 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
             let _ = writeln!(io::stderr(), "balance {report}");
         }
     });
+    let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
     let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
     // The output may be closed.
     let _ = match summary {
@@ -71,7 +76,9 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
         Some(summary) => writeln!(io::stderr(), "{summary}"),
         None => Ok(()),
     };
-    conclude(outcome, spec.layout(), start.report_lines)
+    let code = conclude(outcome, spec.layout(), start.report_lines);
+    control::tell_records(records.as_ref());
+    code
 }
 
 /// Makes the job print its warnings.

@@ -24,6 +24,7 @@
 //! | `GRIDSPAN_NODE`, `GRIDSPAN_NODES` | number of this node in the grid of the job, from 0, and of all its nodes; set by the launcher for the process of a node | |
 //! | `GRIDSPAN_LOCAL_NODE`, `GRIDSPAN_LOCAL_NODES` | the same among the nodes of this host | |
 //! | `GRIDSPAN_SITE` | name of this node's site; set by the launcher | |
+//! | `GRIDSPAN_RECORD` | what a node may record, in bytes, and when the job started, in nanoseconds since 1970, as `16000000@0`; set by the launcher | nothing is recorded |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
@@ -33,6 +34,7 @@ use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use gridspan_bcast::UnknownMode;
+use gridspan_runtime::pe::RecordSettings;
 use gridspan_runtime::{CheckpointEvery, Checkpoints};
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, Link, parse_duration};
 use std::env::VarError;
@@ -75,6 +77,8 @@ pub const CHECKPOINT: &str = "GRIDSPAN_CHECKPOINT";
 pub const RESTART: &str = "GRIDSPAN_RESTART";
 /// The file for the measurements of each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
+/// What a node may record.
+pub const RECORD: &str = "GRIDSPAN_RECORD";
 /// Whether to report in control lines.
 pub const REPORT: &str = "GRIDSPAN_REPORT";
 /// The descriptor from which a node reads the input from its launcher.
@@ -94,7 +98,7 @@ pub const SITE: &str = "GRIDSPAN_SITE";
 /// The variables that describe the grid.
 pub const GRIDS: [&str; 3] = [PES, EMULATE, GRID];
 /// All variables.
-pub const ALL: [&str; 25] = [
+pub const ALL: [&str; 26] = [
     DRIVER,
     PES,
     EMULATE,
@@ -112,6 +116,7 @@ pub const ALL: [&str; 25] = [
     CHECKPOINT_EVERY,
     CHECKPOINT,
     RESTART,
+    RECORD,
     REPORT,
     LAUNCHER,
     DETACHED,
@@ -310,6 +315,13 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
             wrong(CHECKPOINT_EVERY, &value, "`auto`, a time such as `30s`, or `100steps`")
         })?),
     };
+    let record = match get(RECORD)? {
+        None => None,
+        Some(value) => Some(
+            record_of(&value)
+                .ok_or_else(|| wrong(RECORD, &value, "what the launcher sets; unset it"))?,
+        ),
+    };
     let tolerates_lost_guests = None;
     Ok(Settings {
         seed,
@@ -327,7 +339,22 @@ fn settings(get: Get<'_>) -> Result<Settings, VariableError> {
         checkpoint_folder,
         restart,
         recovers: None,
+        record,
     })
+}
+
+/// The value of [`RECORD`] for a process that has all nodes of a job.
+pub fn record_value(settings: &RecordSettings) -> String {
+    format!("{}@{}", settings.node_bytes, settings.started_unix_ns.unwrap_or(0))
+}
+
+/// Reads a value of [`RECORD`].
+fn record_of(value: &str) -> Option<RecordSettings> {
+    let (node_bytes, started) = value.split_once('@')?;
+    let mut settings = RecordSettings::new(node_bytes.parse().ok()?);
+    let started: u64 = started.parse().ok()?;
+    settings.started_unix_ns = (started > 0).then_some(started);
+    Some(settings)
 }
 
 /// Reads how often checkpoints are made: `auto`, a time, or a number of progress points such as
@@ -409,6 +436,7 @@ mod tests {
             (BALANCE_EVERY, "200ms"),
             (BALANCE_GATE, "off"),
             (BROADCAST, "binomial"),
+            (RECORD, "5000@90"),
         ])
         .unwrap();
         assert_eq!(start.driver, Driver::Simulated(GridSpec::single(512)));
@@ -417,6 +445,9 @@ mod tests {
         assert_eq!(start.settings.balance_every, Some(Duration::from_millis(200)));
         assert_eq!(start.settings.balance_gate, Some(false));
         assert_eq!(start.settings.broadcast, Some(gridspan_bcast::Mode::Binomial));
+        let record = start.settings.record.unwrap();
+        assert_eq!((record.node_bytes, record.started_unix_ns), (5000, Some(90)));
+        assert_eq!(record_value(&record), "5000@90");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::host_file::HostFileError;
 use crate::job_folder::Refusal;
 use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
+use gridspan_record::RecordError;
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::{EnrolmentError, IdentityError};
@@ -294,6 +295,15 @@ pub(crate) enum CliError {
         path: PathBuf,
         /// The reason.
         error: io::Error,
+    },
+    /// A recording cannot be written or read.
+    #[error(transparent)]
+    Recording(#[from] RecordError),
+    /// A recorded job has something that cannot be recorded.
+    #[error("a job with --record cannot have {flag}")]
+    RecordedWith {
+        /// The flag.
+        flag: &'static str,
     },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests")]

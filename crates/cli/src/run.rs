@@ -6,13 +6,13 @@ use crate::args::{
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
 use crate::hosts::{Hosts, all_here};
-use crate::launch::{self, Launch, Membership, OnLoss, Processes};
+use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::variables::{
     BALANCE, BALANCE_DUMP, BALANCE_EVERY, BALANCE_GATE, BROADCAST, CHECKPOINT, CHECKPOINT_EVERY,
-    LOST_AFTER, ON_STALL, RESTART, SEED, STEALING, TIME_LIMIT, cores,
+    LOST_AFTER, ON_STALL, RECORD, RESTART, SEED, STEALING, TIME_LIMIT, cores, record_value,
 };
 use gridspan::{CheckpointEvery, Checkpoints, Driver, Settings, Start};
 use gridspan_topology::{GridSpec, NodeId};
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.background.is_none() && is_here {
         mention_sharing(&spec);
     }
-    let (settings, on_loss) = all_settings(args)?;
+    let (mut settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !spares.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let membership = Membership { on_loss, spares, drain_deadline };
     // A single node has no links, and needs no launcher.
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
-    let is_alone = is_single && !args.json;
+    let is_alone = is_single && !args.json && args.recording.record.is_none();
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
         // What users pass in variables may be secret.
@@ -61,6 +61,8 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if place.is_emulated || Hosts::is_first_here(&spec) {
         check_dump(&settings)?;
     }
+    let record = recording(args, &spec, settings.seed)?;
+    settings.record = record.as_ref().map(|record| record.settings(false));
     if is_alone {
         let variables = variables(&place.grid, &settings, verbose);
         let driver = Driver::Embedded(place.grid.spec);
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         membership,
         surroundings,
         log_limit: args.log_limit,
+        record,
         ..Launch::new(&program, &spec, processes)
     };
     match &args.background {
@@ -90,6 +93,22 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         }
         None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
     }
+}
+
+/// Returns the recording that the flags ask for, if they do. Guests have launchers that do not get
+/// to its folder, and a detached job may have several.
+fn recording(
+    args: &RunArgs,
+    spec: &GridSpec,
+    seed: Option<u64>,
+) -> Result<Option<RecordPlan>, CliError> {
+    let flags = [("--detach", args.detach), ("--guests", args.guests > 0)];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given)
+        && args.recording.record.is_some()
+    {
+        return Err(CliError::RecordedWith { flag });
+    }
+    RecordPlan::new(&args.recording, spec, seed)
 }
 
 /// Tells the user that PEs share cores, if they do.
@@ -271,6 +290,7 @@ pub(crate) fn variables(
     variables.extend(every.map(|every| (CHECKPOINT_EVERY, every.to_string().into())));
     variables.extend(settings.checkpoint_folder.iter().map(|path| (CHECKPOINT, path.into())));
     variables.extend(settings.restart.iter().map(|path| (RESTART, path.into())));
+    variables.extend(settings.record.iter().map(|record| (RECORD, record_value(record).into())));
     variables.extend(settings.balance_dump.iter().map(|path| (BALANCE_DUMP, path.into())));
     variables
 }

@@ -4,7 +4,7 @@ use crate::args::SimArgs;
 use crate::dry_run;
 use crate::error::CliError;
 use crate::grid;
-use crate::launch::{self, Launch, Processes};
+use crate::launch::{self, Launch, Processes, RecordPlan};
 use crate::program::Program;
 use crate::run::{check_dump, settings, variables};
 use crate::surroundings::Surroundings;
@@ -20,18 +20,22 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let grid = grid::of_sim(args)?;
     let mut settings = settings(args.seed, &args.balance)?;
     settings.time_limit = args.time_limit.or(settings.time_limit);
+    let mut record = None;
     if !args.dry_run {
         check_dump(&settings)?;
+        record = RecordPlan::new(&args.recording, &grid.spec, settings.seed)?;
+        settings.record = record.as_ref().map(|record| record.settings(true));
     }
     let mut variables = variables(&grid, &settings, verbose);
     variables.push((DRIVER, "sim".into()));
     // A program of the user may not be a job. Only a launcher, which reads its reports, notices.
-    let is_alone = !args.json && program.is_built_in();
+    let is_alone = !args.json && args.recording.record.is_none() && program.is_built_in();
     if args.dry_run || !is_alone {
         let processes = Processes::Single { variables };
         let launch = Launch {
             json: args.json,
             is_simulated: true,
+            record,
             ..Launch::new(&program, &grid.spec, processes)
         };
         if args.dry_run {

@@ -89,9 +89,27 @@ impl RecordingFolder {
         Ok(())
     }
 
-    /// Writes what [`encode_records`](crate::encode_records) returned for the PEs of a node.
-    pub fn set_node(&self, node: u32, records: &[u8]) -> Result<(), RecordError> {
-        replace(&self.folder.join(node_file(node)), records)
+    /// Adds to the records of a node, as [`encode_records`](crate::encode_records) returns them.
+    /// They are no part of the recording before [`complete_node`](Self::complete_node).
+    pub fn add_to_node(&self, node: u32, bytes: &[u8]) -> Result<(), RecordError> {
+        let path = partial(&node_path(&self.folder, node));
+        let mut file = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
+        at(&path, file.write_all(bytes))
+    }
+
+    /// Makes what was added for a node a part of the recording.
+    pub fn complete_node(&self, node: u32) -> Result<(), RecordError> {
+        let path = node_path(&self.folder, node);
+        at(&path, fs::rename(partial(&path), &path))
+    }
+
+    /// Removes what was added for a node that is not complete.
+    pub fn drop_node(&self, node: u32) -> Result<(), RecordError> {
+        let path = partial(&node_path(&self.folder, node));
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => at(&path, removed),
+        }
     }
 
     /// Writes how the job ended, as the last file.
@@ -101,11 +119,12 @@ impl RecordingFolder {
 }
 
 pub(crate) fn node_path(folder: &Path, node: u32) -> PathBuf {
-    folder.join(node_file(node))
+    folder.join(format!("node-{node}.rec"))
 }
 
-fn node_file(node: u32) -> String {
-    format!("node-{node}.rec")
+/// The path of a file that is not complete.
+fn partial(path: &Path) -> PathBuf {
+    path.with_extension("partial")
 }
 
 pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
@@ -181,7 +200,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
 
 /// Writes a file so that a reader sees all of it or the one before it.
 fn replace(path: &Path, content: &[u8]) -> Result<(), RecordError> {
-    let partial = path.with_extension("partial");
+    let partial = partial(path);
     at(&partial, fs::write(&partial, content))?;
     at(path, fs::rename(&partial, path))
 }
@@ -192,7 +211,9 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HAPPENINGS, HEADER, RecordingFolder, read_happenings, read_header};
+    use super::{
+        HAPPENINGS, HEADER, RecordingFolder, node_path, read_happenings, read_header, read_node,
+    };
     use crate::error::RecordError;
     use crate::happening::{Happening, What};
     use crate::header::Header;
@@ -207,6 +228,24 @@ mod tests {
 
         assert!(matches!(refused, Err(RecordError::NotEmpty { .. })), "{refused:?}");
         assert!(!folder.path().join(HEADER).exists());
+    }
+
+    #[test]
+    fn the_records_of_a_node_count_once_they_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
+        let path = node_path(folder.path(), 4);
+        for bytes in [b"one", b"two"] {
+            files.add_to_node(4, bytes).unwrap();
+            assert_eq!(read_node(&path).unwrap(), None);
+        }
+        files.complete_node(4).unwrap();
+        assert_eq!(read_node(&path).unwrap().as_deref(), Some(&b"onetwo"[..]));
+
+        files.add_to_node(5, b"one").unwrap();
+        files.drop_node(5).unwrap();
+        files.drop_node(6).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]

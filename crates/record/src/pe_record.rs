@@ -171,7 +171,8 @@ pub struct TypeTotal {
 /// One run of a handler or a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Its number on its PE, from 0. Dropped ones count.
+    /// Its number on its PE, from 0, or from a higher one if the PE was started again. Dropped ones
+    /// count.
     pub number: u64,
     /// When it began.
     pub begin_ns: u64,

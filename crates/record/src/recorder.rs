@@ -39,12 +39,21 @@ pub struct RecorderConfig {
     pub types: Vec<String>,
     /// Budget in bytes of memory. At least one span and one bin are kept.
     pub budget_bytes: usize,
+    /// Number of the first span: 0, unless the PE is started again.
+    pub first_span: u64,
 }
 
 impl RecorderConfig {
     /// Creates the configuration of a PE.
     pub fn new(pe: u32, types: Vec<String>, budget_bytes: usize) -> Self {
-        Self { pe, types, budget_bytes }
+        Self { pe, types, budget_bytes, first_span: 0 }
+    }
+
+    /// Sets the number of the first span.
+    #[must_use]
+    pub fn with_first_span(mut self, first_span: u64) -> Self {
+        self.first_span = first_span;
+        self
     }
 }
 
@@ -100,6 +109,7 @@ impl Recorder {
     /// Creates the recorder of a PE at the start of the job.
     pub fn new(config: RecorderConfig) -> Self {
         Self {
+            next: config.first_span,
             config,
             bin_ns: BIN_NS,
             bins: Vec::new(),
@@ -109,7 +119,6 @@ impl Recorder {
             spans: Vec::new(),
             window: (0, 0),
             dropped: 0,
-            next: 0,
             until_ns: 0,
             open: None,
         }

@@ -65,8 +65,11 @@ impl Recording {
         if let Some(problem) = problem_of_header(&header) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
+        let mut happenings = read_happenings(folder)?;
+        // Some are reported after others that followed them.
+        happenings.sort_by_key(|happening| happening.at_ns);
         let mut recording = Self {
-            happenings: read_happenings(folder)?,
+            happenings,
             ending: read_ending(folder)?,
             header,
             pes: Vec::new(),
@@ -109,7 +112,8 @@ impl Recording {
                 self.header.pes.get(record.pe as usize).is_some_and(|pe| pe.node == node)
             };
             let records: Vec<PeRecord> = self.pes.iter().filter(is_there).cloned().collect();
-            files.set_node(node, &encode_records(&records))?;
+            files.add_to_node(node, &encode_records(&records))?;
+            files.complete_node(node)?;
         }
         self.ending.as_ref().map_or(Ok(()), |ending| files.end(ending))
     }

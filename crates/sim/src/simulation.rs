@@ -40,6 +40,7 @@ use crate::report::{Ending, SimError, SimReport};
 use crate::station::{Output, Station, Turn};
 use bytes::Bytes;
 pub use checkpoints::Halted;
+use gridspan_record::TimeUse;
 use gridspan_runtime::coordinator::CoordinatorHost;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::message::probe::ProbeReport;
@@ -339,6 +340,8 @@ impl Simulation {
                 };
                 let station = &mut self.stations[pe];
                 station.machine.note_time(spent);
+                station.machine.record_use(ends, TimeUse::Runtime);
+                station.machine.record_use(leaves, TimeUse::Network);
                 station.busy_until = leaves;
                 self.obey(pe, leaves, output.commands);
             }
@@ -401,6 +404,7 @@ impl Simulation {
         while let Some(pe) = self.nodes[at].take_done(self.now) {
             let Output { commands, packets } = self.stations[pe].release(self.now);
             let leaves = self.send(pe, self.now, packets);
+            self.stations[pe].machine.record_use(leaves, TimeUse::Network);
             self.stations[pe].busy_until = leaves;
             self.obey(pe, leaves, commands);
             self.schedule_turn(pe);
@@ -509,7 +513,12 @@ impl Simulation {
         if self.is_over(to) {
             return;
         }
-        self.stations[to].inbox.push((from, packet));
+        let station = &mut self.stations[to];
+        let packet = match station.machine.is_recorded() {
+            true => packet.stamped(self.now.as_nanos()),
+            false => packet,
+        };
+        station.inbox.push((from, packet));
         self.schedule_turn(to);
     }
 

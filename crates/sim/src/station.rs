@@ -1,6 +1,7 @@
 //! One PE in virtual time: its machine, its inbox, and the time at which it is free.
 
 use crate::options::SimOptions;
+use gridspan_record::TimeUse;
 use gridspan_runtime::message::Packet;
 use gridspan_runtime::pe::{Action, Next, Pe, PeCommand, Spent, TRIAL, TurnOutput};
 use gridspan_runtime::{JobError, PeId, Time};
@@ -77,8 +78,12 @@ impl Station {
         let Self { machine, inbox, actions, speed, decoding, .. } = self;
         let me = machine.id();
         let others = inbox.iter().filter(|(from, _)| *from != me).count() as u32;
+        let taking = speed.takes(options.packet_cost) * others;
         let handled = catch_unwind(AssertUnwindSafe(|| {
             machine.set_now(now);
+            if machine.is_recorded() {
+                machine.begin_recorded_turn(taking, speed.takes(options.message_cost));
+            }
             for action in actions.drain(..) {
                 machine.act(action);
             }
@@ -101,7 +106,7 @@ impl Station {
         let encoded = options.checkpoint_rate.time_for(commands.iter().map(encoded_bytes).sum());
         let coding = encoded + std::mem::take(decoding);
         Turn {
-            taking: speed.takes(options.packet_cost) * others,
+            taking,
             handling: handling + speed.takes(coding),
             output: Output { commands, packets: packets.collect() },
         }
@@ -124,6 +129,9 @@ impl Station {
         let Some(held) = self.held.take() else { return Output::default() };
         let Held { begin, takes, taking, is_trial, mut output } = held;
         let waited = now.since(begin).saturating_sub(takes);
+        let used = if is_trial { TimeUse::Idle } else { TimeUse::Runtime };
+        self.machine.record_use(begin + takes, used);
+        self.machine.record_use(now, TimeUse::Waited);
         let spent = Spent { ran: takes, waited, communication: Some(taking) };
         self.machine.set_now(now);
         match is_trial {

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod jobs;
 mod place;
+mod record;
 mod reference;
 mod rpc;
 
@@ -13,6 +14,7 @@ pub(crate) use bench::{BenchBcastArgs, BenchRanksArgs, BenchVerb};
 pub(crate) use check::{CheckAgentArgs, CheckArgs};
 pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use record::RecordFlags;
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
@@ -194,6 +196,9 @@ pub(crate) struct RunArgs {
     /// This node, host or site of the detached job has ended for good, as the user has said.
     #[arg(long, value_name = "NODE", hide = true, requires = "background")]
     pub(crate) ended: Vec<String>,
+    /// Whether the job is recorded.
+    #[command(flatten)]
+    pub(crate) recording: RecordFlags,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,
@@ -409,6 +414,9 @@ pub(crate) struct SimArgs {
     /// [default: a day].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
+    /// Whether the job is recorded.
+    #[command(flatten)]
+    pub(crate) recording: RecordFlags,
     /// Print events as JSON, one per line.
     #[arg(long)]
     pub(crate) json: bool,

@@ -173,6 +173,13 @@ impl CliError {
                     .into()
             }
             Self::Remove { .. } => "check who owns the files in it".into(),
+            Self::RecordedWith { flag: "--guests" } => {
+                "leave out one of them; nodes that `gridctl add` starts are recorded".into()
+            }
+            Self::RecordedWith { .. } => {
+                "leave out one of them; a terminal multiplexer such as tmux goes on when you log out"
+                    .into()
+            }
             Self::SparesWithGuests => {
                 "leave out one of them; nodes that `gridctl add` starts are full members".into()
             }
@@ -213,6 +220,7 @@ impl CliError {
             | Self::Nodes(_)
             | Self::Sites(_)
             | Self::Map(_)
+            | Self::Recording(_)
             | Self::Identity(_) => return None,
         })
     }

@@ -46,15 +46,7 @@ impl Journal {
 
     /// Notes that actors have been moved, and why.
     pub(super) fn note_rebalance(&self, report: &BalanceReport) {
-        let reason = match report.cause {
-            Cause::SyncPoint => "sync point",
-            Cause::Request => "request of main",
-            Cause::Period => "period",
-            Cause::Link => "changed link",
-            Cause::ForeignLoad => "foreign load",
-            Cause::Undo => "longer steps",
-            _ => "balance",
-        };
+        let reason = reason(report.cause);
         self.lock().rebalances += 1;
         self.note(JobEventKind::Rebalance, &format!("{reason}: {report}"));
     }
@@ -68,6 +60,19 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why actors were moved, for people.
+pub(super) fn reason(cause: Cause) -> &'static str {
+    match cause {
+        Cause::SyncPoint => "sync point",
+        Cause::Request => "request of main",
+        Cause::Period => "period",
+        Cause::Link => "changed link",
+        Cause::ForeignLoad => "foreign load",
+        Cause::Undo => "longer steps",
+        _ => "balance",
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
+//! | `recording`, `record_plan` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop here feeds events to the supervisor and carries out its commands. Only this loop waits
@@ -51,6 +52,8 @@ mod queue;
 mod quorum;
 mod reaching;
 mod reader;
+mod record_plan;
+mod recording;
 mod recovery;
 mod report;
 mod requests;
@@ -90,6 +93,8 @@ pub(crate) use plan::{Kept, Launch, Membership, PlannedNode, Processes, job_name
 use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
+pub(crate) use record_plan::RecordPlan;
+use recording::Recording;
 use recovery::Runs;
 use report::{FirstFailure, Report, StartedNode};
 use requests::Requests;
@@ -140,11 +145,13 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let log = log_limit(launch)?;
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let journal = Arc::new(Journal::new());
+    let recording = Recording::begin(launch)?.map(Arc::new);
     let outlets = Outlets {
         events: events.clone(),
         reports: reports.clone(),
         known: known.clone(),
         journal: journal.clone(),
+        recording: recording.clone(),
     };
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
@@ -226,6 +233,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         supervisor,
         reports,
         journal,
+        recording,
         incoming,
         begin,
         is_printed,
@@ -392,6 +400,8 @@ struct Work<'a> {
     supervisor: Supervisor,
     reports: Arc<Queue<Report>>,
     journal: Arc<Journal>,
+    /// The recording of the job, if it is recorded.
+    recording: Option<Arc<Recording>>,
     incoming: Receiver<Event>,
     begin: Instant,
     /// Whether there will be no more output: all is printed, or the reader has closed the output.
@@ -434,6 +444,8 @@ impl Work<'_> {
                 self.reports.push(Report::Warning { text: error.to_string() });
             }
             self.supervisor.await_srun(self.starter.awaits_srun(), self.now());
+            let lost = self.supervisor.take_lost();
+            self.record(|recording| recording.note_lost(&lost));
             while let Some(command) = self.supervisor.poll_command() {
                 self.carry_out(command);
             }
@@ -728,6 +740,7 @@ impl Work<'_> {
     fn carry_out(&mut self, command: Command) {
         match command {
             Command::Introduce(members, addresses) => {
+                self.record(Recording::note_run);
                 self.introduce(&members, &Addresses(addresses));
             }
             Command::Recover(node) => self.tell(node, RECOVER),
@@ -749,6 +762,7 @@ impl Work<'_> {
                 self.requests.iter().for_each(|requests| requests.answer(id, &answer));
             }
             Command::GoOn(members, order) => {
+                self.record(|recording| recording.note_members(&members));
                 let now = self.now();
                 match &mut self.keepers {
                     Some(keepers) => keepers.propose(members, order, now),
@@ -767,6 +781,13 @@ impl Work<'_> {
                 self.reports.push(Report::Loss { text });
             }
             Command::TellStopping => self.reports.push(Report::Stopping),
+        }
+    }
+
+    /// Adds to the recording of the job, if it is recorded.
+    fn record(&self, note: impl FnOnce(&Recording)) {
+        if let Some(recording) = &self.recording {
+            note(recording);
         }
     }
 
@@ -813,6 +834,17 @@ impl Work<'_> {
             waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
         }
         self.requests = None;
+        if let Some(recording) = &self.recording {
+            let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
+            let folder = recording.folder().display().to_string();
+            self.reports.push(match recording.end(outcome.code, failure) {
+                Ok(missing) => Report::Recorded { folder, missing },
+                Err(error) => {
+                    let text = format!("the recording in {folder} is not complete: {error}");
+                    Report::Warning { text }
+                }
+            });
+        }
         let children = &self.children;
         let last = |node: NodeId| children[node.index().min(children.len() - 1)].as_ref();
         let failure = outcome.blame.map(|blame| FirstFailure {

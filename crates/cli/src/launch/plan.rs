@@ -1,6 +1,7 @@
 //! A job to launch: its program, grid and processes.
 
 use super::own_name;
+use super::record_plan::RecordPlan;
 use super::supervisor::OnLoss;
 use crate::error::CliError;
 use crate::hosts::{Hosts, Shared};
@@ -55,6 +56,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) log_limit: u64,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
+    /// The recording of the job, if one is wanted.
+    pub(crate) record: Option<RecordPlan>,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -165,6 +168,7 @@ impl<'a> Launch<'a> {
             kept: None,
             log_limit: u64::MAX,
             progress: None,
+            record: None,
         }
     }
 

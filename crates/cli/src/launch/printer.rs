@@ -176,6 +176,16 @@ impl Style {
             Report::Simulated(summary) => {
                 bytes.extend_from_slice(format!("{summary}\n").as_bytes())
             }
+            Report::Recorded { folder, missing } => {
+                let mut line = format!("{}recorded in {folder}", prefixes.own);
+                if !missing.is_empty() {
+                    let name = |node: &NodeId| prefixes.names.get(node.index()).cloned();
+                    let name = |node: &NodeId| name(node).unwrap_or_else(|| node.to_string());
+                    let missing: Vec<String> = missing.iter().map(name).collect();
+                    line += &format!(", without {}", missing.join(", "));
+                }
+                bytes.extend_from_slice(format!("{line}\n").as_bytes());
+            }
             Report::Finished { failure: Some(failure), .. } => {
                 bytes.extend_from_slice(prefixes.explain(failure).as_bytes());
             }
@@ -285,6 +295,14 @@ mod tests {
         let expected =
             "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_recording_names_the_nodes_that_are_missing() {
+        let recorded = |missing| Report::Recorded { folder: "rec".to_owned(), missing };
+        assert_eq!(text(false, &[recorded(vec![])]), "gridctl│ recorded in rec\n");
+        let expected = "gridctl│ recorded in rec, without b/1, node9\n";
+        assert_eq!(text(false, &[recorded(vec![NodeId(1), NodeId(9)])]), expected);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::journal::Journal;
 use super::known::Known;
 use super::lines::{LineSplitter, Tail};
 use super::queue::Queue;
+use super::recording::Recording;
 use super::report::{Report, Stream};
 use crate::request::JobEventKind;
 use gridspan::control::{self, Control};
@@ -23,10 +24,11 @@ const READ_BYTES: usize = 32 << 10;
 /// it simulated. After more of them, every control line is treated as output. Frequent lines need no
 /// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about samples, diagnoses, links,
-/// moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 13] = [
+/// Beginnings of the frequent control lines, after the mark: about samples, recordings, diagnoses,
+/// links, moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 14] = [
     b"{\"sampled\"",
+    b"{\"recorded\"",
     b"{\"awake\"",
     b"{\"diagnosed\"",
     b"{\"checkpoint\"",
@@ -77,6 +79,8 @@ pub(super) struct Outlets {
     pub(super) known: Arc<Known>,
     /// The last events of the job.
     pub(super) journal: Arc<Journal>,
+    /// The recording of the job, if it is recorded.
+    pub(super) recording: Option<Arc<Recording>>,
 }
 
 /// Reads one output stream of a process.
@@ -208,28 +212,39 @@ impl Reader {
                     self.is_done.store(true, Ordering::Release);
                     return true;
                 }
+                Some(Control::Recorded(part)) => {
+                    self.record(|recording| recording.add(&part));
+                    return true;
+                }
                 Some(Control::Simulated(summary)) => {
+                    self.record(|recording| recording.note_simulated(&summary));
                     self.outlets.reports.push(Report::Simulated(summary));
                     Event::Simulated
                 }
                 Some(Control::Links(links)) => {
+                    self.record(|recording| recording.note_links(&links));
                     for report in self.outlets.known.learn(links) {
                         self.outlets.reports.push_waiting(report, 0);
                     }
                     return true;
                 }
                 Some(Control::Warning(text)) => {
+                    self.record(|recording| recording.note_warning(&text));
                     self.outlets.journal.note(JobEventKind::Warning, &text);
                     self.outlets.reports.push_waiting(Report::Warning { text }, 0);
                     return true;
                 }
                 Some(Control::Balanced(report)) => {
+                    self.record(|recording| recording.note_balanced(&report));
                     self.outlets.journal.note_rebalance(&report);
                     self.outlets.reports.push_waiting(Report::Balanced(report), 0);
                     return true;
                 }
                 // Programs that embed a job are told of them.
-                Some(Control::Checkpoint(_)) => return true,
+                Some(Control::Checkpoint(report)) => {
+                    self.record(|recording| recording.note_checkpoint(&report));
+                    return true;
+                }
                 Some(Control::Guest(event)) => {
                     self.outlets.journal.note(JobEventKind::Guest, &event.to_string());
                     self.outlets.reports.push_waiting(Report::Guest(event), 0);
@@ -247,6 +262,13 @@ impl Reader {
             let _ = handled.recv();
         }
         true
+    }
+
+    /// Adds to the recording of the job, if it is recorded.
+    fn record(&self, note: impl FnOnce(&Recording)) {
+        if let Some(recording) = &self.outlets.recording {
+            note(recording);
+        }
     }
 
     fn output(&self, stream: Stream, line: &[u8]) {

@@ -6,6 +6,7 @@ use super::guests::{Invited, issue_guests};
 use super::mirror::Mirror;
 use super::plan::{Launch, Processes};
 use super::reader::{Origin, Outlets};
+use super::recording::places;
 use super::recovery::grid_of;
 use super::slots::Slots;
 use super::supervisor::OnLoss;
@@ -35,6 +36,8 @@ pub(super) struct Starter<'a> {
     slots: Arc<Slots>,
     /// The tasks of Slurm, if nodes are such.
     tasks: Option<Tasks<'a>>,
+    /// Number of runs whose bundles were issued.
+    runs: u32,
 }
 
 impl<'a> Starter<'a> {
@@ -49,7 +52,7 @@ impl<'a> Starter<'a> {
             Processes::Single { .. } => {
                 let bundles = vec![None];
                 let (slots, tasks) = (Arc::default(), None);
-                let starter = Self { launch, outlets, bundles, sharing, slots, tasks };
+                let starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
                 Ok((starter, Invited::default()))
             }
             Processes::Nodes { is_emulated, tasks, settings, .. } => {
@@ -72,7 +75,7 @@ impl<'a> Starter<'a> {
                     |allocation| Tasks::new(allocation, is_loss_fatal, authority.clone(), &outlets);
                 let tasks = tasks.as_ref().map(open).transpose()?;
                 let slots = Arc::default();
-                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks };
+                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
                 match launch.saved() {
                     // The members have their bundles already.
                     Some(saved) => starter.begin_run(&saved.left),
@@ -109,6 +112,12 @@ impl<'a> Starter<'a> {
         };
         let Some(spec) = grid_of(self.launch.spec, members) else { return Ok(()) };
         self.outlets.known.begin_run(spec.clone());
+        let mut settings = settings.clone();
+        if let Some(record) = &mut settings.record {
+            record.run = self.runs;
+            record.places = Some(places(self.launch.spec, members, &spec));
+        }
+        self.runs += 1;
         let settings = serde_json::to_value(settings).map_err(encoding)?;
         let nodes_per_core = processes.nodes_per_core(members.iter().copied());
         let mut bundles = issue(authority, &spec)?;

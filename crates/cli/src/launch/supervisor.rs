@@ -110,6 +110,8 @@ pub(super) struct Supervisor {
     pauses: u64,
     /// Number of nodes that were lost so far.
     losses: u64,
+    /// Those of them that were not taken yet.
+    lost: Vec<NodeId>,
     sampling: Sampling,
     /// Numbers of the requests that wait for the end of the job.
     waiting_for_end: Vec<u64>,
@@ -252,6 +254,7 @@ impl Supervisor {
             is_stop_requested: false,
             pauses: 0,
             losses: 0,
+            lost: Vec::new(),
             sampling: Sampling::default(),
             waiting_for_end: Vec::new(),
         }
@@ -302,6 +305,11 @@ impl Supervisor {
             *until += patience.saturating_sub(self.patience.start);
         }
         self.patience.start = self.patience.start.max(patience);
+    }
+
+    /// Takes the nodes that were lost since the last call.
+    pub(super) fn take_lost(&mut self) -> Vec<NodeId> {
+        std::mem::take(&mut self.lost)
     }
 
     pub(super) fn name(&self, node: NodeId) -> &str {
@@ -521,11 +529,12 @@ impl Supervisor {
         }
         let is_loss = failure.is_loss();
         let Failure { message, hint, node, lost, .. } = failure;
-        for node in lost {
-            if let Some(node) = self.nodes.get_mut(node.index())
+        for id in lost {
+            if let Some(node) = self.nodes.get_mut(id.index())
                 && !std::mem::replace(&mut node.is_lost, true)
             {
                 self.losses += 1;
+                self.lost.push(id);
             }
         }
         if is_loss && self.blame.is_none() {

@@ -13,6 +13,7 @@ impl Supervisor {
             return;
         }
         self.losses += 1;
+        self.lost.push(id);
         self.give_up_samples();
         let node = &mut self.nodes[id.index()];
         // Its host may be lost, too.

@@ -53,7 +53,8 @@ impl Core {
                 turn + nanos(self.pace.takes(computed))
             }
         };
-        turn.saturating_add(recording.offset_ns)
+        // In virtual time, tasks are charged when their handler ends.
+        turn.saturating_add(recording.offset_ns).max(recording.recorder.until_ns())
     }
 
     /// The time of the driver, which counts from the start of the run.
@@ -195,7 +196,7 @@ impl Core {
         let Some(mut recording) = self.recording.take() else { return };
         let mut at_ns = self.recorded_ns(&recording);
         if is_message && self.clock.is_none() && recording.charged == self.charged {
-            at_ns += nanos(self.pace.takes(recording.message_cost));
+            at_ns += nanos(recording.message_cost);
         }
         recording.recorder.end_span(at_ns);
         // Of a worker's handler, what is no task.
@@ -250,27 +251,23 @@ impl Pe {
         self.core.recording.is_some()
     }
 
-    /// Sets the time of the recording at which the driver begins to count.
+    /// Sets the time of the recording at which the driver begins to count. Before it, the PE had
+    /// nothing to do.
     pub fn set_recording_offset(&mut self, offset: Duration) {
         if let Some(recording) = &mut self.core.recording {
             recording.offset_ns = nanos(offset);
-        }
-    }
-
-    /// In virtual time: sets the time of a handler that charges nothing.
-    pub fn set_recorded_message_cost(&mut self, cost: Duration) {
-        if let Some(recording) = &mut self.core.recording {
-            recording.message_cost = cost;
+            recording.recorder.use_until(recording.offset_ns, TimeUse::Idle);
         }
     }
 
     /// In virtual time: begins a turn whose first handler runs after `lead`, in which packets are
-    /// accepted. Call it after [`set_now`](Self::set_now).
-    pub fn lead_recording(&mut self, lead: Duration) {
+    /// accepted, and takes `message_cost` if it charges nothing. Call it after
+    /// [`set_now`](Self::set_now).
+    pub fn begin_recorded_turn(&mut self, lead: Duration, message_cost: Duration) {
         let now = Time(self.core.driver_ns(self.core.now));
         self.record_use(now, TimeUse::Idle);
         if let Some(recording) = &mut self.core.recording {
-            recording.lead_ns = nanos(lead);
+            (recording.lead_ns, recording.message_cost) = (nanos(lead), message_cost);
         }
         self.record_use(now + lead, TimeUse::Network);
     }

@@ -21,10 +21,16 @@ pub struct RecordSettings {
     /// When the job started, in nanoseconds since 1970; `None`: when the driver begins, or in
     /// virtual time.
     pub started_unix_ns: Option<u64>,
+    /// Number of the run of the job, from 0.
+    #[serde(default)]
+    pub run: u32,
     /// The numbers of PEs and sites in the recording; `None`: those in the layout of the job.
     #[serde(default)]
     pub places: Option<RecordedPlaces>,
 }
+
+/// Binary logarithm of the number of spans for which each run has numbers.
+const SPANS_OF_RUN: u32 = 40;
 
 /// The numbers of the PEs and sites of a run in the recording of the job. After a loss, or a change
 /// of the nodes, a run has other numbers than the one before.
@@ -39,7 +45,13 @@ pub struct RecordedPlaces {
 impl RecordSettings {
     /// Records at most so many bytes of each node.
     pub fn new(node_bytes: u64) -> Self {
-        Self { node_bytes, started_unix_ns: None, places: None }
+        Self { node_bytes, started_unix_ns: None, run: 0, places: None }
+    }
+
+    /// The number of the first span of a PE that begins in this run: those of another process that
+    /// had the PE before are different.
+    pub(crate) fn first_span(&self) -> u64 {
+        u64::from(self.run) << SPANS_OF_RUN
     }
 
     /// The number of a PE in the recording.

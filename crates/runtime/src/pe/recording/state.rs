@@ -55,7 +55,8 @@ impl Recording {
         let settings = records.settings();
         let budget = usize::try_from(settings.node_bytes).unwrap_or(usize::MAX);
         let budget = budget / pes_of_node.max(1);
-        let config = RecorderConfig::new(settings.pe(pe), types.collect(), budget);
+        let config = RecorderConfig::new(settings.pe(pe), types.collect(), budget)
+            .with_first_span(settings.first_span());
         Self {
             recorder: records.begin(config),
             records: records.clone(),

@@ -1,0 +1,55 @@
+//! The recording that the flags of a job ask for.
+
+use crate::args::RecordFlags;
+use crate::error::CliError;
+use gridspan_record::RecordingFolder;
+use gridspan_runtime::pe::RecordSettings;
+use gridspan_topology::GridSpec;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Largest number of bytes for all nodes.
+const ALL_BYTES_MAX: u64 = 1_000_000_000;
+
+/// A recording to make.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordPlan {
+    pub(super) folder: PathBuf,
+    pub(super) node_bytes: u64,
+    pub(super) command: Vec<String>,
+    pub(super) seed: u64,
+    /// When the job starts.
+    pub(super) started: Instant,
+    pub(super) started_unix: Duration,
+}
+
+impl RecordPlan {
+    /// Returns the recording that the flags ask for, if they do, of a job that starts now. Fails if
+    /// its folder has files.
+    pub(crate) fn new(
+        flags: &RecordFlags,
+        spec: &GridSpec,
+        seed: Option<u64>,
+    ) -> Result<Option<Self>, CliError> {
+        let Some(folder) = &flags.record else { return Ok(None) };
+        RecordingFolder::check(folder)?;
+        let nodes = u64::from(spec.layout().node_count().max(1));
+        let words = std::env::args_os().skip(1);
+        Ok(Some(Self {
+            folder: folder.clone(),
+            node_bytes: flags.record_bytes.min(ALL_BYTES_MAX / nodes),
+            command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+            seed: seed.unwrap_or(0),
+            started: Instant::now(),
+            started_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+        }))
+    }
+
+    /// What processes have to know of it.
+    pub(crate) fn settings(&self, is_simulated: bool) -> RecordSettings {
+        let mut settings = RecordSettings::new(self.node_bytes);
+        let started = u64::try_from(self.started_unix.as_nanos()).ok();
+        settings.started_unix_ns = started.filter(|_| !is_simulated);
+        settings
+    }
+}

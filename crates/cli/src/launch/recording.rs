@@ -1,0 +1,374 @@
+//! Writes the recording of a job into a folder: its places, its events, and what nodes recorded.
+//!
+//! The header is written before the first process starts, events as they are reported, what a PE has
+//! recorded when its process has ended its part of the job, and the end of the job last. If the
+//! folder cannot be written to, the job goes on, and the user is told at its end.
+
+use super::journal;
+use super::plan::{Launch, Processes};
+use super::record_plan::RecordPlan;
+use crate::error::CliError;
+use crate::nodes;
+use gridspan::control::RecordedPart;
+use gridspan::links::LinkReport;
+use gridspan::simulated::Summary;
+use gridspan_balance::{BalanceReport, Cause};
+use gridspan_record::{
+    DriverKind, Happening, Header, JobEnding, RecordError, RecordedLink, RecordedNode, RecordedPe,
+    RecordingFolder, What,
+};
+use gridspan_runtime::CheckpointReport;
+use gridspan_runtime::pe::RecordedPlaces;
+use gridspan_topology::{GridSpec, GroupId, NodeId, SiteId};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that a node may send above twice its budget, which is one of memory: names of types, and
+/// what is kept of each PE in any case.
+const SLACK_BYTES: u64 = 4 << 20;
+
+/// The numbers, in the whole grid, of the PEs and sites of a run of these members.
+pub(super) fn places(spec: &GridSpec, members: &[NodeId], run: &GridSpec) -> RecordedPlaces {
+    let layout = spec.layout();
+    let site = |site: SiteId| {
+        let first = run.layout().nodes_in(site).next();
+        let member = first.and_then(|node| members.get(node.index()));
+        member.map_or(site.0, |member| layout.site_of_node(*member).0)
+    };
+    RecordedPlaces {
+        pes: members.iter().flat_map(|member| layout.place(*member).pes.clone()).collect(),
+        sites: run.layout().sites().map(site).collect(),
+    }
+}
+
+/// The recording of a job that runs.
+pub(super) struct Recording {
+    folder: PathBuf,
+    node_bytes: u64,
+    started: Instant,
+    spec: GridSpec,
+    is_simulated: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None` once the job has ended, or something could not be written.
+    files: Option<RecordingFolder>,
+    error: Option<RecordError>,
+    header: Header,
+    /// By node: number of PEs that have not told all yet, and bytes so far.
+    nodes: Vec<(u32, u64)>,
+    /// The members of the present run, by their numbers in it.
+    members: Vec<NodeId>,
+    /// Number of runs, and when the first one began.
+    runs: u32,
+    began_ns: u64,
+    /// When the loss was noticed after which the job has not gone on yet.
+    lost_ns: Option<u64>,
+    /// Nodes that were lost since the last run began.
+    lost: Vec<NodeId>,
+    /// The end of the job in virtual time.
+    virtual_ns: Option<u64>,
+}
+
+impl Recording {
+    /// Begins the recording of a launch, if one is asked for.
+    pub(super) fn begin(launch: &Launch<'_>) -> Result<Option<Self>, CliError> {
+        let Some(plan) = &launch.record else { return Ok(None) };
+        let header = header(launch, plan);
+        let layout = launch.spec.layout();
+        let nodes = layout.nodes().map(|node| (layout.place(node).pes.len() as u32, 0));
+        let state = State {
+            files: Some(RecordingFolder::create(&plan.folder, &header)?),
+            error: None,
+            nodes: nodes.collect(),
+            header,
+            members: launch.members().collect(),
+            runs: 0,
+            began_ns: 0,
+            lost_ns: None,
+            lost: Vec::new(),
+            virtual_ns: None,
+        };
+        Ok(Some(Self {
+            folder: plan.folder.clone(),
+            node_bytes: plan.node_bytes,
+            started: plan.started,
+            spec: launch.spec.clone(),
+            is_simulated: launch.is_simulated,
+            state: Mutex::new(state),
+        }))
+    }
+
+    /// Its folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Adds a part of what a PE has recorded. Parts of a node that sends nonsense, or more than it
+    /// may, are dropped.
+    pub(super) fn add(&self, part: &RecordedPart) {
+        let mut state = self.lock();
+        let Some(bytes) = part.bytes() else { return };
+        let Some(pe) = state.header.pes.get(part.pe as usize) else { return };
+        let node = pe.node;
+        let Some((pes, received)) = state.nodes.get_mut(node as usize) else { return };
+        *received += bytes.len() as u64;
+        if *pes == 0 || *received > 2 * self.node_bytes + SLACK_BYTES {
+            return;
+        }
+        *pes -= u32::from(part.is_last);
+        let is_complete = *pes == 0;
+        state.write(|files| {
+            files.add_to_node(node, &bytes)?;
+            if is_complete { files.complete_node(node) } else { Ok(()) }
+        });
+    }
+
+    /// Notes an event that happens now.
+    fn note(&self, what: What) {
+        let at_ns = self.now_ns();
+        self.lock().write(|files| files.add(&Happening { at_ns, what }));
+    }
+
+    /// Notes that actors have been moved.
+    pub(super) fn note_balanced(&self, report: &BalanceReport) {
+        // The job waits at a sync point only.
+        let is_pause = report.cause == Cause::SyncPoint;
+        let what = What::Balanced {
+            trigger: journal::reason(report.cause).to_owned(),
+            strategy: report.strategy.clone(),
+            moved: report.moved,
+            bytes: report.bytes_moved,
+            predicted_gain: report.predicted,
+            actual_gain: report.realised,
+            pause_ns: if is_pause { nanos(report.took) } else { 0 },
+        };
+        let now_ns = self.now_ns();
+        let mut state = self.lock();
+        // The report comes when the effect is known. Later runs have another time.
+        let at_ns = match state.runs <= 1 {
+            true => (state.began_ns + report.at.as_nanos()).min(now_ns),
+            false => now_ns,
+        };
+        let at_ns = if self.is_simulated { report.at.as_nanos() } else { at_ns };
+        state.write(|files| files.add(&Happening { at_ns, what }));
+    }
+
+    /// Notes a complete checkpoint.
+    pub(super) fn note_checkpoint(&self, report: &CheckpointReport) {
+        let duration_ns = nanos(report.stopped + report.stored);
+        self.note(What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns });
+    }
+
+    /// Notes a warning.
+    pub(super) fn note_warning(&self, text: &str) {
+        self.note(What::Warning { text: text.to_owned() });
+    }
+
+    /// Notes the links that have changed.
+    pub(super) fn note_links(&self, report: &LinkReport) {
+        let hierarchy = &report.hierarchy;
+        let last = hierarchy.groups_at(hierarchy.depth() - 1).next_back();
+        let members = self.lock().members.clone();
+        let site = |group: u32| {
+            let group = Some(GroupId(group)).filter(|group| Some(*group) <= last)?;
+            let member = members.get(hierarchy.group(group).leader().index())?;
+            Some(self.spec.layout().site_of_node(*member).0)
+        };
+        for change in &report.changes {
+            let (Some(from), Some(to)) = (site(change.from), site(change.to)) else { continue };
+            let latency_us = change.after.latency.duration().as_secs_f64() * 1e6;
+            let bandwidth = change.after.bandwidth.filter(|it| !it.is_unlimited());
+            let bytes_per_second = bandwidth.map(|it| it.bits_per_second() as f64 / 8.0);
+            self.note(What::LinkChanged { from, to, latency_us, bytes_per_second });
+        }
+    }
+
+    /// Notes the summary of a simulation.
+    pub(super) fn note_simulated(&self, summary: &Summary) {
+        let mut state = self.lock();
+        state.virtual_ns = Some(summary.virtual_ns);
+        state.header.seed = summary.seed;
+        let header = state.header.clone();
+        state.write(|files| files.set_header(&header));
+    }
+
+    /// Notes the loss of nodes.
+    pub(super) fn note_lost(&self, nodes: &[NodeId]) {
+        if nodes.is_empty() {
+            return;
+        }
+        let now_ns = self.now_ns();
+        let mut state = self.lock();
+        state.lost_ns.get_or_insert(now_ns);
+        state.lost.extend_from_slice(nodes);
+        let nodes = nodes.iter().map(|node| node.0).collect();
+        let happening = Happening { at_ns: now_ns, what: What::Lost { nodes } };
+        state.write(|files| files.add(&happening));
+    }
+
+    /// Notes that a run with these members is prepared.
+    pub(super) fn note_members(&self, members: &[NodeId]) {
+        let at_ns = self.now_ns();
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut state.members, members.to_vec());
+        let lost = std::mem::take(&mut state.lost);
+        let left = before.iter().filter(|node| !members.contains(node) && !lost.contains(node));
+        let left = left.map(|node| What::Left { node: node.0 });
+        let is_new = |node: &&NodeId| !before.contains(node) || lost.contains(node);
+        let joined = members.iter().filter(is_new).map(|node| What::Joined { node: node.0 });
+        let events: Vec<What> = left.chain(joined).collect();
+        for what in events {
+            state.write(|files| files.add(&Happening { at_ns, what }));
+        }
+    }
+
+    /// Notes that a run begins: its members know each other.
+    pub(super) fn note_run(&self) {
+        let now_ns = self.now_ns();
+        let mut state = self.lock();
+        if state.runs == 0 {
+            state.began_ns = now_ns;
+        }
+        state.runs += 1;
+        if let Some(lost_ns) = state.lost_ns.take() {
+            let duration_ns = now_ns.saturating_sub(lost_ns);
+            let what = What::Recovered { steps_repeated: None, duration_ns };
+            state.write(|files| files.add(&Happening { at_ns: now_ns, what }));
+        }
+    }
+
+    /// Ends the recording. Returns the nodes that have not told what they recorded, or why the
+    /// recording is not complete.
+    pub(super) fn end(&self, code: u8, failure: Option<&str>) -> Result<Vec<NodeId>, RecordError> {
+        let now_ns = self.now_ns();
+        let mut state = self.lock();
+        let missing = (0..).zip(&state.nodes).filter(|(_, (pes, _))| *pes > 0);
+        let missing: Vec<NodeId> = missing.map(|(node, _)| NodeId(node)).collect();
+        for node in &missing {
+            state.write(|files| files.drop_node(node.0));
+        }
+        let at_ns = state.virtual_ns.unwrap_or(now_ns);
+        let failure = failure.map(str::to_owned);
+        if let Some(files) = state.files.take() {
+            files.end(&JobEnding { at_ns, exit_code: code, failure })?;
+        }
+        state.error.take().map_or(Ok(missing), Err)
+    }
+
+    fn now_ns(&self) -> u64 {
+        match self.is_simulated {
+            // Real time would differ from run to run.
+            true => 0,
+            false => nanos(self.started.elapsed()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Writes something. After an error nothing more is written.
+    fn write(&mut self, write: impl FnOnce(&mut RecordingFolder) -> Result<(), RecordError>) {
+        if let Some(files) = &mut self.files
+            && let Err(error) = write(files)
+        {
+            tracing::warn!(%error, "the recording ends here");
+            (self.files, self.error) = (None, Some(error));
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is known of a launch before the job runs.
+fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
+    let (spec, layout) = (launch.spec, launch.spec.layout());
+    let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // Nodes of this machine have one clock, whatever the grid calls their hosts.
+    let is_elsewhere = |node: NodeId| match &launch.processes {
+        Processes::Nodes { tasks: Some(_), .. } => true,
+        Processes::Nodes { hosts, .. } => hosts.remote(node).is_some(),
+        Processes::Single { .. } => false,
+    };
+    let node = |node: NodeId| RecordedNode {
+        site: layout.site_of_node(node).0,
+        host: if is_elsewhere(node) { spec.host(node).to_owned() } else { here.clone() },
+        name: nodes::name(spec, node),
+    };
+    let pes = layout.nodes().flat_map(|node| {
+        let pe = RecordedPe { node: node.0, speed: spec.speed(node).factor() };
+        layout.place(node).pes.clone().map(move |_| pe.clone())
+    });
+    let started = u64::try_from(plan.started_unix.as_millis()).ok();
+    Header {
+        job: launch.program.name(),
+        command: plan.command.clone(),
+        driver: match &launch.processes {
+            Processes::Nodes { .. } => DriverKind::Processes,
+            Processes::Single { .. } if launch.is_simulated => DriverKind::Simulated,
+            Processes::Single { .. } => DriverKind::Threads,
+        },
+        seed: plan.seed,
+        started_unix_ms: started.filter(|_| !launch.is_simulated),
+        sites: layout.sites().map(|site| layout.site_name(site).to_owned()).collect(),
+        nodes: layout.nodes().map(node).collect(),
+        pes: pes.collect(),
+        links: links(spec),
+        ..Header::default()
+    }
+}
+
+/// The links between sites and inside of them, at the start of the job.
+fn links(spec: &GridSpec) -> Vec<RecordedLink> {
+    let sites: Vec<SiteId> = spec.layout().sites().collect();
+    let pairs = sites.iter().flat_map(|from| sites.iter().map(move |to| (*from, *to)));
+    let link = |(from, to): (SiteId, SiteId)| {
+        let link = spec.link_between(from, to);
+        let bandwidth = Some(link.bandwidth).filter(|it| !it.is_unlimited());
+        RecordedLink {
+            from: from.0,
+            to: to.0,
+            latency_us: link.latency.duration().as_secs_f64() * 1e6,
+            bytes_per_second: bandwidth.map(|it| it.bits_per_second() as f64 / 8.0),
+            loss: link.loss,
+        }
+    };
+    pairs.map(link).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_of_a_later_run_have_the_numbers_of_the_grid() {
+        let spec = GridSpec::from_emulate("3x2x2").unwrap();
+        let members = [NodeId(1), NodeId(4), NodeId(5)];
+        let others = [NodeId(0), NodeId(2), NodeId(3)];
+        let run = spec.without(&others).unwrap();
+
+        let found = places(&spec, &members, &run);
+
+        assert_eq!(found.pes, [2, 3, 8, 9, 10, 11]);
+        let site_of = |pe: usize| {
+            found.sites[run.layout().site_of(gridspan_topology::PeId(pe as u32)).index()]
+        };
+        assert_eq!([site_of(0), site_of(2), site_of(5)], [0, 2, 2]);
+    }
+
+    #[test]
+    fn links_are_those_between_sites_and_inside_of_them() {
+        let spec = GridSpec::from_emulate("2x1,wan=8ms").unwrap();
+        let links = links(&spec);
+        assert_eq!(links.len(), 4);
+        let wan = links.iter().find(|link| (link.from, link.to) == (0, 1)).unwrap();
+        assert_eq!(wan.latency_us, 8000.0);
+    }
+}

@@ -7,6 +7,7 @@ mod jobs;
 mod place;
 mod record;
 mod reference;
+mod report;
 mod rpc;
 
 pub(crate) use bcast::{BcastArgs, SharingName};
@@ -16,6 +17,7 @@ pub(crate) use jobs::{KillArgs, LogsArgs, PruneArgs, PsArgs, WaitArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
 pub(crate) use record::RecordFlags;
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
+pub(crate) use report::ReportArgs;
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
 };
@@ -60,6 +62,7 @@ const EXAMPLES: &str = "Examples:
   gridctl attach                           shows the output of your latest detached job
   gridctl doctor                           why your latest running job is slow or hangs
   gridctl top                              watches your latest running job
+  gridctl report DIR                       what limited a recorded run, and a page that shows it
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl topo                             the sites and links that a running job knows
@@ -94,6 +97,8 @@ pub(crate) enum Verb {
     Doctor(DoctorArgs),
     /// Watch a running job of yours: its sites, nodes, PEs, actors, links and events.
     Top(TopArgs),
+    /// Say what limited a recorded run, and write a page that shows where its time went.
+    Report(ReportArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.

@@ -1,6 +1,7 @@
 //! Events of the whole job: rebalances with their gains, broadcasts, checkpoints, losses.
 
 use super::awaited::Awaited;
+use super::history::History;
 use super::places::Places;
 use super::profile::Profile;
 use gridspan_record::{Happening, Recording, What};
@@ -118,6 +119,37 @@ impl Pauses {
         }
         all.retain(|([begin, end], _)| begin < end);
         Self(all)
+    }
+
+    /// Returns the parts of the pauses in which no PE ran a handler: for the rest, the job went on.
+    pub(crate) fn in_quiet(&self, history: &History<'_>) -> Self {
+        let spans = history.pes.iter().flat_map(|pe| &pe.spans);
+        let mut busy: Vec<[u64; 2]> = spans.map(|kept| [kept.span.begin_ns, kept.end_ns]).collect();
+        busy.sort_unstable();
+        // Until when each of these, or one before it, ran.
+        let ends = busy.iter().scan(0, |until, [_, end]| {
+            *until = (*end).max(*until);
+            Some(*until)
+        });
+        let until: Vec<u64> = ends.collect();
+        let mut quiet = Vec::new();
+        for ([begin, end], what) in &self.0 {
+            let first = busy.partition_point(|[from, _]| from <= begin);
+            let mut at = first.checked_sub(1).map_or(*begin, |last| until[last].max(*begin));
+            for (place, [from, _]) in busy.iter().enumerate().skip(first) {
+                if at >= *end || from >= end {
+                    break;
+                }
+                if *from > at {
+                    quiet.push(([at, *from], *what));
+                }
+                at = at.max(until[place]);
+            }
+            if at < *end {
+                quiet.push(([at, *end], *what));
+            }
+        }
+        Self(quiet)
     }
 
     /// Returns the parts of the pauses that lie between two times.
@@ -281,7 +313,7 @@ fn measure(rebalances: &mut [Rebalance], places: &Places, profile: &Profile) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{MS, busy_bin, complete, recording};
+    use super::super::fixtures::{MS, busy_bin, complete, recording, span};
     use super::*;
 
     fn balanced(moved: u64, actual_gain: Option<f64>) -> What {
@@ -338,6 +370,21 @@ mod tests {
         let found: Vec<_> = pauses.within(7 * MS, 28 * MS).into_iter().map(|it| it.1).collect();
         assert_eq!(found, [[7 * MS, 10 * MS], [10 * MS, 13 * MS], [25 * MS, 28 * MS]]);
         assert!(pauses.within(14 * MS, 20 * MS).is_empty());
+    }
+
+    #[test]
+    fn a_pause_counts_while_no_pe_runs_a_handler() {
+        let mut recording = recording(1, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 6]), span(0, 1, [12, 14])];
+        recording.pes[1].spans = vec![span(1, 0, [3, 7]), span(1, 1, [13, 19])];
+        let what = What::Checkpoint { number: 1, bytes: 1, duration_ns: 17 * MS };
+        recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
+        complete(&mut recording, 30);
+        let places = Places::of(&recording);
+        let history = History::of(&recording, &places, 30 * MS);
+        let quiet = events(&recording).pauses.in_quiet(&history).within(0, 30 * MS);
+        let times: Vec<_> = quiet.into_iter().map(|it| it.1.map(|ns| ns / MS)).collect();
+        assert_eq!(times, [[7, 12], [19, 20]]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl<'a> History<'a> {
         let mut pes = vec![PeHistory::default(); places.pe_count()];
         let (mut all, mut here) = (0.0, 0.0);
         for record in &recording.pes {
-            let kept = |span: &&Span| window(record, span) % every == 0;
+            let kept = |span: &&Span| window(record, span).is_multiple_of(every);
             let spans: Vec<&Span> = record.spans.iter().filter(kept).collect();
             all += record.spans.len() as f64 + record.dropped_spans as f64;
             here += spans.len() as f64;
@@ -167,7 +167,7 @@ fn every(recording: &Recording) -> u64 {
         }
     }
     let in_one_of = |every: u64| {
-        let windows = counts.iter().filter(|(window, _)| *window % every == 0);
+        let windows = counts.iter().filter(|(window, _)| window.is_multiple_of(every));
         windows.map(|(_, count)| count).sum::<usize>()
     };
     while in_one_of(every) > SPANS_MAX && every < EVERY_MAX {

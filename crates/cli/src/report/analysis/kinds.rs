@@ -35,7 +35,7 @@ pub(crate) struct Kinds {
 /// Returns the types of a PE with their names, also those of tasks and of the runtime.
 fn numbers(record: &PeRecord) -> impl Iterator<Item = (u16, &str)> {
     let own = (0..TASK).take(record.types.len());
-    own.chain([TASK, OTHER]).map(|kind| (kind, record.type_name(kind)))
+    own.chain([TASK, OTHER]).map(move |kind| (kind, record.type_name(kind)))
 }
 
 /// Returns the type of this name, which is added if it is new.

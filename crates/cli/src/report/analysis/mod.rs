@@ -205,7 +205,7 @@ impl Analysis {
         let events = Events::of(recording, &places, &profile);
         let history = History::of(recording, &places, profile.end_ns);
         let transit = Transit { places: &places, traffic: &traffic };
-        let waits = Waits::of(&history, transit, &events.pauses);
+        let waits = Waits::of(&history, transit, &events.pauses.in_quiet(&history));
         let loads = Loads::of(&history, &kinds);
         let evidence = Evidence {
             places: &places,

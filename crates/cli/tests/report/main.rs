@@ -3,7 +3,7 @@
 //! cause is planted twice, in different sizes.
 //!
 //! This test is itself the program that `gridctl sim` runs.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod cases;
 #[path = "../common/mod.rs"]

@@ -1,12 +1,12 @@
 //! Corrects the clocks of hosts by the messages between them.
 //!
 //! Nodes of one host share its clock. The correction of one host against another is half of the
-//! difference between the smallest apparent delays in the two directions (Duda, Harrus, Haddad and
-//! Bernard, 1987, "Estimating global time in distributed systems"); the delays bound its error. The
-//! hosts are joined to that of node 0 by the pairs with the tightest bounds, and then each message
-//! that would still be received before it was sent moves its receiver, as far as messages in the
-//! other direction allow. What a drift of clocks leaves is cut: such a message counts as sent when
-//! it was received.
+//! difference between the smallest apparent delays in the two directions (Duda et al., 1987,
+//! "Estimating Global Time in Distributed Systems"); the delays bound its error. The hosts are
+//! joined to that of node 0 by the pairs with the tightest bounds. Then each message that would
+//! still be received before it was sent moves its receiver, as far as messages in the other
+//! direction allow. What a drift of clocks leaves is cut: such a message counts as sent when it was
+//! received.
 
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};

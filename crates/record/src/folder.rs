@@ -163,7 +163,7 @@ pub(crate) fn read_node(path: &Path) -> Result<Option<Vec<u8>>, RecordError> {
     read(path, NODE_BYTES_MAX)
 }
 
-/// Reads a file of at most so many bytes; `None` if it does not exist.
+/// Reads a file of at most `limit` bytes; `None` if it does not exist.
 fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, RecordError> {
     let file = match File::open(path) {
         Ok(file) => file,

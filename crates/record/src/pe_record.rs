@@ -34,8 +34,8 @@ pub struct PeRecord {
     pub totals: Vec<TypeTotal>,
     /// Spans are kept or dropped by windows of this width, the same windows on all PEs.
     pub window_ns: u64,
-    /// Spans of one of so many windows are kept, a power of two: those of window `n`, which begins
-    /// at `n * window_ns`, if `n % kept_every == 0`.
+    /// Spans of window `n`, which begins at `n * window_ns`, are kept if `n % kept_every == 0`. A
+    /// power of two.
     pub kept_every: u32,
     /// The spans kept, in the order of their numbers, which is that of their beginnings.
     pub spans: Vec<Span>,

@@ -197,15 +197,20 @@ impl Recording {
         state.write(|files| files.set_header(&header));
     }
 
-    /// Notes the loss of nodes.
+    /// Notes the loss of nodes, of which several others may tell.
     pub(super) fn note_lost(&self, nodes: &[NodeId]) {
         if nodes.is_empty() {
             return;
         }
         let now_ns = self.now_ns();
         let mut state = self.lock();
+        let is_new = |node: &NodeId| state.members.contains(node) && !state.lost.contains(node);
+        let nodes: Vec<NodeId> = nodes.iter().copied().filter(is_new).collect();
+        if nodes.is_empty() {
+            return;
+        }
         state.lost_ns.get_or_insert(now_ns);
-        state.lost.extend_from_slice(nodes);
+        state.lost.extend_from_slice(&nodes);
         let nodes = nodes.iter().map(|node| node.0).collect();
         let happening = Happening { at_ns: now_ns, what: What::Lost { nodes } };
         state.write(|files| files.add(&happening));

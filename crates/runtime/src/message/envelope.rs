@@ -329,7 +329,7 @@ mod tests {
             route.append(&header(1, sequence, 0), &mut bytes);
             codec::append(&7u16, &mut bytes);
         }
-        let trace = |span| Trace { pe: PeId(2), span: Some(span), sent_ns: 90 };
+        let trace = |span| Trace { pe: 2, span: Some(span), sent_ns: 90 };
         let mut traces = Traces::default();
         [trace(4), trace(5)].into_iter().for_each(|trace| traces.push(trace));
         let first_bytes = bytes.len() as u32 - 2;

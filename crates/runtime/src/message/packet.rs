@@ -192,14 +192,14 @@ pub(crate) struct MessageFrame {
     /// Space for the frame's header, and the messages.
     bytes: Vec<u8>,
     /// The traces of the messages, if the job is recorded.
-    traces: Traces,
+    traces: Option<Box<Traces>>,
 }
 
 impl MessageFrame {
     pub(crate) fn new(kind: KindId) -> Self {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_FIRST);
         bytes.resize(MESSAGES_HEADER_BYTES, 0);
-        Self { kind, messages: 0, route: HeaderDelta::begin(), bytes, traces: Traces::default() }
+        Self { kind, messages: 0, route: HeaderDelta::begin(), bytes, traces: None }
     }
 
     /// Adds a message. Returns the number of bytes it takes.
@@ -214,21 +214,22 @@ impl MessageFrame {
 
     /// Notes where the last message comes from.
     pub(crate) fn trace(&mut self, trace: Trace) {
-        self.traces.push(trace);
+        self.traces.get_or_insert_default().push(trace);
     }
 
     /// Whether the next message should go into another frame.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() + self.traces.bytes() >= FRAME_BYTES
+        let traces = self.traces.as_ref().map_or(0, |traces| traces.bytes());
+        self.bytes.len() + traces >= FRAME_BYTES
     }
 
     fn finish(mut self, from: PeId, to: PeId) -> Vec<u8> {
         write_ends(from, to, &mut self.bytes);
         self.bytes[8] = MESSAGES;
-        if !self.traces.is_empty() {
+        if let Some(traces) = &self.traces {
             self.bytes[8] = TRACED_MESSAGES;
-            codec::append(&self.traces, &mut self.bytes);
+            codec::append(&**traces, &mut self.bytes);
         }
         self.bytes[9..11].copy_from_slice(&self.kind.0.to_le_bytes());
         self.bytes[11..15].copy_from_slice(&self.messages.to_le_bytes());

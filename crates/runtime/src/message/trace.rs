@@ -3,7 +3,6 @@
 
 use crate::message::codec::{self, DecodeError};
 use crate::message::payload::Payload;
-use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 
 /// What marks a payload with a trace: random bytes, with which no other payload ends by chance.
@@ -20,8 +19,8 @@ const TRACE_BYTES: usize = 14;
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Trace {
-    /// The PE that sent it.
-    pub(crate) pe: PeId,
+    /// The PE that sent it, by its number in the recording.
+    pub(crate) pe: u32,
     /// The span in that PE's recording.
     pub(crate) span: Option<u64>,
     /// When it was sent, in nanoseconds since the start of the recording.
@@ -38,10 +37,6 @@ impl Traces {
             Some((last, messages)) if *last == trace => *messages += 1,
             _ => self.0.push((trace, 1)),
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Approximate number of bytes on the wire.
@@ -73,7 +68,7 @@ impl Trace {
         let payload = payload.to_bytes();
         let mut bytes = Vec::with_capacity(payload.len() + TRAILER_BYTES);
         bytes.extend_from_slice(&payload);
-        bytes.extend_from_slice(&self.pe.0.to_le_bytes());
+        bytes.extend_from_slice(&self.pe.to_le_bytes());
         bytes.extend_from_slice(&self.span.unwrap_or(NO_SPAN).to_le_bytes());
         bytes.extend_from_slice(&self.sent_ns.to_le_bytes());
         bytes.extend_from_slice(&MARK);
@@ -92,8 +87,8 @@ impl Trace {
             let (span, rest) = rest.split_first_chunk()?;
             let (sent_ns, _) = rest.split_first_chunk()?;
             let span = Some(u64::from_le_bytes(*span)).filter(|span| *span != NO_SPAN);
-            let pe = PeId(u32::from_le_bytes(*pe));
-            Some((length, Self { pe, span, sent_ns: u64::from_le_bytes(*sent_ns) }))
+            let (pe, sent_ns) = (u32::from_le_bytes(*pe), u64::from_le_bytes(*sent_ns));
+            Some((length, Self { pe, span, sent_ns }))
         });
         match found {
             Some((length, trace)) => (Payload::Bytes(bytes.slice(..length)), Some(trace)),
@@ -107,7 +102,7 @@ mod tests {
     use super::*;
 
     fn trace(span: impl Into<Option<u64>>) -> Trace {
-        Trace { pe: PeId(3), span: span.into(), sent_ns: 1_000_000 }
+        Trace { pe: 3, span: span.into(), sent_ns: 1_000_000 }
     }
 
     #[test]

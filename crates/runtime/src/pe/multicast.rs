@@ -74,7 +74,7 @@ impl Core {
                 if pe == self.me {
                     let header = Header::new(to, source, sequence, self.me);
                     let header = Header { priority, epoch, after, ..header };
-                    self.arrive::<A>(kind, Envelope { header, message: message.clone() });
+                    self.arrive_here::<A>(kind, Envelope { header, message: message.clone() });
                 } else {
                     remote.entry(pe).or_default().push(MulticastMember { key, sequence, epoch });
                 }

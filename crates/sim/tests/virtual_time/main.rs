@@ -22,6 +22,7 @@ mod on_demand;
 mod order;
 mod paused_steps;
 mod quic;
+mod recording;
 mod sections;
 mod sequencer;
 mod speeds;

@@ -40,7 +40,7 @@ impl<A: Actor> Deliver for Typed<A> {
             let MulticastMember { sequence, epoch, .. } = *member;
             let header =
                 Header { priority, epoch, after, ..Header::new(to, source, sequence, origin) };
-            core.arrive_copy::<A>(kind, Envelope { header, message: message.clone() });
+            core.arrive_here::<A>(kind, Envelope { header, message: message.clone() });
         }
         Ok(())
     }
@@ -55,10 +55,10 @@ impl<A: Actor> Deliver for Typed<A> {
         let message: A::Message = message.open()?;
         let last = headers.pop();
         for header in headers {
-            core.arrive_copy::<A>(kind, Envelope { header, message: message.clone() });
+            core.arrive_here::<A>(kind, Envelope { header, message: message.clone() });
         }
         if let Some(header) = last {
-            core.arrive_copy::<A>(kind, Envelope { header, message });
+            core.arrive_here::<A>(kind, Envelope { header, message });
         }
         Ok(())
     }

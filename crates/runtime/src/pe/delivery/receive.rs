@@ -59,8 +59,9 @@ impl Core {
         }
     }
 
-    /// Takes a copy of a message to several members.
-    pub(crate) fn arrive_copy<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
+    /// Takes a message that this PE sends to a member here, or a copy of a message to several
+    /// members.
+    pub(crate) fn arrive_here<A: Actor>(&mut self, kind: KindId, envelope: Envelope<A::Message>) {
         if self.recording.is_none() {
             return self.arrive::<A>(kind, envelope);
         }

@@ -55,7 +55,7 @@ impl Core {
         let before = self.outbox.bytes();
         self.outbox.message(to, kind, header, message, heap_bytes);
         if self.recording.is_some() {
-            self.note_put_out(to, header, self.outbox.bytes() - before);
+            self.note_put_out(to, (header, true), self.outbox.bytes() - before);
         }
     }
 
@@ -72,7 +72,7 @@ impl Core {
             return self.fail_type_mismatch(name);
         }
         if let Some(header) = header {
-            self.note_put_out(to, &header, self.outbox.bytes() - before);
+            self.note_put_out(to, (&header, false), self.outbox.bytes() - before);
         }
     }
 

@@ -76,7 +76,7 @@ impl Core {
             self.put_out::<A>(second, kind, &header, message.clone());
         }
         match pe == self.me {
-            true => self.arrive::<A>(kind, Envelope { header, message }),
+            true => self.arrive_here::<A>(kind, Envelope { header, message }),
             false => self.put_out::<A>(pe, kind, &header, message),
         }
     }

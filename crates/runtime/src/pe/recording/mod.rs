@@ -62,25 +62,31 @@ impl Core {
         time.0.saturating_sub(self.checkpointing.began.0)
     }
 
-    /// Notes the cause of the message that has become ready last. `header`: that of the message, if
-    /// it has one.
+    /// Notes the cause of the message that has become ready last. `header`: that of the message,
+    /// unless it is sent or has arrived just now.
     #[cold]
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = self.recorded_ns(&recording);
-        let cause = recording.cause_of(header, now_ns);
+        let cause = recording.cause_of(header, header.is_none(), now_ns);
         self.recording = Some(recording);
         if let Some(causes) = &mut self.lanes.causes {
             causes.set_last(kind, rank, cause);
         }
     }
 
-    /// Adds the trace of a message that was put out for another PE, and counts it.
+    /// Adds the trace of a message that was put out for another PE, and counts it. `is_new`: whether
+    /// it is sent now, and not passed on.
     #[cold]
-    pub(in crate::pe) fn note_put_out(&mut self, to: PeId, header: &Header, bytes: usize) {
+    pub(in crate::pe) fn note_put_out(
+        &mut self,
+        to: PeId,
+        (header, is_new): (&Header, bool),
+        bytes: usize,
+    ) {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = self.recorded_ns(&recording);
-        let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), now_ns);
+        let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), is_new, now_ns);
         self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
         if self.common.layout.knows(to) {
             let site = recording.site(self.common.site_of(to).0);
@@ -127,16 +133,15 @@ impl Core {
         }
     }
 
-    /// Begins to deliver a message with this trace and size, or a copy of one whose origin is
-    /// known.
+    /// Begins to deliver a message with this trace and size. Without one, it is a copy of a message
+    /// whose origin is known, or is sent now.
     pub(in crate::pe) fn begin_passing(&mut self, traced: Option<(Trace, u32)>) {
         let Some(mut recording) = self.recording.take() else { return };
-        recording.passing = match traced {
-            Some((trace, bytes)) => {
-                Some(recording.arrived(trace, bytes, self.recorded_ns(&recording)))
-            }
-            None => recording.origin.clone(),
-        };
+        let now_ns = self.recorded_ns(&recording);
+        let arrived = traced.map(|(trace, bytes)| recording.arrived(trace, bytes, now_ns));
+        let cause = arrived.or_else(|| recording.origin.clone());
+        let cause = cause.unwrap_or_else(|| recording.sent_now(recording.current, now_ns));
+        recording.passing = Some(cause);
         self.recording = Some(recording);
     }
 
@@ -309,7 +314,7 @@ fn nanos(time: Duration) -> u64 {
 fn hash(id: ActorId) -> u64 {
     let key = id.key.0;
     let parts = [u64::from(id.collection.0), (key >> 64) as u64, key as u64];
-    // The finaliser of SplitMix64 after each part.
+    // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014) after each part.
     let mixed = parts.into_iter().fold(0_u64, |hash, part| {
         let mut mixed = hash.wrapping_add(part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -43,7 +43,7 @@ pub struct RecordedPlaces {
 }
 
 impl RecordSettings {
-    /// Records at most so many bytes of each node.
+    /// Limits the bytes that are recorded of each node.
     pub fn new(node_bytes: u64) -> Self {
         Self { node_bytes, started_unix_ns: None, run: 0, places: None }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Begins to record a PE of a node with so many PEs.
+    /// Begins to record a PE of a node, which shares the bytes of the node with its other PEs.
     pub(crate) fn new(
         records: &Records,
         pe: u32,
@@ -78,24 +78,25 @@ impl Recording {
     }
 
     /// Returns the cause of a message that is delivered here, or leaves for another PE, now. It has
-    /// arrived or was held before; otherwise it is sent now, by this PE.
-    pub(super) fn cause_of(&mut self, header: Option<&Header>, now_ns: u64) -> SpanCause {
+    /// arrived, or was held before; otherwise, if it `is_new`, it is sent now by what runs here.
+    pub(super) fn cause_of(
+        &mut self,
+        header: Option<&Header>,
+        is_new: bool,
+        now_ns: u64,
+    ) -> SpanCause {
         let known = self.passing.take().or_else(|| {
             let header = header.filter(|_| !self.held.is_empty())?;
             self.held.remove(&key(header))
         });
-        known.or_else(|| self.origin.clone()).unwrap_or_else(|| self.sent_now(now_ns))
+        let sent_now = || self.sent_now(self.current.filter(|_| is_new), now_ns);
+        known.or_else(|| self.origin.clone()).unwrap_or_else(sent_now)
     }
 
-    /// The cause of a message that is sent now.
-    fn sent_now(&self, now_ns: u64) -> SpanCause {
-        SpanCause {
-            pe: self.recorder.pe(),
-            span: self.current,
-            sent_ns: now_ns,
-            received_ns: now_ns,
-            bytes: 0,
-        }
+    /// The cause of a message that a span of this PE sends now, or the runtime.
+    pub(super) fn sent_now(&self, span: Option<u64>, now_ns: u64) -> SpanCause {
+        let pe = self.recorder.pe();
+        SpanCause { pe, span, sent_ns: now_ns, received_ns: now_ns, bytes: 0 }
     }
 
     /// The trace of a message that is sent now.

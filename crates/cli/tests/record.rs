@@ -1,0 +1,190 @@
+//! Recordings of jobs: of processes, of threads and in virtual time.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use common::{LIMIT, Output, Running, finish, gridctl, run};
+use gridspan_record::{DriverKind, PeRecord, Recording, What};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+
+/// A small run of molecular dynamics.
+const JOB: [&str; 5] = ["leanmd", "--atoms", "1000", "--steps", "12"];
+
+fn arguments<'a>(place: &[&'a str], folder: &'a Path) -> Vec<&'a str> {
+    let record = ["--record", folder.to_str().unwrap()];
+    place.iter().copied().chain(record).chain(JOB).collect()
+}
+
+fn recorded(place: &[&str], folder: &Path) -> (Output, Recording) {
+    let output = run(&arguments(place, folder));
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains("recorded in "), "{output:?}");
+    (output, Recording::read(folder).unwrap())
+}
+
+/// Number of spans caused by a span of another PE, all of which are there and in order.
+fn crossings(recording: &Recording) -> usize {
+    let caused = |record: &PeRecord| {
+        let causes = record.spans.iter().filter_map(|span| Some((span, span.cause.as_ref()?)));
+        let crossing = causes.filter(|(_, cause)| cause.pe != record.pe && cause.span.is_some());
+        let crossing = crossing.inspect(|(span, cause)| {
+            assert!(cause.sent_ns <= cause.received_ns, "{span:?}");
+            assert!(cause.received_ns <= span.begin_ns, "{span:?}");
+            let sender = recording.pes.iter().find(|record| record.pe == cause.pe).unwrap();
+            let number = cause.span.unwrap();
+            assert!(sender.spans.iter().any(|sender| sender.number == number), "{span:?}");
+        });
+        crossing.count()
+    };
+    recording.pes.iter().map(caused).sum()
+}
+
+/// Runs of handlers whose type ends like this.
+fn handled(recording: &Recording, name: &str) -> u64 {
+    let of_type = |record: &PeRecord| {
+        let number = record.types.iter().position(|known| known.ends_with(name))?;
+        let total = record.totals.iter().find(|total| usize::from(total.number) == number)?;
+        Some(total.count)
+    };
+    recording.pes.iter().filter_map(of_type).sum()
+}
+
+#[test]
+fn two_processes_record_what_each_did_and_which_message_caused_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+
+    let (_, recording) = recorded(&["run", "-n", "2"], &folder);
+
+    let header = &recording.header;
+    assert_eq!((&*header.job, header.driver), ("leanmd", DriverKind::Processes));
+    assert_eq!(&header.command[..3], ["run", "-n", "2"]);
+    assert_eq!((header.nodes.len(), header.pes.len()), (2, 2));
+    assert_eq!(header.nodes[0].host, header.nodes[1].host, "one machine has one clock");
+    assert!(header.started_unix_ms.is_some());
+    let ending = recording.ending.as_ref().unwrap();
+    assert_eq!((ending.exit_code, &ending.failure), (0, &None));
+    assert!(recording.missing.is_empty());
+    assert_eq!(recording.pes.iter().map(|record| record.pe).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(recording.dropped_share(), 0.0);
+    assert!(handled(&recording, "::Cell") > 0 && handled(&recording, "::Pair") > 0);
+    assert!(crossings(&recording) > 100, "{}", crossings(&recording));
+    for record in &recording.pes {
+        assert!(record.spans.iter().any(|span| span.step.is_some()));
+        assert!(record.spans.iter().all(|span| span.end_ns() <= recording.end_ns()));
+        assert!(record.bins.iter().any(|bin| bin.idle_ns > 0));
+        let sent = record.bins.iter().flat_map(|bin| &bin.sent);
+        assert!(sent.map(|sent| sent.bytes).sum::<u64>() > 10_000);
+    }
+}
+
+#[test]
+fn threads_record_like_processes() {
+    let parent = tempfile::tempdir().unwrap();
+    let place = ["run", "--emulate", "2x1,wan=3ms"];
+    let (_, recording) = recorded(&place, &parent.path().join("emulated"));
+    assert_eq!(recording.header.driver, DriverKind::Threads);
+    assert_eq!(recording.header.sites.len(), 2);
+    let wan = recording.header.links.iter().find(|link| link.from != link.to).unwrap();
+    assert_eq!(wan.latency_us, 3000.0);
+    assert!(crossings(&recording) > 100);
+    let spans = recording.pes.iter().flat_map(|record| &record.spans);
+    let causes = spans.filter_map(|span| span.cause.as_ref().filter(|cause| cause.bytes > 0));
+    let fastest = causes.map(|cause| cause.received_ns - cause.sent_ns).min().unwrap();
+    assert!(fastest >= 3_000_000, "a message over the link took {fastest} ns");
+
+    let (_, recording) = recorded(&["run"], &parent.path().join("embedded"));
+    assert_eq!(recording.header.nodes.len(), 1);
+    assert_eq!(recording.pes.len(), recording.header.pes.len());
+    assert!(handled(&recording, "::Cell") > 0);
+}
+
+#[test]
+fn the_recording_of_a_simulation_is_the_same_for_the_same_seed() {
+    let parent = tempfile::tempdir().unwrap();
+    let simulate = |name: &str| {
+        let place = ["sim", "--emulate", "2x2,wan=5ms", "--seed", "4", "--balance", "refine"];
+        let mut command = gridctl(&arguments(&place, Path::new("rec")));
+        let home = parent.path().join(name);
+        fs::create_dir(&home).unwrap();
+        command.current_dir(&home);
+        let output = finish(command);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let folder = home.join("rec");
+        let mut files: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_owned(), fs::read(&path).unwrap()))
+            .collect();
+        files.sort();
+        (files, Recording::read(&folder).unwrap())
+    };
+
+    let (files, recording) = simulate("one");
+    let (again, _) = simulate("other");
+
+    assert!(files == again, "the files differ");
+    assert_eq!((recording.header.driver, recording.header.seed), (DriverKind::Simulated, 4));
+    assert_eq!(recording.header.started_unix_ms, None);
+    assert_eq!(recording.pes.len(), 4);
+    assert!(crossings(&recording) > 100);
+    assert!(recording.end_ns() > 0);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_before_the_job_starts() {
+    let parent = tempfile::tempdir().unwrap();
+    fs::write(parent.path().join("notes.txt"), "mine").unwrap();
+    for place in [&["run", "-n", "2"][..], &["sim", "--pes", "2"]] {
+        let output = run(&arguments(place, parent.path()));
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("is not empty"), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    let folder = parent.path().join("rec");
+    for flag in ["--detach", "--guests=2"] {
+        let output = run(&arguments(&["run", "-n", "2", flag], &folder));
+        assert_eq!(output.code, Some(2), "{output:?}");
+        let flag = flag.split('=').next().unwrap();
+        let error = format!("a job with --record cannot have {flag}");
+        assert!(output.stderr.contains(&error), "{output:?}");
+        assert!(!folder.exists());
+    }
+}
+
+#[test]
+fn a_job_that_loses_a_node_is_recorded_to_its_end() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let place = ["run", "-n", "3", "--checkpoint-every", "10steps", "--record"];
+    let job = ["leanmd", "--atoms", "4000", "--report-every", "5", "--steps", "60"];
+    let record = [folder.to_str().unwrap()];
+    let mut running =
+        Running::start(&place.into_iter().chain(record).chain(job).collect::<Vec<_>>());
+    let nodes = running.nodes(3);
+    running.await_line("      20 ");
+    kill_process(Pid::from_raw(nodes[2] as i32).unwrap(), Signal::KILL).unwrap();
+    running.await_line("2 nodes go on");
+    running.await_line("recorded in ");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+
+    let recording = Recording::read(&folder).unwrap();
+
+    assert_eq!(recording.missing.len(), 1);
+    let lost = recording.missing[0];
+    let whats: Vec<&What> = recording.happenings.iter().map(|it| &it.what).collect();
+    assert!(whats.contains(&&What::Lost { nodes: vec![lost] }), "{whats:?}");
+    assert!(whats.iter().any(|what| matches!(what, What::Recovered { .. })), "{whats:?}");
+    assert!(whats.iter().any(|what| matches!(what, What::Checkpoint { .. })), "{whats:?}");
+    assert_eq!(recording.pes.len(), 2);
+    // Both runs of the job are on one time line.
+    for record in &recording.pes {
+        let loss = recording.happenings.iter().find(|it| matches!(it.what, What::Lost { .. }));
+        let loss = loss.unwrap().at_ns;
+        assert!(record.spans.iter().any(|span| span.end_ns() < loss));
+        assert!(record.spans.iter().any(|span| span.begin_ns > loss));
+    }
+}

@@ -67,6 +67,10 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
             let _ = writeln!(io::stderr(), "balance {report}");
         }
     });
+    let job = match is_told {
+        true => job.on_checkpoint(|report| Control::Checkpoint(report.clone()).tell()),
+        false => job,
+    };
     let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
     let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
     // The output may be closed.

@@ -46,6 +46,7 @@ mod prune;
 mod ps;
 mod quantity;
 mod rank_variables;
+mod report;
 mod request;
 mod rpc;
 mod run;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Verb::Stop(args) => attach::stop(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Top(args) => top::run(&args),
+        Verb::Report(args) => report::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => nodes::add(&args),

@@ -14,6 +14,7 @@ mod program;
 mod record;
 mod recorded;
 mod reference;
+mod report;
 mod rpc;
 mod topo;
 mod values;
@@ -33,6 +34,7 @@ pub(crate) use program::{Command, JobArgs, TaskArgs};
 pub(crate) use record::RecordFlags;
 pub(crate) use recorded::{CompareArgs, TraceArgs};
 pub(crate) use reference::{CompletionsArgs, ManArgs, ProgramsArgs};
+pub(crate) use report::ReportArgs;
 pub(crate) use rpc::{
     INDIVIDUAL, RescueName, RpcCallArgs, RpcListArgs, RpcRunArgs, RpcServeArgs, RpcVerb,
 };
@@ -74,6 +76,7 @@ const EXAMPLES: &str = "Examples:
   gridctl doctor                           why your latest running job is slow or hangs
   gridctl top                              watches your latest running job
   gridctl run -n 4 --metrics 9464 leanmd   serves its counters to Prometheus
+  gridctl report DIR                       what limited a recorded run, and a page that shows it
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl trace DIR                        a recording, for Perfetto
@@ -112,6 +115,8 @@ pub(crate) enum Verb {
     Doctor(DoctorArgs),
     /// Watch a running job of yours: its sites, nodes, PEs, actors, links and events.
     Top(TopArgs),
+    /// Say what limited a recorded run, and write a page that shows where its time went.
+    Report(ReportArgs),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.

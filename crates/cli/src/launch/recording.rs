@@ -159,7 +159,9 @@ impl Recording {
     /// Notes a complete checkpoint.
     pub(super) fn note_checkpoint(&self, report: &CheckpointReport) {
         let duration_ns = nanos(report.stopped + report.stored);
-        self.note(What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns });
+        let what = What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns };
+        let at_ns = if self.is_simulated { report.at.as_nanos() } else { self.now_ns() };
+        self.lock().write(|files| files.add(&Happening { at_ns, what }));
     }
 
     /// Notes a warning.

@@ -374,7 +374,7 @@ impl Coordinator {
         let Some(keeping) = self.checkpoints.keeping.take_if(is_kept) else { return };
         let Keeping { number, bytes, stopped, .. } = keeping;
         let stored = self.now.since(keeping.since);
-        let report = CheckpointReport { number, bytes, stopped, stored };
+        let report = CheckpointReport { at: self.now, number, bytes, stopped, stored };
         self.common.watch.on_checkpoint.iter().for_each(|tell| tell(&report));
         let manifest = keeping.manifest.unwrap_or_default();
         let layout = self.common.layout.clone();

@@ -1,6 +1,7 @@
 //! Listeners to a job, and measures against one that does not end.
 
 use crate::message::Diagnosis;
+use gridspan_topology::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(crate) type OnProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckpointReport {
+    /// When it was complete.
+    pub at: Time,
     /// Its number, counted over all runs of the job.
     pub number: u64,
     /// Bytes of the parts of all PEs, without copies.

@@ -1,0 +1,402 @@
+//! Events of the whole job: rebalances with their gains, broadcasts, checkpoints, losses.
+
+use super::awaited::Awaited;
+use super::history::History;
+use super::places::Places;
+use super::profile::Profile;
+use gridspan_record::{Happening, Recording, What};
+use serde::Serialize;
+
+/// Maximum number of events of each kind that are listed.
+const LISTED_MAX: usize = 1000;
+/// Maximum number of pauses that waits are compared with.
+const PAUSES_MAX: usize = 100_000;
+/// Number of columns before and after a rebalance from which its gain is estimated.
+const COLUMNS_MIN: u64 = 4;
+
+/// A rebalance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Rebalance {
+    /// When it was decided.
+    pub(crate) at_ns: u64,
+    /// Why.
+    pub(crate) trigger: String,
+    /// The strategy.
+    pub(crate) strategy: String,
+    /// Actors moved.
+    pub(crate) moved: u64,
+    /// Bytes of their state.
+    pub(crate) bytes: u64,
+    /// Share of the step time that it should save.
+    pub(crate) predicted_gain: Option<f64>,
+    /// Share of the step time that it saved, as the job has measured.
+    pub(crate) realised_gain: Option<f64>,
+    /// Decrease of the time for the same work, as estimated from the busy time of all PEs before
+    /// and after it.
+    pub(crate) observed_gain: Option<f64>,
+    /// Time that it took.
+    pub(crate) took_ns: u64,
+    /// When the next rebalance moved actors, or the end of the job.
+    pub(crate) until_ns: u64,
+}
+
+impl Rebalance {
+    /// The gain: realised, or else observed.
+    pub(crate) fn gain(&self) -> Option<f64> {
+        self.realised_gain.or(self.observed_gain)
+    }
+}
+
+/// A broadcast.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct BroadcastRow {
+    /// When it was complete.
+    pub(crate) at_ns: u64,
+    /// The collection.
+    pub(crate) collection: String,
+    /// The tree.
+    pub(crate) tree: String,
+    /// Bytes of the message.
+    pub(crate) bytes: u64,
+    /// Members.
+    pub(crate) members: u64,
+    /// Time until all nodes had it.
+    pub(crate) took_ns: u64,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct CheckpointRow {
+    /// When it was complete.
+    pub(crate) at_ns: u64,
+    /// Its number.
+    pub(crate) number: u64,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// Time that it took.
+    pub(crate) took_ns: u64,
+}
+
+/// The kind of a mark on the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MarkKind {
+    /// A rebalance that moved actors.
+    Rebalance,
+    /// A checkpoint.
+    Checkpoint,
+    /// Nodes were lost, joined or left.
+    Nodes,
+    /// A link changed.
+    Link,
+    /// A warning.
+    Warning,
+}
+
+/// An event for the timeline, and for the list of events.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Mark {
+    /// When.
+    pub(crate) at_ns: u64,
+    /// Its kind.
+    pub(crate) kind: MarkKind,
+    /// What happened.
+    pub(crate) text: String,
+}
+
+/// Times in which the job stood still, in order and without overlaps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pauses(Vec<([u64; 2], Awaited)>);
+
+impl Pauses {
+    fn new(mut all: Vec<([u64; 2], Awaited)>) -> Self {
+        all.truncate(PAUSES_MAX);
+        all.sort_unstable();
+        let mut until = 0;
+        for ([begin, end], _) in &mut all {
+            *begin = (*begin).max(until);
+            until = until.max(*end);
+        }
+        all.retain(|([begin, end], _)| begin < end);
+        Self(all)
+    }
+
+    /// Returns the parts of the pauses in which no PE ran a handler: for the rest, the job went on.
+    pub(crate) fn in_quiet(&self, history: &History<'_>) -> Self {
+        let spans = history.pes.iter().flat_map(|pe| &pe.spans);
+        let mut busy: Vec<[u64; 2]> = spans.map(|kept| [kept.span.begin_ns, kept.end_ns]).collect();
+        busy.sort_unstable();
+        // Until when each of these, or one before it, ran.
+        let ends = busy.iter().scan(0, |until, [_, end]| {
+            *until = (*end).max(*until);
+            Some(*until)
+        });
+        let until: Vec<u64> = ends.collect();
+        let mut quiet = Vec::new();
+        for ([begin, end], what) in &self.0 {
+            let first = busy.partition_point(|[from, _]| from <= begin);
+            let mut at = first.checked_sub(1).map_or(*begin, |last| until[last].max(*begin));
+            for (place, [from, _]) in busy.iter().enumerate().skip(first) {
+                if at >= *end || from >= end {
+                    break;
+                }
+                if *from > at {
+                    quiet.push(([at, *from], *what));
+                }
+                at = at.max(until[place]);
+            }
+            if at < *end {
+                quiet.push(([at, *end], *what));
+            }
+        }
+        Self(quiet)
+    }
+
+    /// Returns the parts of the pauses that lie between two times.
+    pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> Vec<(Awaited, [u64; 2])> {
+        let first = self.0.partition_point(|([_, end], _)| *end <= from_ns);
+        let inside = self.0.iter().skip(first).take_while(|([begin, _], _)| *begin < to_ns);
+        inside
+            .map(|([begin, end], what)| (*what, [*begin.max(&from_ns), *end.min(&to_ns)]))
+            .collect()
+    }
+}
+
+/// The events of a job, in the order of time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Events {
+    /// Rebalances that moved actors.
+    pub(crate) rebalances: Vec<Rebalance>,
+    /// The number of these, also of those that are not listed.
+    pub(crate) rebalance_count: usize,
+    /// Broadcasts.
+    pub(crate) broadcasts: Vec<BroadcastRow>,
+    /// The number of all broadcasts.
+    pub(crate) broadcast_count: usize,
+    /// Checkpoints.
+    pub(crate) checkpoints: Vec<CheckpointRow>,
+    /// The number of all checkpoints.
+    pub(crate) checkpoint_count: usize,
+    /// Marks.
+    pub(crate) marks: Vec<Mark>,
+    /// The number of all marks.
+    pub(crate) mark_count: usize,
+    /// Pauses.
+    #[serde(skip)]
+    pub(crate) pauses: Pauses,
+}
+
+impl Events {
+    /// The events of this recording.
+    pub(crate) fn of(recording: &Recording, places: &Places, profile: &Profile) -> Self {
+        let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
+        happenings.sort_by_key(|happening| happening.at_ns);
+        let mut events = Self::default();
+        let mut pauses = Vec::new();
+        for happening in happenings {
+            pauses.extend(pause(happening));
+            events.add(happening, places);
+        }
+        events.pauses = Pauses::new(pauses);
+        measure(&mut events.rebalances, places, profile);
+        events.rebalance_count = events.rebalances.len();
+        events.broadcast_count = events.broadcasts.len();
+        events.checkpoint_count = events.checkpoints.len();
+        events.mark_count = events.marks.len();
+        events.rebalances.truncate(LISTED_MAX);
+        events.broadcasts.truncate(LISTED_MAX);
+        events.checkpoints.truncate(LISTED_MAX);
+        events.marks.truncate(LISTED_MAX);
+        events
+    }
+
+    fn add(&mut self, happening: &Happening, places: &Places) {
+        let at_ns = happening.at_ns;
+        match &happening.what {
+            What::Balanced { moved: 0, .. } => return,
+            What::Balanced {
+                trigger,
+                strategy,
+                moved,
+                bytes,
+                predicted_gain,
+                actual_gain,
+                pause_ns,
+            } => self.rebalances.push(Rebalance {
+                at_ns,
+                trigger: trigger.clone(),
+                strategy: strategy.clone(),
+                moved: *moved,
+                bytes: *bytes,
+                predicted_gain: predicted_gain.filter(|gain| gain.is_finite()),
+                realised_gain: actual_gain.filter(|gain| gain.is_finite()),
+                observed_gain: None,
+                took_ns: *pause_ns,
+                until_ns: 0,
+            }),
+            What::Broadcast { collection, tree, bytes, members, duration_ns } => {
+                self.broadcasts.push(BroadcastRow {
+                    at_ns,
+                    collection: collection.clone(),
+                    tree: tree.clone(),
+                    bytes: *bytes,
+                    members: *members,
+                    took_ns: *duration_ns,
+                });
+            }
+            What::Checkpoint { number, bytes, duration_ns } => {
+                let (number, bytes, took_ns) = (*number, *bytes, *duration_ns);
+                self.checkpoints.push(CheckpointRow { at_ns, number, bytes, took_ns });
+            }
+            _ => {}
+        }
+        if let Some((kind, text)) = mark(&happening.what, places) {
+            self.marks.push(Mark { at_ns, kind, text });
+        }
+    }
+}
+
+/// Returns the time in which the job stood still for an event.
+fn pause(happening: &Happening) -> Option<([u64; 2], Awaited)> {
+    let at = happening.at_ns;
+    let until_now = |ns: &u64| [at.saturating_sub(*ns), at];
+    Some(match &happening.what {
+        // Elsewhere the job goes on while actors move.
+        What::Balanced { trigger, pause_ns, .. } if trigger.contains("sync") => {
+            ([at, at.saturating_add(*pause_ns)], Awaited::Rebalance)
+        }
+        What::Checkpoint { duration_ns, .. } => (until_now(duration_ns), Awaited::Checkpoint),
+        What::Recovered { duration_ns, .. } => (until_now(duration_ns), Awaited::Recovery),
+        _ => return None,
+    })
+}
+
+fn mark(what: &What, places: &Places) -> Option<(MarkKind, String)> {
+    let names = |nodes: &[u32]| {
+        let names = nodes.iter().map(|node| places.node_name(*node as usize));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    Some(match what {
+        What::Balanced { strategy, moved, .. } => {
+            (MarkKind::Rebalance, format!("rebalance by {strategy}: {moved} actors moved"))
+        }
+        What::Checkpoint { number, .. } => (MarkKind::Checkpoint, format!("checkpoint {number}")),
+        What::Lost { nodes } => (MarkKind::Nodes, format!("lost: {}", names(nodes))),
+        What::Recovered { .. } => (MarkKind::Nodes, "the job goes on after a loss".to_owned()),
+        What::Joined { node } => (MarkKind::Nodes, format!("joined: {}", names(&[*node]))),
+        What::Left { node } => (MarkKind::Nodes, format!("left: {}", names(&[*node]))),
+        What::LinkChanged { from, to, latency_us, .. } => {
+            let link = places.link_name(*from as usize, *to as usize);
+            (MarkKind::Link, format!("link {link}: latency {:.3} ms", latency_us / 1e3))
+        }
+        What::Warning { text } => (MarkKind::Warning, text.clone()),
+        _ => return None,
+    })
+}
+
+/// Completes rebalances by how long they were in effect, and by their observed gains.
+fn measure(rebalances: &mut [Rebalance], places: &Places, profile: &Profile) {
+    let begins: Vec<u64> = rebalances.iter().map(|rebalance| rebalance.at_ns).collect();
+    let mut since = 0;
+    for (number, rebalance) in rebalances.iter_mut().enumerate() {
+        rebalance.until_ns = begins.get(number + 1).copied().unwrap_or(profile.end_ns);
+        let moved_ns = rebalance.at_ns.saturating_add(rebalance.took_ns);
+        let rate = |times| profile.work_rate(places, times, COLUMNS_MIN);
+        let rates = (rate([since, rebalance.at_ns]), rate([moved_ns, rebalance.until_ns]));
+        if let (Some(before), Some(after)) = rates {
+            let is_known = before > 0.0 && after > 0.0;
+            rebalance.observed_gain = is_known.then(|| 1.0 - before / after);
+        }
+        since = moved_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{MS, busy_bin, complete, recording, span};
+    use super::*;
+
+    fn balanced(moved: u64, actual_gain: Option<f64>) -> What {
+        What::Balanced {
+            trigger: "sync-point".to_owned(),
+            strategy: "random".to_owned(),
+            moved,
+            bytes: 100,
+            predicted_gain: None,
+            actual_gain,
+            pause_ns: MS,
+        }
+    }
+
+    fn events(recording: &Recording) -> Events {
+        let places = Places::of(recording);
+        Events::of(recording, &places, &Profile::of(recording, &places))
+    }
+
+    #[test]
+    fn a_rebalance_after_which_pes_compute_less_has_a_negative_gain() {
+        let mut recording = recording(1, 1);
+        complete(&mut recording, 40);
+        let bin = |ms| if ms < 20 { busy_bin(MS, 0) } else { busy_bin(MS / 2, MS / 2) };
+        recording.pes[0].bins = (0..40).map(bin).collect();
+        let at = |ms: u64, what| Happening { at_ns: ms * MS, what };
+        recording.happenings = vec![
+            at(20, balanced(3, None)),
+            at(10, balanced(0, None)),
+            at(38, balanced(1, Some(0.5))),
+        ];
+
+        let events = events(&recording);
+
+        assert_eq!((events.rebalances.len(), events.marks.len()), (2, 2));
+        let [first, second] = &events.rebalances[..] else { panic!("{events:?}") };
+        assert_eq!((first.until_ns, first.observed_gain), (38 * MS, Some(-1.0)));
+        assert_eq!(
+            (first.gain(), second.gain(), second.observed_gain),
+            (Some(-1.0), Some(0.5), None)
+        );
+    }
+
+    #[test]
+    fn pauses_do_not_overlap_and_are_cut() {
+        let mut recording = recording(1, 1);
+        complete(&mut recording, 40);
+        let checkpoint = |number, ms: u64| {
+            let what = What::Checkpoint { number, bytes: 1, duration_ns: 5 * MS };
+            Happening { at_ns: ms * MS, what }
+        };
+        recording.happenings = vec![checkpoint(1, 10), checkpoint(2, 13), checkpoint(3, 30)];
+        let pauses = events(&recording).pauses;
+        let found: Vec<_> = pauses.within(7 * MS, 28 * MS).into_iter().map(|it| it.1).collect();
+        assert_eq!(found, [[7 * MS, 10 * MS], [10 * MS, 13 * MS], [25 * MS, 28 * MS]]);
+        assert!(pauses.within(14 * MS, 20 * MS).is_empty());
+    }
+
+    #[test]
+    fn a_pause_counts_while_no_pe_runs_a_handler() {
+        let mut recording = recording(1, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 6]), span(0, 1, [12, 14])];
+        recording.pes[1].spans = vec![span(1, 0, [3, 7]), span(1, 1, [13, 19])];
+        let what = What::Checkpoint { number: 1, bytes: 1, duration_ns: 17 * MS };
+        recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
+        complete(&mut recording, 30);
+        let places = Places::of(&recording);
+        let history = History::of(&recording, &places, 30 * MS);
+        let quiet = events(&recording).pauses.in_quiet(&history).within(0, 30 * MS);
+        let times: Vec<_> = quiet.into_iter().map(|it| it.1.map(|ns| ns / MS)).collect();
+        assert_eq!(times, [[7, 12], [19, 20]]);
+    }
+
+    #[test]
+    fn losses_and_links_are_marked_by_name() {
+        let mut recording = recording(2, 1);
+        complete(&mut recording, 10);
+        let lost = What::Lost { nodes: vec![1] };
+        let changed =
+            What::LinkChanged { from: 0, to: 1, latency_us: 40_000.0, bytes_per_second: None };
+        recording.happenings =
+            vec![Happening { at_ns: 1, what: lost }, Happening { at_ns: 2, what: changed }];
+        let texts: Vec<_> = events(&recording).marks.into_iter().map(|mark| mark.text).collect();
+        assert_eq!(texts, ["lost: node b/1 at site b", "link a → b: latency 40.000 ms"]);
+    }
+}

@@ -1,0 +1,372 @@
+//! The kept spans of all PEs, and the gaps between them.
+//!
+//! Where spans were dropped, only windows that all PEs keep are used, since a wait can be explained
+//! only where the sender's spans are known too. A gap is known if the numbers of the spans around
+//! it follow each other: then no span was dropped between them.
+//!
+//! In real time a span takes as long as the clock says, also if other programs have the processor
+//! meanwhile. In virtual time that waiting follows the span; here it is made a part of it, so that
+//! both mean the same.
+
+use super::places::Places;
+use gridspan_record::{DriverKind, PeRecord, Recording, Span};
+use std::collections::BTreeMap;
+
+/// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
+/// takes a few seconds and some hundred megabytes.
+const SPANS_MAX: usize = 1_000_000;
+/// Maximum number of windows in one of which spans are kept.
+const EVERY_MAX: u64 = 1 << 40;
+
+/// A time between two spans of a PE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// End of the span before; 0 at the start of the job.
+    pub(crate) begin_ns: u64,
+    /// When the message of the next span was there. Until then, the PE waited for it; afterwards it
+    /// was ready.
+    pub(crate) arrived_ns: u64,
+    /// Begin of the next span, or the end of the job.
+    pub(crate) end_ns: u64,
+    /// The next span; `None` at the end of the job.
+    pub(crate) next: Option<usize>,
+}
+
+/// A span that is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct KeptSpan<'a> {
+    /// The span.
+    pub(crate) span: &'a Span,
+    /// When it ended, with the time that it waited for the processor. Its messages leave then, at
+    /// the latest.
+    pub(crate) end_ns: u64,
+}
+
+/// The spans of one PE.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeHistory<'a> {
+    /// The spans, in the order of their numbers.
+    pub(crate) spans: Vec<KeptSpan<'a>>,
+    /// The known gaps, in the order of time.
+    pub(crate) gaps: Vec<Gap>,
+    /// Time of all spans before each one.
+    busy_before: Vec<u64>,
+}
+
+/// The end of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SpanEnd {
+    /// When.
+    pub(crate) end_ns: u64,
+    /// The PE.
+    pub(crate) pe: u32,
+    /// The place of the span among those of the PE.
+    pub(crate) at: u32,
+}
+
+/// The spans of all PEs.
+#[derive(Clone, Debug)]
+pub(crate) struct History<'a> {
+    /// By number of PE.
+    pub(crate) pes: Vec<PeHistory<'a>>,
+    /// All spans, in the order of their ends.
+    pub(crate) ends: Vec<SpanEnd>,
+    /// Width of a window.
+    pub(crate) window_ns: u64,
+    /// The spans of one of so many windows are here.
+    pub(crate) every: u64,
+    /// Share of the spans of the job that are here.
+    pub(crate) share: f64,
+}
+
+impl<'a> History<'a> {
+    /// The history of a recording that ends at `end_ns`.
+    pub(crate) fn of(recording: &'a Recording, places: &Places, end_ns: u64) -> Self {
+        let every = every(recording);
+        let mut pes = vec![PeHistory::default(); places.pe_count()];
+        let (mut all, mut here) = (0.0, 0.0);
+        for record in &recording.pes {
+            let kept = |span: &&Span| window(record, span).is_multiple_of(every);
+            let spans: Vec<&Span> = record.spans.iter().filter(kept).collect();
+            all += record.spans.len() as f64 + record.dropped_spans as f64;
+            here += spans.len() as f64;
+            let is_whole = record.dropped_spans == 0 && spans.len() == record.spans.len();
+            let spans = match recording.header.driver {
+                DriverKind::Simulated => with_waiting(record, &spans, is_whole.then_some(end_ns)),
+                _ => spans.into_iter().map(as_recorded).collect(),
+            };
+            if let Some(pe) = pes.get_mut(record.pe as usize) {
+                *pe = PeHistory::of(spans, is_whole.then_some(end_ns));
+            }
+        }
+        let mut ends = Vec::new();
+        for (pe, history) in (0_u32..).zip(&pes) {
+            let end = |(at, kept): (u32, &KeptSpan<'_>)| SpanEnd { end_ns: kept.end_ns, pe, at };
+            ends.extend((0_u32..).zip(&history.spans).map(end));
+        }
+        ends.sort_unstable();
+        let window_ns = recording.pes.iter().map(|record| record.window_ns).max().unwrap_or(0);
+        let share = if all > 0.0 { here / all } else { 1.0 };
+        Self { pes, ends, window_ns: window_ns.max(1), every, share }
+    }
+
+    /// Returns the span that ended last between two times.
+    pub(crate) fn last_end(&self, from_ns: u64, to_ns: u64) -> Option<&SpanEnd> {
+        let after = self.ends.partition_point(|end| end.end_ns <= to_ns);
+        let last = self.ends.get(after.checked_sub(1)?)?;
+        (last.end_ns >= from_ns).then_some(last)
+    }
+
+    /// Returns the span of this number on a PE, by its place.
+    pub(crate) fn find(&self, pe: u32, number: u64) -> Option<(usize, KeptSpan<'a>)> {
+        let spans = &self.pes.get(pe as usize)?.spans;
+        let at = spans.binary_search_by_key(&number, |kept| kept.span.number).ok()?;
+        Some((at, spans[at]))
+    }
+
+    /// Number of spans.
+    pub(crate) fn span_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns how many PEs computed at a time, on average over the time in which at least one did.
+    /// 0 without spans.
+    pub(crate) fn parallelism(&self) -> f64 {
+        let spans = self.pes.iter().flat_map(|pe| &pe.spans);
+        let mut all: Vec<(u64, u64)> =
+            spans.map(|kept| (kept.span.begin_ns, kept.end_ns)).collect();
+        all.sort_unstable();
+        let (mut sum, mut covered, mut until) = (0.0, 0.0, 0_u64);
+        for (begin, end) in all {
+            sum += (end - begin) as f64;
+            covered += end.saturating_sub(begin.max(until)) as f64;
+            until = until.max(end);
+        }
+        if covered > 0.0 { sum / covered } else { 0.0 }
+    }
+}
+
+/// The number of the window in which a span began.
+fn window(record: &PeRecord, span: &Span) -> u64 {
+    span.begin_ns / record.window_ns.max(1)
+}
+
+/// Returns the smallest number such that all PEs keep one of so many windows, and at most
+/// [`SPANS_MAX`] spans are in these.
+fn every(recording: &Recording) -> u64 {
+    let kept = recording.pes.iter().map(|record| u64::from(record.kept_every.max(1)));
+    let mut every = kept.max().unwrap_or(1);
+    let all: usize = recording.pes.iter().map(|record| record.spans.len()).sum();
+    if all <= SPANS_MAX {
+        return every;
+    }
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for record in &recording.pes {
+        for span in &record.spans {
+            *counts.entry(window(record, span)).or_default() += 1;
+        }
+    }
+    let in_one_of = |every: u64| {
+        let windows = counts.iter().filter(|(window, _)| window.is_multiple_of(every));
+        windows.map(|(_, count)| count).sum::<usize>()
+    };
+    while in_one_of(every) > SPANS_MAX && every < EVERY_MAX {
+        every *= 2;
+    }
+    every
+}
+
+fn as_recorded(span: &Span) -> KeptSpan<'_> {
+    KeptSpan { span, end_ns: span.end_ns() }
+}
+
+/// Returns spans with the time that the PE waited for the processor after each. How much that was
+/// is known by bins; what a bin says is shared by the gaps in it. `end_ns`: the end of the job, if
+/// these are all spans of the PE.
+fn with_waiting<'a>(
+    record: &PeRecord,
+    spans: &[&'a Span],
+    end_ns: Option<u64>,
+) -> Vec<KeptSpan<'a>> {
+    let mut before = vec![0_u64];
+    for bin in &record.bins {
+        before.push(before.last().copied().unwrap_or(0).saturating_add(bin.waited_ns));
+    }
+    let total = before.last().copied().unwrap_or(0);
+    if total == 0 {
+        return spans.iter().copied().map(as_recorded).collect();
+    }
+    let until = |ns: u64| {
+        let at = ((ns / record.bin_ns.max(1)) as usize).min(record.bins.len());
+        let bin = record.bins.get(at).map_or(0, |bin| bin.waited_ns) as f64;
+        let part = (ns % record.bin_ns.max(1)) as f64 / record.bin_ns.max(1) as f64;
+        before[at] as f64 + bin * part
+    };
+    let gap = |at: usize| {
+        let span = spans[at];
+        let next = match spans.get(at + 1) {
+            Some(next) if span.number.checked_add(1) == Some(next.number) => Some(next.begin_ns),
+            Some(_) => None,
+            None => end_ns,
+        };
+        [span.end_ns(), next.unwrap_or(0).max(span.end_ns())]
+    };
+    let known: f64 = (0..spans.len()).map(gap).map(|[from, to]| until(to) - until(from)).sum();
+    // The PE waits only after spans, so all of its waiting is in their gaps, unless some are
+    // unknown.
+    let factor = if end_ns.is_some() && known > 0.0 { total as f64 / known } else { 1.0 };
+    let kept = |at: usize| {
+        let [from, to] = gap(at);
+        let waited = ((until(to) - until(from)) * factor) as u64;
+        KeptSpan { span: spans[at], end_ns: from.saturating_add(waited).min(to) }
+    };
+    (0..spans.len()).map(kept).collect()
+}
+
+impl<'a> PeHistory<'a> {
+    /// The history with these spans. If they are all of the PE, `end_ns` is the end of the job.
+    fn of(spans: Vec<KeptSpan<'a>>, end_ns: Option<u64>) -> Self {
+        let gaps = gaps(&spans, end_ns);
+        let sums = spans.iter().scan(0_u64, |sum, kept| {
+            *sum = sum.saturating_add(kept.end_ns.saturating_sub(kept.span.begin_ns));
+            Some(*sum)
+        });
+        let busy_before = std::iter::once(0).chain(sums).collect();
+        Self { spans, gaps, busy_before }
+    }
+
+    /// Returns the time of spans between two times.
+    pub(crate) fn busy_within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let first = self.spans.partition_point(|kept| kept.end_ns <= from_ns);
+        let end = self.spans.partition_point(|kept| kept.span.begin_ns < to_ns);
+        if first >= end {
+            return 0;
+        }
+        let whole = self.busy_before[end] - self.busy_before[first];
+        let before = from_ns.saturating_sub(self.spans[first].span.begin_ns);
+        let after = self.spans[end - 1].end_ns.saturating_sub(to_ns);
+        whole.saturating_sub(before).saturating_sub(after)
+    }
+
+    /// Returns the places of the gaps that overlap with the time between two times.
+    pub(crate) fn gaps_within(&self, from_ns: u64, to_ns: u64) -> std::ops::Range<usize> {
+        let first = self.gaps.partition_point(|gap| gap.end_ns <= from_ns);
+        let end = self.gaps.partition_point(|gap| gap.begin_ns < to_ns);
+        first..end.max(first)
+    }
+
+    /// Returns the span before another one, if it was not dropped.
+    pub(crate) fn before(&self, at: usize) -> Option<(usize, KeptSpan<'a>)> {
+        let place = at.checked_sub(1)?;
+        let (before, kept) = (self.spans.get(place)?, self.spans.get(at)?);
+        (before.span.number.checked_add(1) == Some(kept.span.number)).then_some((place, *before))
+    }
+}
+
+fn gaps(spans: &[KeptSpan<'_>], end_ns: Option<u64>) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    // The number that the next span has if none was dropped, and the time since which the PE was
+    // free.
+    let mut free = (0, 0);
+    for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
+        let (number, begin_ns) = free;
+        if number == span.number && span.begin_ns > begin_ns {
+            let received_ns = span.cause.as_ref().map_or(span.begin_ns, |it| it.received_ns);
+            let arrived_ns = received_ns.clamp(begin_ns, span.begin_ns);
+            gaps.push(Gap { begin_ns, arrived_ns, end_ns: span.begin_ns, next: Some(at) });
+        }
+        free = (span.number.saturating_add(1), *end_ns);
+    }
+    if let Some(end_ns) = end_ns.filter(|end_ns| *end_ns > free.1) {
+        gaps.push(Gap { begin_ns: free.1, arrived_ns: end_ns, end_ns, next: None });
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{MS, complete, from, recording, span};
+    use super::*;
+    use gridspan_record::Bin;
+
+    /// PE 0 computes from 0 to 4 ms; PE 1 from 2 to 3 ms and, after a message, from 6 to 9 ms.
+    fn two_pes() -> Recording {
+        let mut recording = recording(1, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 4])];
+        let second = Span { cause: from(0, 0, [4, 5]), ..span(1, 1, [6, 9]) };
+        recording.pes[1].spans = vec![span(1, 0, [2, 3]), second];
+        complete(&mut recording, 10);
+        recording
+    }
+
+    fn gap(times_ms: [u64; 3], next: Option<usize>) -> Gap {
+        let [begin_ns, arrived_ns, end_ns] = times_ms.map(|ms| ms * MS);
+        Gap { begin_ns, arrived_ns, end_ns, next }
+    }
+
+    #[test]
+    fn gaps_end_when_the_next_message_is_there_or_the_job_ends() {
+        let recording = two_pes();
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        assert_eq!(history.pes[0].gaps, [gap([4, 10, 10], None)]);
+        let all = [gap([0, 2, 2], Some(0)), gap([3, 5, 6], Some(1)), gap([9, 10, 10], None)];
+        assert_eq!(history.pes[1].gaps, all);
+        assert_eq!(history.pes[1].gaps_within(4 * MS, 5 * MS), 1..2);
+        assert_eq!((history.share, history.every, history.span_count()), (1.0, 1, 3));
+    }
+
+    #[test]
+    fn a_gap_around_dropped_spans_is_unknown() {
+        let mut recording = two_pes();
+        recording.pes[1].spans[1].number = 5;
+        recording.pes[1].dropped_spans = 4;
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        assert_eq!(history.pes[1].gaps, [gap([0, 2, 2], Some(0))]);
+        assert_eq!(history.pes[1].before(1), None);
+        assert!((history.share - 3.0 / 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_windows_that_all_pes_keep_are_used() {
+        let mut recording = two_pes();
+        for record in &mut recording.pes {
+            record.window_ns = 5 * MS;
+        }
+        recording.pes[0].kept_every = 2;
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        assert_eq!((history.every, history.pes[1].spans.len()), (2, 1));
+    }
+
+    #[test]
+    fn busy_time_is_cut_at_both_ends() {
+        let recording = two_pes();
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let busy = |from: u64, to: u64| history.pes[1].busy_within(from * MS, to * MS) / MS;
+        assert_eq!([busy(0, 10), busy(2, 7), busy(3, 6), busy(7, 8), busy(9, 10)], [4, 2, 0, 1, 0]);
+        assert_eq!(history.last_end(0, 5 * MS).map(|end| (end.pe, end.at)), Some((0, 0)));
+        assert_eq!(history.last_end(5 * MS, 8 * MS), None);
+    }
+
+    #[test]
+    fn in_virtual_time_a_span_lasts_until_its_pe_has_got_the_processor() {
+        let mut recording = two_pes();
+        recording.header.driver = DriverKind::Simulated;
+        recording.pes[1].bins[3] = Bin { waited_ns: MS, ..Bin::default() };
+        recording.pes[1].bins[4] = Bin { waited_ns: MS / 2, idle_ns: MS / 2, ..Bin::default() };
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let ends: Vec<_> = history.pes[1].spans.iter().map(|kept| kept.end_ns).collect();
+        assert_eq!(ends, [4 * MS + MS / 2, 9 * MS]);
+        assert_eq!(history.pes[1].gaps[1].begin_ns, 4 * MS + MS / 2);
+        recording.header.driver = DriverKind::Threads;
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        assert_eq!(history.pes[1].spans[0].end_ns, 3 * MS);
+    }
+
+    #[test]
+    fn parallelism_is_the_number_of_pes_that_compute_at_a_time() {
+        let recording = two_pes();
+        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        // 4 + 1 + 3 ms of work in 7 ms.
+        assert!((history.parallelism() - 8.0 / 7.0).abs() < 1e-9);
+    }
+}

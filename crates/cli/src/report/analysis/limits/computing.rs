@@ -1,0 +1,243 @@
+//! Limits in the work of PEs: others wait while some compute.
+//!
+//! The reason is in how these PEs differ from the others. If hardly any two PEs compute at a time,
+//! that is a chain; if some have nothing to do for lack of actors, there are too few of these.
+//! Otherwise the excess of each awaited PE is divided, by the logarithms of its factors: a PE that
+//! takes twice as long as others with 1.41 times the work at 1/1.41 of the speed is half slow, half
+//! overloaded. The part that is due to work is one hot actor, a flood of messages, or imbalance.
+
+use super::evidence::Evidence;
+use super::imbalance;
+use super::limit::{Limit, LimitKind, named, percent};
+use crate::quantity::count;
+use crate::report::analysis::awaited::Awaited;
+use crate::report::analysis::profile::PeProfile;
+use std::collections::BTreeMap;
+
+/// Smallest share of the time of all PEs that is looked into.
+const SHARE_MIN: f64 = 0.02;
+/// Share of tasks in the work of handlers from which the job counts as one of tasks.
+const TASKS_MIN: f64 = 0.5;
+/// PEs that compute at a time, at most, in a chain. Two chains side by side have two.
+const CHAIN_MAX: f64 = 1.3;
+/// A chain goes from PE to PE: none has more than this part of the work. One that stays on a PE is
+/// an imbalance.
+const CHAIN_PE_MAX: f64 = 0.7;
+/// Part of the greatest work of a PE below which a PE counts as having none: creating actors and
+/// broadcasts are work, too.
+const NO_WORK_MAX: f64 = 0.02;
+/// A PE takes longer than others by at least this factor, if totals explain why they wait for it.
+const EXCESS_MIN: f64 = 1.05;
+/// Part of the usual speed below which a PE is slow; measured speeds of equal processors differ by
+/// up to a tenth.
+const SLOW_MAX: f64 = 0.85;
+
+/// Returns the limits, and the share of waits that these do not explain.
+pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
+    let shares = awaited_pes(evidence);
+    let total: f64 = shares.values().sum();
+    if evidence.kinds.task_share() >= TASKS_MIN {
+        return (starved(evidence, total).into_iter().collect(), 0.0);
+    }
+    if total < SHARE_MIN {
+        return (Vec::new(), total);
+    }
+    if let Some(limit) = too_few_actors(evidence, total) {
+        return (vec![limit], 0.0);
+    }
+    if let Some(limit) = chain(evidence, total) {
+        return (vec![limit], 0.0);
+    }
+    let mut excess = Excess::default();
+    for (pe, share) in &shares {
+        excess.add(evidence, *pe, *share);
+    }
+    let mut limits = Vec::new();
+    limits.extend(slow(evidence, &excess.slow));
+    limits.extend(foreign(evidence, &excess.foreign));
+    limits.extend(imbalance::limits(evidence, &excess.work));
+    let (moving, unexplained) = imbalance::moving(evidence, excess.unexplained);
+    limits.extend(moving);
+    (limits, unexplained)
+}
+
+/// Shares of the time of all PEs in which others waited while a PE computed.
+fn awaited_pes(evidence: &Evidence<'_>) -> BTreeMap<usize, f64> {
+    let shares = evidence.waits.awaited.iter().filter_map(|(awaited, ns)| match awaited {
+        Awaited::Computing { pe } => Some((*pe, evidence.share_of_waits(*ns))),
+        _ => None,
+    });
+    shares.collect()
+}
+
+/// Tasks ran out. PEs without a task wait for those that have some, or for nothing at all.
+fn starved(evidence: &Evidence<'_>, computing: f64) -> Option<Limit> {
+    let share = computing + evidence.unknown_share();
+    if share < SHARE_MIN {
+        return None;
+    }
+    let sum =
+        |of: fn(&PeProfile) -> u64| evidence.profile.recorded().map(|(_, pe)| of(pe)).sum::<u64>();
+    let (steals, attempts) = (sum(|pe| pe.steals), sum(|pe| pe.steal_attempts));
+    let mut idle: Vec<(String, f64)> = evidence
+        .profile
+        .recorded()
+        .map(|(pe, profile)| (evidence.places.pe_name(pe), profile.total.idle_ns as f64))
+        .collect();
+    idle.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let clause = match attempts {
+        0 => "tasks ran out, and PEs had none".to_owned(),
+        _ => format!("tasks ran out: {steals} of {attempts} requests for tasks brought some"),
+    };
+    let evidence = format!("{:.1} PEs computed at a time", evidence.parallelism);
+    Some(Limit::new(LimitKind::StarvedTasks, named(&idle), share, clause).because(evidence))
+}
+
+/// There are PEs without work, and fewer actors than PEs.
+fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
+    let pes = evidence.profile.recorded().count();
+    let busy: Vec<f64> =
+        evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64).collect();
+    let most = busy.iter().copied().fold(0.0, f64::max);
+    let without = busy.iter().filter(|busy| **busy < NO_WORK_MAX * most).count();
+    let actors = evidence.loads.actors;
+    // Actors that compute one after the other would not use more PEs, unless there is only one.
+    let is_parallel = actors <= 1 || evidence.parallelism > CHAIN_MAX;
+    if without == 0 || actors >= pes || !is_parallel {
+        return None;
+    }
+    let clause = format!("there are too few actors: {} for {pes} PEs", count(actors, "actor"));
+    let place = format!("{without} of {pes} PEs");
+    let evidence = format!("{without} PEs had no work");
+    Some(Limit::new(LimitKind::TooFewActors, place, share, clause).because(evidence))
+}
+
+/// Hardly any two PEs compute at a time, and the work goes from PE to PE.
+fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
+    let pes = evidence.profile.recorded().count();
+    let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
+    let most = busy.fold(0.0, f64::max) / (evidence.profile.total().busy_ns as f64).max(1.0);
+    let parallelism = evidence.parallelism;
+    if pes < 2 || parallelism > CHAIN_MAX || most > CHAIN_PE_MAX {
+        return None;
+    }
+    let clause = format!(
+        "handlers run in a chain, each after the one before: {parallelism:.1} of {pes} PEs compute \
+         at a time"
+    );
+    let evidence = format!("the busiest PE has {} of the work", percent(most));
+    let place = "all PEs".to_owned();
+    Some(Limit::new(LimitKind::SerialChain, place, share, clause).because(evidence))
+}
+
+/// Shares of waits for PEs, by why these take longer than others.
+#[derive(Default)]
+struct Excess {
+    slow: BTreeMap<usize, f64>,
+    foreign: BTreeMap<usize, f64>,
+    work: BTreeMap<usize, f64>,
+    unexplained: f64,
+}
+
+impl Excess {
+    /// Divides the share of the waits for a PE.
+    fn add(&mut self, evidence: &Evidence<'_>, pe: usize, share: f64) {
+        let occupied = evidence.occupied_ns(pe);
+        let others = evidence.mean_of_others(pe, |pe| evidence.occupied_ns(pe));
+        if occupied < EXCESS_MIN * others {
+            self.unexplained += share;
+            return;
+        }
+        let speed = evidence.places.speed(pe);
+        let waited = evidence.profile.pes[pe].total.waited_ns as f64;
+        let work = |pe: usize| {
+            let times = &evidence.profile.pes[pe].total;
+            (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
+        };
+        let factor = |above: f64, below: f64| (above / below.max(1e-9)).clamp(1.0, 1e3).ln();
+        let slow = match speed < SLOW_MAX * usual_speed(evidence) {
+            true => factor(usual_speed(evidence), speed),
+            false => 0.0,
+        };
+        let factors = [
+            slow,
+            factor(occupied, occupied - waited),
+            factor(work(pe), evidence.mean_of_others(pe, work)),
+        ];
+        let sum: f64 = factors.iter().sum();
+        if sum <= 0.0 {
+            self.unexplained += share;
+            return;
+        }
+        for (part, factor) in
+            [&mut self.slow, &mut self.foreign, &mut self.work].into_iter().zip(factors)
+        {
+            if factor > 0.0 {
+                part.insert(pe, share * factor / sum);
+            }
+        }
+    }
+}
+
+/// The speed that at least half of the PEs have.
+fn usual_speed(evidence: &Evidence<'_>) -> f64 {
+    let pes = evidence.profile.recorded();
+    let mut speeds: Vec<f64> = pes.map(|(pe, _)| evidence.places.speed(pe)).collect();
+    speeds.sort_by(f64::total_cmp);
+    speeds.get(speeds.len() / 2).copied().unwrap_or(1.0)
+}
+
+/// Slow PEs, nodes or sites.
+fn slow(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let share: f64 = shares.values().sum();
+    let usual = usual_speed(evidence);
+    let places = evidence.places;
+    let is_slow = |pe: &usize| places.speed(*pe) < SLOW_MAX * usual;
+    let greatest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let site = places.site_of(*greatest.0);
+    let here = places.pes_at(site);
+    let speed = percent(places.speed(*greatest.0) / usual);
+    let is_whole_site = here.len() > 1
+        && here.iter().all(is_slow)
+        && shares.keys().all(|pe| places.site_of(*pe) == site);
+    let (kind, place) = match is_whole_site {
+        true => (LimitKind::SlowSite, format!("site {}", places.site_name(site))),
+        false => (LimitKind::SlowPe, named(&sorted(shares, |pe| places.pe_name(pe)))),
+    };
+    let subject = match (is_whole_site, place.contains(" and ")) {
+        (true, _) => format!("the PEs of {place} are"),
+        (false, true) => format!("{place} are"),
+        (false, false) => format!("{place} is"),
+    };
+    let clause = format!("{subject} slow, with {speed} of the usual speed");
+    let slow = count(shares.len(), "PE");
+    let evidence = format!("others wait for {slow} of less than {} of it", percent(SLOW_MAX));
+    Some(Limit::new(kind, place, share, clause).because(evidence))
+}
+
+/// Nodes whose processors other programs use: what their PEs lost, and what others waited for them.
+fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let places = evidence.places;
+    let mut by_node: BTreeMap<usize, f64> = BTreeMap::new();
+    for (pe, profile) in evidence.profile.recorded() {
+        let own = evidence.share_of(profile.total.waited_ns as f64);
+        let others = shares.get(&pe).copied().unwrap_or(0.0);
+        *by_node.entry(places.node_of(pe)).or_default() += own + others;
+    }
+    let share: f64 = by_node.values().sum();
+    let nodes = sorted(&by_node, |node| places.node_name(node));
+    let place = named(&nodes);
+    let lost = |pe: &PeProfile| pe.total.waited_ns as f64 / pe.total.occupied_ns().max(1.0);
+    let most = evidence.profile.recorded().map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
+    let clause = format!("other programs use the processors of {place}");
+    let evidence = format!("a PE there waited for the processor in {} of its work", percent(most));
+    (share > 0.0)
+        .then(|| Limit::new(LimitKind::ForeignLoad, place, share, clause).because(evidence))
+}
+
+/// Names places with their shares, the greatest first.
+fn sorted(shares: &BTreeMap<usize, f64>, name: impl Fn(usize) -> String) -> Vec<(String, f64)> {
+    let mut sorted: Vec<(usize, f64)> = shares.iter().map(|(at, share)| (*at, *share)).collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sorted.into_iter().map(|(at, share)| (name(at), share)).collect()
+}

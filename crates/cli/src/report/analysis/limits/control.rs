@@ -1,0 +1,87 @@
+//! Limits in the control of the job: main, pauses, and plans that made it slower.
+
+use super::evidence::Evidence;
+use super::limit::{Limit, LimitKind, percent};
+use crate::quantity::{count, time};
+use crate::report::analysis::awaited::Awaited;
+use std::time::Duration;
+
+/// Smallest share of the time of all PEs that is looked into.
+const SHARE_MIN: f64 = 0.02;
+/// Loss of a plan, as a part of the step time, from which the plan counts as bad: twice the gain
+/// below which plans count as noise.
+const LOSS_MIN: f64 = 0.02;
+
+/// Returns the limits other than plans.
+pub(crate) fn limits(evidence: &Evidence<'_>) -> Vec<Limit> {
+    let all = [main(evidence), checkpoints(evidence), rebalances(evidence), losses(evidence)];
+    all.into_iter().flatten().filter(|limit| limit.share >= SHARE_MIN).collect()
+}
+
+fn main(evidence: &Evidence<'_>) -> Option<Limit> {
+    let share = evidence.share(Awaited::Main);
+    let place = format!("main on {}", evidence.places.pe_name(0));
+    let clause = "actors wait for main".to_owned();
+    let because = "no actor computed before main's messages, and none was under way".to_owned();
+    Some(Limit::new(LimitKind::Main, place, share, clause).because(because))
+}
+
+fn mean(total_ns: u64, count: usize) -> String {
+    time(Duration::from_nanos(total_ns / count.max(1) as u64))
+}
+
+fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
+    let all = &evidence.events.checkpoints;
+    let share = evidence.share(Awaited::Checkpoint);
+    let mean = mean(all.iter().map(|it| it.took_ns).sum(), all.len());
+    let number = count(evidence.events.checkpoint_count, "checkpoint");
+    let clause = format!("the job stands still for {number} of {mean} on average");
+    let place = "all PEs".to_owned();
+    let because = "PEs had no work while checkpoints were made".to_owned();
+    Some(Limit::new(LimitKind::Checkpoints, place, share, clause).because(because))
+}
+
+fn rebalances(evidence: &Evidence<'_>) -> Option<Limit> {
+    let all = &evidence.events.rebalances;
+    let share = evidence.share(Awaited::Rebalance);
+    let mean = mean(all.iter().map(|it| it.took_ns).sum(), all.len());
+    let number = count(evidence.events.rebalance_count, "rebalance");
+    let clause = format!("the job stands still for {number} of {mean} on average");
+    let because = "PEs had no work while actors moved".to_owned();
+    Some(Limit::new(LimitKind::Rebalances, "all PEs".to_owned(), share, clause).because(because))
+}
+
+fn losses(evidence: &Evidence<'_>) -> Option<Limit> {
+    let share = evidence.share(Awaited::Recovery);
+    let clause = "the job stands still after nodes were lost".to_owned();
+    Some(Limit::new(LimitKind::Losses, "all PEs".to_owned(), share, clause))
+}
+
+/// Returns the plan that cost most, with the share of all plans that made steps longer.
+pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<Limit> {
+    let end = evidence.profile.end_ns as f64;
+    let lost = |rebalance: &crate::report::analysis::events::Rebalance| {
+        let loss = -rebalance.gain().unwrap_or(0.0);
+        let in_effect = rebalance.until_ns.saturating_sub(rebalance.at_ns) as f64;
+        // Steps that take 1 + loss of their time before could take 1.
+        if loss >= LOSS_MIN { loss / (1.0 + loss) * in_effect / end } else { 0.0 }
+    };
+    let all = &evidence.events.rebalances;
+    let share: f64 = all.iter().map(lost).sum();
+    let worst = all.iter().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    if share < SHARE_MIN {
+        return None;
+    }
+    let at = time(Duration::from_nanos(worst.at_ns));
+    let longer = percent(-worst.gain().unwrap_or(0.0));
+    let strategy = &worst.strategy;
+    let clause = format!("the rebalance by {strategy} at {at} made steps {longer} longer");
+    let place = format!("rebalance by {strategy} at {at}");
+    let how = match worst.realised_gain {
+        Some(_) => "as the job measured",
+        None => "by the work per second before and after it",
+    };
+    let bad = count(all.iter().filter(|it| lost(it) > 0.0).count(), "rebalance");
+    let because = format!("{how}; {bad} made steps longer");
+    Some(Limit::new(LimitKind::BadPlan, place, share, clause).because(because))
+}

@@ -1,0 +1,80 @@
+//! Everything from which limits are concluded, and shares of the time of all PEs.
+
+use crate::report::analysis::awaited::Awaited;
+use crate::report::analysis::events::Events;
+use crate::report::analysis::kinds::Kinds;
+use crate::report::analysis::loads::Loads;
+use crate::report::analysis::places::Places;
+use crate::report::analysis::profile::Profile;
+use crate::report::analysis::traffic::Traffic;
+use crate::report::analysis::waits::Waits;
+
+/// What is known of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Evidence<'a> {
+    /// The places.
+    pub(crate) places: &'a Places,
+    /// The handler types.
+    pub(crate) kinds: &'a Kinds,
+    /// Where the time of PEs went.
+    pub(crate) profile: &'a Profile,
+    /// The traffic.
+    pub(crate) traffic: &'a Traffic,
+    /// What PEs waited for.
+    pub(crate) waits: &'a Waits,
+    /// Who gave PEs their work.
+    pub(crate) loads: &'a Loads,
+    /// The events.
+    pub(crate) events: &'a Events,
+    /// Number of PEs that computed at a time.
+    pub(crate) parallelism: f64,
+}
+
+impl Evidence<'_> {
+    /// Share of the time of all PEs.
+    pub(crate) fn share_of(&self, ns: f64) -> f64 {
+        ns / self.profile.pe_time_ns()
+    }
+
+    /// Share of the time of all PEs in which they waited.
+    pub(crate) fn idle_share(&self) -> f64 {
+        self.share_of(self.profile.total().idle_ns as f64)
+    }
+
+    /// Returns the share of the time of all PEs that is in this part of the known waits. The known
+    /// waits stand for all, whose time is known exactly.
+    pub(crate) fn share_of_waits(&self, ns: f64) -> f64 {
+        let all = self.waits.total_ns();
+        if all > 0.0 { ns / all * self.idle_share() } else { 0.0 }
+    }
+
+    /// Share of the time of all PEs in which they waited for this.
+    pub(crate) fn share(&self, awaited: Awaited) -> f64 {
+        self.share_of_waits(self.waits.awaited.get(&awaited).copied().unwrap_or(0.0))
+    }
+
+    /// Share of the time of all PEs in which they waited for what is not known.
+    pub(crate) fn unknown_share(&self) -> f64 {
+        match self.waits.total_ns() > 0.0 {
+            true => self.share(Awaited::Unknown),
+            false => self.idle_share(),
+        }
+    }
+
+    /// Returns the mean occupied time of all recorded PEs but one, in nanoseconds.
+    pub(crate) fn mean_of_others(&self, pe: usize, of: impl Fn(usize) -> f64) -> f64 {
+        let others = self.profile.recorded().filter(|(other, _)| *other != pe);
+        let (sum, count) = others.fold((0.0, 0.0), |(sum, n), (pe, _)| (sum + of(pe), n + 1.0));
+        if count > 0.0 { sum / count } else { 0.0 }
+    }
+
+    /// Time in which a PE had something to do, in nanoseconds.
+    pub(crate) fn occupied_ns(&self, pe: usize) -> f64 {
+        self.profile.pes.get(pe).map_or(0.0, |profile| profile.total.occupied_ns())
+    }
+
+    /// The mean of [`occupied_ns`](Self::occupied_ns) of all PEs.
+    pub(crate) fn mean_occupied_ns(&self) -> f64 {
+        self.profile.total().occupied_ns() / self.profile.recorded().count().max(1) as f64
+    }
+}

@@ -1,0 +1,155 @@
+//! Limits in the distribution of work: hot actors, floods of messages, uneven PEs and sites.
+
+use super::evidence::Evidence;
+use super::limit::{Limit, LimitKind, named, percent};
+use std::collections::BTreeMap;
+
+/// Ready messages of a PE, at most, from which its queue counts as long: more than a PE handles in
+/// one go.
+const QUEUE_MIN: u32 = 64;
+/// The queue is at least this many times as long as that of the PE in the middle; else all PEs have
+/// long queues, which is no flood of one.
+const QUEUE_FACTOR: u32 = 4;
+/// Part of the handlers of a PE whose messages come from one other PE, at least, in a flood.
+const SENDER_MIN: f64 = 0.6;
+/// Handlers of a PE, at least, in a flood.
+const HANDLERS_MIN: usize = 64;
+/// Part of the work of a PE that one actor has, at least, if the PE is loaded because of it.
+const ACTOR_MIN: f64 = 0.5;
+/// Work of a hot actor over the mean work of a PE, at least: with less, moving the other actors of
+/// its PE away would help.
+const ACTOR_LOAD_MIN: f64 = 1.2;
+/// Part of the unevenness of PEs that sites must explain. PEs of a random placement differ inside
+/// sites, too; then the means of sites explain less than half.
+const SITE_PART_MIN: f64 = 0.6;
+/// Smallest unexplained share that is looked into.
+const SHARE_MIN: f64 = 0.02;
+/// Number of parts of the run in which unevenness is looked at.
+const PARTS: usize = 32;
+/// Work of the busiest PE over the mean, within such parts, from which the load counts as one that
+/// moves.
+const MOVING_MIN: f64 = 1.5;
+
+/// Divides the shares of waits for PEs with more work than others.
+pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
+    let (mut floods, mut hot, mut uneven) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for (&pe, &share) in shares {
+        if let Some(limit) = flood(evidence, pe, share) {
+            floods.push(limit);
+        } else if let Some(limit) = hot_actor(evidence, pe, share) {
+            hot.push(limit);
+        } else {
+            uneven.insert(pe, share);
+        }
+    }
+    let mut limits: Vec<Limit> = [floods, hot].into_iter().filter_map(merged).collect();
+    limits.extend(imbalance(evidence, &uneven));
+    limits
+}
+
+/// Merges limits of one kind into the greatest one.
+fn merged(mut limits: Vec<Limit>) -> Option<Limit> {
+    limits.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let share = limits.iter().map(|limit| limit.share).sum();
+    let places: Vec<(String, f64)> =
+        limits.iter().map(|limit| (limit.place.clone(), limit.share)).collect();
+    let greatest = limits.into_iter().next()?;
+    Some(Limit { place: named(&places), share, ..greatest })
+}
+
+/// A PE with a long queue of messages from one other PE.
+fn flood(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
+    let load = evidence.loads.pes.get(pe)?;
+    let (sender, part) = load.top_sender.filter(|(_, part)| *part >= SENDER_MIN)?;
+    let mut queues: Vec<u32> = evidence.profile.recorded().map(|(_, pe)| pe.queue_max).collect();
+    queues.sort_unstable();
+    let middle = queues.get(queues.len() / 2).copied().unwrap_or(0);
+    let queue = evidence.profile.pes.get(pe)?.queue_max;
+    let is_long = queue >= QUEUE_MIN && queue >= middle.saturating_mul(QUEUE_FACTOR);
+    if !is_long || load.spans < HANDLERS_MIN {
+        return None;
+    }
+    let [from, to] = [sender, pe].map(|pe| evidence.places.pe_name(pe));
+    let clause = format!("{to} has a long queue of messages from {from}");
+    let because = format!(
+        "up to {queue} messages waited there, and {} of those handled came from {from}",
+        percent(part)
+    );
+    Some(Limit::new(LimitKind::Flood, format!("{from} to {to}"), share, clause).because(because))
+}
+
+/// A PE whose work is mostly that of one actor.
+fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
+    let top = evidence.loads.pes.get(pe)?.top_actor?;
+    let load = top.share * evidence.occupied_ns(pe) / evidence.mean_occupied_ns().max(1.0);
+    if top.share < ACTOR_MIN || load < ACTOR_LOAD_MIN || evidence.loads.actors < 2 {
+        return None;
+    }
+    let (name, place) = (evidence.kinds.name(top.kind), evidence.places.pe_name(pe));
+    let clause = format!("one actor of type {name} on {place} has most of the work of its PE");
+    let because = format!(
+        "it has {} of the work of its PE, which is {load:.1} times the mean work of a PE",
+        percent(top.share)
+    );
+    Some(Limit::new(LimitKind::HotActor, place, share, clause).because(because))
+}
+
+/// The work of a PE: occupied time without that of other programs, times its speed.
+fn work(evidence: &Evidence<'_>, pe: usize) -> f64 {
+    let times = evidence.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
+    (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
+}
+
+/// Uneven sites or PEs.
+fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let share: f64 = shares.values().sum();
+    let works = || evidence.profile.recorded().map(|(pe, _)| (pe, work(evidence, pe)));
+    let count = works().count().max(1) as f64;
+    let mean = works().map(|(_, work)| work).sum::<f64>() / count;
+    let most = works().map(|(_, work)| work).fold(0.0, f64::max);
+    if shares.is_empty() || mean <= 0.0 {
+        return None;
+    }
+    let mut sites: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (pe, work) in works() {
+        let site = sites.entry(evidence.places.site_of(pe)).or_default();
+        *site = (site.0 + work, site.1 + 1.0);
+    }
+    let means = sites.iter().map(|(site, (work, pes))| (*site, work / pes, *pes));
+    let fullest = means.max_by(|a, b| a.1.total_cmp(&b.1));
+    let is_of_site = |&(_, work, pes): &(usize, f64, f64)| {
+        sites.len() > 1 && pes > 1.0 && work - mean >= SITE_PART_MIN * (most - mean)
+    };
+    if let Some((site, work, _)) = fullest.filter(is_of_site) {
+        let place = format!("site {}", evidence.places.site_name(site));
+        let clause = format!("{place} has too much work, {:.1} times the mean", work / mean);
+        let because = format!("the busiest PE has {:.1} times the mean", most / mean);
+        let limit = Limit::new(LimitKind::SiteImbalance, place, share, clause);
+        return Some(limit.because(because));
+    }
+    let mut places: Vec<(usize, f64)> = shares.iter().map(|(pe, share)| (*pe, *share)).collect();
+    places.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let name = |(pe, share): (usize, f64)| (evidence.places.pe_name(pe), share);
+    let place = named(&places.into_iter().map(name).collect::<Vec<_>>());
+    let has = if place.contains(" and ") { "have" } else { "has" };
+    let factor = most / mean;
+    let clause = format!("{place} {has} too much work, up to {factor:.1} times the mean");
+    let because = format!("{} PEs have more work than others, which wait for them", shares.len());
+    Some(Limit::new(LimitKind::Imbalance, place, share, clause).because(because))
+}
+
+/// Explains waits for PEs that do not have more work than others in all. Returns the share that is
+/// left.
+pub(crate) fn moving(evidence: &Evidence<'_>, share: f64) -> (Option<Limit>, f64) {
+    let factor = evidence.profile.unevenness(PARTS);
+    if share < SHARE_MIN || factor < MOVING_MIN {
+        return (None, share);
+    }
+    let clause = format!(
+        "PEs have uneven loads that change over time: at each time the busiest has {factor:.1} \
+         times the mean"
+    );
+    let because = "over the whole run, PEs have about the same work".to_owned();
+    let place = "changing PEs".to_owned();
+    (Some(Limit::new(LimitKind::MovingImbalance, place, share, clause).because(because)), 0.0)
+}

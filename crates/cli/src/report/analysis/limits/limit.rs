@@ -1,0 +1,193 @@
+//! What can limit a run.
+
+use serde::Serialize;
+
+/// The kinds of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LimitKind {
+    /// A PE, or a node, is slower than others.
+    SlowPe,
+    /// All PEs of a site are slower than others.
+    SlowSite,
+    /// Other programs use the processors of a node.
+    ForeignLoad,
+    /// The latency of a link.
+    SlowLink,
+    /// The capacity of a link.
+    NarrowLink,
+    /// Lost packets of a link.
+    LossyLink,
+    /// Messages took longer than their link explains.
+    LinkDelay,
+    /// One actor has more work than a PE should have.
+    HotActor,
+    /// PEs have different loads.
+    Imbalance,
+    /// Sites have different loads.
+    SiteImbalance,
+    /// At each time another PE has more to do than the others.
+    MovingImbalance,
+    /// Messages cost more than their handlers compute.
+    SmallGrains,
+    /// PEs are busy with the bytes of messages.
+    MessageVolume,
+    /// A rebalance made the job slower.
+    BadPlan,
+    /// Rebalances let the job stand still.
+    Rebalances,
+    /// There are fewer actors than PEs.
+    TooFewActors,
+    /// Main.
+    Main,
+    /// One PE sends more to another one than that can handle.
+    Flood,
+    /// There were too few tasks.
+    StarvedTasks,
+    /// Each handler waits for the one before.
+    SerialChain,
+    /// Checkpoints let the job stand still.
+    Checkpoints,
+    /// The job stood still after losses.
+    Losses,
+}
+
+impl LimitKind {
+    /// What to do.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            Self::SlowPe | Self::SlowSite => {
+                "Give slower PEs less work: `--balance auto` uses measured speeds. Or leave them out."
+            }
+            Self::ForeignLoad => {
+                "Move the job or the other programs, or let `--balance auto` move actors away."
+            }
+            Self::SlowLink => {
+                "Use more actors for each PE, so that others work while messages travel; place actors \
+                 that talk to each other at one site (`--balance grid-cut`); send earlier."
+            }
+            Self::NarrowLink => {
+                "Send less between sites: place actors that talk at one site (`--balance grid-cut`), \
+                 send smaller or fewer messages, or spread them over the step."
+            }
+            Self::LossyLink => {
+                "Find out why packets are lost (`gridctl check`); until then let fewer messages cross \
+                 the link."
+            }
+            Self::LinkDelay => {
+                "Look at the link with `gridctl topo` and `gridctl check`: others may use it, or its \
+                 latency varies."
+            }
+            Self::HotActor => {
+                "Split the actor, since a PE handles its messages one after the other."
+            }
+            Self::Imbalance | Self::SiteImbalance => {
+                "Let the runtime move actors: `--balance auto`, with sync points."
+            }
+            Self::MovingImbalance => {
+                "Balance more often, or use more actors for each PE, so that their loads average out."
+            }
+            Self::SmallGrains => {
+                "Do more in each handler, or combine messages to one receiver into one."
+            }
+            Self::MessageVolume => {
+                "Send less: place actors that talk on one node (`--balance grid-cut`), or publish data \
+                 that many read."
+            }
+            Self::BadPlan => {
+                "Use another strategy, and leave `--balance-gate` on, which undoes plans that do not \
+                 pay."
+            }
+            Self::Rebalances => "Use fewer sync points, or a strategy that moves fewer actors.",
+            Self::TooFewActors => "Split the work into more actors, a few for each PE.",
+            Self::Main => {
+                "Let actors go on without main: send between actors, reduce to an actor, or let main \
+                 wait for several steps at once."
+            }
+            Self::Flood => {
+                "Send less often, spread the messages over more receivers, or wait for answers."
+            }
+            Self::StarvedTasks => "Split the work into more tasks, early; or use fewer PEs.",
+            Self::SerialChain => {
+                "Let independent parts of the work begin without waiting for each other."
+            }
+            Self::Checkpoints => {
+                "Make fewer checkpoints: `--checkpoint-every auto` balances their cost."
+            }
+            Self::Losses => "Make checkpoints more often if losses are frequent (`--node-mtbf`).",
+        }
+    }
+}
+
+/// Something that limited the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Limit {
+    /// Its kind.
+    pub(crate) kind: LimitKind,
+    /// Where: PEs, nodes, sites or links by name.
+    pub(crate) place: String,
+    /// Share of the time of all PEs that it took.
+    pub(crate) share: f64,
+    /// What it is, as the beginning of a sentence.
+    pub(crate) clause: String,
+    /// Numbers from which it was concluded.
+    pub(crate) evidence: String,
+    /// What to do.
+    pub(crate) advice: &'static str,
+}
+
+impl Limit {
+    /// A limit of this kind.
+    pub(crate) fn new(kind: LimitKind, place: String, share: f64, clause: String) -> Self {
+        Self { kind, place, share, clause, evidence: String::new(), advice: kind.advice() }
+    }
+
+    /// Sets the numbers from which it was concluded.
+    pub(crate) fn because(self, evidence: String) -> Self {
+        Self { evidence, ..self }
+    }
+}
+
+/// Maximum number of places that are named.
+const NAMED_MAX: usize = 3;
+/// Part of the greatest share from which a place is named beside the greatest.
+const NAMED_PART_MIN: f64 = 0.25;
+
+/// Names the places with the greatest shares, given the greatest first.
+pub(crate) fn named(places: &[(String, f64)]) -> String {
+    let greatest = places.first().map_or(0.0, |(_, share)| *share);
+    let alike = places.iter().filter(|(_, share)| *share >= NAMED_PART_MIN * greatest).count();
+    let shown = alike.min(NAMED_MAX);
+    let mut names: Vec<String> = places.iter().take(shown).map(|(name, _)| name.clone()).collect();
+    if alike > shown {
+        names.push(format!("{} more", alike - shown));
+    }
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Formats a share, such as `47 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_places_are_named_and_the_others_counted() {
+        let places = |shares: &[f64]| {
+            let place = |(at, share): (usize, &f64)| (format!("PE {at}"), *share);
+            named(&shares.iter().enumerate().map(place).collect::<Vec<_>>())
+        };
+        assert_eq!(places(&[0.5]), "PE 0");
+        assert_eq!(places(&[0.5, 0.1]), "PE 0");
+        assert_eq!(places(&[0.5, 0.4]), "PE 0 and PE 1");
+        assert_eq!(places(&[0.5, 0.4, 0.4, 0.3, 0.2]), "PE 0, PE 1, PE 2 and 2 more");
+        assert_eq!(places(&[]), "");
+    }
+}

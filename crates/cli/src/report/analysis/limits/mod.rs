@@ -1,0 +1,156 @@
+//! What limited a run.
+//!
+//! Each limit has a share of the time of all PEs: how much of it would be saved at most without the
+//! limit. Shares are comparable, and limits are ordered by them.
+//!
+//! | module | limits |
+//! | --- | --- |
+//! | `computing` | PEs for which others wait: slow, loaded, in a chain, without tasks |
+//! | `imbalance` | loads: hot actors, floods, uneven PEs and sites |
+//! | `messages` | links, and the cost of messages |
+//! | `control` | main, pauses, bad plans |
+//!
+//! `evidence` has what is known, and `limit` the kinds of limits.
+
+mod computing;
+mod control;
+mod evidence;
+mod imbalance;
+mod limit;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use evidence::Evidence;
+pub(crate) use limit::{Limit, LimitKind, percent};
+
+use serde::Serialize;
+
+/// Share of the time of all PEs from which a limit is the reason why a run is not healthy. Less
+/// than a tenth is what measurements of the same job vary by.
+pub(crate) const LIMITED_MIN: f64 = 0.1;
+/// Share from which a limit is listed.
+const LISTED_MIN: f64 = 0.02;
+/// Share of handlers in the time of all PEs from which a run without limits is healthy.
+const HEALTHY_MIN: f64 = 0.5;
+
+/// The outcome of the diagnosis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    /// The first limit limited the run.
+    Limited,
+    /// PEs computed for most of the time, and no limit took much.
+    Healthy,
+    /// It is not known what limited the run.
+    Unknown,
+}
+
+/// What limited a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Diagnosis {
+    /// The outcome.
+    pub(crate) verdict: Verdict,
+    /// The outcome in one sentence.
+    pub(crate) sentence: String,
+    /// Share of the time of all PEs in handlers.
+    pub(crate) busy_share: f64,
+    /// Share in which they waited for what is not known.
+    pub(crate) unknown_share: f64,
+    /// The limits, the greatest first.
+    pub(crate) limits: Vec<Limit>,
+}
+
+impl Diagnosis {
+    /// Concludes from what is known.
+    pub(crate) fn of(evidence: &Evidence<'_>) -> Self {
+        let (mut limits, unexplained) = computing::limits(evidence);
+        let is_of_tasks = limits.iter().any(|limit| limit.kind == LimitKind::StarvedTasks);
+        // Idle PEs of a job of tasks wait for no known message, and count as waiting for tasks.
+        let unknown = if is_of_tasks { 0.0 } else { evidence.unknown_share() };
+        limits.extend(messages::limits(evidence));
+        limits.extend(control::limits(evidence));
+        if let Some(plan) = control::bad_plan(evidence) {
+            give_to(&plan, &mut limits);
+            limits.push(plan);
+        }
+        limits.retain(|limit| limit.share.is_finite() && limit.share >= LISTED_MIN);
+        limits.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.kind.cmp(&b.kind)));
+        let busy_share = evidence.share_of(evidence.profile.total().busy_ns as f64);
+        let unknown_share = unknown + unexplained;
+        let first = limits.first().map_or(0.0, |limit| limit.share);
+        let verdict = match () {
+            () if unknown_share >= LIMITED_MIN && unknown_share > first => Verdict::Unknown,
+            () if first >= LIMITED_MIN => Verdict::Limited,
+            () if busy_share >= HEALTHY_MIN => Verdict::Healthy,
+            () => Verdict::Unknown,
+        };
+        let sentence = sentence(verdict, &limits, busy_share, unknown_share);
+        Self { verdict, sentence, busy_share, unknown_share, limits }
+    }
+}
+
+/// Takes what a bad plan has cost from the limits that are its effects: uneven loads, and messages
+/// over links. The greatest is taken from first.
+fn give_to(plan: &Limit, limits: &mut [Limit]) {
+    let is_effect = |limit: &&mut Limit| {
+        matches!(
+            limit.kind,
+            LimitKind::Imbalance
+                | LimitKind::SiteImbalance
+                | LimitKind::MovingImbalance
+                | LimitKind::HotActor
+                | LimitKind::SlowLink
+                | LimitKind::NarrowLink
+                | LimitKind::LinkDelay
+        )
+    };
+    let mut left = plan.share;
+    let mut effects: Vec<&mut Limit> = limits.iter_mut().filter(is_effect).collect();
+    effects.sort_by(|a, b| b.share.total_cmp(&a.share));
+    for effect in effects {
+        let part = effect.share.min(left);
+        effect.share -= part;
+        left -= part;
+    }
+}
+
+fn sentence(verdict: Verdict, limits: &[Limit], busy: f64, unknown: f64) -> String {
+    let of_all = "of the time of all PEs";
+    match (verdict, limits.first()) {
+        (Verdict::Limited, Some(limit)) => {
+            let Limit { clause, share, .. } = limit;
+            format!("What limited the run: {clause}; that took {} {of_all}.", percent(*share))
+        }
+        (Verdict::Healthy, first) => {
+            let most = first.map_or(0.0, |limit| limit.share);
+            let rest = match first {
+                Some(_) => format!("the greatest limit took {}", percent(most)),
+                None => "nothing limited it".to_owned(),
+            };
+            format!("The run is healthy: handlers took {} {of_all}, and {rest}.", percent(busy))
+        }
+        (_, first) => {
+            let known = first.map_or_else(String::new, |limit| {
+                format!(
+                    "; the greatest known limit took {}: {}",
+                    percent(limit.share),
+                    limit.clause
+                )
+            });
+            match unknown >= LIMITED_MIN {
+                true => format!(
+                    "What limited the run is unknown: PEs waited for {} {of_all} for no recorded \
+                     reason{known}.",
+                    percent(unknown)
+                ),
+                false => format!(
+                    "What limited the run is unknown: handlers took {} {of_all}, and no limit took \
+                     more than {}{known}.",
+                    percent(busy),
+                    percent(LIMITED_MIN)
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! What a recording says about a run: pure, from a [`Recording`] to an [`Analysis`].
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `places` | PEs, nodes and sites by number and name |
+//! | `kinds` | handler types over all PEs |
+//! | `profile` | where the time of each PE went, over time |
+//! | `traffic` | what was sent over each link, over time |
+//! | `events` | rebalances, broadcasts, checkpoints, losses |
+//! | `history` | the kept spans, and the gaps between them |
+//! | `transit` | why a message was under way for as long as it was |
+//! | `awaited`, `waits` | what PEs waited for, back to its beginning |
+//! | `loads` | which actors and senders gave each PE its work |
+//! | `path` | the critical path |
+//! | `communication` | who sent how much to whom |
+//! | `timeline` | what each PE did, in few enough cells to be drawn |
+//! | `limits` | what limited the run |
+//!
+//! The size of an analysis is bounded, whatever the size of the recording.
+
+mod awaited;
+pub(crate) mod communication;
+pub(crate) mod events;
+#[cfg(test)]
+pub(crate) mod fixtures;
+mod history;
+pub(crate) mod kinds;
+pub(crate) mod limits;
+mod loads;
+pub(crate) mod path;
+mod places;
+mod profile;
+pub(crate) mod timeline;
+mod traffic;
+mod transit;
+mod waits;
+
+use communication::Communication;
+use events::Events;
+use gridspan_record::{DriverKind, Recording};
+use history::History;
+use kinds::{KindRow, Kinds};
+use limits::{Diagnosis, Evidence};
+use loads::Loads;
+use path::CriticalPath;
+use places::Places;
+use profile::{Profile, Times};
+use serde::Serialize;
+use timeline::Timeline;
+use traffic::Traffic;
+use transit::Transit;
+use waits::Waits;
+
+/// Maximum number of rows of tables of types, waits, PEs and links.
+const ROWS_MAX: usize = 2000;
+/// Maximum number of links whose use over time is shown.
+const LINKS_MAX: usize = 24;
+/// Maximum number of columns of a link.
+const COLUMNS_MAX: u64 = 256;
+
+/// The outcome of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct OutcomeRow {
+    /// The exit code; `None` if the recording was cut off.
+    pub(crate) exit_code: Option<u8>,
+    /// The error, if the job failed.
+    pub(crate) failure: Option<String>,
+    /// When it ended.
+    pub(crate) end_ns: u64,
+}
+
+/// What was recorded, and what not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Coverage {
+    /// Spans that the analysis used.
+    pub(crate) spans: usize,
+    /// Share of all spans that was dropped, by the recorder or to bound the analysis.
+    pub(crate) dropped_share: f64,
+    /// Spans of one of so many windows are used.
+    pub(crate) one_window_of: u64,
+    /// Width of a window.
+    pub(crate) window_ns: u64,
+    /// Names of nodes without a file.
+    pub(crate) missing_nodes: Vec<String>,
+}
+
+/// A row of the table of waits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct WaitRow {
+    /// What was awaited.
+    pub(crate) awaited: String,
+    /// Share of the time of all PEs.
+    pub(crate) share: f64,
+}
+
+/// A row of the table of PEs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct PeRow {
+    /// The number of the PE.
+    pub(crate) pe: usize,
+    /// Its node.
+    pub(crate) node: String,
+    /// Its site.
+    pub(crate) site: String,
+    /// The number of its site.
+    pub(crate) site_number: usize,
+    /// Its speed.
+    pub(crate) speed: f64,
+    /// Its time.
+    #[serde(flatten)]
+    pub(crate) times: Times,
+    /// The largest number of ready messages.
+    pub(crate) queue_max: u32,
+    /// Successful steals.
+    pub(crate) steals: u64,
+    /// Requests for tasks.
+    pub(crate) steal_attempts: u64,
+}
+
+/// A link over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct LinkRow {
+    /// Its name.
+    pub(crate) name: String,
+    /// The sending site.
+    pub(crate) from: usize,
+    /// The receiving site.
+    pub(crate) to: usize,
+    /// Messages between PEs.
+    pub(crate) messages: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Latency one way at the start, if it is known.
+    pub(crate) latency_ns: Option<f64>,
+    /// Capacity at the start, if it is known.
+    pub(crate) bytes_per_second: Option<f64>,
+    /// Probability that a packet is lost.
+    pub(crate) loss: f64,
+    /// Width of a column.
+    pub(crate) column_ns: u64,
+    /// Bytes by column; empty for links whose use over time is not shown.
+    pub(crate) columns: Vec<u64>,
+}
+
+/// Everything that a report shows.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Analysis {
+    /// Version of the object that `--json` prints.
+    pub(crate) version: u32,
+    /// Name of the job.
+    pub(crate) job: String,
+    /// The arguments after `gridctl`.
+    pub(crate) command: Vec<String>,
+    /// What ran the job.
+    pub(crate) driver: DriverKind,
+    /// The seed.
+    pub(crate) seed: u64,
+    /// When it started, in milliseconds since 1970; `None` if simulated.
+    pub(crate) started_unix_ms: Option<u64>,
+    /// Names of the sites.
+    pub(crate) sites: Vec<String>,
+    /// Number of nodes.
+    pub(crate) node_count: usize,
+    /// Number of PEs.
+    pub(crate) pe_count: usize,
+    /// Number of PEs whose records are there.
+    pub(crate) pes_recorded: usize,
+    /// The outcome.
+    pub(crate) outcome: OutcomeRow,
+    /// What limited the run.
+    pub(crate) diagnosis: Diagnosis,
+    /// What was recorded.
+    pub(crate) coverage: Coverage,
+    /// The time of all PEs.
+    pub(crate) times: Times,
+    /// The handler types, those with the most time first.
+    pub(crate) kinds: Vec<KindRow>,
+    /// What PEs waited for, the greatest first.
+    pub(crate) waits: Vec<WaitRow>,
+    /// The PEs.
+    pub(crate) pes: Vec<PeRow>,
+    /// The links, those with the most bytes first.
+    pub(crate) links: Vec<LinkRow>,
+    /// Who sent how much to whom.
+    pub(crate) communication: Communication,
+    /// The critical path.
+    pub(crate) path: CriticalPath,
+    /// The events.
+    pub(crate) events: Events,
+    /// What each PE did over time.
+    pub(crate) timeline: Timeline,
+}
+
+/// Version of the object that `--json` prints.
+const VERSION: u32 = 1;
+
+impl Analysis {
+    /// Analyses a recording. Takes a few seconds at most, and some hundred megabytes besides the
+    /// recording.
+    pub(crate) fn of(recording: &Recording) -> Self {
+        let places = Places::of(recording);
+        let kinds = Kinds::of(recording);
+        let profile = Profile::of(recording, &places);
+        let traffic = Traffic::of(recording, &places, &profile);
+        let events = Events::of(recording, &places, &profile);
+        let history = History::of(recording, &places, profile.end_ns);
+        let transit = Transit { places: &places, traffic: &traffic };
+        let waits = Waits::of(&history, transit, &events.pauses.in_quiet(&history));
+        let loads = Loads::of(&history, &kinds);
+        let evidence = Evidence {
+            places: &places,
+            kinds: &kinds,
+            profile: &profile,
+            traffic: &traffic,
+            waits: &waits,
+            loads: &loads,
+            events: &events,
+            parallelism: history.parallelism(),
+        };
+        let header = &recording.header;
+        Self {
+            version: VERSION,
+            job: header.job.clone(),
+            command: header.command.clone(),
+            driver: header.driver,
+            seed: header.seed,
+            started_unix_ms: header.started_unix_ms,
+            sites: header.sites.clone(),
+            node_count: places.node_count(),
+            pe_count: places.pe_count(),
+            pes_recorded: profile.recorded().count(),
+            outcome: outcome(recording),
+            diagnosis: Diagnosis::of(&evidence),
+            coverage: coverage(recording, &history, &places),
+            times: profile.total(),
+            kinds: kinds.rows.iter().take(ROWS_MAX).cloned().collect(),
+            waits: wait_rows(&evidence),
+            pes: pe_rows(&profile, &places),
+            links: link_rows(&traffic, &places, profile.end_ns),
+            communication: Communication::of(&history, &kinds, &places, &traffic),
+            path: CriticalPath::of(&history, &kinds, &places, profile.end_ns),
+            timeline: Timeline::of(recording, &places, &kinds, &profile),
+            events,
+        }
+    }
+
+    /// Share of the time of all recorded PEs.
+    pub(crate) fn share_of(&self, ns: u64) -> f64 {
+        ns as f64 / (self.pes_recorded.max(1) as f64 * self.outcome.end_ns.max(1) as f64)
+    }
+}
+
+fn outcome(recording: &Recording) -> OutcomeRow {
+    let ending = recording.ending.as_ref();
+    OutcomeRow {
+        exit_code: ending.map(|ending| ending.exit_code),
+        failure: ending.and_then(|ending| ending.failure.clone()),
+        end_ns: recording.end_ns(),
+    }
+}
+
+fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Coverage {
+    let missing = recording.missing.iter().take(ROWS_MAX);
+    Coverage {
+        spans: history.span_count(),
+        dropped_share: 1.0 - history.share,
+        one_window_of: history.every,
+        window_ns: history.window_ns,
+        missing_nodes: missing.map(|node| places.node_name(*node as usize)).collect(),
+    }
+}
+
+fn wait_rows(evidence: &Evidence<'_>) -> Vec<WaitRow> {
+    let row = |(awaited, ns): (&awaited::Awaited, &f64)| WaitRow {
+        awaited: awaited.name(evidence.places),
+        share: evidence.share_of_waits(*ns),
+    };
+    let mut rows: Vec<WaitRow> = evidence.waits.awaited.iter().map(row).collect();
+    rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+    rows.truncate(ROWS_MAX);
+    rows
+}
+
+fn pe_rows(profile: &Profile, places: &Places) -> Vec<PeRow> {
+    let row = |(pe, profile): (usize, &profile::PeProfile)| PeRow {
+        pe,
+        node: places.node_label(places.node_of(pe)).to_owned(),
+        site: places.site_name(places.site_of(pe)).to_owned(),
+        site_number: places.site_of(pe),
+        speed: places.speed(pe),
+        times: profile.total,
+        queue_max: profile.queue_max,
+        steals: profile.steals,
+        steal_attempts: profile.steal_attempts,
+    };
+    profile.recorded().take(ROWS_MAX).map(row).collect()
+}
+
+fn link_rows(traffic: &Traffic, places: &Places, end_ns: u64) -> Vec<LinkRow> {
+    let mut links: Vec<_> = traffic.links.iter().filter(|(_, link)| link.bytes > 0).collect();
+    links.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes));
+    let mut width = 1;
+    while end_ns.div_ceil(traffic.column_ns.saturating_mul(width)) > COLUMNS_MAX {
+        width *= 2;
+    }
+    let row = |(rank, (ends, link)): (usize, (&(usize, usize), &traffic::LinkTraffic))| {
+        let state = link.state(0);
+        let sums = link.columns.chunks(width as usize).map(|chunk| chunk.iter().sum::<u64>());
+        LinkRow {
+            name: places.link_name(ends.0, ends.1),
+            from: ends.0,
+            to: ends.1,
+            messages: link.messages,
+            bytes: link.bytes,
+            latency_ns: state.map(|state| state.latency_ns),
+            bytes_per_second: state.and_then(|state| state.bytes_per_second),
+            loss: link.loss,
+            column_ns: traffic.column_ns.saturating_mul(width),
+            columns: if rank < LINKS_MAX { sums.collect() } else { Vec::new() },
+        }
+    };
+    links.into_iter().take(ROWS_MAX).enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::{MS, complete, from, recording, span};
+    use super::*;
+    use gridspan_record::{SentTo, Span};
+
+    #[test]
+    fn an_analysis_has_all_parts_and_a_json_form() {
+        let mut recording = recording(2, 1);
+        recording.pes[0].spans = vec![span(0, 0, [0, 20])];
+        let last = Span { cause: from(0, 0, [20, 30]), ..span(1, 0, [30, 50]) };
+        recording.pes[1].spans = vec![last];
+        complete(&mut recording, 50);
+        recording.pes[0].bins[20].sent = vec![SentTo { site: 1, messages: 1, bytes: 100 }];
+
+        let analysis = Analysis::of(&recording);
+
+        assert_eq!((analysis.pe_count, analysis.pes_recorded, analysis.node_count), (2, 2, 2));
+        assert_eq!(analysis.outcome.exit_code, Some(0));
+        assert!((analysis.share_of(analysis.times.busy_ns) - 0.4).abs() < 1e-9);
+        let waited: f64 = analysis.waits.iter().map(|row| row.share).sum();
+        assert!((waited - 0.6).abs() < 1e-9, "{:?}", analysis.waits);
+        assert_eq!(analysis.links[0].name, "a → b");
+        assert_eq!(analysis.links[0].columns.iter().sum::<u64>(), 100);
+        let document = serde_json::to_value(&analysis).unwrap();
+        assert_eq!(document["version"], 1);
+        assert_eq!(document["path"]["total_ns"], 50 * MS);
+        assert_eq!(document["pes"][1]["busy_ns"], 20 * MS);
+        assert!(document["diagnosis"]["sentence"].is_string());
+    }
+
+    #[test]
+    fn an_empty_recording_is_analysed() {
+        let analysis = Analysis::of(&Recording::default());
+        assert_eq!((analysis.pe_count, analysis.outcome.exit_code), (0, None));
+        assert_eq!(analysis.diagnosis.verdict, limits::Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_large_recording_has_a_small_analysis() {
+        let mut recording = recording(4, 50);
+        complete(&mut recording, 500);
+        let all = (0..4).map(|site| SentTo { site, messages: 1, bytes: 1 }).collect::<Vec<_>>();
+        for record in &mut recording.pes {
+            record.bins.iter_mut().for_each(|bin| bin.sent = all.clone());
+        }
+        let json = serde_json::to_string(&Analysis::of(&recording)).unwrap();
+        assert!(json.len() < 2_000_000, "{}", json.len());
+    }
+}

@@ -1,0 +1,315 @@
+//! The critical path: what the end of the job, or of a window, waited for, back to its beginning.
+//!
+//! The walk begins at the span that ended last. Before a span comes the message that it handled, or
+//! the span before it on the same PE, whichever was later: if the message was there already, the PE
+//! was the bottleneck, and the message waited in its queue. So the times on the path add up to the
+//! time of the walk. If spans were dropped, there is a walk in each window that is kept, and what
+//! came before the window is not known.
+
+use super::history::History;
+use super::kinds::Kinds;
+use super::places::Places;
+use gridspan_record::{OTHER, Span};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A part of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// A handler of a type.
+    Handler(usize),
+    /// A message under way between two sites.
+    Link(usize, usize),
+    /// The PE was ready, and did not run the handler yet.
+    Overhead,
+    /// Main, or the runtime.
+    Main,
+    /// Not recorded.
+    Unknown,
+}
+
+/// The kind of a part of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PathPartKind {
+    /// Handlers of a type.
+    Handlers,
+    /// Messages under way.
+    Link,
+    /// PEs that were ready and did not run a handler: network, runtime, other programs.
+    Overhead,
+    /// Main.
+    Main,
+    /// Not recorded.
+    Unknown,
+}
+
+/// A part of the path, summed over all walks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct PathPart {
+    /// Its kind.
+    pub(crate) kind: PathPartKind,
+    /// The type of the handlers, or the link.
+    pub(crate) name: String,
+    /// Time on the path.
+    pub(crate) ns: u64,
+    /// Share of the path.
+    pub(crate) share: f64,
+    /// The time of these in which the next message of the path waited in the queue of the PE.
+    pub(crate) queued_ns: u64,
+}
+
+/// The critical path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct CriticalPath {
+    /// Time of all walks.
+    pub(crate) total_ns: u64,
+    /// Number of walks: 1, or one for each window that is kept.
+    pub(crate) walks: u64,
+    /// Share of the run that the walks cover.
+    pub(crate) covered: f64,
+    /// Steps of the job in the path: the first and the last one.
+    pub(crate) steps: Option<[u64; 2]>,
+    /// The parts, the longest first.
+    pub(crate) parts: Vec<PathPart>,
+    /// Time of the path on each PE, the longest first; at most 16.
+    pub(crate) pes: Vec<(usize, u64)>,
+    /// Number of times that the path goes from one PE to another.
+    pub(crate) hops: u64,
+}
+
+/// Maximum number of PEs that are listed.
+const PES_MAX: usize = 16;
+
+/// Sums over walks.
+#[derive(Default)]
+struct Sums {
+    parts: BTreeMap<Part, u64>,
+    queued: BTreeMap<Part, u64>,
+    pes: BTreeMap<usize, u64>,
+    steps: Option<[u64; 2]>,
+    hops: u64,
+}
+
+impl CriticalPath {
+    /// The path through a history.
+    pub(crate) fn of(history: &History<'_>, kinds: &Kinds, places: &Places, end_ns: u64) -> Self {
+        let mut walk = Walk { history, kinds, places, sums: Sums::default() };
+        let (mut walks, mut covered) = (0, 0);
+        for [from, to] in windows(history, end_ns) {
+            if let Some(walked) = walk.back(from, to) {
+                (walks, covered) = (walks + 1, covered + walked);
+            }
+        }
+        let Sums { parts, queued, pes, steps, hops } = walk.sums;
+        let total_ns: u64 = parts.values().sum();
+        let part = |(part, ns): (&Part, &u64)| {
+            let (kind, name) = described(*part, kinds, places);
+            let share = *ns as f64 / total_ns.max(1) as f64;
+            let queued_ns = queued.get(part).copied().unwrap_or(0);
+            PathPart { kind, name, ns: *ns, share, queued_ns }
+        };
+        let mut parts: Vec<PathPart> = parts.iter().map(part).filter(|part| part.ns > 0).collect();
+        parts.sort_by(|a, b| b.ns.cmp(&a.ns));
+        let mut pes: Vec<(usize, u64)> = pes.into_iter().collect();
+        pes.sort_by(|a, b| b.1.cmp(&a.1));
+        pes.truncate(PES_MAX);
+        let covered = (covered as f64 / end_ns.max(1) as f64).min(1.0);
+        Self { total_ns, walks, covered, steps, parts, pes, hops }
+    }
+
+    /// Share of the path in handlers.
+    pub(crate) fn handler_share(&self) -> f64 {
+        let handlers = self.parts.iter().filter(|part| part.kind == PathPartKind::Handlers);
+        handlers.map(|part| part.share).sum()
+    }
+}
+
+fn described(part: Part, kinds: &Kinds, places: &Places) -> (PathPartKind, String) {
+    match part {
+        Part::Handler(kind) => (PathPartKind::Handlers, kinds.name(kind).to_owned()),
+        Part::Link(from, to) => (PathPartKind::Link, places.link_name(from, to)),
+        Part::Overhead => (PathPartKind::Overhead, "ready, not running".to_owned()),
+        Part::Main => (PathPartKind::Main, "main".to_owned()),
+        Part::Unknown => (PathPartKind::Unknown, "not recorded".to_owned()),
+    }
+}
+
+/// Returns the whole run, or the windows that are kept and have spans.
+fn windows(history: &History<'_>, end_ns: u64) -> Vec<[u64; 2]> {
+    if history.share >= 1.0 {
+        return vec![[0, end_ns]];
+    }
+    let spans = history.pes.iter().flat_map(|pe| &pe.spans);
+    let mut windows: Vec<u64> = spans.map(|kept| kept.span.begin_ns / history.window_ns).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    let width = history.window_ns;
+    let times = |window: u64| [window, window + 1].map(|it| it.saturating_mul(width));
+    windows.into_iter().map(times).collect()
+}
+
+struct Walk<'a> {
+    history: &'a History<'a>,
+    kinds: &'a Kinds,
+    places: &'a Places,
+    sums: Sums,
+}
+
+impl Walk<'_> {
+    /// Walks back from the last span that ends between two times. Returns the time of the walk, or
+    /// `None` if there is no such span.
+    fn back(&mut self, from: u64, to: u64) -> Option<u64> {
+        let last = *self.history.last_end(from, to)?;
+        let (mut pe, mut at, mut until) = (last.pe as usize, last.at as usize, last.end_ns);
+        // Each round goes to an earlier span of the same PE, or to one that began before.
+        for _ in 0..=self.history.span_count() {
+            let Some(next) = self.round([pe, at], [from, until]) else { break };
+            (pe, at, until) = next;
+        }
+        Some(last.end_ns.saturating_sub(from))
+    }
+
+    /// Adds a span until a time, and what was before it. Returns the span before it: its PE, its
+    /// place and the time until which it is on the path. `None` at the end of the walk.
+    fn round(&mut self, [pe, at]: [usize; 2], times: [u64; 2]) -> Option<(usize, usize, u64)> {
+        let [from, until] = times;
+        let history = self.history;
+        let span = history.pes.get(pe)?.spans.get(at)?.span;
+        let begin = span.begin_ns.min(until);
+        self.add(self.part_of(pe, span), [begin.max(from), until]);
+        *self.sums.pes.entry(pe).or_default() += until.saturating_sub(begin.max(from));
+        self.note_step(span);
+        if begin <= from {
+            return None;
+        }
+        let before = history.pes[pe].before(at);
+        let free = before.map_or(0, |(_, kept)| kept.end_ns.min(begin));
+        let Some(cause) = &span.cause else {
+            self.add(Part::Unknown, [free.max(from), begin]);
+            let (place, _) = before?;
+            return (free > from).then_some((pe, place, free));
+        };
+        let received = cause.received_ns.min(begin);
+        if let Some((place, earlier)) = before.filter(|_| free >= received && free > from) {
+            self.add(Part::Overhead, [free.max(from), begin]);
+            let queued = free.saturating_sub(received.max(earlier.span.begin_ns).max(from));
+            *self.sums.queued.entry(self.part_of(pe, earlier.span)).or_default() += queued;
+            return Some((pe, place, free));
+        }
+        self.add(Part::Overhead, [received.max(from), begin]);
+        let found = cause.span.and_then(|number| history.find(cause.pe, number));
+        // Messages leave when their handler has ended, at the latest.
+        let left = found.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
+        let sent = left.min(received);
+        let [sender, here] = [cause.pe as usize, pe].map(|pe| self.places.site_of(pe));
+        self.add(Part::Link(sender, here), [sent.max(from), received.max(from)]);
+        self.sums.hops += u64::from(cause.pe as usize != pe);
+        if sent <= from {
+            return None;
+        }
+        if let Some((place, _)) = found {
+            return Some((cause.pe as usize, place, sent));
+        }
+        if cause.span.is_some() {
+            self.add(Part::Unknown, [from, sent]);
+            return None;
+        }
+        let last = history.last_end(from, sent);
+        self.add(Part::Main, [last.map_or(from, |last| last.end_ns), sent]);
+        last.map(|last| (last.pe as usize, last.at as usize, last.end_ns))
+    }
+
+    fn part_of(&self, pe: usize, span: &Span) -> Part {
+        match span.kind {
+            OTHER => Part::Overhead,
+            kind => Part::Handler(self.kinds.place(pe, kind)),
+        }
+    }
+
+    fn add(&mut self, part: Part, [from, to]: [u64; 2]) {
+        *self.sums.parts.entry(part).or_default() += to.saturating_sub(from);
+    }
+
+    fn note_step(&mut self, span: &Span) {
+        if let Some(step) = span.step {
+            let [first, last] = self.sums.steps.unwrap_or([step, step]);
+            self.sums.steps = Some([first.min(step), last.max(step)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{MS, complete, from, from_main, recording, span};
+    use super::*;
+    use gridspan_record::Recording;
+
+    fn path(recording: &Recording) -> CriticalPath {
+        let places = Places::of(recording);
+        let end_ns = recording.end_ns();
+        let history = History::of(recording, &places, end_ns);
+        CriticalPath::of(&history, &Kinds::of(recording), &places, end_ns)
+    }
+
+    /// Names and times in ms.
+    fn parts(path: &CriticalPath) -> Vec<(&str, u64)> {
+        path.parts.iter().map(|part| (part.name.as_str(), part.ns / MS)).collect()
+    }
+
+    #[test]
+    fn the_path_follows_messages_back_to_the_beginning() {
+        let mut recording = recording(2, 1);
+        recording.pes[0].spans = vec![span(0, 0, [0, 20]), span(0, 1, [20, 25])];
+        let last = Span { cause: from(0, 0, [20, 30]), step: Some(4), ..span(1, 0, [32, 50]) };
+        recording.pes[1].spans = vec![last];
+        complete(&mut recording, 50);
+
+        let path = path(&recording);
+
+        assert_eq!(parts(&path), [("Worker", 38), ("a → b", 10), ("ready, not running", 2)]);
+        assert_eq!((path.total_ns / MS, path.walks, path.covered), (50, 1, 1.0));
+        assert_eq!((path.hops, path.steps, path.pes.len()), (1, Some([4, 4]), 2));
+        assert!((path.handler_share() - 38.0 / 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_message_that_waited_leads_to_the_span_before() {
+        let mut recording = recording(1, 1);
+        let own = |number, sent| from(0, number, [sent, sent]);
+        let first = Span { cause: from_main([1, 1]), ..span(0, 0, [1, 5]) };
+        let second = Span { kind: 1, cause: own(0, 2), ..span(0, 1, [5, 8]) };
+        let third = Span { cause: own(0, 3), ..span(0, 2, [8, 10]) };
+        recording.pes[0].spans = vec![first, second, third];
+        complete(&mut recording, 10);
+
+        let path = path(&recording);
+
+        assert_eq!(parts(&path), [("Worker", 6), ("Sink", 3), ("main", 1)]);
+        // The second message waited from 2 to 5, the third one during the whole second span.
+        let queued: Vec<_> = path.parts.iter().map(|part| part.queued_ns / MS).collect();
+        assert_eq!(queued, [3, 3, 0]);
+    }
+
+    #[test]
+    fn windows_are_walked_one_by_one() {
+        let mut recording = recording(1, 1);
+        let record = &mut recording.pes[0];
+        record.window_ns = 10 * MS;
+        record.kept_every = 2;
+        record.dropped_spans = 5;
+        record.spans = vec![span(0, 0, [2, 6]), span(0, 9, [24, 28])];
+        complete(&mut recording, 40);
+
+        let path = path(&recording);
+
+        assert_eq!((path.walks, parts(&path)), (2, vec![("Worker", 8), ("not recorded", 6)]));
+        assert!((path.covered - 14.0 / 40.0).abs() < 1e-9, "{path:?}");
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_path() {
+        let path = path(&recording(1, 1));
+        assert_eq!((path.walks, path.total_ns, path.parts.len()), (0, 0, 0));
+    }
+}

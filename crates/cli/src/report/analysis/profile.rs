@@ -1,0 +1,235 @@
+//! Where the time of each PE went, over time: the bins of all PEs on one grid of columns.
+
+use super::places::Places;
+use gridspan_record::{Bin, OTHER, PeRecord, Recording};
+use serde::Serialize;
+
+/// Maximum number of columns of all PEs together: 32 MB.
+const CELLS_MAX: usize = 1 << 20;
+/// Minimum number of columns.
+const COLUMNS_MIN: u64 = 64;
+
+/// The time of a PE, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Times {
+    /// In handlers and tasks.
+    pub(crate) busy_ns: u64,
+    /// In work of the runtime itself.
+    pub(crate) runtime_ns: u64,
+    /// In the network.
+    pub(crate) network_ns: u64,
+    /// Without work.
+    pub(crate) idle_ns: u64,
+    /// Ready while other programs had the processor.
+    pub(crate) waited_ns: u64,
+}
+
+impl Times {
+    fn of(bin: &Bin) -> Self {
+        let sum = |is_runtime: bool| {
+            let entries = bin.busy_ns.iter().filter(|(kind, _)| (*kind == OTHER) == is_runtime);
+            entries.fold(0, |sum: u64, (_, ns)| sum.saturating_add(*ns))
+        };
+        Self {
+            busy_ns: sum(false),
+            runtime_ns: sum(true),
+            network_ns: bin.network_ns,
+            idle_ns: bin.idle_ns,
+            waited_ns: bin.waited_ns,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.runtime_ns = self.runtime_ns.saturating_add(other.runtime_ns);
+        self.network_ns = self.network_ns.saturating_add(other.network_ns);
+        self.idle_ns = self.idle_ns.saturating_add(other.idle_ns);
+        self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
+    }
+
+    /// The time in which the PE had something to do.
+    pub(crate) fn occupied_ns(&self) -> f64 {
+        self.busy_ns as f64 + self.overhead_ns() + self.waited_ns as f64
+    }
+
+    /// The time that messages and tasks cost besides their handlers.
+    pub(crate) fn overhead_ns(&self) -> f64 {
+        self.runtime_ns as f64 + self.network_ns as f64
+    }
+}
+
+/// The time of one PE.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PeProfile {
+    /// Whether its node's file is there.
+    pub(crate) is_recorded: bool,
+    /// Over the whole run.
+    pub(crate) total: Times,
+    /// By column.
+    pub(crate) columns: Vec<Times>,
+    /// The largest number of ready messages.
+    pub(crate) queue_max: u32,
+    /// Successful steals.
+    pub(crate) steals: u64,
+    /// Requests for tasks.
+    pub(crate) steal_attempts: u64,
+}
+
+/// The time of all PEs.
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
+    /// When the job ended; at least 1.
+    pub(crate) end_ns: u64,
+    /// Width of a column.
+    pub(crate) column_ns: u64,
+    /// By number of PE.
+    pub(crate) pes: Vec<PeProfile>,
+}
+
+impl Profile {
+    /// The times of this recording.
+    pub(crate) fn of(recording: &Recording, places: &Places) -> Self {
+        let end_ns = recording.end_ns().max(1);
+        let most = (CELLS_MAX / places.pe_count().max(1)) as u64;
+        let column_ns = column_ns(recording, end_ns, most.max(COLUMNS_MIN));
+        let mut pes = vec![PeProfile::default(); places.pe_count()];
+        for record in &recording.pes {
+            if let Some(pe) = pes.get_mut(record.pe as usize) {
+                *pe = of_pe(record, column_ns);
+            }
+        }
+        Self { end_ns, column_ns, pes }
+    }
+
+    /// The PEs whose records are there.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = (usize, &PeProfile)> {
+        self.pes.iter().enumerate().filter(|(_, pe)| pe.is_recorded)
+    }
+
+    /// The time of all recorded PEs together, at least 1.
+    pub(crate) fn pe_time_ns(&self) -> f64 {
+        (self.recorded().count().max(1) as f64) * self.end_ns as f64
+    }
+
+    /// The sum over all PEs.
+    pub(crate) fn total(&self) -> Times {
+        let mut total = Times::default();
+        self.recorded().for_each(|(_, pe)| total.add(pe.total));
+        total
+    }
+
+    /// Returns the work per second of all PEs in a part of the run: busy time times speed. `None`
+    /// if fewer than `columns_min` whole columns are in it.
+    pub(crate) fn work_rate(
+        &self,
+        places: &Places,
+        [from_ns, to_ns]: [u64; 2],
+        columns_min: u64,
+    ) -> Option<f64> {
+        let first = from_ns.div_ceil(self.column_ns);
+        let end = to_ns / self.column_ns;
+        if end < first.saturating_add(columns_min) {
+            return None;
+        }
+        let mut work = 0.0;
+        for (pe, profile) in self.recorded() {
+            let columns = profile.columns.iter().take(end as usize).skip(first as usize);
+            work += columns.map(|times| times.busy_ns as f64).sum::<f64>() * places.speed(pe);
+        }
+        Some(work / ((end - first) * self.column_ns) as f64)
+    }
+
+    /// Returns how uneven the PEs are at each time: the greatest busy time over the mean, in about
+    /// `parts` parts of the run, averaged with the weight of the work in them. 1 if they are even.
+    pub(crate) fn unevenness(&self, parts: usize) -> f64 {
+        let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
+        let width = columns.div_ceil(parts.max(1)).max(1);
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for first in (0..columns).step_by(width) {
+            let busy = |(_, pe): (usize, &PeProfile)| {
+                let columns = pe.columns.iter().skip(first).take(width);
+                columns.map(|times| times.busy_ns as f64).sum::<f64>()
+            };
+            let (most, all, count) =
+                self.recorded().map(busy).fold((0.0_f64, 0.0, 0.0), |(most, all, count), busy| {
+                    (most.max(busy), all + busy, count + 1.0)
+                });
+            if all > 0.0 {
+                sum += most * count;
+                weight += all;
+            }
+        }
+        if weight > 0.0 { sum / weight } else { 1.0 }
+    }
+}
+
+/// Returns the width of columns: that of the widest bins, doubled until there are at most `most`.
+fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
+    let widest = recording.pes.iter().map(|record| record.bin_ns).max().unwrap_or(0).max(1);
+    let mut width = widest;
+    while end_ns.div_ceil(width) > most {
+        width = width.saturating_mul(2);
+    }
+    width
+}
+
+fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
+    let mut profile = PeProfile { is_recorded: true, ..PeProfile::default() };
+    for (number, bin) in (0_u64..).zip(&record.bins) {
+        let column = (number.saturating_mul(record.bin_ns) / column_ns) as usize;
+        if profile.columns.len() <= column {
+            profile.columns.resize(column + 1, Times::default());
+        }
+        let times = Times::of(bin);
+        profile.columns[column].add(times);
+        profile.total.add(times);
+        profile.queue_max = profile.queue_max.max(bin.queue);
+        profile.steals += u64::from(bin.steals);
+        profile.steal_attempts += u64::from(bin.steal_attempts);
+    }
+    profile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{busy_bin, recording};
+    use super::*;
+    use gridspan_record::JobEnding;
+
+    /// PE 0 has two bins of 10 ns, PE 1 one of 20 ns.
+    fn profile() -> (Places, Profile) {
+        let mut recording = recording(1, 2);
+        recording.pes[0].bin_ns = 10;
+        recording.pes[0].bins = vec![busy_bin(8, 2), busy_bin(4, 6)];
+        recording.pes[1].bin_ns = 20;
+        recording.pes[1].bins = vec![busy_bin(4, 16)];
+        recording.ending = Some(JobEnding { at_ns: 20, ..JobEnding::default() });
+        let places = Places::of(&recording);
+        let profile = Profile::of(&recording, &places);
+        (places, profile)
+    }
+
+    #[test]
+    fn bins_of_different_widths_share_columns() {
+        let (places, profile) = profile();
+        assert_eq!((profile.column_ns, profile.end_ns), (20, 20));
+        assert_eq!((profile.pes[0].columns.len(), profile.pes[0].columns[0].busy_ns), (1, 12));
+        assert_eq!((profile.total().busy_ns, profile.total().idle_ns), (16, 24));
+        assert_eq!(profile.pe_time_ns(), 40.0);
+        assert_eq!(profile.work_rate(&places, [0, 20], 1), Some(0.8));
+        assert_eq!(profile.work_rate(&places, [1, 20], 1), None);
+    }
+
+    #[test]
+    fn unevenness_is_the_greatest_load_over_the_mean() {
+        assert!((profile().1.unevenness(10) - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn many_pes_have_few_columns() {
+        let mut recording = recording(1, 2);
+        recording.pes.iter_mut().for_each(|record| record.bin_ns = 1);
+        assert_eq!(column_ns(&recording, 100_000, 64), 2048);
+        assert_eq!(column_ns(&recording, 100_000, 1), 1 << 17);
+    }
+}

@@ -1,0 +1,133 @@
+//! Why a message was under way for as long as it was.
+//!
+//! The latency of the link explains the first part. What is left is the link's capacity, if the
+//! bytes that were sent over it meanwhile, or those of the message itself, take at least half of
+//! that time; else losses, if the link loses packets; else it is not known.
+
+use super::places::Places;
+use super::traffic::{LinkState, Traffic};
+
+/// Part of the latency by which a message may be late without a further reason: jitter, and the
+/// time to send and to accept it.
+const TOLERANCE: f64 = 0.1;
+/// Part of the delay that the capacity must explain.
+const CAPACITY_PART_MIN: f64 = 0.5;
+
+/// The time of a message under way, in nanoseconds. It may have one part besides the latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Parts {
+    /// The latency of the link.
+    pub(crate) latency: f64,
+    /// Waiting for the link, and being transmitted.
+    pub(crate) bandwidth: f64,
+    /// Sent again after losses.
+    pub(crate) loss: f64,
+    /// Not known.
+    pub(crate) delay: f64,
+}
+
+/// The ways of messages over links.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transit<'a> {
+    /// The places.
+    pub(crate) places: &'a Places,
+    /// The traffic.
+    pub(crate) traffic: &'a Traffic,
+}
+
+impl Transit<'_> {
+    /// Returns the latency of the link between two PEs at a time, in nanoseconds; 0 if unknown.
+    pub(crate) fn latency_ns(&self, from_pe: usize, to_pe: usize, at_ns: u64) -> f64 {
+        let [from, to] = [from_pe, to_pe].map(|pe| self.places.site_of(pe));
+        let state = self.traffic.link(from, to).and_then(|link| link.state(at_ns));
+        state.map_or(0.0, |state| state.latency_ns)
+    }
+
+    /// Returns the parts of the time between two PEs of different nodes.
+    pub(crate) fn parts(
+        &self,
+        [from_pe, to_pe]: [usize; 2],
+        [sent_ns, received_ns]: [u64; 2],
+        bytes: u32,
+    ) -> Parts {
+        let total = received_ns.saturating_sub(sent_ns) as f64;
+        let [from, to] = [from_pe, to_pe].map(|pe| self.places.site_of(pe));
+        let Some(link) = self.traffic.link(from, to) else {
+            return Parts { delay: total, ..Parts::default() };
+        };
+        let Some(&LinkState { latency_ns, bytes_per_second, .. }) = link.state(sent_ns) else {
+            return Parts { delay: total, ..Parts::default() };
+        };
+        let latency = total.min(latency_ns);
+        let rest = total - latency;
+        if rest <= TOLERANCE * latency_ns {
+            return Parts { latency: total, ..Parts::default() };
+        }
+        let needed = bytes_per_second.map_or(0.0, |rate| {
+            let own = f64::from(bytes);
+            // Inside a site each pair of nodes has a link, so other messages there do not count.
+            let all = match from == to {
+                true => own,
+                false => self.traffic.bytes_within(link, [sent_ns, received_ns]).max(own),
+            };
+            all * 1e9 / rate
+        });
+        match () {
+            () if needed >= CAPACITY_PART_MIN * rest => {
+                Parts { latency, bandwidth: rest, ..Parts::default() }
+            }
+            () if link.loss > 0.0 => Parts { latency, loss: rest, ..Parts::default() },
+            () => Parts { latency, delay: rest, ..Parts::default() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{MS, complete, recording};
+    use super::super::profile::Profile;
+    use super::*;
+    use gridspan_record::{Recording, SentTo};
+
+    /// The parts in ms of a message from PE 0 to PE 1, which is at another site 10 ms away.
+    fn parts(recording: &Recording, times_ms: [u64; 2], bytes: u32) -> [f64; 4] {
+        let places = Places::of(recording);
+        let traffic = Traffic::of(recording, &places, &Profile::of(recording, &places));
+        let transit = Transit { places: &places, traffic: &traffic };
+        let Parts { latency, bandwidth, loss, delay } =
+            transit.parts([0, 1], times_ms.map(|ms| ms * MS), bytes);
+        [latency, bandwidth, loss, delay].map(|ns| ns / MS as f64)
+    }
+
+    fn far_apart() -> Recording {
+        let mut recording = recording(2, 1);
+        complete(&mut recording, 200);
+        recording
+    }
+
+    #[test]
+    fn latency_comes_first() {
+        assert_eq!(parts(&far_apart(), [20, 30], 100), [10.0, 0.0, 0.0, 0.0]);
+        assert_eq!(parts(&far_apart(), [20, 31], 100), [11.0, 0.0, 0.0, 0.0]);
+        assert_eq!(parts(&far_apart(), [20, 26], 100), [6.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_large_message_and_much_traffic_need_capacity() {
+        // 1 MB/s: 20 kB take 20 ms.
+        assert_eq!(parts(&far_apart(), [20, 50], 20_000), [10.0, 20.0, 0.0, 0.0]);
+        let mut recording = far_apart();
+        recording.header.links.iter_mut().for_each(|link| link.loss = 0.2);
+        recording.pes[0].bins[20].sent = vec![SentTo { site: 1, messages: 9, bytes: 50_000 }];
+        assert_eq!(parts(&recording, [20, 80], 100), [10.0, 50.0, 0.0, 0.0]);
+        assert_eq!(parts(&recording, [100, 160], 100), [10.0, 0.0, 50.0, 0.0]);
+    }
+
+    #[test]
+    fn what_nothing_explains_is_a_delay() {
+        assert_eq!(parts(&far_apart(), [20, 50], 100), [10.0, 0.0, 0.0, 20.0]);
+        let mut recording = far_apart();
+        recording.header.links.clear();
+        assert_eq!(parts(&recording, [20, 50], 100), [0.0, 0.0, 0.0, 30.0]);
+    }
+}

@@ -1,0 +1,52 @@
+//! `gridctl report`: what limited a recorded run, where its time went, and a page that shows it.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `analysis` | what a recording says: pure |
+//! | `text` | output for people |
+//! | `page` | the page: one HTML file |
+
+mod analysis;
+mod page;
+mod text;
+
+use crate::args::ReportArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Progress;
+use analysis::Analysis;
+use gridspan_record::{RecordError, Recording};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The page in the folder of the recording, unless another file is named.
+const FILE: &str = "report.html";
+/// Path that stands for standard output.
+const STDOUT: &str = "-";
+/// Name of the operation in errors.
+const PRINT: &str = "print the report";
+
+/// Analyses a recording, writes the page, and prints a summary; or prints the analysis.
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, CliError> {
+    let progress = Progress::begin("analysing the recording".to_owned(), None);
+    let analysis = analysed(&args.recording);
+    progress.end();
+    let analysis = analysis?;
+    if args.json {
+        let json = serde_json::to_string(&analysis).map_err(io::Error::from);
+        return output::print(&(json.map_err(CliError::system(PRINT))? + "\n"), PRINT);
+    }
+    let path = args.output.clone().unwrap_or_else(|| args.recording.join(FILE));
+    let page = page::render(&analysis);
+    if path == Path::new(STDOUT) {
+        return output::print(&page, PRINT);
+    }
+    fs::write(&path, page).map_err(|error| CliError::Write { path: path.clone(), error })?;
+    output::print(&text::render(&analysis, &path), PRINT)
+}
+
+fn analysed(folder: &Path) -> Result<Analysis, RecordError> {
+    Ok(Analysis::of(&Recording::read(folder)?))
+}

@@ -1,0 +1,314 @@
+//! Charts: bars, heat maps and areas, as inline SVG whose colours are classes of the style sheet.
+
+use super::html::{escaped, put};
+
+/// Width of a chart.
+const WIDTH: f64 = 900.0;
+/// Width of the labels of bars.
+const LABELS: f64 = 250.0;
+/// Space for values right of bars.
+const VALUES: f64 = 70.0;
+/// Height of a bar with its distance to the next one.
+const BAR: f64 = 20.0;
+/// Height of an axis with its labels.
+const AXIS: f64 = 34.0;
+/// Letters of a label.
+const LETTERS_MAX: usize = 38;
+
+/// A part of a bar.
+pub(crate) struct BarPart {
+    /// Class of its colour.
+    pub(crate) class: String,
+    /// Its length.
+    pub(crate) value: f64,
+    /// What it is, for a tooltip.
+    pub(crate) title: String,
+}
+
+/// A bar.
+pub(crate) struct Bar {
+    /// Its label.
+    pub(crate) label: String,
+    /// Its parts, from the left.
+    pub(crate) parts: Vec<BarPart>,
+    /// The text at its right end.
+    pub(crate) value: String,
+}
+
+/// A number along an axis.
+pub(crate) struct Axis {
+    /// What it is, with the unit.
+    pub(crate) title: &'static str,
+    /// What the values of bars are divided by.
+    pub(crate) unit: f64,
+}
+
+/// Cuts a text that is too long for its place.
+fn cut(text: &str, letters: usize) -> String {
+    match text.chars().count() > letters {
+        true => text.chars().take(letters - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// Returns up to six round numbers from 0 to `most`.
+pub(crate) fn ticks(most: f64) -> Vec<f64> {
+    if !most.is_finite() || most <= 0.0 {
+        return vec![0.0];
+    }
+    let raw = most / 5.0;
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|it| *it >= raw);
+    let step = step.unwrap_or(raw);
+    (0..=5).map(|at| f64::from(at) * step).filter(|tick| *tick <= most * 1.000_001).collect()
+}
+
+/// Formats the number at a tick.
+fn label(number: f64) -> String {
+    match number {
+        0.0 => "0".to_owned(),
+        number if number.abs() >= 10.0 => format!("{number:.0}"),
+        number => {
+            let text = format!("{number:.3}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+    }
+}
+
+fn begin(height: f64, title: &str) -> String {
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" \
+         aria-label=\"{}\">\n",
+        escaped(title)
+    )
+}
+
+/// Draws bars, one below the other, with an axis below.
+pub(crate) fn bars(bars: &[Bar], axis: &Axis) -> String {
+    let total = |bar: &Bar| bar.parts.iter().map(|part| part.value.max(0.0)).sum::<f64>();
+    let most = bars.iter().map(total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let length = WIDTH - LABELS - VALUES;
+    let bottom = bars.len() as f64 * BAR + 4.0;
+    let mut svg = begin(bottom + AXIS, axis.title);
+    for tick in ticks(most / axis.unit) {
+        let x = LABELS + tick * axis.unit / most * length;
+        put(&mut svg, format_args!("<path class=\"grid\" d=\"M{x:.1} 0V{bottom:.1}\"/>"));
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+                bottom + 13.0,
+                label(tick)
+            ),
+        );
+    }
+    put(
+        &mut svg,
+        format_args!(
+            "<text class=\"t unit\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n",
+            LABELS + length / 2.0,
+            bottom + 28.0,
+            escaped(axis.title)
+        ),
+    );
+    for (number, bar) in bars.iter().enumerate() {
+        let y = number as f64 * BAR + 3.0;
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LABELS - 6.0,
+                y + 11.0,
+                escaped(&cut(&bar.label, LETTERS_MAX))
+            ),
+        );
+        let mut x = LABELS;
+        for part in &bar.parts {
+            let width = part.value.max(0.0) / most * length;
+            put(
+                &mut svg,
+                format_args!(
+                    "<rect class=\"{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+                     height=\"14\"><title>{}</title></rect>",
+                    escaped(&part.class),
+                    escaped(&part.title)
+                ),
+            );
+            x += width;
+        }
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+                x + 5.0,
+                y + 11.0,
+                escaped(&bar.value)
+            ),
+        );
+    }
+    svg += "</svg>\n";
+    svg
+}
+
+/// Draws a square of numbers: rows send, columns receive. Darker cells have larger numbers, on a
+/// logarithmic scale.
+pub(crate) fn heat_map(
+    names: &[String],
+    value: impl Fn(usize, usize) -> f64,
+    title: impl Fn(usize, usize) -> String,
+    what: &str,
+) -> String {
+    let count = names.len();
+    let cell = (560.0 / count.max(1) as f64).clamp(14.0, 44.0);
+    let (left, top) = (LABELS, 120.0);
+    let mut svg = begin(top + cell * count as f64 + 10.0, what);
+    let all = || (0..count).flat_map(move |from| (0..count).map(move |to| (from, to)));
+    let positive = || all().map(|(from, to)| value(from, to)).filter(|value| *value > 0.0);
+    let most = positive().fold(f64::MIN_POSITIVE, f64::max);
+    let least = positive().fold(most, f64::min);
+    let span = (most / least).ln().max(1e-9);
+    for (at, name) in names.iter().enumerate() {
+        let (x, y) = (left + cell * (at as f64 + 0.5), top + cell * (at as f64 + 0.5));
+        let name = escaped(&cut(name, 24));
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
+                 <text class=\"t\" x=\"{x:.1}\" y=\"{:.1}\" \
+                 transform=\"rotate(-60 {x:.1} {:.1})\">{name}</text>\n",
+                left - 6.0,
+                y + 4.0,
+                top - 6.0,
+                top - 6.0
+            ),
+        );
+    }
+    for (from, to) in all() {
+        let value = value(from, to);
+        let opacity = match value > 0.0 {
+            true => 0.12 + 0.88 * ((value / least).ln() / span).clamp(0.0, 1.0),
+            false => 0.0,
+        };
+        put(
+            &mut svg,
+            format_args!(
+                "<rect class=\"heat\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill-opacity=\"{opacity:.2}\"><title>{}</title></rect>\n",
+                left + cell * to as f64,
+                top + cell * from as f64,
+                cell - 1.0,
+                cell - 1.0,
+                escaped(&title(from, to))
+            ),
+        );
+    }
+    put(
+        &mut svg,
+        format_args!(
+            "<text class=\"t unit\" x=\"8\" y=\"16\">{} (row sends to column)</text>\n",
+            escaped(what)
+        ),
+    );
+    svg += "</svg>\n";
+    svg
+}
+
+/// Draws a value over time as an area, with a line at `limit`, if it is given. Values and the limit
+/// are in the unit of the label.
+pub(crate) fn area(
+    name: &str,
+    values: &[f64],
+    limit: Option<f64>,
+    unit: &str,
+    end: &str,
+) -> String {
+    let (left, top, height) = (LABELS, 8.0, 56.0);
+    let length = WIDTH - left - VALUES;
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    // A capacity that is far from used would flatten everything; then only its number is shown.
+    let shown = limit.filter(|limit| *limit <= highest * 4.0);
+    let most = shown.unwrap_or(0.0).max(highest).max(f64::MIN_POSITIVE);
+    let bottom = top + height;
+    let y = |value: f64| bottom - value / most * height;
+    let mut svg = begin(bottom + 18.0, name);
+    let mut path = format!("M{left:.1} {bottom:.1}");
+    let step = length / values.len().max(1) as f64;
+    for (at, value) in values.iter().enumerate() {
+        put(&mut path, format_args!("V{:.1}H{:.1}", y(*value), left + step * (at + 1) as f64));
+    }
+    put(&mut svg, format_args!("<path class=\"heat\" d=\"{path}V{bottom:.1}z\"/>"));
+    put(
+        &mut svg,
+        format_args!("<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}h{length:.1}\"/>"),
+    );
+    if let Some(limit) = shown {
+        let y = y(limit);
+        put(&mut svg, format_args!("<path class=\"limit\" d=\"M{left:.1} {y:.1}h{length:.1}\"/>"));
+    }
+    let capacity =
+        limit.map_or_else(String::new, |limit| format!(", capacity {} {unit}", label(limit)));
+    let texts = [
+        (left - 6.0, top + 22.0, "end", cut(name, LETTERS_MAX)),
+        (left - 6.0, top + 38.0, "end", format!("at most {} {unit}{capacity}", label(highest))),
+        (left, bottom + 14.0, "start", "0".to_owned()),
+        (left + length, bottom + 14.0, "end", end.to_owned()),
+    ];
+    for (x, y, anchor, text) in texts {
+        put(
+            &mut svg,
+            format_args!(
+                "<text class=\"t\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                escaped(&text)
+            ),
+        );
+    }
+    svg += "</svg>\n";
+    svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_numbers_up_to_the_greatest() {
+        assert_eq!(ticks(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(ticks(7.3), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(ticks(0.0), [0.0]);
+        assert_eq!(ticks(f64::NAN), [0.0]);
+        let labels: Vec<_> = ticks(0.05).into_iter().map(label).collect();
+        assert_eq!(labels, ["0", "0.01", "0.02", "0.03", "0.04", "0.05"]);
+    }
+
+    #[test]
+    fn bars_have_labels_values_and_an_axis_with_its_unit() {
+        let part = BarPart { class: "k0".to_owned(), value: 2e6, title: "a & b".to_owned() };
+        let bar = Bar { label: "<Cell>".to_owned(), parts: vec![part], value: "2 ms".to_owned() };
+        let svg = bars(&[bar], &Axis { title: "time, ms", unit: 1e6 });
+        assert!(svg.contains("&lt;Cell&gt;") && svg.contains("<title>a &amp; b</title>"), "{svg}");
+        assert!(svg.contains(">time, ms</text>") && svg.contains(">1.5</text>"), "{svg}");
+        assert!(bars(&[], &Axis { title: "nothing", unit: 1.0 }).ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn a_heat_map_has_a_cell_for_each_pair() {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let svg = heat_map(
+            &names,
+            |from, to| [[0.0, 10.0], [1000.0, 0.0]][from][to],
+            |from, to| format!("{from} to {to}"),
+            "messages",
+        );
+        assert_eq!(svg.matches("class=\"heat\"").count(), 4);
+        assert!(svg.contains("fill-opacity=\"1.00\"><title>1 to 0</title>"), "{svg}");
+        assert!(svg.contains("fill-opacity=\"0.12\"><title>0 to 1</title>"), "{svg}");
+    }
+
+    #[test]
+    fn an_area_shows_a_limit_that_is_near() {
+        let near = area("a → b", &[1.0, 4.0], Some(5.0), "MB/s", "2 s");
+        assert!(near.contains("class=\"limit\"") && near.contains("capacity 5 MB/s"), "{near}");
+        let far = area("a → b", &[1.0, 4.0], Some(500.0), "MB/s", "2 s");
+        assert!(!far.contains("class=\"limit\"") && far.contains("capacity 500 MB/s"), "{far}");
+    }
+}

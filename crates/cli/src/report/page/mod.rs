@@ -1,0 +1,184 @@
+//! The page: one HTML file without anything from elsewhere. Pictures are inline SVG, numbers are
+//! files in `data:` addresses, and the browser is told to load nothing.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `html` | texts, tables, panels |
+//! | `chart` | bars, heat maps, areas |
+//! | `overview` | outcome, limits, what was not recorded |
+//! | `timeline` | what each PE did |
+//! | `work` | handlers, waits, the critical path |
+//! | `traffic` | messages and links |
+//! | `events` | rebalances, broadcasts, other events |
+//!
+//! Its size is bounded, because that of the analysis is.
+
+mod chart;
+mod events;
+mod html;
+mod overview;
+mod timeline;
+mod traffic;
+mod work;
+
+use crate::report::analysis::Analysis;
+use html::escaped;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+/// The browser applies styles and runs the script of the page, and loads nothing.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'";
+
+/// Renders the page.
+pub(crate) fn render(analysis: &Analysis) -> String {
+    let panels = [
+        Some(overview::limits(analysis)),
+        Some(timeline::panel(analysis)),
+        Some(work::handlers(analysis)),
+        Some(work::waits(analysis)),
+        Some(work::path(analysis)),
+        Some(traffic::communication(analysis)),
+        Some(traffic::links(analysis)),
+        events::rebalances(analysis),
+        events::broadcasts(analysis),
+        events::list(analysis),
+    ];
+    let panels: String = panels.iter().flatten().map(html::Panel::render).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}: report</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}\
+         <p class=\"finding\">{sentence}</p>\n{filter}{panels}\
+         <footer><small>Made by gridctl {version} from a recording.</small></footer>\n\
+         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        title = escaped(&analysis.job),
+        head = overview::head(analysis),
+        sentence = escaped(&analysis.diagnosis.sentence),
+        filter = timeline::filter(analysis),
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
+    use gridspan_record::{Happening, JobEnding, Recording, SentTo, Span, What};
+
+    fn page(recording: &Recording) -> String {
+        render(&Analysis::of(recording))
+    }
+
+    fn two_sites() -> Recording {
+        let mut recording = recording(2, 2);
+        recording.pes[0].spans = vec![span(0, 0, [0, 20])];
+        let last = Span { cause: from(0, 0, [20, 30]), ..span(2, 0, [30, 50]) };
+        recording.pes[2].spans = vec![last];
+        complete(&mut recording, 50);
+        recording.pes[0].bins[20].sent = vec![SentTo { site: 1, messages: 1, bytes: 100 }];
+        let balanced = What::Balanced {
+            trigger: "request".to_owned(),
+            strategy: "refine".to_owned(),
+            moved: 4,
+            bytes: 99,
+            predicted_gain: Some(0.3),
+            actual_gain: Some(-0.1),
+            pause_ns: 0,
+        };
+        let broadcast = What::Broadcast {
+            collection: "cells".to_owned(),
+            tree: "star".to_owned(),
+            bytes: 8,
+            members: 4,
+            duration_ns: MS,
+        };
+        recording.happenings = vec![
+            Happening { at_ns: 10 * MS, what: balanced },
+            Happening { at_ns: 12 * MS, what: broadcast },
+        ];
+        recording
+    }
+
+    #[test]
+    fn the_page_has_all_panels_and_loads_nothing() {
+        let html = page(&two_sites());
+        let ids = [
+            "limits",
+            "timeline",
+            "handlers",
+            "waits",
+            "path",
+            "communication",
+            "links",
+            "rebalances",
+            "broadcasts",
+            "events",
+        ];
+        for id in ids {
+            assert!(html.contains(&format!("<section id=\"{id}\">")), "{id}");
+        }
+        for loading in ["http:", "https:", "src=", "@import", "url(", "<link", "<iframe"] {
+            assert!(!html.contains(loading), "{loading}");
+        }
+        assert!(html.contains("<p class=\"finding\">What limited the run"), "{html}");
+        assert!(html.contains("<i class=\"mark rebalance\""));
+        assert!(html.contains("refine at 10.0 ms, realised"));
+    }
+
+    #[test]
+    fn every_element_is_closed() {
+        let html = page(&two_sites());
+        for element in
+            ["section", "svg", "table", "details", "div", "ol", "li", "p", "dl", "script"]
+        {
+            let begins = html.matches(&format!("<{element}>")).count()
+                + html.matches(&format!("<{element} ")).count();
+            assert_eq!(begins, html.matches(&format!("</{element}>")).count(), "{element}");
+        }
+    }
+
+    #[test]
+    fn names_of_a_recording_cannot_become_markup() {
+        let mut recording = two_sites();
+        let name = "</script><script>alert(1)</script>";
+        recording.header.job = name.to_owned();
+        recording.header.command = vec![name.to_owned()];
+        recording.header.sites[0] = name.to_owned();
+        recording.header.nodes[0].name = name.to_owned();
+        recording.pes[0].types[0] = name.to_owned();
+        recording
+            .happenings
+            .push(Happening { at_ns: 1, what: What::Warning { text: name.to_owned() } });
+        recording.ending =
+            Some(JobEnding { at_ns: 50 * MS, exit_code: 1, failure: Some(name.to_owned()) });
+        let html = page(&recording);
+        assert!(!html.contains("<script>alert"));
+        assert_eq!(html.matches("</script>").count(), 2);
+    }
+
+    #[test]
+    fn the_page_of_a_large_recording_is_small() {
+        let mut recording = recording(3, 50);
+        complete(&mut recording, 400);
+        let all: Vec<SentTo> = (0..3).map(|site| SentTo { site, messages: 1, bytes: 9 }).collect();
+        for (number, record) in (0..).zip(&mut recording.pes) {
+            for (at, bin) in (0_u64..).zip(&mut record.bins) {
+                bin.sent = all.clone();
+                // Columns that differ from their neighbours need most.
+                bin.busy_ns = vec![(0, (at * 7 + number) % 10 * MS / 20), (1, at % 3 * MS / 10)];
+            }
+        }
+        recording.happenings = (0..5000)
+            .map(|at| Happening { at_ns: at * 1000, what: What::Warning { text: "x".repeat(80) } })
+            .collect();
+        let html = page(&recording);
+        assert!(html.len() < 4_000_000, "{} bytes", html.len());
+    }
+
+    #[test]
+    fn an_empty_recording_has_a_page() {
+        assert!(page(&Recording::default()).contains("What limited the run is unknown"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The head of a page: the outcome, what limited the run, what was recorded.
+
+use super::html::{Cell, Panel, Table, escaped, put, share, time};
+use crate::quantity::count;
+use crate::report::analysis::Analysis;
+use crate::report::analysis::limits::Limit;
+use gridspan_record::DriverKind;
+
+/// Renders the title, the outcome and facts about the job.
+pub(crate) fn head(analysis: &Analysis) -> String {
+    let outcome = &analysis.outcome;
+    let (class, text) = match (&outcome.failure, outcome.exit_code) {
+        (Some(failure), _) => ("bad", format!("failed: {failure}")),
+        (None, Some(0)) => ("good", "done".to_owned()),
+        (None, Some(code)) => ("bad", format!("ended with exit code {code}")),
+        (None, None) => ("bad", "cut off: the recording has no end".to_owned()),
+    };
+    let mut html = format!(
+        "<header>\n<h1>{}</h1>\n<p class=\"outcome {class}\">{} after {}</p>\n<dl>",
+        escaped(&analysis.job),
+        escaped(&text),
+        time(outcome.end_ns)
+    );
+    for (name, value) in facts(analysis) {
+        put(&mut html, format_args!("<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(&value)));
+    }
+    html += "</dl>\n</header>\n";
+    html
+}
+
+fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
+    let driver = match analysis.driver {
+        DriverKind::Threads => "threads of one process",
+        DriverKind::Processes => "processes",
+        DriverKind::Simulated => "virtual time",
+    };
+    let size = format!(
+        "{} on {} at {}",
+        count(analysis.pe_count, "PE"),
+        count(analysis.node_count, "node"),
+        count(analysis.sites.len(), "site")
+    );
+    let mut facts = vec![
+        ("command", format!("gridctl {}", analysis.command.join(" "))),
+        ("ran as", driver.to_owned()),
+        ("size", size),
+        ("seed", analysis.seed.to_string()),
+    ];
+    if let Some(started) = analysis.started_unix_ms {
+        facts.push(("started", date(started)));
+    }
+    facts
+}
+
+/// Formats a time since 1970 as a date, in Coordinated Universal Time.
+fn date(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (2013), `civil_from_days`: years
+    // begin in March, so that the day of the leap year is the last one.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+/// Renders what limited the run.
+pub(crate) fn limits(analysis: &Analysis) -> Panel {
+    let diagnosis = &analysis.diagnosis;
+    let mut body = String::new();
+    if !diagnosis.limits.is_empty() {
+        body += "<ol class=\"limits\">\n";
+        for Limit { clause, share: part, evidence, advice, .. } in &diagnosis.limits {
+            let because = if evidence.is_empty() { String::new() } else { format!("{evidence}. ") };
+            put(
+                &mut body,
+                format_args!(
+                    "<li><b>{}</b> {}.<br><small>{}{}</small></li>\n",
+                    share(*part),
+                    escaped(clause),
+                    escaped(&because),
+                    escaped(advice)
+                ),
+            );
+        }
+        body += "</ol>\n<p><small>Shares are of the time of all PEs. Each is what would be saved at \
+                 most without the limit; shares of several limits may overlap.</small></p>\n";
+    }
+    body += &coverage(analysis);
+    let titles = [
+        ("LIMIT", "kind"),
+        ("PLACE", "place"),
+        ("SHARE", "share_of_pe_time"),
+        ("WHAT", "clause"),
+        ("EVIDENCE", "evidence"),
+    ];
+    let mut table = Table::new("limits", &titles);
+    for limit in &diagnosis.limits {
+        let kind = serde_json::to_value(limit.kind).ok();
+        let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default();
+        table.row(vec![
+            Cell::text(kind),
+            Cell::text(&limit.place),
+            Cell::share(limit.share),
+            Cell::text(&limit.clause),
+            Cell::text(&limit.evidence),
+        ]);
+    }
+    Panel {
+        id: "limits",
+        title: "What limited the run",
+        conclusion: diagnosis.sentence.clone(),
+        body,
+        tables: vec![table],
+    }
+}
+
+/// Renders what was not recorded.
+fn coverage(analysis: &Analysis) -> String {
+    let coverage = &analysis.coverage;
+    let mut html = String::new();
+    if coverage.dropped_share > 0.0 {
+        put(
+            &mut html,
+            format_args!(
+                "<p class=\"note\">{} of the spans were dropped to stay within the budget of the \
+                 recording: spans are those of one of {} windows of {}. Waits, the critical path and \
+                 messages between types and nodes are estimated from these; times and traffic are \
+                 exact.</p>\n",
+                share(coverage.dropped_share),
+                coverage.one_window_of,
+                time(coverage.window_ns)
+            ),
+        );
+    }
+    if !coverage.missing_nodes.is_empty() {
+        put(
+            &mut html,
+            format_args!(
+                "<p class=\"note\">Nothing is known of {}: {}.</p>\n",
+                count(coverage.missing_nodes.len(), "node"),
+                escaped(&coverage.missing_nodes.join(", "))
+            ),
+        );
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400_000), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_700_000_000_000), "2023-11-14 22:13 UTC");
+        assert_eq!(date(4_107_542_399_000), "2100-02-28 23:59 UTC");
+    }
+}

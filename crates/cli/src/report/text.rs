@@ -1,0 +1,96 @@
+//! The summary for people: what limited the run in the first line, the outcome, and shares.
+
+use super::analysis::Analysis;
+use super::analysis::limits::percent;
+use crate::quantity::{count, time};
+use crate::table::{Align, Table};
+use std::path::Path;
+use std::time::Duration;
+
+/// Maximum number of limits that are listed.
+const LIMITS_MAX: usize = 5;
+
+/// Renders the summary. `page`: the file with the page.
+pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
+    let mut text = format!("{}\n\n{}\n", analysis.diagnosis.sentence, outcome(analysis));
+    let times = &analysis.times;
+    let part = |ns: u64| percent(analysis.share_of(ns));
+    text += &format!(
+        "time of PEs: handlers {}, messages {}, no work {}",
+        part(times.busy_ns),
+        part(times.network_ns.saturating_add(times.runtime_ns)),
+        part(times.idle_ns)
+    );
+    if times.waited_ns > 0 {
+        text += &format!(", other programs {}", part(times.waited_ns));
+    }
+    text.push('\n');
+    let coverage = &analysis.coverage;
+    if coverage.dropped_share > 0.0 {
+        let share = percent(coverage.dropped_share);
+        text += &format!("{share} of the spans were dropped, so that waits are estimates\n");
+    }
+    if !coverage.missing_nodes.is_empty() {
+        text += &format!("nothing is known of {}\n", coverage.missing_nodes.join(", "));
+    }
+    if !analysis.diagnosis.limits.is_empty() {
+        let align = |column| if column == 0 { Align::Right } else { Align::Left };
+        let mut table = Table::new(vec!["SHARE".to_owned(), "LIMIT".to_owned()], align);
+        for limit in analysis.diagnosis.limits.iter().take(LIMITS_MAX) {
+            table.row(vec![percent(limit.share), limit.clause.clone()]);
+        }
+        text += &format!("\n{}", table.render(false));
+    }
+    text += &format!("\nthe page is {}\n", page.display());
+    text
+}
+
+fn outcome(analysis: &Analysis) -> String {
+    let outcome = &analysis.outcome;
+    let ended = match (&outcome.failure, outcome.exit_code) {
+        (Some(failure), _) => format!("failed ({failure})"),
+        (None, Some(0)) => "done".to_owned(),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "cut off".to_owned(),
+    };
+    format!(
+        "{}: {ended} after {}, on {} of {} at {}",
+        analysis.job,
+        time(Duration::from_nanos(outcome.end_ns)),
+        count(analysis.pe_count, "PE"),
+        count(analysis.node_count, "node"),
+        count(analysis.sites.len(), "site")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::analysis::fixtures::{complete, from, recording, span};
+    use gridspan_record::Span;
+
+    #[test]
+    fn the_first_line_is_what_limited_the_run() {
+        let mut recording = recording(1, 3);
+        for pe in 0..3_u32 {
+            let end = if pe == 1 { 12 } else { 4 };
+            let first = span(pe, 0, [0, end]);
+            let next = Span { cause: from(1, 0, [12, 12]), ..span(pe, 1, [12, 12 + end]) };
+            recording.pes[pe as usize].spans = vec![first, next];
+        }
+        recording.header.pes[1].speed = 1.0 / 3.0;
+        complete(&mut recording, 24);
+
+        let text = render(&Analysis::of(&recording), Path::new("r/report.html"));
+
+        let lines: Vec<_> = text.lines().collect();
+        let cause = "PE 1 (node a/1) is slow, with 33 % of the usual speed";
+        let sentence =
+            format!("What limited the run: {cause}; that took 44 % of the time of all PEs.");
+        assert_eq!(lines[0], sentence);
+        assert_eq!(lines[2], "planted: done after 24.0 ms, on 3 PEs of 3 nodes at 1 site");
+        assert_eq!(lines[3], "time of PEs: handlers 56 %, messages 0 %, no work 44 %");
+        assert_eq!(lines[6], format!(" 44 %  {cause}"));
+        assert_eq!(lines.last(), Some(&"the page is r/report.html"));
+    }
+}

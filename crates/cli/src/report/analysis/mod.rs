@@ -46,6 +46,7 @@ use path::CriticalPath;
 use places::Places;
 use profile::{Profile, Times};
 use serde::Serialize;
+use std::cmp::Reverse;
 use timeline::Timeline;
 use traffic::Traffic;
 use transit::Transit;
@@ -298,7 +299,7 @@ fn pe_rows(profile: &Profile, places: &Places) -> Vec<PeRow> {
 
 fn link_rows(traffic: &Traffic, places: &Places, end_ns: u64) -> Vec<LinkRow> {
     let mut links: Vec<_> = traffic.links.iter().filter(|(_, link)| link.bytes > 0).collect();
-    links.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes));
+    links.sort_by_key(|link| Reverse(link.1.bytes));
     let mut width = 1;
     while end_ns.div_ceil(traffic.column_ns.saturating_mul(width)) > COLUMNS_MAX {
         width *= 2;

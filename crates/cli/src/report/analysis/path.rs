@@ -11,6 +11,7 @@ use super::kinds::Kinds;
 use super::places::Places;
 use gridspan_record::{OTHER, Span};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A part of the path.
@@ -110,9 +111,9 @@ impl CriticalPath {
             PathPart { kind, name, ns: *ns, share, queued_ns }
         };
         let mut parts: Vec<PathPart> = parts.iter().map(part).filter(|part| part.ns > 0).collect();
-        parts.sort_by(|a, b| b.ns.cmp(&a.ns));
+        parts.sort_by_key(|part| Reverse(part.ns));
         let mut pes: Vec<(usize, u64)> = pes.into_iter().collect();
-        pes.sort_by(|a, b| b.1.cmp(&a.1));
+        pes.sort_by_key(|pe| Reverse(pe.1));
         pes.truncate(PES_MAX);
         let covered = (covered as f64 / end_ns.max(1) as f64).min(1.0);
         Self { total_ns, walks, covered, steps, parts, pes, hops }

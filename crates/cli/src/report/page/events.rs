@@ -5,6 +5,7 @@ use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
 use crate::report::analysis::events::Rebalance;
+use std::cmp::Reverse;
 
 /// Maximum number of bars of a chart.
 const BARS_MAX: usize = 25;
@@ -99,7 +100,7 @@ pub(crate) fn broadcasts(analysis: &Analysis) -> Option<Panel> {
         ]);
     }
     let mut slowest: Vec<_> = events.broadcasts.iter().collect();
-    slowest.sort_by(|a, b| b.took_ns.cmp(&a.took_ns));
+    slowest.sort_by_key(|it| Reverse(it.took_ns));
     let bar = |broadcast: &&crate::report::analysis::events::BroadcastRow| {
         let title = format!("{} members over {}", broadcast.members, broadcast.tree);
         let value = broadcast.took_ns as f64;

@@ -27,9 +27,8 @@ fn help_explains_each_verb() {
     let run_help = done(&["help", "run"]);
     assert!(run_help.contains("Usage: gridctl run [OPTIONS] PROGRAM [ARGS]..."), "{run_help}");
     assert!(done(&["help", "rpc", "serve"]).contains("--write-token <FILE>"));
-    let verbs = [
-        "ps", "kill", "wait", "logs", "prune", "report", "programs", "completions", "man", "help",
-    ];
+    let verbs =
+        ["ps", "kill", "wait", "logs", "prune", "report", "programs", "completions", "man", "help"];
     for verb in verbs {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");
     }

@@ -3,8 +3,8 @@
 //! A wait ends with a message. While the message was under way, its link was awaited ([`transit`]
 //! says what of it). Before it was sent, its sender was awaited: where the sender computed, that
 //! computation; where the sender itself waited, whatever the sender waited for at that time. So
-//! the waits of a chain of PEs lead to the PE or the link at its end, as in Böhme, Geimer, Wolf and
-//! Arnold (2010), "Identifying the Root Causes of Wait States in Large-Scale Parallel Applications".
+//! the waits of a chain of PEs lead to the PE or the link at its end, as in Böhme et al.
+//! (2010), "Identifying the Root Causes of Wait States in Large-Scale Parallel Applications".
 //!
 //! Main is not in a recording. A message of main is traced back to the span that ended last before
 //! it, since that is most likely what main waited for, with the latency of the way to main; the

@@ -5,6 +5,10 @@
 //! Otherwise the excess of each awaited PE is divided, by the logarithms of its factors: a PE that
 //! takes twice as long as others with 1.41 times the work at 1/1.41 of the speed is half slow, half
 //! overloaded. The part that is due to work is one hot actor, a flood of messages, or imbalance.
+//!
+//! PEs that wait for an overloaded one also wait for each other, in the order of their messages.
+//! Such waits would be gone with the overload: together they are what all PEs would save if they had
+//! the same to do, the greatest occupied time less the mean. Up to that, they count to the overload.
 
 use super::evidence::Evidence;
 use super::imbalance;
@@ -23,6 +27,9 @@ const CHAIN_MAX: f64 = 1.3;
 /// A chain goes from PE to PE: none has more than this part of the work. One that stays on a PE is
 /// an imbalance.
 const CHAIN_PE_MAX: f64 = 0.7;
+/// Share of the time of all PEs in which they wait for others that compute, at least, in a chain.
+/// Where latency takes nearly all of the time, PEs compute alone by chance.
+const CHAIN_SHARE_MIN: f64 = 0.1;
 /// Part of the greatest work of a PE below which a PE counts as having none: creating actors and
 /// broadcasts are work, too.
 const NO_WORK_MAX: f64 = 0.02;
@@ -52,6 +59,7 @@ pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
     for (pe, share) in &shares {
         excess.add(evidence, *pe, *share);
     }
+    excess.take_waits_of_others(total, evidence.imbalance_share());
     let mut limits = Vec::new();
     limits.extend(slow(evidence, &excess.slow));
     limits.extend(foreign(evidence, &excess.foreign));
@@ -118,7 +126,8 @@ fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
     let most = busy.fold(0.0, f64::max) / (evidence.profile.total().busy_ns as f64).max(1.0);
     let parallelism = evidence.parallelism;
-    if pes < 2 || parallelism > CHAIN_MAX || most > CHAIN_PE_MAX {
+    let is_short = share < CHAIN_SHARE_MIN;
+    if pes < 2 || is_short || parallelism > CHAIN_MAX || most > CHAIN_PE_MAX {
         return None;
     }
     let clause = format!(
@@ -140,6 +149,23 @@ struct Excess {
 }
 
 impl Excess {
+    /// Adds waits of PEs for others that are not overloaded, of all the `total` waits for PEs, so far
+    /// as imbalance explains them.
+    fn take_waits_of_others(&mut self, total: f64, imbalance: f64) {
+        let parts =
+            || [&self.slow, &self.foreign, &self.work].into_iter().flat_map(|it| it.values());
+        let explained: f64 = parts().sum();
+        let wanted = imbalance.min(total);
+        if explained <= 0.0 || wanted <= explained {
+            return;
+        }
+        let factor = wanted / explained;
+        for part in [&mut self.slow, &mut self.foreign, &mut self.work] {
+            part.values_mut().for_each(|share| *share *= factor);
+        }
+        self.unexplained = total - wanted;
+    }
+
     /// Divides the share of the waits for a PE.
     fn add(&mut self, evidence: &Evidence<'_>, pe: usize, share: f64) {
         let occupied = evidence.occupied_ns(pe);

@@ -77,4 +77,12 @@ impl Evidence<'_> {
     pub(crate) fn mean_occupied_ns(&self) -> f64 {
         self.profile.total().occupied_ns() / self.profile.recorded().count().max(1) as f64
     }
+
+    /// Share of the time of all PEs that would be saved if all had as much to do as they have on
+    /// average.
+    pub(crate) fn imbalance_share(&self) -> f64 {
+        let occupied = || self.profile.recorded().map(|(pe, _)| self.occupied_ns(pe));
+        let most = occupied().fold(0.0, f64::max);
+        self.share_of(occupied().map(|ns| most - ns).sum())
+    }
 }

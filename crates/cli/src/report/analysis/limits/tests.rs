@@ -70,6 +70,24 @@ fn a_slow_pe_is_named() {
 }
 
 #[test]
+fn waits_between_others_count_to_the_overloaded_pe() {
+    // In each step PE 0 computes for 6 ms. Meanwhile PE 1 computes for 2 ms, and after it PE 2.
+    let mut recording = recording(1, 3);
+    for step in 0..10_u64 {
+        let at = step * 6;
+        let by_first = step.checked_sub(1).and_then(|before| from(0, before, [at, at]));
+        let by_second = from(1, step, [at + 2, at + 2]);
+        recording.pes[0].spans.push(span(0, step, [at, at + 6]));
+        recording.pes[1].spans.push(Span { cause: by_first, ..span(1, step, [at, at + 2]) });
+        recording.pes[2].spans.push(Span { cause: by_second, ..span(2, step, [at + 2, at + 4]) });
+    }
+    complete(&mut recording, 60);
+    let limit = first(&recording, LimitKind::HotActor, 8.0 / 18.0);
+    assert_eq!(limit.place, "PE 0 (node a/0)");
+    assert_eq!(diagnosis(&recording).limits.len(), 1);
+}
+
+#[test]
 fn a_slow_site_is_named() {
     let mut recording = recording(2, 2);
     recording.header.pes[2].speed = 0.5;

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// A small run of molecular dynamics.
-const JOB: [&str; 5] = ["leanmd", "--atoms", "1000", "--steps", "12"];
+const JOB: [&str; 5] = ["leanmd", "--atoms", "4000", "--steps", "6"];
 
 fn arguments<'a>(place: &[&'a str], folder: &'a Path) -> Vec<&'a str> {
     let record = ["--record", folder.to_str().unwrap()];

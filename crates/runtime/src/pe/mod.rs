@@ -153,7 +153,9 @@ impl Pe {
     /// Takes a packet from `from`.
     pub fn handle(&mut self, from: PeId, packet: Packet) {
         if let Content::Stamped(arrived_ns, packet) = packet.0 {
-            return self.handle_stamped(from, arrived_ns, *packet);
+            self.note_arrival(Some(arrived_ns));
+            self.handle(from, *packet);
+            return self.note_arrival(None);
         }
         let control = match &packet.0 {
             Content::Control(control) => Some(&**control),

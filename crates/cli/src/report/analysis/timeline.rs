@@ -233,7 +233,8 @@ mod tests {
             assert!(timeline.rows.len() * timeline.columns <= CELLS_MAX, "{}", timeline.columns);
         }
         let mut recording = recording(1, 100);
-        recording.header.pes = vec![recording.header.pes[0].clone(); 2];
+        let pes = recording.header.pes.clone();
+        recording.header.pes.extend(pes);
         complete(&mut recording, 20);
         assert_eq!(timeline(&recording).of, RowKind::Node);
     }

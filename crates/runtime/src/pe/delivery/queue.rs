@@ -23,7 +23,7 @@ pub(crate) struct Lanes {
     /// The lanes of all other ranks, lower ranks first. None of them is empty.
     others: BTreeMap<Rank, Lane>,
     /// What caused the messages, while the job is recorded.
-    pub(in crate::pe) causes: Option<Box<Causes>>,
+    pub(crate) causes: Option<Box<Causes>>,
 }
 
 /// The messages of one rank.

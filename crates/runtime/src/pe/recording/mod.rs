@@ -15,7 +15,6 @@ pub(in crate::pe) mod records;
 pub(in crate::pe) mod state;
 
 use crate::address::id::{ActorId, KindId, Slot};
-use crate::message::Packet;
 use crate::message::envelope::Header;
 use crate::message::payload::Payload;
 use crate::message::trace::Trace;
@@ -294,14 +293,11 @@ impl Pe {
         }
     }
 
-    /// Takes a packet that the driver has stamped with the time of its arrival.
-    pub(in crate::pe) fn handle_stamped(&mut self, from: PeId, arrived_ns: u64, packet: Packet) {
+    /// Notes when the packet that is handled next has arrived; `None` if the driver does not say.
+    pub(in crate::pe) fn note_arrival(&mut self, arrived_ns: Option<u64>) {
         if let Some(recording) = &mut self.core.recording {
-            recording.arrived_ns = Some(arrived_ns.saturating_add(recording.offset_ns));
-        }
-        self.handle(from, packet);
-        if let Some(recording) = &mut self.core.recording {
-            recording.arrived_ns = None;
+            let offset_ns = recording.offset_ns;
+            recording.arrived_ns = arrived_ns.map(|at_ns| at_ns.saturating_add(offset_ns));
         }
     }
 }

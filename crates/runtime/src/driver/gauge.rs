@@ -208,7 +208,7 @@ impl<'a> Meter<'a> {
         (counts.idle_us, counts.network_us) = (micros(self.idle), micros(self.network));
         counts.busy_us = micros(used.saturating_sub(self.idle).saturating_sub(self.network));
         let totals = match share {
-            // The driver reads them often enough.
+            // The driver has read them a moment ago, unless the PE was in a long handler.
             Some(share) => share.last_totals(),
             None => self.share.get_or_insert_with(Share::new).totals(),
         };

@@ -11,8 +11,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -29,19 +30,28 @@ const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 /// Time after which a connection ends, whatever its client does: a scrape takes up to eight
 /// seconds, and Prometheus itself waits for ten.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be accepted, or was refused.
+/// Pause after a connection could not be accepted: the reason may last, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Time after which another client without metrics is worth a line of the log.
+const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Serves metrics until this process ends.
 pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut warned: Option<Instant> = None;
     // The semaphore is never closed.
     while let Ok(slot) = slots.clone().acquire_owned().await {
         let connection = match listener.accept().await {
             Ok(connection) => connection,
             Err(error) => {
-                tracing::warn!(%error, "a client got no metrics");
-                sleep(PAUSE).await;
+                if warned.is_none_or(|at| at.elapsed() >= WARNING_PERIOD) {
+                    tracing::warn!(%error, "a client got no metrics");
+                    warned = Some(Instant::now());
+                }
+                // Clients that are refused must not hinder others.
+                if error.kind() != ErrorKind::PermissionDenied {
+                    sleep(PAUSE).await;
+                }
                 continue;
             }
         };

@@ -14,12 +14,13 @@ use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 /// The path of the metrics.
 const PATH: &str = "/metrics";
-/// Largest number of open connections; further ones wait. A few programs scrape a job.
+/// Largest number of open connections, and of scrapes; further ones wait. A few programs scrape a
+/// job.
 const CONNECTIONS_MAX: usize = 8;
 /// Largest size of a request in bytes: the smallest that hyper allows, and far more than any needs.
 const REQUEST_BYTES_MAX: usize = 8192;
@@ -58,18 +59,34 @@ pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
         let scraper = scraper.clone();
         tokio::spawn(async move {
             // What becomes of the client is no concern of the job.
-            let _ = timeout(CONNECTION_PATIENCE, attend(connection, scraper)).await;
-            drop(slot);
+            let _ = timeout(CONNECTION_PATIENCE, attend(connection, scraper, slot)).await;
         });
     }
 }
 
-/// Answers the request of a client.
-async fn attend(connection: Box<dyn Connection>, scraper: Arc<Scraper>) -> hyper::Result<()> {
+/// Answers the request of a client. Keeps its slot until a scrape for it has ended, which goes on if
+/// the client does not wait.
+async fn attend(
+    connection: Box<dyn Connection>,
+    scraper: Arc<Scraper>,
+    slot: OwnedSemaphorePermit,
+) -> hyper::Result<()> {
+    let slot = Arc::new(slot);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let scraper = scraper.clone();
-        async move { Ok::<_, Infallible>(answer(&method, &path, scraper).await) }
+        let (scraper, slot) = (scraper.clone(), slot.clone());
+        let scrape = move || {
+            let scrape = scraper.scrape();
+            drop(slot);
+            scrape
+        };
+        let refused = refusal(&request);
+        async move {
+            let answer = match refused {
+                Some(refusal) => refusal,
+                None => answer(scrape).await,
+            };
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -80,16 +97,24 @@ async fn attend(connection: Box<dyn Connection>, scraper: Arc<Scraper>) -> hyper
     http.serve_connection(TokioIo::new(connection), service).await
 }
 
-async fn answer(method: &Method, path: &str, scraper: Arc<Scraper>) -> Response<Full<Bytes>> {
-    if path != PATH {
-        return text(StatusCode::NOT_FOUND, format!("the metrics are at {PATH}\n"));
+/// Returns the answer to a request that asks for something else than metrics.
+fn refusal<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+    if request.uri().path() != PATH {
+        return Some(text(StatusCode::NOT_FOUND, format!("the metrics are at {PATH}\n")));
     }
-    if method != Method::GET && method != Method::HEAD {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "use GET\n".to_owned());
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return refusal;
+        return Some(refusal);
     }
-    match tokio::task::spawn_blocking(move || scraper.scrape()).await {
+    None
+}
+
+/// Scrapes the job. `scrape` waits for it.
+async fn answer(
+    scrape: impl FnOnce() -> Result<String, String> + Send + 'static,
+) -> Response<Full<Bytes>> {
+    match tokio::task::spawn_blocking(scrape).await {
         Ok(Ok(metrics)) => {
             let mut answer = text(StatusCode::OK, metrics);
             answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_FORMAT));

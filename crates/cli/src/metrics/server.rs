@@ -5,13 +5,14 @@ use super::listener::{Connection, Listener};
 use super::scraper::Scraper;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -97,8 +98,15 @@ async fn attend(
     http.serve_connection(TokioIo::new(connection), service).await
 }
 
-/// Returns the answer to a request that asks for something else than metrics.
+/// Returns the answer to a request that asks for something else than metrics, or that a page of the
+/// Web may have made in a browser of this user: if the name of the page's server becomes one of this
+/// machine, the page can read the answer (DNS rebinding).
 fn refusal<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    if !hosts.all(|host| host.to_str().is_ok_and(is_this_machine)) {
+        let reason = "write localhost or 127.0.0.1 in the address\n";
+        return Some(text(StatusCode::FORBIDDEN, reason.to_owned()));
+    }
     if request.uri().path() != PATH {
         return Some(text(StatusCode::NOT_FOUND, format!("the metrics are at {PATH}\n")));
     }
@@ -108,6 +116,16 @@ fn refusal<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
         return Some(refusal);
     }
     None
+}
+
+/// Whether this is a name or an address of the loopback interface, with a port or without.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    let address = name.parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Scrapes the job. `scrape` waits for it.
@@ -131,4 +149,34 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_served() {
+        for host in ["localhost", "LOCALHOST:9464", "127.0.0.1:9464", "127.3.0.1", "[::1]:80"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in ["", "page.example", "localhost.example", "10.0.0.1", "[fe80::1]:80", ":80"] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn requests_for_something_else_than_metrics_are_refused() {
+        let code = |method: Method, uri: &str, host: &str| {
+            let request = Request::builder().method(method).uri(uri).header(HOST, host).body(());
+            refusal(&request.unwrap()).map(|refusal| refusal.status())
+        };
+        assert_eq!(code(Method::GET, PATH, "localhost:9464"), None);
+        assert_eq!(code(Method::HEAD, "/metrics?name=x", "[::1]:9464"), None);
+        let forbidden = Some(StatusCode::FORBIDDEN);
+        assert_eq!(code(Method::GET, PATH, "page.example:9464"), forbidden);
+        assert_eq!(code(Method::GET, "/", "localhost"), Some(StatusCode::NOT_FOUND));
+        let not_allowed = Some(StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(code(Method::POST, PATH, "localhost"), not_allowed);
+    }
 }

@@ -153,6 +153,8 @@ fn a_socket_is_private_and_neither_slow_nor_large_requests_hinder_others() {
     assert_eq!(ask(connect(), &request("GET /")).0, 404);
     let (code, head, _) = ask(connect(), &request("POST /metrics"));
     assert!(code == 405 && head.contains("allow: get, head"), "{head}");
+    let of_a_page = "GET /metrics HTTP/1.1\r\nHost: page.example\r\n\r\n";
+    assert_eq!(ask(connect(), of_a_page).0, 403);
 
     job.signal(Signal::TERM);
     assert!(job.wait(LIMIT).is_some());

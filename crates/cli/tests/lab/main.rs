@@ -60,8 +60,7 @@ fn available() -> Result<(), String> {
     let output = lab(&["-e", "1x1"], &["true"]);
     match output.code {
         Some(0) => Ok(()),
-        _ if output.stderr.starts_with("error: a lab needs") => Err(output.stderr),
-        _ if output.stderr.starts_with("error: cannot mount") => Err(output.stderr),
+        Some(1) if output.stderr.starts_with("error: ") => Err(output.stderr),
         _ => panic!("{output:?}"),
     }
 }

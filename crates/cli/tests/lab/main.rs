@@ -9,7 +9,7 @@
 mod common;
 mod probe;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, until};
+use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, until};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -139,15 +139,22 @@ fn rate() {
     let expected = 299.0 * 0.6;
     assert!((spread / expected - 1.0).abs() < 0.05, "{spread} ms, not {expected} within 5 %");
     // A queue of ten packets, besides the one that leaves.
-    let queue = ["-e", "2x1,wan=5ms,rate=1mbit,queue=15kB"];
+    let queue = ["-e", "2x1,wan=5ms,rate=100kbit,queue=15kB"];
     let spread = measure(&queue, &["spread", "b1", "100"]);
     assert!((11.0..=13.0).contains(&spread[1]), "{spread:?}: 11 packets, and what left meanwhile");
 }
 
 fn changes() {
-    let grid = "2x1,wan=2ms; at 1s link a-b latency=30ms";
-    let numbers = measure(&["-e", grid], &["over-time", "b1", "1500"]);
-    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+    // A busy machine may need a second or two until the first datagram is sent.
+    let grid = "2x1,wan=2ms; at 4s link a-b latency=30ms";
+    let numbers = measure(&["-e", grid], &["over-time", "b1", "7000"]);
+    let median_of = |numbers: &[f64]| {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let first = median_of(&numbers[..10]);
+    let last = median_of(&numbers[numbers.len() - 10..]);
     assert!((4.0..8.0).contains(&first), "{first} ms at the start");
     assert!((60.0..64.0).contains(&last), "{last} ms at the end");
 }
@@ -190,6 +197,12 @@ fn processes_with(text: &str) -> Vec<u32> {
     pids.collect()
 }
 
+/// Returns the processes that a process has started, those that these have started, and so on.
+fn descendants_of(process: u32) -> Vec<u32> {
+    let children = children_of(process).into_iter();
+    children.flat_map(|child| [vec![child], descendants_of(child)].concat()).collect()
+}
+
 fn nothing_is_left() {
     // Numbers of seconds that no other process has as an argument.
     let seconds = |n: u32| (10_000_000 * n + std::process::id()).to_string();
@@ -206,10 +219,16 @@ fn nothing_is_left() {
     let mut killed = Running::of(lab);
     killed.await_line("started");
     until(|| (!processes_with(&format!("sleep\0{left}")).is_empty()).then_some(()));
+    let processes = descendants_of(killed.child.id());
+    assert!(
+        processes.len() >= 5,
+        "the first one, two hosts, the command, the daemon: {processes:?}"
+    );
     killed.signal(Signal::KILL);
     assert!(killed.wait(LIMIT).is_some());
     until(|| (processes_with(&left).is_empty() && processes_with(&long).is_empty()).then_some(()));
-    until(|| processes_with("__lab").is_empty().then_some(()));
+    // Other labs on this machine go on.
+    until(|| (!processes.iter().any(|&process| is_alive(process))).then_some(()));
     let devices = fs::read_dir("/sys/class/net").unwrap();
     let names = devices.map(|device| device.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.starts_with("lab")).count(), 0);

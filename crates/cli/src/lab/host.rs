@@ -6,7 +6,7 @@
 //! host is ready.
 
 use super::error::LabError;
-use super::files::LabFiles;
+use super::files::{LabFiles, NAME_SERVICES};
 use super::lab_host::PREFIX_BITS;
 use super::program::run_ip;
 use super::router::MTU;
@@ -22,6 +22,8 @@ use std::process::ExitCode;
 
 /// Name of the only network device of each host.
 const DEVICE: &str = "eth0";
+/// Folder of the socket of the daemon that the C library asks for names before all else.
+const NAME_CACHE: &str = "/var/run/nscd";
 /// Packets that may wait until the router reads them; it limits queues as the grid says.
 const QUEUE_PACKETS: u32 = 4096;
 
@@ -53,7 +55,14 @@ fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
     let flags = safe | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None::<&CStr>).map_err(failed("/proc"))?;
     mount_bind(files.names(), "/etc/hosts").map_err(failed("/etc/hosts"))?;
-    if fs::metadata("/dev/shm").is_ok_and(|folder| folder.is_dir()) {
+    if files.name_services().exists() {
+        mount_bind(files.name_services(), NAME_SERVICES).map_err(failed(NAME_SERVICES))?;
+    }
+    let is_folder = |path: &str| fs::metadata(path).is_ok_and(|folder| folder.is_dir());
+    if is_folder(NAME_CACHE) {
+        mount("tmpfs", NAME_CACHE, "tmpfs", flags, c"mode=0755").map_err(failed(NAME_CACHE))?;
+    }
+    if is_folder("/dev/shm") {
         let data = c"mode=1777";
         mount("tmpfs", "/dev/shm", "tmpfs", safe, data).map_err(failed("/dev/shm"))?;
     }

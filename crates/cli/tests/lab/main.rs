@@ -94,6 +94,12 @@ fn hosts_have_names_and_find_each_other() {
     let printed = done(&["-e", "2x2,wan=1ms"], &["sh", "-c", script]);
     assert_eq!(printed, "a1\nb2\nb1\n3\n");
 
+    if Path::new("/etc/nsswitch.conf").exists() {
+        let script = "grep '^hosts:' /etc/nsswitch.conf; ssh b1 grep '^hosts:' /etc/nsswitch.conf";
+        let printed = done(&["-e", "2x1"], &["sh", "-c", script]);
+        assert_eq!(printed, "hosts: files\nhosts: files\n", "no daemon outside is asked");
+    }
+
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.toml");
     fs::write(&path, "[site.delft]\nhosts = [\"d[1-2].example\"]\npes = 2\n").unwrap();

@@ -259,7 +259,7 @@ fn tell(counts: RouterCounts) {
     tracing::info!(packets, dropped, foreign, late, ?late_max, "packets of the lab");
     if late.saturating_mul(LATE_SHARE) > packets {
         output::warn(&format!(
-            "{late} of {packets} packets arrived more than 1 ms late (at most {:.1} ms): the \
+            "{late} of {packets} packets were passed on more than 1 ms late (at most {:.1} ms): the \
              processors are too busy for these links",
             late_max.as_secs_f64() * 1e3
         ));

@@ -17,6 +17,7 @@ use super::lab_host::LabHost;
 use crate::hosts::quoted;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -144,6 +145,13 @@ pub(super) fn names(hosts: &[LabHost]) -> String {
     text
 }
 
+/// Returns the addresses of all hosts, given `/etc/hosts`.
+pub(super) fn addresses(names: &str) -> Vec<Ipv4Addr> {
+    let first_words = names.lines().filter_map(|line| line.split(' ').next());
+    let addresses = first_words.filter_map(|word| word.parse::<Ipv4Addr>().ok());
+    addresses.filter(|address| !address.is_loopback()).collect()
+}
+
 /// Returns nsswitch.conf(5) with which names of hosts are those of `/etc/hosts`, given that of the
 /// machine: a service before the file would not know them, and its process is outside of the lab.
 pub(super) fn name_services(of_machine: &str) -> String {
@@ -238,6 +246,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "127.0.0.1 localhost");
         assert_eq!(lines[2..], ["10.1.0.1 d1.delft.example d1", "10.2.0.1 u1"]);
+        assert_eq!(addresses(&text), [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1)]);
         let alike = hosts("[site.a]\nhosts = [\"d1.x\"]\n[site.b]\nhosts = [\"D1.y\"]");
         assert!(names(&alike).ends_with("10.1.0.1 d1.x\n10.2.0.1 D1.y\n"), "{}", names(&alike));
     }

@@ -94,6 +94,9 @@ fn hosts_have_names_and_find_each_other() {
     let printed = done(&["-e", "2x2,wan=1ms"], &["sh", "-c", script]);
     assert_eq!(printed, "a1\nb2\nb1\n3\n");
 
+    let script = "PATH=$PATH:/usr/sbin:/sbin; ip route get 10.9.0.9 2>&1";
+    let output = lab(&["-e", "2x1"], &["sh", "-c", script]);
+    assert!(output.stdout.contains("Network is unreachable"), "no host has it: {output:?}");
     if Path::new("/etc/nsswitch.conf").exists() {
         let script = "grep '^hosts:' /etc/nsswitch.conf; ssh b1 grep '^hosts:' /etc/nsswitch.conf";
         let printed = done(&["-e", "2x1"], &["sh", "-c", script]);

@@ -33,7 +33,7 @@ COMMAND and all that it starts need no change. Each host has its own name, netwo
 leaves the lab. IP packets have at most 1,500 bytes. Other hosts are reached by `ssh HOST`.
 
 mpirun of Open MPI and MPICH starts its processes on all hosts, without flags; a host has a slot for
-each of its PEs. If it is told otherwise, these do the same:
+each of its PEs. Where a script or a configuration overrides these settings, pass them as flags:
   mpirun --hostfile $GRIDCTL_LAB_HOSTFILE --mca plm_rsh_agent ssh …   (Open MPI)
   mpiexec -f $HYDRA_HOST_FILE -launcher ssh …                         (MPICH)
 

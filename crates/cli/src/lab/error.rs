@@ -14,6 +14,9 @@ pub(crate) enum LabError {
     #[cfg(not(target_os = "linux"))]
     #[error("a lab needs Linux")]
     OtherSystem,
+    /// The system is too old: a process cannot move to the namespaces of another one at once.
+    #[error("a lab needs Linux 5.8 or later")]
+    OldSystem,
     /// A host of the grid has a name that a lab cannot give to a host.
     #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
     HostName {
@@ -126,7 +129,7 @@ impl LabError {
             Self::HostEnded { .. } => "see the message above, if there is one".into(),
             Self::Killed => "`dmesg` says whether there was too little memory".into(),
             Self::Enter(_) => "hosts of a lab are reached only from inside of it".into(),
-            Self::Network { .. } => return None,
+            Self::OldSystem | Self::Network { .. } => return None,
             #[cfg(not(target_os = "linux"))]
             Self::OtherSystem => return None,
         })

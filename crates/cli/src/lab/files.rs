@@ -3,6 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `names` | `/etc/hosts` of all hosts |
+//! | `nsswitch.conf` | `/etc/nsswitch.conf` of all hosts, if the machine has one |
 //! | `hosts.openmpi`, `hosts.mpich` | the hosts and their slots, as Open MPI and MPICH read them |
 //! | `processes` | the process of each host, for `ssh` |
 //! | `programs/ssh` | runs a command on another host of the lab |
@@ -16,11 +17,14 @@ use super::lab_host::LabHost;
 use crate::hosts::quoted;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where programs are looked for if the user's environment does not say.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+/// The services that are asked for names of hosts; see nsswitch.conf(5).
+pub(super) const NAME_SERVICES: &str = "/etc/nsswitch.conf";
 /// Settings for hosts that share the cores of one machine; the user's come first.
 ///
 /// Open MPI binds the first process of each host to the first core, which all hosts share. It also
@@ -53,6 +57,10 @@ impl LabFiles {
 
     pub(super) fn names(&self) -> PathBuf {
         self.folder.join("names")
+    }
+
+    pub(super) fn name_services(&self) -> PathBuf {
+        self.folder.join("nsswitch.conf")
     }
 
     pub(super) fn open_mpi(&self) -> PathBuf {
@@ -135,6 +143,22 @@ pub(super) fn names(hosts: &[LabHost]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Returns the addresses of all hosts, given `/etc/hosts`.
+pub(super) fn addresses(names: &str) -> Vec<Ipv4Addr> {
+    let first_words = names.lines().filter_map(|line| line.split(' ').next());
+    let addresses = first_words.filter_map(|word| word.parse::<Ipv4Addr>().ok());
+    addresses.filter(|address| !address.is_loopback()).collect()
+}
+
+/// Returns nsswitch.conf(5) with which names of hosts are those of `/etc/hosts`, given that of the
+/// machine: a service before the file would not know them, and its process is outside of the lab.
+pub(super) fn name_services(of_machine: &str) -> String {
+    let is_of_hosts =
+        |line: &str| line.split_once(':').is_some_and(|(name, _)| name.trim() == "hosts");
+    let others = of_machine.lines().filter(|line| !is_of_hosts(line));
+    others.chain(["hosts: files"]).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Returns the host file of Open MPI.
@@ -222,8 +246,19 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "127.0.0.1 localhost");
         assert_eq!(lines[2..], ["10.1.0.1 d1.delft.example d1", "10.2.0.1 u1"]);
+        assert_eq!(addresses(&text), [Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 2, 0, 1)]);
         let alike = hosts("[site.a]\nhosts = [\"d1.x\"]\n[site.b]\nhosts = [\"D1.y\"]");
         assert!(names(&alike).ends_with("10.1.0.1 d1.x\n10.2.0.1 D1.y\n"), "{}", names(&alike));
+    }
+
+    #[test]
+    fn names_of_hosts_are_looked_for_in_the_file_only_and_other_names_as_before() {
+        let of_machine = "# hosts: dns\npasswd: files sss\n hosts :  resolve [!UNAVAIL=return] dns\n\
+                          hosts_x: dns\nnetworks: files";
+        let expected =
+            "# hosts: dns\npasswd: files sss\nhosts_x: dns\nnetworks: files\nhosts: files\n";
+        assert_eq!(name_services(of_machine), expected);
+        assert_eq!(name_services(""), "hosts: files\n");
     }
 
     #[test]

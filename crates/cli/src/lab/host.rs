@@ -6,7 +6,7 @@
 //! host is ready.
 
 use super::error::LabError;
-use super::files::LabFiles;
+use super::files::{LabFiles, NAME_SERVICES, addresses};
 use super::lab_host::PREFIX_BITS;
 use super::program::run_ip;
 use super::router::MTU;
@@ -18,10 +18,13 @@ use rustix::system::sethostname;
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, BufRead, Write};
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 /// Name of the only network device of each host.
 const DEVICE: &str = "eth0";
+/// Folder of the socket of the daemon that the C library asks for names before all else.
+const NAME_CACHE: &str = "/var/run/nscd";
 /// Packets that may wait until the router reads them; it limits queues as the grid says.
 const QUEUE_PACKETS: u32 = 4096;
 
@@ -30,7 +33,8 @@ pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
     let failed = CliError::system("talk to the lab");
     let unnamed = |errno: Errno| CliError::system("name a host of the lab")(errno.into());
     sethostname(args.name.as_bytes()).map_err(unnamed)?;
-    mount_all(&LabFiles::new(&args.folder), &args.name)?;
+    let files = LabFiles::new(&args.folder);
+    mount_all(&files, &args.name)?;
     let mut output = io::stdout();
     writeln!(output, "{}", std::process::id()).map_err(&failed)?;
     let mut input = io::stdin().lock();
@@ -38,7 +42,12 @@ pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
     if input.read_line(&mut line).map_err(&failed)? == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    run_ip(&network_commands(args))?;
+    let path = files.names();
+    let all = match fs::read_to_string(&path) {
+        Ok(names) => addresses(&names),
+        Err(error) => return Err(CliError::Read { path, error }),
+    };
+    run_ip(&network_commands(args, &all))?;
     writeln!(output, "ready").map_err(&failed)?;
     // An error ends the lab, too.
     let _ = io::copy(&mut input, &mut io::sink());
@@ -53,7 +62,14 @@ fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
     let flags = safe | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None::<&CStr>).map_err(failed("/proc"))?;
     mount_bind(files.names(), "/etc/hosts").map_err(failed("/etc/hosts"))?;
-    if fs::metadata("/dev/shm").is_ok_and(|folder| folder.is_dir()) {
+    if files.name_services().exists() {
+        mount_bind(files.name_services(), NAME_SERVICES).map_err(failed(NAME_SERVICES))?;
+    }
+    let is_folder = |path: &str| fs::metadata(path).is_ok_and(|folder| folder.is_dir());
+    if is_folder(NAME_CACHE) {
+        mount("tmpfs", NAME_CACHE, "tmpfs", flags, c"mode=0755").map_err(failed(NAME_CACHE))?;
+    }
+    if is_folder("/dev/shm") {
         let data = c"mode=1777";
         mount("tmpfs", "/dev/shm", "tmpfs", safe, data).map_err(failed("/dev/shm"))?;
     }
@@ -76,37 +92,44 @@ fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the commands of `ip` for the network of a host.
-fn network_commands(args: &LabHostArgs) -> String {
+/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts. Others
+/// have no route, so that a program that asks for one gets an error at once.
+fn network_commands(args: &LabHostArgs, all: &[Ipv4Addr]) -> String {
     let LabHostArgs { address, device, .. } = args;
-    format!(
+    let mut commands = format!(
         "link set dev lo up\n\
          link set dev {device} name {DEVICE}\n\
          link set dev {DEVICE} mtu {MTU} txqueuelen {QUEUE_PACKETS} up\n\
-         address add {address}/{PREFIX_BITS} dev {DEVICE}\n"
-    )
+         address add {address}/{PREFIX_BITS} dev {DEVICE} noprefixroute\n"
+    );
+    for other in all.iter().filter(|&other| other != address) {
+        commands += &format!("route add {other}/32 dev {DEVICE}\n");
+    }
+    commands
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     #[test]
-    fn a_host_has_one_device_for_all_addresses_of_the_lab() {
+    fn a_host_has_one_device_with_routes_to_the_other_hosts() {
+        let all = [(1, 1), (2, 1), (2, 2)].map(|(site, host)| Ipv4Addr::new(10, site, 0, host));
         let args = LabHostArgs {
             name: "b2".to_owned(),
-            address: Ipv4Addr::new(10, 2, 0, 2),
+            address: all[2],
             device: "lab3".to_owned(),
             folder: "/run/lab".into(),
         };
-        let commands = network_commands(&args);
+        let commands = network_commands(&args, &all);
         let lines: Vec<&str> = commands.lines().collect();
         let expected = [
             "link set dev lo up",
             "link set dev lab3 name eth0",
             "link set dev eth0 mtu 1500 txqueuelen 4096 up",
-            "address add 10.2.0.2/8 dev eth0",
+            "address add 10.2.0.2/8 dev eth0 noprefixroute",
+            "route add 10.1.0.1/32 dev eth0",
+            "route add 10.2.0.1/32 dev eth0",
         ];
         assert_eq!(lines, expected);
     }

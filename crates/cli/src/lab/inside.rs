@@ -6,7 +6,7 @@
 
 use super::entry::grid_of;
 use super::error::LabError;
-use super::files::{self, LabFiles};
+use super::files::{self, LabFiles, NAME_SERVICES};
 use super::forwarding::forward;
 use super::lab_host::LabHost;
 use super::namespaces::OF_HOST;
@@ -109,6 +109,9 @@ impl Lab {
         let made = folders.iter().try_for_each(|path| DirBuilder::new().mode(0o700).create(path));
         made.map_err(CliError::system("create the folders of a lab"))?;
         write(&files.names(), &files::names(hosts))?;
+        if let Ok(of_machine) = fs::read_to_string(NAME_SERVICES) {
+            write(&files.name_services(), &files::name_services(&of_machine))?;
+        }
         write(&files.open_mpi(), &files::open_mpi_hosts(hosts))?;
         write(&files.mpich(), &files::mpich_hosts(hosts))?;
         let path = files.ssh();
@@ -256,7 +259,7 @@ fn tell(counts: RouterCounts) {
     tracing::info!(packets, dropped, foreign, late, ?late_max, "packets of the lab");
     if late.saturating_mul(LATE_SHARE) > packets {
         output::warn(&format!(
-            "{late} of {packets} packets arrived more than 1 ms late (at most {:.1} ms): the \
+            "{late} of {packets} packets were passed on more than 1 ms late (at most {:.1} ms): the \
              processors are too busy for these links",
             late_max.as_secs_f64() * 1e3
         ));

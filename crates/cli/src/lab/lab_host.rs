@@ -12,6 +12,7 @@ const NAME_BYTES_MAX: usize = 64;
 /// First byte of all addresses. None of them is ever seen outside of the lab.
 const NETWORK: u8 = 10;
 /// Number of bits that the addresses have in common: for programs, all hosts are in one network.
+/// Each has routes to the others only.
 pub(super) const PREFIX_BITS: u8 = 8;
 
 /// A host of a lab.

@@ -3,7 +3,8 @@
 
 use super::error::LabError;
 use super::program::last_line;
-use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, geteuid, getpid, pidfd_open};
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::fs;
 use std::io;
@@ -39,6 +40,10 @@ struct Settings {
 /// Tries whether this user may have the namespaces. Returns the options of `unshare` for the
 /// process that forwards packets.
 pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
+    // Into the network that this process is in already.
+    if is_unknown(move_to(getpid(), ThreadNameSpaceType::NETWORK)) {
+        return Err(LabError::OldSystem);
+    }
     let with_user = [&OF_USER[..], &OF_LAB].concat();
     let ways = match geteuid().is_root() {
         // Root in a container may lack the rights of root outside.
@@ -90,9 +95,19 @@ impl Settings {
 pub(super) fn enter(process: u32) -> Result<(), LabError> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| LabError::Enter(io::ErrorKind::InvalidInput.into()))?;
-    let opened = pidfd_open(pid, PidfdFlags::empty());
-    let entered = opened.and_then(|host| move_into_thread_name_spaces(host.as_fd(), ENTERED));
-    entered.map_err(|errno| LabError::Enter(errno.into()))
+    move_to(pid, ENTERED).map_err(|errno| LabError::Enter(errno.into()))
+}
+
+fn move_to(process: Pid, namespaces: ThreadNameSpaceType) -> rustix::io::Result<()> {
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    move_into_thread_name_spaces(process.as_fd(), namespaces)
+}
+
+/// Whether the system does not know how to move to the namespaces of a process: Linux before 5.3 has
+/// no descriptors of processes, and Linux before 5.8 takes none for this. A user who is not root may
+/// not move to the network that it is in, which is another error.
+fn is_unknown(moved: rustix::io::Result<()>) -> bool {
+    matches!(moved, Err(Errno::NOSYS | Errno::INVAL))
 }
 
 #[cfg(test)]
@@ -112,6 +127,12 @@ mod tests {
         assert!(most.advice().contains("user.max_user_namespaces"));
         let fine = Settings { most: some("96365"), debian: some("1"), ubuntu: some("0") };
         assert_eq!(fine.advice(), none.advice());
+    }
+
+    #[test]
+    fn a_system_that_is_too_old_is_told_from_one_that_forbids() {
+        assert!(is_unknown(Err(Errno::NOSYS)) && is_unknown(Err(Errno::INVAL)));
+        assert!(!is_unknown(Err(Errno::PERM)) && !is_unknown(Ok(())));
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub(super) struct RouterCounts {
     pub(super) dropped: u64,
     /// Packets of other kinds, and to other addresses.
     pub(super) foreign: u64,
-    /// Packets that left later than a millisecond after they were due.
+    /// Packets that left later than a millisecond after they were due. Time that a packet waits
+    /// before the router gets it is not known, and delays when it is due.
     pub(super) late: u64,
     /// Longest time after which a packet left later than it was due.
     pub(super) late_max: Duration,

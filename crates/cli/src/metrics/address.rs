@@ -38,8 +38,9 @@ impl FromStr for MetricsAddress {
         };
         match address.ip().is_loopback() {
             true => Ok(Self::Tcp(address)),
-            false => Err("metrics are for processes of this machine; `ssh -L` reaches them from \
-                          elsewhere, so write a port alone"),
+            false => Err("metrics are for processes of this machine, so write a port alone; from \
+                          elsewhere, `ssh -L $XDG_RUNTIME_DIR/job.sock:127.0.0.1:PORT HOST` and \
+                          `curl --unix-socket` reach it"),
         }
     }
 }

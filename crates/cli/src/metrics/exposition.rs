@@ -9,24 +9,38 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 
 /// What the counters of a job have risen by since its first scrape, by series.
 ///
-/// A sum over nodes falls when a node is lost, and begins again with another run of the job. A
-/// counter of Prometheus must not: each fall would be taken for a start from zero.
+/// A sum over nodes falls when a node is lost or does not answer, jumps when the node answers again,
+/// and begins again with another run of the job. A counter of Prometheus must not: each fall would be
+/// taken for a start from zero.
 #[derive(Debug, Default)]
 pub(super) struct Totals(BTreeMap<String, Total>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Total {
-    last: u64,
-    sum: u64,
+    last: Sum,
+    risen: u64,
+}
+
+/// A count of several nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) value: u64,
+    /// Number of the nodes; 0 for a count of the launcher.
+    pub(super) nodes: u32,
 }
 
 impl Totals {
-    /// Returns the total of a series whose count is `now`. One that has fallen adds nothing.
-    fn rise(&mut self, series: &str, now: u64) -> u64 {
-        let total = self.0.entry(series.to_owned()).or_default();
-        total.sum = total.sum.saturating_add(now.saturating_sub(total.last));
+    /// Returns the total of a series whose count is `now`. One that has fallen, or is that of
+    /// another number of nodes than the last one, adds nothing.
+    fn rise(&mut self, series: &str, now: Sum) -> u64 {
+        let new = || Total { last: Sum { value: 0, nodes: now.nodes }, risen: 0 };
+        let total = self.0.entry(series.to_owned()).or_insert_with(new);
+        if now.nodes == total.last.nodes {
+            let rise = now.value.saturating_sub(total.last.value);
+            total.risen = total.risen.saturating_add(rise);
+        }
         total.last = now;
-        total.sum
+        total.risen
     }
 }
 
@@ -89,17 +103,28 @@ impl<'a> Exposition<'a> {
         Self { text: String::new(), totals }
     }
 
-    /// Adds a family. Values with the same labels are added up. A family without values is left
-    /// out.
+    /// Adds a family of gauges, or of counts of the launcher. Values with the same labels are added
+    /// up. A family without values is left out.
     pub(super) fn add(
         &mut self,
         family: Family<'_>,
         values: impl IntoIterator<Item = (Labels, u64)>,
     ) {
-        let mut sums: BTreeMap<Labels, u64> = BTreeMap::new();
-        for (labels, value) in values {
+        let values = values.into_iter();
+        self.add_sums(family, values.map(|(labels, value)| (labels, Sum { value, nodes: 0 })));
+    }
+
+    /// Adds a family of sums over nodes, as [`add`](Self::add) does.
+    pub(super) fn add_sums(
+        &mut self,
+        family: Family<'_>,
+        values: impl IntoIterator<Item = (Labels, Sum)>,
+    ) {
+        let mut sums: BTreeMap<Labels, Sum> = BTreeMap::new();
+        for (labels, Sum { value, nodes }) in values {
             let sum = sums.entry(labels).or_default();
-            *sum = sum.saturating_add(value);
+            sum.value = sum.value.saturating_add(value);
+            sum.nodes = sum.nodes.saturating_add(nodes);
         }
         if sums.is_empty() {
             return;
@@ -114,7 +139,7 @@ impl<'a> Exposition<'a> {
             let series = format!("{name}{labels}");
             let value = match kind {
                 Kind::Counter => self.totals.rise(&series, sum),
-                Kind::Gauge => sum,
+                Kind::Gauge => sum.value,
             };
             let value = match per_unit {
                 1 => value.to_string(),
@@ -165,8 +190,16 @@ handled_total{site=\"b\"} 40
     #[test]
     fn a_counter_that_falls_goes_on_from_its_total() {
         let mut totals = Totals::default();
-        let mut total = |now| totals.rise("handled_total", now);
+        let mut total = |value| totals.rise("handled_total", Sum { value, nodes: 1 });
         assert_eq!([100, 130, 20, 20, 50].map(&mut total), [100, 130, 130, 130, 160]);
+    }
+
+    #[test]
+    fn a_node_that_is_left_out_for_a_time_adds_nothing_when_it_comes_back() {
+        let mut totals = Totals::default();
+        let mut total = |(value, nodes)| totals.rise("handled_total", Sum { value, nodes });
+        let counts = [(200, 2), (100, 1), (110, 1), (205, 2), (215, 2)];
+        assert_eq!(counts.map(&mut total), [200, 200, 210, 210, 220]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the size of samples gives. Nodes are listed one by one if all of them are in the sample: the
 //! nodes that compute most and least change from sample to sample.
 
-use super::exposition::{Exposition, Family, Kind, Labels, Totals};
+use super::exposition::{Exposition, Family, Kind, Labels, Sum, Totals};
 use crate::top::Moment;
 use gridspan_runtime::message::telemetry::{
     LinkTelemetry, OTHER_TYPES, SEVERAL_SITES, TelemetryCounts, TypeTelemetry,
@@ -61,6 +61,7 @@ static STATES: [(&str, Reading); 3] =
 /// A place with PEs.
 struct Place<'a> {
     labels: Vec<(&'static str, String)>,
+    nodes: u32,
     pes: u32,
     counts: &'a TelemetryCounts,
     memory_bytes: u64,
@@ -71,6 +72,11 @@ impl Place<'_> {
     fn labels(&self, further: &[(&str, &str)]) -> Labels {
         let own = self.labels.iter().map(|(name, value)| (*name, value.as_str()));
         Labels::new(&own.chain(further.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// One of its counts.
+    fn sum(&self, of: Reading) -> Sum {
+        Sum { value: of(self.counts), nodes: self.nodes }
     }
 }
 
@@ -121,6 +127,7 @@ fn add_sites(moment: &Moment, to: &mut Exposition<'_>) {
     let sites = &moment.sample.sites;
     let places = sites.iter().map(|site| Place {
         labels: vec![("site", site_name(moment, site.site))],
+        nodes: site.nodes,
         pes: site.pes,
         counts: &site.counts,
         memory_bytes: site.memory_bytes,
@@ -137,6 +144,7 @@ fn add_nodes(moment: &Moment, to: &mut Exposition<'_>) {
     let nodes = &moment.sample.nodes;
     let places = nodes.iter().map(|node| Place {
         labels: vec![("site", site_name(moment, node.site)), ("node", moment.node_name(node.node))],
+        nodes: 1,
         pes: node.pes,
         counts: &node.counts,
         memory_bytes: node.memory_bytes,
@@ -161,14 +169,14 @@ fn add_places(kind: &str, places: &[Place<'_>], to: &mut Exposition<'_>) {
     let name = format!("{kind}pe_seconds_total");
     let help = "Time of PEs: busy with messages and other work, in the network, or idle.";
     let times = places.iter().flat_map(|place| {
-        STATES.iter().map(move |(state, of)| (place.labels(&[("state", *state)]), of(place.counts)))
+        STATES.iter().map(move |(state, of)| (place.labels(&[("state", *state)]), place.sum(*of)))
     });
-    to.add(Family { name: &name, kind: Kind::Counter, help, per_unit: MICROS }, times);
+    to.add_sums(Family { name: &name, kind: Kind::Counter, help, per_unit: MICROS }, times);
     for count in &COUNTS {
         let name = format!("{kind}{}", count.name);
         let Count { kind, help, per_unit, .. } = *count;
-        let values = places.iter().map(|place| (place.labels(&[]), (count.of)(place.counts)));
-        to.add(Family { name: &name, kind, help, per_unit }, values);
+        let values = places.iter().map(|place| (place.labels(&[]), place.sum(count.of)));
+        to.add_sums(Family { name: &name, kind, help, per_unit }, values);
     }
 }
 
@@ -179,11 +187,10 @@ fn add_types(moment: &Moment, to: &mut Exposition<'_>) {
             (Labels::new(&[("type", name.as_str()), ("site", site.as_str())]), it)
         })
     };
+    let nodes = moment.sample.node_count();
     let mut add = |name, kind, help, of: fn(&TypeTelemetry) -> u64| {
-        to.add(
-            Family { name, kind, help, per_unit: 1 },
-            types().map(|(labels, it)| (labels, of(it))),
-        );
+        let sums = types().map(|(labels, it)| (labels, Sum { value: of(it), nodes }));
+        to.add_sums(Family { name, kind, help, per_unit: 1 }, sums);
     };
     let help = "Actors of the type, with replicas.";
     add("gridspan_actor_type_actors", Kind::Gauge, help, |it| it.actors);
@@ -200,9 +207,11 @@ fn add_links(moment: &Moment, to: &mut Exposition<'_>) {
             (Labels::new(&[("from", from.as_str()), ("to", into.as_str())]), link)
         })
     };
+    let nodes = moment.sample.node_count();
     let mut add = |name, kind, help, of: &dyn Fn(&LinkTelemetry) -> Option<u64>| {
-        let values = links().filter_map(|(labels, link)| Some((labels, of(link)?)));
-        to.add(Family { name, kind, help, per_unit: 1 }, values);
+        let sum = |link: &LinkTelemetry| Some(Sum { value: of(link)?, nodes });
+        let sums = links().filter_map(|(labels, link)| Some((labels, sum(link)?)));
+        to.add_sums(Family { name, kind, help, per_unit: 1 }, sums);
     };
     let help = "Messages from nodes of a site to other nodes, of the same site or another.";
     add("gridspan_link_messages_total", Kind::Counter, help, &|link| Some(link.messages));
@@ -285,6 +294,30 @@ mod tests {
         let (before, after) = (text(&before, &mut totals), text(&after, &mut totals));
         let series = "gridspan_site_messages_handled_total{site=\"a\"}";
         assert_eq!([value(&before, series), value(&after, series)], [30_000.0, 30_000.0]);
+    }
+
+    #[test]
+    fn counters_do_not_jump_when_a_node_answers_again() {
+        let (mut without, mut totals) = (moment(11), Totals::default());
+        let site = &mut without.sample.sites[1];
+        (site.nodes, site.counts.handled) = (1, 33_000);
+        for part in &mut without.sample.types {
+            part.handled /= 2;
+        }
+        for link in &mut without.sample.links {
+            link.bytes /= 2;
+        }
+        let texts = [moment(10), without, moment(12), moment(13)];
+        let texts = texts.map(|moment| text(&moment, &mut totals));
+
+        let risen = |series: &str| texts.each_ref().map(|text| value(text, series));
+        let handled = risen("gridspan_site_messages_handled_total{site=\"b\"}");
+        assert_eq!(handled, [70_000.0, 70_000.0, 70_000.0, 77_000.0]);
+        let of_type =
+            "gridspan_actor_type_messages_handled_total{type=\"jobs::leanmd::Cell\",site=\"a\"}";
+        assert_eq!(risen(of_type), [29_900.0, 29_900.0, 29_900.0, 32_890.0]);
+        let bytes = risen("gridspan_link_bytes_total{from=\"a\",to=\"b\"}");
+        assert_eq!(bytes, [50e6, 50e6, 50e6, 55e6]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::PermissionDenied`] if it is of another user, or has gone.
+    /// [`io::ErrorKind::PermissionDenied`] if it is of another user, or has ended.
     pub(super) async fn accept(&self) -> io::Result<Box<dyn Connection>> {
         match self {
             Self::Tcp(listener) => {
@@ -81,12 +81,12 @@ impl Listener {
 
 /// Checks that this is the user of this process.
 fn check(user: Option<u32>) -> io::Result<()> {
-    match user == Some(getuid().as_raw()) {
-        true => Ok(()),
-        false => {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, "the client is of another user"))
-        }
-    }
+    let reason = match user {
+        Some(user) if user == getuid().as_raw() => return Ok(()),
+        Some(_) => "the client is of another user",
+        None => "the user of the client is not known",
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 /// Opens the socket at a path. Replaces one that a process of this user has left there.
@@ -132,6 +132,8 @@ mod tests {
     fn clients_of_other_users_are_refused() {
         let own = getuid().as_raw();
         assert!(check(Some(own)).is_ok());
-        assert!(check(Some(own + 1)).is_err() && check(None).is_err());
+        let reason = |user| check(user).unwrap_err().to_string();
+        assert_eq!(reason(Some(own + 1)), "the client is of another user");
+        assert_eq!(reason(None), "the user of the client is not known");
     }
 }

@@ -5,8 +5,16 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 
-/// State of a connection that both ends have open. The owner of others is not always listed.
-const ESTABLISHED: &str = "01";
+/// The table of connections of IPv4.
+const TCP: &str = "/proc/net/tcp";
+/// The table of connections of IPv6. It has those to addresses of IPv4, too, if the client's socket
+/// is one for both.
+const TCP6: &str = "/proc/net/tcp6";
+/// States of a connection that its process may still have: established, its end sent (two states),
+/// and the end of the other side received.
+const OWNED: [&str; 4] = ["01", "04", "05", "08"];
+/// The inode of a connection that no process has. Its user is not that of the process that had it.
+const NO_INODE: &str = "0";
 
 /// Opens the table of connections to an address.
 ///
@@ -15,27 +23,49 @@ const ESTABLISHED: &str = "01";
 /// If the system has none; only Linux does.
 pub(super) fn open_table(own: SocketAddr) -> io::Result<File> {
     File::open(match own {
-        SocketAddr::V4(_) => "/proc/net/tcp",
-        SocketAddr::V6(_) => "/proc/net/tcp6",
+        SocketAddr::V4(_) => TCP,
+        SocketAddr::V6(_) => TCP6,
     })
 }
 
 /// Returns the user of the process that has connected from `peer` to `own`; `None` if it has
 /// closed the connection.
 pub(super) fn user_of(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
-    user_in(BufReader::new(open_table(own)?), &hexadecimal(peer), &hexadecimal(own))
+    let user = user_in(BufReader::new(open_table(own)?), &hexadecimal(peer), &hexadecimal(own))?;
+    if let (None, Some(peer), Some(own)) = (user, mapped(peer), mapped(own))
+        && let Ok(table) = File::open(TCP6)
+    {
+        return user_in(BufReader::new(table), &hexadecimal(peer), &hexadecimal(own));
+    }
+    Ok(user)
+}
+
+/// The address that a socket of IPv6 has in place of one of IPv4.
+fn mapped(address: SocketAddr) -> Option<SocketAddr> {
+    match address.ip() {
+        IpAddr::V4(ip) => Some(SocketAddr::new(ip.to_ipv6_mapped().into(), address.port())),
+        IpAddr::V6(_) => None,
+    }
 }
 
 fn user_in(table: impl BufRead, peer: &str, own: &str) -> io::Result<Option<u32>> {
     for line in table.lines() {
         let line = line?;
-        // After the number of the line: both addresses, the state, four other columns, the user.
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        if [peer, own, ESTABLISHED].iter().all(|&wanted| fields.next() == Some(wanted)) {
-            return Ok(fields.nth(3).and_then(|user| user.parse().ok()));
+        if let Some(user) = user_in_line(&line, peer, own) {
+            return Ok(Some(user));
         }
     }
     Ok(None)
+}
+
+fn user_in_line(line: &str, peer: &str, own: &str) -> Option<u32> {
+    // After the number of the line: both addresses, the state, three other columns, the user, a
+    // timeout, the inode.
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let is_it = fields.next()? == peer && fields.next()? == own && OWNED.contains(&fields.next()?);
+    let user = fields.nth(3).filter(|_| is_it)?;
+    let inode = fields.nth(1)?;
+    user.parse().ok().filter(|_| inode != NO_INODE)
 }
 
 /// Writes an address as the kernel does: words of 32 bits in the byte order of the machine.
@@ -62,6 +92,8 @@ mod tests {
    1: 0100007F:24F8 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 102 1
    2: 0100007F:C350 0100007F:24F8 01 00000000:00000000 00:00000000 00000000  1001        0 103 1
    3: 0100007F:C351 0100007F:24F8 06 00000000:00000000 03:00000F2A 00000000     0        0 0 3
+   4: 0100007F:C353 0100007F:24F8 05 00000000:00000000 00:00000000 00000000  1002        0 104 1
+   5: 0100007F:C354 0100007F:24F8 05 00000000:00000000 00:00000000 00000000     0        0 0 1
 ";
 
     #[test]
@@ -70,6 +102,24 @@ mod tests {
         assert_eq!(user("0100007F:C350"), Some(1001));
         assert_eq!(user("0100007F:C351"), None, "a closed connection has no user");
         assert_eq!(user("0100007F:C352"), None);
+        assert_eq!(user("0100007F:C353"), Some(1002), "a client that sends no more");
+        assert_eq!(user("0100007F:C354"), None, "a client that has ended");
+    }
+
+    #[test]
+    fn a_client_with_a_socket_for_both_versions_has_its_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = listener.local_addr().unwrap();
+        let Ok(client) = TcpStream::connect(mapped(own).unwrap()) else {
+            println!("skipped: there is no IPv6");
+            return;
+        };
+        let (_accepted, peer) = listener.accept().unwrap();
+        assert!(peer.is_ipv4() && client.local_addr().unwrap().is_ipv6(), "{peer}");
+        match user_of(peer, own) {
+            Ok(found) => assert_eq!(found, Some(rustix::process::getuid().as_raw())),
+            Err(error) => println!("skipped: this system has no table of connections: {error}"),
+        }
     }
 
     #[test]

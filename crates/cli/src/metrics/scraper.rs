@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The wish for samples that a scrape has. The first sample comes after half of the period, and
 /// the wish lasts for five seconds.
 const LEASE: TelemetryLease = TelemetryLease { period_ms: 1000, focus: None };
-/// Time for which the text of a scrape is given to others: the period of samples.
+/// Time for which the result of a scrape is given to others: the period of samples.
 const HOLDS: Duration = Duration::from_secs(1);
 /// Time that nodes have to be in the sample: several periods.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,18 +24,21 @@ pub(super) struct Scraper {
     state: Mutex<State>,
 }
 
+/// The metrics, or why there are none.
+type Scrape = Result<String, String>;
+
 #[derive(Default)]
 struct State {
     totals: Totals,
-    /// The last text, and when it was made.
-    last: Option<(Instant, String)>,
+    /// The last result, and when it was there.
+    last: Option<(Instant, Scrape)>,
 }
 
 impl State {
-    /// The last text, if it still holds.
-    fn recent(&self, now: Instant) -> Option<&str> {
-        let (at, text) = self.last.as_ref()?;
-        (now.saturating_duration_since(*at) < HOLDS).then_some(text)
+    /// The last result, if it still holds.
+    fn recent(&self, now: Instant) -> Option<&Scrape> {
+        let (at, scrape) = self.last.as_ref()?;
+        (now.saturating_duration_since(*at) < HOLDS).then_some(scrape)
     }
 }
 
@@ -46,16 +49,15 @@ impl Scraper {
     }
 
     /// Returns the metrics, or why there are none. Waits for up to [`PATIENCE`], and for the
-    /// launcher.
-    pub(super) fn scrape(&self) -> Result<String, String> {
+    /// launcher. Others that wait at the same time get the same result, also if there are none.
+    pub(super) fn scrape(&self) -> Scrape {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = state.recent(Instant::now()) {
-            return Ok(text.to_owned());
+        if let Some(scrape) = state.recent(Instant::now()) {
+            return scrape.clone();
         }
-        let moment = self.moment()?;
-        let text = families::text(&moment, &mut state.totals);
-        state.last = Some((Instant::now(), text.clone()));
-        Ok(text)
+        let scrape = self.moment().map(|moment| families::text(&moment, &mut state.totals));
+        state.last = Some((Instant::now(), scrape.clone()));
+        scrape
     }
 
     /// Returns a sample with all nodes, or the latest one if nodes do not answer in time.
@@ -84,12 +86,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_of_a_scrape_is_given_to_others_for_a_second() {
+    fn the_result_of_a_scrape_is_given_to_others_for_a_second() {
         let now = Instant::now();
         let mut state = State::default();
         assert_eq!(state.recent(now), None);
-        state.last = Some((now, "as before\n".to_owned()));
-        assert_eq!(state.recent(now + Duration::from_millis(999)), Some("as before\n"));
-        assert_eq!(state.recent(now + HOLDS), None);
+        for scrape in [Ok("as before\n".to_owned()), Err("no answer".to_owned())] {
+            state.last = Some((now, scrape.clone()));
+            assert_eq!(state.recent(now + Duration::from_millis(999)), Some(&scrape));
+            assert_eq!(state.recent(now + HOLDS), None);
+        }
+    }
+
+    #[test]
+    fn those_who_wait_for_a_scrape_without_a_result_do_not_repeat_it() {
+        let scraper = Scraper::new("no-such-job");
+        let begin = Instant::now();
+        let failed = thread::scope(|scope| {
+            let clients = [(); 4].map(|()| scope.spawn(|| scraper.scrape()));
+            clients.map(|client| client.join().unwrap())
+        });
+        assert!(failed.iter().all(|scrape| *scrape == failed[0]), "{failed:?}");
+        assert!(failed[0].is_err() && begin.elapsed() < 2 * PATIENCE, "{:?}", begin.elapsed());
     }
 }

@@ -9,7 +9,7 @@
 mod common;
 mod probe;
 
-use common::{LIMIT, Output, Running, finish, gridctl, is_alive, until};
+use common::{LIMIT, Output, Running, children_of, finish, gridctl, is_alive, until};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -60,8 +60,7 @@ fn available() -> Result<(), String> {
     let output = lab(&["-e", "1x1"], &["true"]);
     match output.code {
         Some(0) => Ok(()),
-        _ if output.stderr.starts_with("error: a lab needs") => Err(output.stderr),
-        _ if output.stderr.starts_with("error: cannot mount") => Err(output.stderr),
+        Some(1) if output.stderr.starts_with("error: ") => Err(output.stderr),
         _ => panic!("{output:?}"),
     }
 }
@@ -94,6 +93,15 @@ fn hosts_have_names_and_find_each_other() {
     let script = "hostname; ssh b2 hostname; ssh root@10.2.0.1 'hostname; exit 3'; echo $?";
     let printed = done(&["-e", "2x2,wan=1ms"], &["sh", "-c", script]);
     assert_eq!(printed, "a1\nb2\nb1\n3\n");
+
+    let script = "PATH=$PATH:/usr/sbin:/sbin; ip route get 10.9.0.9 2>&1";
+    let output = lab(&["-e", "2x1"], &["sh", "-c", script]);
+    assert!(output.stdout.contains("Network is unreachable"), "no host has it: {output:?}");
+    if Path::new("/etc/nsswitch.conf").exists() {
+        let script = "grep '^hosts:' /etc/nsswitch.conf; ssh b1 grep '^hosts:' /etc/nsswitch.conf";
+        let printed = done(&["-e", "2x1"], &["sh", "-c", script]);
+        assert_eq!(printed, "hosts: files\nhosts: files\n", "no daemon outside is asked");
+    }
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("grid.toml");
@@ -140,15 +148,22 @@ fn rate() {
     let expected = 299.0 * 0.6;
     assert!((spread / expected - 1.0).abs() < 0.05, "{spread} ms, not {expected} within 5 %");
     // A queue of ten packets, besides the one that leaves.
-    let queue = ["-e", "2x1,wan=5ms,rate=1mbit,queue=15kB"];
+    let queue = ["-e", "2x1,wan=5ms,rate=100kbit,queue=15kB"];
     let spread = measure(&queue, &["spread", "b1", "100"]);
     assert!((11.0..=13.0).contains(&spread[1]), "{spread:?}: 11 packets, and what left meanwhile");
 }
 
 fn changes() {
-    let grid = "2x1,wan=2ms; at 1s link a-b latency=30ms";
-    let numbers = measure(&["-e", grid], &["over-time", "b1", "1500"]);
-    let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+    // A busy machine may need a second or two until the first datagram is sent.
+    let grid = "2x1,wan=2ms; at 4s link a-b latency=30ms";
+    let numbers = measure(&["-e", grid], &["over-time", "b1", "7000"]);
+    let median_of = |numbers: &[f64]| {
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted[sorted.len() / 2]
+    };
+    let first = median_of(&numbers[..10]);
+    let last = median_of(&numbers[numbers.len() - 10..]);
     assert!((4.0..8.0).contains(&first), "{first} ms at the start");
     assert!((60.0..64.0).contains(&last), "{last} ms at the end");
 }
@@ -191,6 +206,12 @@ fn processes_with(text: &str) -> Vec<u32> {
     pids.collect()
 }
 
+/// Returns the processes that a process has started, those that these have started, and so on.
+fn descendants_of(process: u32) -> Vec<u32> {
+    let children = children_of(process).into_iter();
+    children.flat_map(|child| [vec![child], descendants_of(child)].concat()).collect()
+}
+
 fn nothing_is_left() {
     // Numbers of seconds that no other process has as an argument.
     let seconds = |n: u32| (10_000_000 * n + std::process::id()).to_string();
@@ -207,10 +228,16 @@ fn nothing_is_left() {
     let mut killed = Running::of(lab);
     killed.await_line("started");
     until(|| (!processes_with(&format!("sleep\0{left}")).is_empty()).then_some(()));
+    let processes = descendants_of(killed.child.id());
+    assert!(
+        processes.len() >= 5,
+        "the first one, two hosts, the command, the daemon: {processes:?}"
+    );
     killed.signal(Signal::KILL);
     assert!(killed.wait(LIMIT).is_some());
     until(|| (processes_with(&left).is_empty() && processes_with(&long).is_empty()).then_some(()));
-    until(|| processes_with("__lab").is_empty().then_some(()));
+    // Other labs on this machine go on.
+    until(|| (!processes.iter().any(|&process| is_alive(process))).then_some(()));
     let devices = fs::read_dir("/sys/class/net").unwrap();
     let names = devices.map(|device| device.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.starts_with("lab")).count(), 0);

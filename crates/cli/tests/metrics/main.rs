@@ -73,7 +73,14 @@ fn a_scrape_describes_all_parts_of_a_job_and_its_counters_never_fall() {
     // A text holds for a second.
     let steps =
         |families: &BTreeMap<String, Family>| families["gridspan_job_newest_step"].value(&[]);
-    let after = until(|| Some(scrape(port)).filter(|after| steps(after) > steps(&before)));
+    let handled = "gridspan_site_messages_handled_total";
+    let have_all_handled = |after: &BTreeMap<String, Family>| {
+        let mut sites = before[handled].samples.iter();
+        sites.all(|(labels, value)| after[handled].samples[labels] > *value)
+    };
+    let has_gone_on =
+        |after: &BTreeMap<String, Family>| steps(after) > steps(&before) && have_all_handled(after);
+    let after = until(|| Some(scrape(port)).filter(has_gone_on));
 
     assert_eq!(
         before["gridspan_job_info"].values_of("program").into_iter().collect::<Vec<_>>(),
@@ -112,10 +119,6 @@ fn a_scrape_describes_all_parts_of_a_job_and_its_counters_never_fall() {
             }
         }
     }
-    let handled = "gridspan_site_messages_handled_total";
-    for (labels, value) in &before[handled].samples {
-        assert!(after[handled].samples[labels] > *value, "{labels:?}");
-    }
     job.signal(Signal::TERM);
     assert!(job.wait(LIMIT).is_some());
 }
@@ -153,6 +156,8 @@ fn a_socket_is_private_and_neither_slow_nor_large_requests_hinder_others() {
     assert_eq!(ask(connect(), &request("GET /")).0, 404);
     let (code, head, _) = ask(connect(), &request("POST /metrics"));
     assert!(code == 405 && head.contains("allow: get, head"), "{head}");
+    let of_a_page = "GET /metrics HTTP/1.1\r\nHost: page.example\r\n\r\n";
+    assert_eq!(ask(connect(), of_a_page).0, 403);
 
     job.signal(Signal::TERM);
     assert!(job.wait(LIMIT).is_some());

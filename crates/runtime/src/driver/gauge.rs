@@ -15,8 +15,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The counters of one PE, which the PE writes when it is asked for them.
-#[derive(Default)]
 pub(super) struct Gauge {
+    began: Instant,
     /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
     is_wanted: AtomicBool,
     /// Whether the PE has waited since its last answer, so that only its idle time has changed.
@@ -24,7 +24,23 @@ pub(super) struct Gauge {
     /// Microseconds in which the PE has waited, and driven the network, as of its last wait.
     idle_us: AtomicU64,
     network_us: AtomicU64,
+    /// When the wait began, in nanoseconds since `began`; 0 while the PE works.
+    waits_since_ns: AtomicU64,
     answer: Mutex<GaugeAnswer>,
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            is_wanted: AtomicBool::default(),
+            has_waited: AtomicBool::default(),
+            idle_us: AtomicU64::default(),
+            network_us: AtomicU64::default(),
+            waits_since_ns: AtomicU64::default(),
+            answer: Mutex::default(),
+        }
+    }
 }
 
 /// The last answer of a PE.
@@ -55,7 +71,8 @@ impl Gauge {
     }
 
     /// Returns the counters, and the time that the PE has spent on them. If the PE has not
-    /// answered, it is inside a handler, so that the time since its last wait counts as busy.
+    /// answered, it is inside a handler, so that the time since its last wait counts as busy; or it
+    /// still waits, since it was not woken or got no processor, so that this wait counts as idle.
     pub(super) fn read(&self) -> (PeReading, Duration) {
         let is_late = self.is_wanted.load(Ordering::Acquire);
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -65,7 +82,7 @@ impl Gauge {
             if is_late {
                 let counts = &mut reading.counts;
                 let time_us = counts.time_us() + at.elapsed().as_micros() as u64;
-                counts.idle_us = self.idle_us.load(Ordering::Relaxed).max(counts.idle_us);
+                counts.idle_us = self.idle_us().max(counts.idle_us);
                 counts.network_us = self.network_us.load(Ordering::Relaxed).max(counts.network_us);
                 let busy_us = time_us.saturating_sub(counts.idle_us + counts.network_us);
                 counts.busy_us = busy_us.max(counts.busy_us);
@@ -73,6 +90,22 @@ impl Gauge {
         }
         reading.is_late = is_late;
         (reading, answer.spent)
+    }
+
+    /// Microseconds in which the PE has waited. A part of a wait that it still is in may be one in
+    /// which it drives the network, which it says at the end of the wait.
+    fn idle_us(&self) -> u64 {
+        // In this order, a wait that ends meanwhile does not count twice.
+        let idle_us = self.idle_us.load(Ordering::Acquire);
+        match self.waits_since_ns.load(Ordering::Relaxed) {
+            0 => idle_us,
+            since => idle_us + self.ns().saturating_sub(since) / 1000,
+        }
+    }
+
+    /// Nanoseconds since this was created.
+    fn ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
     }
 
     /// Whether the PE is to answer.
@@ -123,6 +156,7 @@ impl<'a> Meter<'a> {
             self.gauge.has_waited.store(true, Ordering::Release);
         }
         self.waiting = Some((now, Duration::ZERO));
+        self.gauge.waits_since_ns.store(self.gauge.ns().max(1), Ordering::Relaxed);
     }
 
     /// The thread has driven the network for `time`.
@@ -155,7 +189,8 @@ impl<'a> Meter<'a> {
         if let Some((since, driven)) = self.waiting.take() {
             self.idle += now.since(since).saturating_sub(driven);
             let micros = |time: Duration| time.as_micros() as u64;
-            self.gauge.idle_us.store(micros(self.idle), Ordering::Relaxed);
+            self.gauge.waits_since_ns.store(0, Ordering::Relaxed);
+            self.gauge.idle_us.store(micros(self.idle), Ordering::Release);
             self.gauge.network_us.store(micros(self.network), Ordering::Relaxed);
             self.gauge.has_waited.store(false, Ordering::Relaxed);
         } else if self.gauge.is_wanted() {
@@ -173,7 +208,7 @@ impl<'a> Meter<'a> {
         (counts.idle_us, counts.network_us) = (micros(self.idle), micros(self.network));
         counts.busy_us = micros(used.saturating_sub(self.idle).saturating_sub(self.network));
         let totals = match share {
-            // The driver reads them often enough.
+            // The driver has read them a moment ago, unless the PE was in a long handler.
             Some(share) => share.last_totals(),
             None => self.share.get_or_insert_with(Share::new).totals(),
         };
@@ -237,6 +272,30 @@ mod tests {
         meter.go_on(ms(3_600_100), &pe, None);
         let answered = gauge.read().0.counts;
         assert_eq!((answered.idle_us, answered.busy_us), (3_600_000_000, 100_000));
+    }
+
+    #[test]
+    fn a_pe_that_sleeps_and_does_not_answer_is_not_busy() {
+        let (gauge, pe) = (Gauge::default(), pe());
+        let began = Instant::now();
+        let now = || Time(began.elapsed().as_nanos() as u64);
+        let mut meter = Meter::new(&gauge, now());
+        gauge.order();
+        meter.go_on(now(), &pe, None);
+        let answered = gauge.read().0.counts;
+        meter.rest(now(), &pe, None);
+        let worked = began.elapsed();
+        std::thread::sleep(Duration::from_millis(3));
+
+        assert!(gauge.order(), "it is asked, and gets no processor");
+
+        let late = gauge.read().0;
+        // Two numbers are rounded down.
+        let busy_us_max = worked.as_micros() as u64 + 2;
+        assert!(late.is_late && late.counts.busy_us <= busy_us_max, "{late:?} after {answered:?}");
+        assert!(late.counts.idle_us >= 3_000, "{late:?}");
+        meter.go_on(now(), &pe, None);
+        assert!(gauge.read().0.counts.idle_us >= 3_000, "its wait counts when it has ended, too");
     }
 
     #[test]

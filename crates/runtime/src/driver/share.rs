@@ -60,10 +60,13 @@ impl Share {
         self.counts().map(durations)
     }
 
-    /// Returns the same as of the last reading. If the thread calls [`look`](Self::look) in each
-    /// turn, it has run and waited for at most [`EVERY`] since then.
+    /// Returns the same as of the last reading, or reads it if that is older than [`EVERY`]. The
+    /// next [`look`](Self::look) returns what it would have returned without this.
     pub(super) fn last_totals(&self) -> Option<(Duration, Duration)> {
-        self.last.map(durations)
+        match self.read.elapsed() < EVERY {
+            true => self.last.map(durations),
+            false => self.totals(),
+        }
     }
 
     fn since(&mut self, before: (u64, u64), (ran, waited): (u64, u64)) -> Spent {
@@ -119,5 +122,26 @@ mod tests {
         assert_eq!(share.look(Instant::now()), None, "too soon");
         let (last, now) = (share.last_totals().unwrap(), share.totals().unwrap());
         assert!(Duration::ZERO < last.0 && last.0 <= now.0 && last.1 <= now.1, "{last:?} {now:?}");
+    }
+
+    #[test]
+    fn totals_of_a_thread_that_has_not_looked_for_long_are_new_and_the_next_look_has_all() {
+        let mut share = Share::new();
+        let Some(first) = share.last else {
+            println!("skipped: this system does not count");
+            return;
+        };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(150) {
+            std::hint::black_box(0);
+        }
+
+        let totals = share.last_totals().unwrap();
+
+        let since = totals.0 + totals.1 - Duration::from_nanos(first.0 + first.1);
+        assert!(since > Duration::from_millis(100), "{since:?}");
+        assert_eq!(share.last, Some(first));
+        let spent = share.look(Instant::now()).unwrap();
+        assert!(spent.ran + spent.waited >= since, "{spent:?} {since:?}");
     }
 }

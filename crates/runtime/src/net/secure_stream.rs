@@ -93,20 +93,23 @@ impl SecureStream {
         self.tcp.local_addr()
     }
 
+    /// Never waits for room to write alone: if both sides did, neither would read.
     fn read(&self, to: &mut [u8], until: Option<Instant>) -> io::Result<usize> {
         loop {
-            let is_fed = {
+            let (is_fed, must_write) = {
                 let mut tls = self.lock();
                 match tls.reader().read(to) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     read => return read,
                 }
-                self.feed(&mut tls)?
+                let is_fed = self.feed(&mut tls)?;
+                // A key update must be answered.
+                (is_fed, !self.write_pending(&mut tls)?)
             };
-            match is_fed {
-                // A key update must be answered. The end of the stream shows in the next round.
-                Some(_) => self.flush(until)?,
-                None => self.wait(PollFlags::IN, until)?,
+            // The end of the stream shows in the next round.
+            if is_fed.is_none() {
+                let or_room = if must_write { PollFlags::OUT } else { PollFlags::empty() };
+                self.wait(PollFlags::IN | or_room, until)?;
             }
         }
     }
@@ -131,22 +134,24 @@ impl SecureStream {
     /// Writes what TLS has to send.
     fn flush(&self, until: Option<Instant>) -> io::Result<()> {
         loop {
-            let written = {
-                let mut tls = self.lock();
-                if !tls.wants_write() {
-                    return Ok(());
-                }
-                tls.write_tls(&mut &self.tcp)
-            };
-            match written {
+            if self.write_pending(&mut self.lock())? {
+                return Ok(());
+            }
+            self.wait(PollFlags::OUT, until)?;
+        }
+    }
+
+    /// Writes what TLS has to send and the socket has room for. Returns whether that was all.
+    fn write_pending(&self, tls: &mut rustls::Connection) -> io::Result<bool> {
+        while tls.wants_write() {
+            match tls.write_tls(&mut &self.tcp) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, until)?;
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
+        Ok(true)
     }
 
     fn wait(&self, what: PollFlags, until: Option<Instant>) -> io::Result<()> {

@@ -378,7 +378,7 @@ mod tests {
             (whole.slice(..10), "it is too short"),
             (altered(50_000), "its digest does not match"),
             (altered(0), "it is no file of a checkpoint"),
-            (altered(8), "and this program reads version 3"),
+            (altered(8), "and this program reads version 4"),
         ] {
             storage.put(&name, vec![bytes]).unwrap();
             let problem = problem(archive.verify(5));

@@ -139,7 +139,8 @@ impl Recording {
 
     /// Returns the share of all spans that was dropped, `0.0..=1.0`.
     pub fn dropped_share(&self) -> f64 {
-        let dropped: u64 = self.pes.iter().map(|record| record.dropped_spans).sum();
+        let each = self.pes.iter().map(|record| record.dropped_spans);
+        let dropped = each.fold(0, u64::saturating_add);
         let kept: usize = self.pes.iter().map(|record| record.spans.len()).sum();
         let all = dropped as f64 + kept as f64;
         if all == 0.0 { 0.0 } else { dropped as f64 / all }

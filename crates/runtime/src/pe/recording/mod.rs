@@ -47,10 +47,10 @@ impl Core {
     fn recorded_ns(&self, recording: &Recording) -> u64 {
         let turn = self.driver_ns(self.now);
         let turn = match &self.clock {
-            None => turn + recording.lead_ns + nanos(self.charged),
+            None => turn.saturating_add(recording.lead_ns).saturating_add(nanos(self.charged)),
             Some(clock) => {
                 let computed = Duration::from_nanos(clock().saturating_sub(turn));
-                turn + nanos(self.pace.takes(computed))
+                turn.saturating_add(nanos(self.pace.takes(computed)))
             }
         };
         // In virtual time, tasks are charged when their handler ends.
@@ -201,7 +201,7 @@ impl Core {
         let Some(mut recording) = self.recording.take() else { return };
         let mut at_ns = self.recorded_ns(&recording);
         if is_message && self.clock.is_none() && recording.charged == self.charged {
-            at_ns += nanos(recording.message_cost);
+            at_ns = at_ns.saturating_add(nanos(recording.message_cost));
         }
         recording.recorder.end_span(at_ns);
         // Of a worker's handler, what is no task.
@@ -213,7 +213,7 @@ impl Core {
     /// Begins a task inside a handler, which has used this time that is not charged yet.
     pub(crate) fn begin_task(&mut self, uncharged_ns: u64) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
         let span = Span { kind: TASK, ..Span::default() };
         recording.current = Some(recording.recorder.begin_span(at_ns, span));
         self.recording = Some(recording);
@@ -223,7 +223,7 @@ impl Core {
     /// may have taken it.
     pub(crate) fn end_task(&mut self, uncharged_ns: u64, has_run: bool) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
         match has_run {
             true => recording.recorder.end_span(at_ns),
             false => {

@@ -15,6 +15,9 @@ const TRAILER_BYTES: usize = 4 + 8 + 8 + MARK.len();
 const NO_SPAN: u64 = u64::MAX;
 /// Approximate bytes of the trace of a message in a frame.
 const TRACE_BYTES: usize = 14;
+/// Bytes of memory that count towards the memory budget for each message with a trace: of the trace,
+/// and of the size of the message.
+pub(crate) const TRACE_MEMORY: usize = size_of::<(Trace, u32)>() + size_of::<u32>();
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -206,7 +206,8 @@ pub struct SpanCause {
     pub sent_ns: u64,
     /// When the PE received it.
     pub received_ns: u64,
-    /// Its bytes; 0 if it did not leave the PE.
+    /// Its bytes; 0 if it did not leave the PE, or came from the same process as a value whose size
+    /// is not known.
     pub bytes: u32,
 }
 

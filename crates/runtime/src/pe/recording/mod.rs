@@ -104,19 +104,34 @@ impl Core {
         }
     }
 
+    /// Bytes of a message for many members. If it is `encoded` in any case, these are those on the
+    /// wire; a message that stays in its process need not be of a type that can be encoded.
+    pub(in crate::pe) fn cast_bytes(
+        &self,
+        kind: KindId,
+        message: &Payload,
+        encoded: bool,
+    ) -> usize {
+        match encoded {
+            true => message.to_bytes().len(),
+            false => self.common.kind(kind).map_or(0, |kind| kind.payload_bytes(message)),
+        }
+    }
+
     /// Returns a payload that leaves this PE, with its trace while the job is recorded.
     pub(in crate::pe) fn traced(&self, payload: Payload) -> Payload {
         match &self.recording {
             None => payload,
-            Some(recording) => recording.trace(self.recorded_ns(recording)).behind(&payload),
+            Some(recording) => payload.with_trace(recording.trace(self.recorded_ns(recording))),
         }
     }
 
     /// Takes the trace off a payload that has arrived. Until [`end_origin`](Self::end_origin) it is
     /// the cause of the messages that are delivered and sent.
     pub(in crate::pe) fn begin_origin(&mut self, payload: Payload) -> Payload {
+        // Another PE may record although this one does not.
+        let (payload, trace) = payload.take_trace();
         let Some(mut recording) = self.recording.take() else { return payload };
-        let (payload, trace) = Trace::take(payload);
         if let Some(trace) = trace {
             let bytes = u32::try_from(payload.wire_len()).unwrap_or(u32::MAX);
             let now_ns = self.recorded_ns(&recording);

@@ -7,7 +7,7 @@
 //!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
-//! it: `passing` while the message is delivered, `held` while it waits for its turn, and [`Causes`]
+//! it: `passing` while the message is delivered, `held` while it waits for its turn, and in `causes`
 //! while it is ready. Messages of a mailbox that moves with its actor lose theirs.
 
 pub(in crate::pe) mod causes;
@@ -22,10 +22,9 @@ use crate::message::trace::Trace;
 use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
-use causes::Causes;
 use gridspan_record::{Span, SpanCause, TASK, TimeUse};
 use gridspan_topology::{PeId, SiteId, Time};
-use state::Recording;
+use state::{Recording, SavedCause};
 use std::time::Duration;
 
 impl Core {
@@ -38,7 +37,7 @@ impl Core {
         };
         let pes = self.common.layout.place(self.common.layout.node_of(self.me)).pes.len();
         let recording = Recording::new(records, self.me.0, pes, self.common.kinds().map(name));
-        self.lanes.causes = Some(Box::<Causes>::default());
+        self.lanes.causes = Some(Box::new(Recording::causes(records, pes)));
         self.recording = Some(Box::new(recording));
     }
 
@@ -70,7 +69,7 @@ impl Core {
         let now_ns = self.recorded_ns(&recording);
         let cause = recording.cause_of(header, header.is_none(), now_ns);
         self.recording = Some(recording);
-        if let Some(causes) = &mut self.lanes.causes {
+        if let (Some(causes), Some(cause)) = (&mut self.lanes.causes, cause) {
             causes.set_last(kind, rank, cause);
         }
     }
@@ -86,7 +85,9 @@ impl Core {
     ) {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = self.recorded_ns(&recording);
-        let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), is_new, now_ns);
+        let cause = recording.cause_of(Some(header), is_new, now_ns);
+        let cause = cause.unwrap_or_else(|| recording.sent_now(None, now_ns));
+        let SpanCause { pe, span, sent_ns, .. } = cause;
         self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
         if self.common.layout.knows(to) {
             let site = recording.site(self.common.site_of(to).0);
@@ -155,8 +156,9 @@ impl Core {
         let now_ns = self.recorded_ns(&recording);
         let arrived = traced.map(|(trace, bytes)| recording.arrived(trace, bytes, now_ns));
         let cause = arrived.or_else(|| recording.origin.clone());
-        let cause = cause.unwrap_or_else(|| recording.sent_now(recording.current, now_ns));
-        recording.passing = Some(cause);
+        let sent_now =
+            || (!recording.is_timed).then(|| recording.sent_now(recording.current, now_ns));
+        recording.passing = cause.or_else(sent_now);
         self.recording = Some(recording);
     }
 
@@ -164,6 +166,38 @@ impl Core {
     pub(in crate::pe) fn end_passing(&mut self, header: &Header) {
         if let Some(recording) = &mut self.recording {
             recording.hold(header);
+        }
+    }
+
+    /// Forgets the cause of a message that is dropped.
+    pub(in crate::pe) fn forget_cause(&mut self, header: &Header) {
+        if let Some(recording) = &mut self.recording {
+            recording.forget(header);
+        }
+    }
+
+    /// Saves the cause of a message while a copy of it is sent, which has the same.
+    pub(in crate::pe) fn save_cause(&self, header: &Header) -> Option<SavedCause> {
+        self.recording.as_ref().map(|recording| recording.save(header))
+    }
+
+    /// Restores what [`save_cause`](Self::save_cause) has saved.
+    pub(in crate::pe) fn restore_cause(&mut self, header: &Header, saved: Option<SavedCause>) {
+        if let (Some(recording), Some(saved)) = (&mut self.recording, saved) {
+            recording.restore(header, saved);
+        }
+    }
+
+    /// Sends the message of a timer, which has no cause.
+    pub(in crate::pe) fn send_timed(&mut self, send: impl FnOnce(&mut Self)) {
+        self.set_timed(true);
+        send(self);
+        self.set_timed(false);
+    }
+
+    fn set_timed(&mut self, is_timed: bool) {
+        if let Some(recording) = &mut self.recording {
+            recording.is_timed = is_timed;
         }
     }
 

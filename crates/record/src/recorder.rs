@@ -17,8 +17,11 @@ const WINDOW_NS: u64 = 20_000_000;
 const WINDOW_PART: usize = 4;
 /// Part of the budget for bins; the rest is for spans.
 const BINS_PART: usize = 4;
-/// Bytes of one entry of a bin: a type with its time, or a site with what was sent to it.
-const ENTRY_BYTES: usize = 24;
+/// Most bytes of one entry of a bin, which is a type with its time, or a site with what was sent to
+/// it: the first one takes the memory of four.
+const ENTRY_BYTES: usize = 64;
+/// The memory of spans grows by at least this number of them.
+const SPANS_MIN: usize = 1024;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
@@ -316,6 +319,11 @@ impl Recorder {
             return;
         }
         self.window.1 += 1;
+        if self.spans.len() == self.spans.capacity() {
+            // Up to the budget, and not to twice as much.
+            let more = self.spans.len().max(SPANS_MIN).min(most - self.spans.len());
+            self.spans.reserve_exact(more);
+        }
         self.spans.push(span);
     }
 

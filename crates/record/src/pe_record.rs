@@ -27,12 +27,15 @@ pub const BINS_MAX: usize = 2048;
 pub struct PeRecord {
     /// Number of the PE.
     pub pe: u32,
+    /// When its process began, if that was started during the job: before, nothing is known of it.
+    /// 0 for a process of the first run.
+    pub began_ns: u64,
     /// Names of the actor types, by number. [`TASK`] and [`OTHER`] have no entry.
     #[serde(deserialize_with = "types")]
     pub types: Vec<String>,
     /// Width of a bin.
     pub bin_ns: u64,
-    /// Bins from the start of the job, at most [`BINS_MAX`].
+    /// Bins from the start of the job, at most [`BINS_MAX`]; those before `began_ns` are empty.
     #[serde(deserialize_with = "bins")]
     pub bins: Vec<Bin>,
     /// Totals by type, exact for the whole run; in the order of type numbers.
@@ -64,6 +67,7 @@ impl Default for PeRecord {
     fn default() -> Self {
         Self {
             pe: 0,
+            began_ns: 0,
             types: Vec::new(),
             bin_ns: 1_000_000,
             bins: Vec::new(),

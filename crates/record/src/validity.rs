@@ -86,6 +86,7 @@ pub(crate) fn problem_of_record(
     };
     let checks = [
         (is_of_node, "it has a PE of another node"),
+        (record.began_ns < TIME_MAX_NS, "it begins at an impossible time"),
         (record.types.len() <= usize::from(TASK), "it has too many types"),
         (record.bins.len() <= BINS_MAX, "it has too many bins"),
         (record.bin_ns > 0 && record.bin_ns < TIME_MAX_NS, "its bins have no width"),

@@ -157,7 +157,7 @@ fn times(record: &PeRecord, end_ns: u64) -> BTreeMap<TimeKind, f64> {
         add(TimeKind::Idle, bin.idle_ns);
     }
     let known: f64 = ns.values().sum();
-    ns.insert(TimeKind::Rest, end_ns as f64 - known);
+    ns.insert(TimeKind::Rest, end_ns.saturating_sub(record.began_ns) as f64 - known);
     ns
 }
 

@@ -305,12 +305,11 @@ impl Pe {
         self.core.recording.is_some()
     }
 
-    /// Sets the time of the recording at which the driver begins to count. Before it, the PE had
-    /// nothing to do.
+    /// Sets the time of the recording at which the driver begins to count, which never goes back.
+    /// Before it, the PE had nothing to do, or its process did not exist.
     pub fn set_recording_offset(&mut self, offset: Duration) {
         if let Some(recording) = &mut self.core.recording {
-            recording.offset_ns = nanos(offset);
-            recording.recorder.use_until(recording.offset_ns, TimeUse::Idle);
+            recording.begin_at(nanos(offset));
         }
     }
 

@@ -5,7 +5,7 @@ use crate::message::envelope::Header;
 use crate::message::trace::Trace;
 use crate::pe::recording::causes::Causes;
 use crate::pe::recording::records::{RecordSettings, Records};
-use gridspan_record::{Recorder, RecorderConfig, SpanCause};
+use gridspan_record::{Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -91,6 +91,18 @@ impl Recording {
     /// The causes of ready messages, which take a part of the PE's share of the bytes of the node.
     pub(super) fn causes(records: &Records, pes_of_node: usize) -> Causes {
         Causes::new(budget(records.settings(), pes_of_node) / CAUSES_PART)
+    }
+
+    /// Begins at this time of the recording. The clock of the host may have been set back since the
+    /// last run; what is recorded then follows what was recorded before.
+    pub(super) fn begin_at(&mut self, offset_ns: u64) {
+        self.offset_ns = offset_ns.max(self.recorder.until_ns());
+        let is_first_run = self.records.settings().run == 0;
+        if !is_first_run && self.recorder.until_ns() == 0 {
+            // The process was started for this run.
+            self.recorder.begin_at(self.offset_ns);
+        }
+        self.recorder.use_until(self.offset_ns, TimeUse::Idle);
     }
 
     /// The number of a site in the recording.

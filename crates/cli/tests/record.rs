@@ -156,6 +156,24 @@ fn what_cannot_be_recorded_is_refused_before_the_job_starts() {
 }
 
 #[test]
+fn all_nodes_of_a_job_that_fails_tell_what_they_recorded() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let record = ["--record", folder.to_str().unwrap()];
+    let job = ["run", "-n", "3"].into_iter().chain(record).chain(["drill", "--panic", "1"]);
+
+    let output = run(&job.collect::<Vec<_>>());
+
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let recording = Recording::read(&folder).unwrap();
+    assert_eq!(recording.missing, []);
+    assert_eq!(recording.pes.len(), 3);
+    let ending = recording.ending.unwrap();
+    assert_eq!(ending.exit_code, 1);
+    assert!(ending.failure.unwrap().contains("told to panic"), "{output:?}");
+}
+
+#[test]
 fn a_job_that_loses_a_node_is_recorded_to_its_end() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("rec");

@@ -20,7 +20,7 @@
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
-//! | `recording`, `record_plan` | write the recording of a job |
+//! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -57,6 +57,7 @@ mod queue;
 mod quorum;
 mod reaching;
 mod reader;
+mod record_parts;
 mod record_plan;
 mod recording;
 mod recovery;

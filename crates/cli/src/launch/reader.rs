@@ -213,7 +213,7 @@ impl Reader {
                     return true;
                 }
                 Some(Control::Recorded(part)) => {
-                    self.record(|recording| recording.add(&part));
+                    self.record(|recording| recording.add(node, &part));
                     return true;
                 }
                 Some(Control::Simulated(summary)) => {

@@ -47,7 +47,7 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the records of the bytes of one node. The memory is at most 20 times the bytes, besides
+/// Returns the records of the bytes of one node. The memory is at most 30 times the bytes, besides
 /// that of names of types, of which a record has at most 65,534.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();

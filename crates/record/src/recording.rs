@@ -58,8 +58,8 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording, and corrects the clocks of different hosts so that no message is received
     /// before it was sent. Times and indices in what it returns are valid: types, PEs, sites and
-    /// nodes exist, also those of events, and spans are in order. Fails on damaged files, other versions of the format,
-    /// and more than 2 GiB.
+    /// nodes exist, also those of events, and spans are in order. Fails on damaged files, other
+    /// versions of the format, and more than 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let header = read_header(folder)?;
         if let Some(problem) = problem_of_header(&header) {

@@ -34,18 +34,25 @@ pub struct RecordedPart {
 impl RecordedPart {
     /// Divides the bytes of a PE into parts, at least one.
     pub fn divide(pe: u32, bytes: &[u8]) -> impl Iterator<Item = Self> {
-        let parts = bytes.len().div_ceil(PART_BYTES).max(1);
+        Self::parts_of(pe, bytes)
+    }
+
+    /// The parts of a record, as the file of its node has it. Each is made when it is taken, so that
+    /// the record is in memory once, encoded.
+    pub(crate) fn of(record: PeRecord) -> impl Iterator<Item = Self> {
+        let pe = record.pe;
+        let bytes = encode_records(&[record]);
+        Self::parts_of(pe, bytes)
+    }
+
+    fn parts_of(pe: u32, bytes: impl AsRef<[u8]>) -> impl Iterator<Item = Self> {
+        let parts = bytes.as_ref().len().div_ceil(PART_BYTES).max(1);
         (0..parts).map(move |part| {
+            let bytes = bytes.as_ref();
             let begin = part * PART_BYTES;
             let bytes = &bytes[begin..bytes.len().min(begin + PART_BYTES)];
             Self { pe, is_last: part + 1 == parts, text: STANDARD.encode(bytes) }
         })
-    }
-
-    /// The parts of a record, as the file of its node has it.
-    pub(crate) fn of(record: PeRecord) -> Vec<Self> {
-        let pe = record.pe;
-        Self::divide(pe, &encode_records(&[record])).collect()
     }
 
     /// The bytes; `None` if the text is no base64.

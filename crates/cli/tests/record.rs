@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, finish, gridctl, run};
+use common::{LIMIT, Output, Running, finish, gridctl, run, until};
 use gridspan_record::{DriverKind, PeRecord, Recording, What};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -152,6 +152,59 @@ fn what_cannot_be_recorded_is_refused_before_the_job_starts() {
         let error = format!("a job with --record cannot have {flag}");
         assert!(output.stderr.contains(&error), "{output:?}");
         assert!(!folder.exists());
+    }
+}
+
+#[test]
+fn all_nodes_of_a_job_that_fails_tell_what_they_recorded() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let record = ["--record", folder.to_str().unwrap()];
+    let job = ["run", "-n", "3"].into_iter().chain(record).chain(["drill", "--panic", "1"]);
+
+    let output = run(&job.collect::<Vec<_>>());
+
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let recording = Recording::read(&folder).unwrap();
+    assert!(recording.missing.is_empty(), "{:?}", recording.missing);
+    assert_eq!(recording.pes.len(), 3);
+    let ending = recording.ending.unwrap();
+    assert_eq!(ending.exit_code, 1);
+    assert!(ending.failure.unwrap().contains("told to panic"), "{output:?}");
+}
+
+#[test]
+fn a_node_that_leaves_and_joins_again_is_recorded_since_then() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--record"];
+    let job = ["leanmd", "--atoms", "4000", "--report-every", "5", "--steps", "200"];
+    let arguments = [&place[..], &[folder.to_str().unwrap()], &job].concat();
+    let variables = [("XDG_RUNTIME_DIR", parent.path().to_str().unwrap())];
+    let mut running = Running::start_with(&arguments, &variables);
+    let ask = |arguments: &[&str]| {
+        let mut command = gridctl(arguments);
+        command.env("XDG_RUNTIME_DIR", parent.path());
+        finish(command).code == Some(0)
+    };
+    running.nodes(4);
+    running.await_line("      20 ");
+
+    assert!(ask(&["drain", "b/3"]));
+    // Its process may not have ended yet.
+    until(|| ask(&["add", "b/3"]).then_some(()));
+
+    running.await_line("with only a part of b/3");
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
+    let recording = Recording::read(&folder).unwrap();
+    assert!(recording.missing.is_empty(), "{:?}", recording.missing);
+    let mut happenings = recording.happenings.iter();
+    let left = happenings.find(|it| it.what == What::Left { node: 3 }).unwrap().at_ns;
+    assert!(happenings.any(|it| it.what == What::Joined { node: 3 }));
+    let again = recording.pes.iter().filter(|it| recording.header.pes[it.pe as usize].node == 3);
+    for record in again {
+        assert!(record.began_ns > left && !record.spans.is_empty());
+        assert!(record.spans.iter().all(|span| span.begin_ns >= record.began_ns));
     }
 }
 

@@ -26,6 +26,9 @@ pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
     for record in pes {
         let own = of_pe(record.pe);
         shift_bins(record, own);
+        if record.began_ns > 0 {
+            record.began_ns = shifted(record.began_ns, own);
+        }
         for span in &mut record.spans {
             span.begin_ns = shifted(span.begin_ns, own);
             if let Some(cause) = &mut span.cause {

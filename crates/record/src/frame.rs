@@ -47,7 +47,8 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the records of the bytes of one node. The memory is a small multiple of the bytes.
+/// Returns the records of the bytes of one node. The memory is at most 30 times the bytes, besides
+/// that of names of types, of which a record has at most 65,534.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();
     let mut rest = bytes;
@@ -76,7 +77,7 @@ pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
 #[cfg(test)]
 mod tests {
     use super::{FrameError, decode_records, encode_records};
-    use crate::pe_record::{PeRecord, Span};
+    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, TASK};
 
     fn records() -> Vec<PeRecord> {
         let span = Span { begin_ns: 7, duration_ns: 2, step: Some(1), ..Span::default() };
@@ -98,6 +99,18 @@ mod tests {
             let at = if length < first { 0 } else { first };
             let found = decode_records(&bytes[..length]);
             assert_eq!(found, Err(FrameError::Truncated { at }), "{length}");
+        }
+    }
+
+    #[test]
+    fn more_types_or_bins_than_a_record_may_have_are_not_decoded() {
+        let types = vec![String::new(); usize::from(TASK) + 1];
+        let bins = vec![Bin::default(); BINS_MAX + 1];
+        let many =
+            [PeRecord { types, ..PeRecord::default() }, PeRecord { bins, ..PeRecord::default() }];
+        for record in many {
+            let found = decode_records(&encode_records(&[record]));
+            assert!(matches!(found, Err(FrameError::Malformed { at: 0, .. })), "{found:?}");
         }
     }
 

@@ -42,19 +42,6 @@ pub enum What {
         /// Time for which it paused the job.
         pause_ns: u64,
     },
-    /// A broadcast was completed.
-    Broadcast {
-        /// The collection.
-        collection: String,
-        /// The tree.
-        tree: String,
-        /// Bytes of the message.
-        bytes: u64,
-        /// Members that received it.
-        members: u64,
-        /// Time from its start until the last node had it.
-        duration_ns: u64,
-    },
     /// A checkpoint was completed.
     Checkpoint {
         /// Its number.

@@ -54,8 +54,3 @@ pub use header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe, VER
 pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
 pub use recorder::{Recorder, RecorderConfig, TimeUse};
 pub use recording::Recording;
-
-#[doc(no_inline)]
-pub use happening::JobEnding as Ending;
-#[doc(no_inline)]
-pub use pe_record::SpanCause as Cause;

@@ -1,6 +1,9 @@
 //! What one PE has recorded: spans, bins of time, and totals by type.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// The [`Span::kind`] of tasks.
 pub const TASK: u16 = u16::MAX - 1;
@@ -24,13 +27,19 @@ pub const BINS_MAX: usize = 2048;
 pub struct PeRecord {
     /// Number of the PE.
     pub pe: u32,
+    /// When its process began, if that was started during the job: before, nothing is known of it.
+    /// 0 for a process of the first run.
+    pub began_ns: u64,
     /// Names of the actor types, by number. [`TASK`] and [`OTHER`] have no entry.
+    #[serde(deserialize_with = "types")]
     pub types: Vec<String>,
     /// Width of a bin.
     pub bin_ns: u64,
-    /// Bins from the start of the job, at most [`BINS_MAX`].
+    /// Bins from the start of the job, at most [`BINS_MAX`]; those before `began_ns` are empty.
+    #[serde(deserialize_with = "bins")]
     pub bins: Vec<Bin>,
     /// Totals by type, exact for the whole run; in the order of type numbers.
+    #[serde(deserialize_with = "totals")]
     pub totals: Vec<TypeTotal>,
     /// Spans are kept or dropped by windows of this width, the same windows on all PEs.
     pub window_ns: u64,
@@ -58,6 +67,7 @@ impl Default for PeRecord {
     fn default() -> Self {
         Self {
             pe: 0,
+            began_ns: 0,
             types: Vec::new(),
             bin_ns: 1_000_000,
             bins: Vec::new(),
@@ -67,6 +77,52 @@ impl Default for PeRecord {
             spans: Vec::new(),
             dropped_spans: 0,
         }
+    }
+}
+
+fn types<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    at_most(usize::from(TASK), from)
+}
+
+fn bins<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Bin>, D::Error> {
+    at_most(BINS_MAX, from)
+}
+
+fn totals<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TypeTotal>, D::Error> {
+    at_most(usize::from(u16::MAX) + 1, from)
+}
+
+/// Reads a list whose elements take much more memory than their bytes, and of which there are no
+/// more than `most`.
+fn at_most<'de, T, D>(most: usize, from: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    from.deserialize_seq(AtMost { most, elements: PhantomData })
+}
+
+struct AtMost<T> {
+    most: usize,
+    elements: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {} elements", self.most)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Vec<T>, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = from.next_element()? {
+            if elements.len() == self.most {
+                return Err(A::Error::custom("a list has too many elements"));
+            }
+            elements.push(element);
+        }
+        Ok(elements)
     }
 }
 
@@ -206,7 +262,8 @@ pub struct SpanCause {
     pub sent_ns: u64,
     /// When the PE received it.
     pub received_ns: u64,
-    /// Its bytes; 0 if it did not leave the PE.
+    /// Its bytes; 0 if it did not leave the PE, or came from the same process as a value whose size
+    /// is not known.
     pub bytes: u32,
 }
 

@@ -17,8 +17,11 @@ const WINDOW_NS: u64 = 20_000_000;
 const WINDOW_PART: usize = 4;
 /// Part of the budget for bins; the rest is for spans.
 const BINS_PART: usize = 4;
-/// Bytes of one entry of a bin: a type with its time, or a site with what was sent to it.
-const ENTRY_BYTES: usize = 24;
+/// Most bytes of one entry of a bin, which is a type with its time, or a site with what was sent to
+/// it: the first one takes the memory of four.
+const ENTRY_BYTES: usize = 64;
+/// The memory of spans grows by at least this number of them.
+const SPANS_MIN: usize = 1024;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
@@ -100,7 +103,8 @@ pub struct Recorder {
     dropped: u64,
     /// Number of the next span.
     next: u64,
-    /// Until when the use of time is known.
+    /// From when, and until when, the use of time is known.
+    began_ns: u64,
     until_ns: u64,
     open: Option<Span>,
 }
@@ -119,6 +123,7 @@ impl Recorder {
             spans: Vec::new(),
             window: (0, 0),
             dropped: 0,
+            began_ns: 0,
             until_ns: 0,
             open: None,
         }
@@ -132,6 +137,14 @@ impl Recorder {
     /// Time of the last call.
     pub fn until_ns(&self) -> u64 {
         self.until_ns
+    }
+
+    /// Begins at this time of the job, and not at its start. Has no effect after other calls.
+    pub fn begin_at(&mut self, at_ns: u64) {
+        if self.until_ns == 0 && self.open.is_none() {
+            let at_ns = at_ns.min(i64::MAX.unsigned_abs());
+            (self.began_ns, self.until_ns) = (at_ns, at_ns);
+        }
     }
 
     /// Begins a span, and returns its number, which is set here, as its times are. An open span ends.
@@ -237,6 +250,7 @@ impl Recorder {
         self.end_span(self.until_ns);
         PeRecord {
             pe: self.config.pe,
+            began_ns: self.began_ns,
             types: self.config.types,
             bin_ns: self.bin_ns,
             bins: self.bins,
@@ -316,6 +330,11 @@ impl Recorder {
             return;
         }
         self.window.1 += 1;
+        if self.spans.len() == self.spans.capacity() {
+            // Up to the budget, and not to twice as much.
+            let more = self.spans.len().max(SPANS_MIN).min(most - self.spans.len());
+            self.spans.reserve_exact(more);
+        }
         self.spans.push(span);
     }
 
@@ -410,6 +429,22 @@ mod tests {
         let record = recorder.into_record();
         let spans: Vec<_> = record.spans.iter().map(|it| (it.begin_ns, it.duration_ns)).collect();
         assert_eq!(spans, [(100, 200), (300, 0)]);
+    }
+
+    #[test]
+    fn a_recorder_that_begins_later_knows_nothing_of_the_time_before() {
+        let mut recorder = recorder(1 << 20);
+        recorder.begin_at(5 * MS);
+        recorder.use_until(6 * MS, TimeUse::Idle);
+        recorder.begin_at(9 * MS);
+        recorder.begin_span(7 * MS, of_kind(0));
+        recorder.end_span(8 * MS);
+
+        let record = recorder.into_record();
+
+        assert_eq!(record.began_ns, 5 * MS);
+        assert_eq!(time_of(&record), 3 * MS);
+        assert_eq!(record.bins[..5], vec![Bin::default(); 5]);
     }
 
     #[test]

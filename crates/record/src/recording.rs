@@ -9,12 +9,12 @@ use crate::frame::{FrameError, decode_records, encode_records};
 use crate::happening::{Happening, JobEnding};
 use crate::header::Header;
 use crate::pe_record::PeRecord;
-use crate::validity::{problem_of_header, problem_of_record};
+use crate::validity::{problem_of_events, problem_of_header, problem_of_record};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Maximum number of bytes of all nodes together: a reader has all of them in memory.
-const NODES_BYTES_MAX: u64 = 4 << 30;
+const NODES_BYTES_MAX: u64 = 2 << 30;
 
 /// A whole recording.
 ///
@@ -58,23 +58,22 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording, and corrects the clocks of different hosts so that no message is received
     /// before it was sent. Times and indices in what it returns are valid: types, PEs, sites and
-    /// nodes exist, and spans are in order. Fails on damaged files, other versions of the format,
-    /// and more than 4 GiB.
+    /// nodes exist, also those of events, and spans are in order. Fails on damaged files, other
+    /// versions of the format, and more than 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let header = read_header(folder)?;
         if let Some(problem) = problem_of_header(&header) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
         let mut happenings = read_happenings(folder)?;
+        let ending = read_ending(folder)?;
+        if let Some(problem) = problem_of_events(&header, &happenings, ending.as_ref()) {
+            return Err(RecordError::Malformed { path: folder.to_owned(), problem });
+        }
         // Some are reported after others that followed them.
         happenings.sort_by_key(|happening| happening.at_ns);
-        let mut recording = Self {
-            happenings,
-            ending: read_ending(folder)?,
-            header,
-            pes: Vec::new(),
-            missing: Vec::new(),
-        };
+        let mut recording =
+            Self { happenings, ending, header, pes: Vec::new(), missing: Vec::new() };
         let mut total = 0;
         for node in (0..).take(recording.header.nodes.len()) {
             let path = node_path(folder, node);
@@ -139,7 +138,8 @@ impl Recording {
 
     /// Returns the share of all spans that was dropped, `0.0..=1.0`.
     pub fn dropped_share(&self) -> f64 {
-        let dropped: u64 = self.pes.iter().map(|record| record.dropped_spans).sum();
+        let each = self.pes.iter().map(|record| record.dropped_spans);
+        let dropped = each.fold(0, u64::saturating_add);
         let kept: usize = self.pes.iter().map(|record| record.spans.len()).sum();
         let all = dropped as f64 + kept as f64;
         if all == 0.0 { 0.0 } else { dropped as f64 / all }
@@ -276,6 +276,19 @@ mod tests {
         assert!(error.contains("unknown PE"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");
+        let error = broken(|it| it.happenings[0].what = What::Left { node: 2 });
+        assert!(error.contains("event at 10 ns: it names an unknown node"), "{error}");
+        let (latency_us, bytes_per_second) = (1.0, None);
+        let link = What::LinkChanged { from: 0, to: 2, latency_us, bytes_per_second };
+        let event = Happening { at_ns: 10, what: link };
+        let mut with_link = recording();
+        with_link.happenings.push(event);
+        let error = read_back(&with_link).unwrap_err().to_string();
+        assert!(error.contains("unknown site"), "{error}");
+        let error = broken(|it| it.happenings[0].at_ns = u64::MAX);
+        assert!(error.contains("impossible time"), "{error}");
+        let error = broken(|it| it.ending.as_mut().unwrap().at_ns = 1 << 62);
+        assert!(error.contains("ending has an impossible time"), "{error}");
         let error = broken(|it| it.header.nodes[1].site = 5);
         assert!(error.contains("node 1 is in no site"), "{error}");
     }

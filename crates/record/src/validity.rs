@@ -1,5 +1,6 @@
 //! Whether the parts of a recording fit together, so that who uses it need not check indices.
 
+use crate::happening::{Happening, JobEnding, What};
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
 
@@ -25,6 +26,43 @@ pub(crate) fn problem_of_header(header: &Header) -> Option<String> {
     bad.map(|link| format!("a link leads from site {} to site {}", link.from, link.to))
 }
 
+/// Returns what is wrong with the events of a job, or with its ending.
+pub(crate) fn problem_of_events(
+    header: &Header,
+    happenings: &[Happening],
+    ending: Option<&JobEnding>,
+) -> Option<String> {
+    if ending.is_some_and(|ending| ending.at_ns >= TIME_MAX_NS) {
+        return Some("the ending has an impossible time".to_owned());
+    }
+    happenings.iter().find_map(|happening| {
+        let problem = problem_of_event(header, happening)?;
+        Some(format!("the event at {} ns: {problem}", happening.at_ns))
+    })
+}
+
+fn problem_of_event(header: &Header, happening: &Happening) -> Option<&'static str> {
+    let is_node = |node: u32| (node as usize) < header.nodes.len();
+    let is_site = |site: u32| (site as usize) < header.sites.len();
+    // How long it took; which nodes and sites it names.
+    let (took_ns, has_nodes, has_sites) = match &happening.what {
+        What::Balanced { pause_ns, .. } => (*pause_ns, true, true),
+        What::Checkpoint { duration_ns, .. } | What::Recovered { duration_ns, .. } => {
+            (*duration_ns, true, true)
+        }
+        What::Lost { nodes } => (0, nodes.iter().all(|node| is_node(*node)), true),
+        What::Joined { node } | What::Left { node } => (0, is_node(*node), true),
+        What::LinkChanged { from, to, .. } => (0, true, is_site(*from) && is_site(*to)),
+        What::Warning { .. } => (0, true, true),
+    };
+    let checks = [
+        (happening.at_ns.max(took_ns) < TIME_MAX_NS, "it has an impossible time"),
+        (has_nodes, "it names an unknown node"),
+        (has_sites, "it names an unknown site"),
+    ];
+    checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
+}
+
 /// Returns what is wrong with the record of a PE in the file of a node.
 pub(crate) fn problem_of_record(
     header: &Header,
@@ -48,6 +86,7 @@ pub(crate) fn problem_of_record(
     };
     let checks = [
         (is_of_node, "it has a PE of another node"),
+        (record.began_ns < TIME_MAX_NS, "it begins at an impossible time"),
         (record.types.len() <= usize::from(TASK), "it has too many types"),
         (record.bins.len() <= BINS_MAX, "it has too many bins"),
         (record.bin_ns > 0 && record.bin_ns < TIME_MAX_NS, "its bins have no width"),

@@ -5,7 +5,7 @@ use super::event::{Command, Event, Exit, Outcome};
 use super::keepers::Decision;
 use super::pacing::Retry;
 use super::reaching;
-use super::recording::Recording;
+use super::recording::{Lacking, Recording};
 use super::report::{FirstFailure, Report};
 use super::work::Work;
 use crate::request::{Answer, JobEventKind};
@@ -237,7 +237,7 @@ impl Work<'_> {
             let failure = outcome.blame.as_ref().map(|blame| blame.message.as_str());
             let folder = recording.folder().display().to_string();
             self.reports.push(match recording.end(outcome.code, failure) {
-                Ok(missing) => Report::Recorded { folder, missing },
+                Ok(Lacking { missing, partial }) => Report::Recorded { folder, missing, partial },
                 Err(error) => {
                     let text = format!("the recording in {folder} is not complete: {error}");
                     Report::Warning { text }

@@ -20,7 +20,7 @@
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
-//! | `recording`, `record_plan` | write the recording of a job |
+//! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -57,6 +57,7 @@ mod queue;
 mod quorum;
 mod reaching;
 mod reader;
+mod record_parts;
 mod record_plan;
 mod recording;
 mod recovery;
@@ -121,6 +122,9 @@ const TASK_PATIENCE: Duration = Duration::from_secs(120);
 /// Time in which the output of a process is read from its file after its end. It ends where the
 /// file does, so that this only bounds how slowly the launcher may read.
 const FILE_PATIENCE: Duration = Duration::from_secs(3600);
+/// Time that the nodes of a recorded job have to tell what they recorded, which may be a gigabyte
+/// over a slow link. Longer, and nodes that hang delay the end of a job that fails.
+const RECORD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A job that has ended.
 pub(crate) struct Ended {
@@ -241,6 +245,9 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     let mut supervisor = Supervisor::new(names, must_meet, Time(0));
     if launch.is_simulated {
         supervisor.await_simulation();
+    }
+    if launch.record.is_some() {
+        supervisor.set_end_patience(RECORD_PATIENCE);
     }
     let Processes::Nodes { settings, hosts, tasks, .. } = &launch.processes else {
         return supervisor;

@@ -180,13 +180,17 @@ impl Style {
             Report::Simulated(summary) => {
                 bytes.extend_from_slice(format!("{summary}\n").as_bytes())
             }
-            Report::Recorded { folder, missing } => {
+            Report::Recorded { folder, missing, partial } => {
                 let mut line = format!("{}recorded in {folder}", prefixes.own);
+                let name = |node: &NodeId| prefixes.names.get(node.index()).cloned();
+                let name = |node: &NodeId| name(node).unwrap_or_else(|| node.to_string());
+                let names =
+                    |nodes: &[NodeId]| nodes.iter().map(name).collect::<Vec<_>>().join(", ");
                 if !missing.is_empty() {
-                    let name = |node: &NodeId| prefixes.names.get(node.index()).cloned();
-                    let name = |node: &NodeId| name(node).unwrap_or_else(|| node.to_string());
-                    let missing: Vec<String> = missing.iter().map(name).collect();
-                    line += &format!(", without {}", missing.join(", "));
+                    line += &format!(", without {}", names(missing));
+                }
+                if !partial.is_empty() {
+                    line += &format!(", with only a part of {}", names(partial));
                 }
                 bytes.extend_from_slice(format!("{line}\n").as_bytes());
             }
@@ -303,10 +307,14 @@ mod tests {
 
     #[test]
     fn a_recording_names_the_nodes_that_are_missing() {
-        let recorded = |missing| Report::Recorded { folder: "rec".to_owned(), missing };
-        assert_eq!(text(false, &[recorded(vec![])]), "gridctl│ recorded in rec\n");
-        let expected = "gridctl│ recorded in rec, without b/1, node9\n";
-        assert_eq!(text(false, &[recorded(vec![NodeId(1), NodeId(9)])]), expected);
+        let recorded = |missing, partial| {
+            let folder = "rec".to_owned();
+            Report::Recorded { folder, missing, partial }
+        };
+        assert_eq!(text(false, &[recorded(vec![], vec![])]), "gridctl│ recorded in rec\n");
+        let expected = "gridctl│ recorded in rec, without b/1, node9, with only a part of a/0\n";
+        let report = recorded(vec![NodeId(1), NodeId(9)], vec![NodeId(0)]);
+        assert_eq!(text(false, &[report]), expected);
     }
 
     #[test]

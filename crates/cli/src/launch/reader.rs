@@ -183,76 +183,94 @@ impl Reader {
 
     /// Acts on a control line. Returns false if it is malformed.
     fn control(&self, line: &[u8]) -> bool {
-        let node = self.origin.node;
         let text = &line[control::MARK.len()..];
         if self.is_old && !is_lasting(text) {
             return true;
         }
-        let event = if let Some(mut address) = str::from_utf8(line).ok().and_then(listening_address)
-        {
-            if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {
-                address.set_ip(host);
+        if let Some(event) = self.listening(line) {
+            self.send(event);
+            return true;
+        }
+        let Some(control) = Control::parse(text) else { return false };
+        let Some(control) = self.note(control) else { return true };
+        let Some(event) = self.event_of(control) else { return false };
+        self.send(event);
+        true
+    }
+
+    /// The event that the node listens, if the line says so.
+    fn listening(&self, line: &[u8]) -> Option<Event> {
+        let node = self.origin.node;
+        let mut address = str::from_utf8(line).ok().and_then(listening_address)?;
+        if let Some(host) = self.origin.address.filter(|_| address.ip().is_unspecified()) {
+            address.set_ip(host);
+        }
+        self.outlets.reports.push(Report::Listening { node, address });
+        Some(Event::Listening { node, address })
+    }
+
+    /// Acts on a control that is not for the supervisor, and returns any other.
+    fn note(&self, control: Control) -> Option<Control> {
+        match control {
+            Control::Done => self.is_done.store(true, Ordering::Release),
+            Control::Recorded(part) => {
+                self.record(|recording| recording.add(self.origin.node, &part));
             }
-            self.outlets.reports.push(Report::Listening { node, address });
-            Event::Listening { node, address }
-        } else {
-            match Control::parse(text) {
-                Some(Control::Failed(failure)) => Event::Failed { node, failure },
-                Some(Control::Holds(holdings)) => Event::Holds { node, holdings },
-                Some(Control::Paused(pause)) => Event::Paused(pause),
-                Some(Control::Recovers) => Event::Recovers,
-                Some(Control::Leaving) => Event::Leaving { node },
-                Some(Control::Unchangeable(reason)) => Event::Unchangeable { reason },
-                Some(Control::Awake { number, silent }) => Event::Awake { node, number, silent },
-                Some(Control::Diagnosed { number, diagnosis }) => {
-                    Event::Diagnosed { number, diagnosis: Box::new(diagnosis) }
+            Control::Links(links) => {
+                self.record(|recording| recording.note_links(&links));
+                for report in self.outlets.known.learn(links) {
+                    self.outlets.reports.push_waiting(report, 0);
                 }
-                Some(Control::Sampled { number, sample }) => Event::Sampled { number, sample },
-                Some(Control::Done) => {
-                    self.is_done.store(true, Ordering::Release);
-                    return true;
-                }
-                Some(Control::Recorded(part)) => {
-                    self.record(|recording| recording.add(&part));
-                    return true;
-                }
-                Some(Control::Simulated(summary)) => {
-                    self.record(|recording| recording.note_simulated(&summary));
-                    self.outlets.reports.push(Report::Simulated(summary));
-                    Event::Simulated
-                }
-                Some(Control::Links(links)) => {
-                    self.record(|recording| recording.note_links(&links));
-                    for report in self.outlets.known.learn(links) {
-                        self.outlets.reports.push_waiting(report, 0);
-                    }
-                    return true;
-                }
-                Some(Control::Warning(text)) => {
-                    self.record(|recording| recording.note_warning(&text));
-                    self.outlets.journal.note(JobEventKind::Warning, &text);
-                    self.outlets.reports.push_waiting(Report::Warning { text }, 0);
-                    return true;
-                }
-                Some(Control::Balanced(report)) => {
-                    self.record(|recording| recording.note_balanced(&report));
-                    self.outlets.journal.note_rebalance(&report);
-                    self.outlets.reports.push_waiting(Report::Balanced(report), 0);
-                    return true;
-                }
-                // Programs that embed a job are told of them.
-                Some(Control::Checkpoint(report)) => {
-                    self.record(|recording| recording.note_checkpoint(&report));
-                    return true;
-                }
-                Some(Control::Guest(event)) => {
-                    self.outlets.journal.note(JobEventKind::Guest, &event.to_string());
-                    self.outlets.reports.push_waiting(Report::Guest(event), 0);
-                    return true;
-                }
-                _ => return false,
             }
-        };
+            Control::Warning(text) => {
+                self.record(|recording| recording.note_warning(&text));
+                self.outlets.journal.note(JobEventKind::Warning, &text);
+                self.outlets.reports.push_waiting(Report::Warning { text }, 0);
+            }
+            Control::Balanced(report) => {
+                self.record(|recording| recording.note_balanced(&report));
+                self.outlets.journal.note_rebalance(&report);
+                self.outlets.reports.push_waiting(Report::Balanced(report), 0);
+            }
+            // Programs that embed a job are told of them.
+            Control::Checkpoint(report) => {
+                self.record(|recording| recording.note_checkpoint(&report));
+            }
+            Control::Guest(event) => {
+                self.outlets.journal.note(JobEventKind::Guest, &event.to_string());
+                self.outlets.reports.push_waiting(Report::Guest(event), 0);
+            }
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// The event for the supervisor that a control is; `None` for a control that no node sends.
+    fn event_of(&self, control: Control) -> Option<Event> {
+        let node = self.origin.node;
+        Some(match control {
+            Control::Failed(failure) => Event::Failed { node, failure },
+            Control::Holds(holdings) => Event::Holds { node, holdings },
+            Control::Paused(pause) => Event::Paused(pause),
+            Control::Recovers => Event::Recovers,
+            Control::Leaving => Event::Leaving { node },
+            Control::Unchangeable(reason) => Event::Unchangeable { reason },
+            Control::Awake { number, silent } => Event::Awake { node, number, silent },
+            Control::Diagnosed { number, diagnosis } => {
+                Event::Diagnosed { number, diagnosis: Box::new(diagnosis) }
+            }
+            Control::Sampled { number, sample } => Event::Sampled { number, sample },
+            Control::Simulated(summary) => {
+                self.record(|recording| recording.note_simulated(&summary));
+                self.outlets.reports.push(Report::Simulated(summary));
+                Event::Simulated
+            }
+            _ => return None,
+        })
+    }
+
+    /// Sends an event to the supervisor, and waits until it is handled, if it must be saved.
+    fn send(&self, event: Event) {
         // The launcher may have ended already.
         let _ = self.outlets.events.send(event);
         if self.is_saved {
@@ -261,7 +279,6 @@ impl Reader {
             // It only ends.
             let _ = handled.recv();
         }
-        true
     }
 
     /// Adds to the recording of the job, if it is recorded.

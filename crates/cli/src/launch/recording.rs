@@ -6,6 +6,7 @@
 
 use super::journal;
 use super::plan::{Launch, Processes};
+use super::record_parts::{NodeParts, Received};
 use super::record_plan::RecordPlan;
 use crate::error::CliError;
 use crate::nodes;
@@ -49,6 +50,8 @@ pub(super) struct Recording {
     started: Instant,
     spec: GridSpec,
     is_simulated: bool,
+    /// Whether one process has all nodes.
+    is_single: bool,
     state: Mutex<State>,
 }
 
@@ -57,8 +60,8 @@ struct State {
     files: Option<RecordingFolder>,
     error: Option<RecordError>,
     header: Header,
-    /// By node: number of PEs that have not told all yet, and bytes so far.
-    nodes: Vec<(u32, u64)>,
+    /// By node.
+    nodes: Vec<NodeParts>,
     /// The members of the present run, by their numbers in it.
     members: Vec<NodeId>,
     /// Number of runs, and when the first one began.
@@ -78,7 +81,7 @@ impl Recording {
         let Some(plan) = &launch.record else { return Ok(None) };
         let header = header(launch, plan);
         let layout = launch.spec.layout();
-        let nodes = layout.nodes().map(|node| (layout.place(node).pes.len() as u32, 0));
+        let nodes = layout.nodes().map(|node| NodeParts::new(layout.place(node).pes.clone()));
         let state = State {
             files: Some(RecordingFolder::create(&plan.folder, &header)?),
             error: None,
@@ -97,6 +100,7 @@ impl Recording {
             started: plan.started,
             spec: launch.spec.clone(),
             is_simulated: launch.is_simulated,
+            is_single: matches!(launch.processes, Processes::Single { .. }),
             state: Mutex::new(state),
         }))
     }
@@ -106,24 +110,25 @@ impl Recording {
         &self.folder
     }
 
-    /// Adds a part of what a PE has recorded. Parts of a node that sends nonsense, or more than it
-    /// may, are dropped.
-    pub(super) fn add(&self, part: &RecordedPart) {
+    /// Adds a part of what a PE has recorded, which the process of a node has sent. Parts of a node
+    /// that sends nonsense, those of another node, or more than it may, are dropped.
+    pub(super) fn add(&self, sender: NodeId, part: &RecordedPart) {
         let mut state = self.lock();
         let Some(bytes) = part.bytes() else { return };
         let Some(pe) = state.header.pes.get(part.pe as usize) else { return };
         let node = pe.node;
-        let Some((pes, received)) = state.nodes.get_mut(node as usize) else { return };
-        *received += bytes.len() as u64;
-        if *pes == 0 || *received > 2 * self.node_bytes + SLACK_BYTES {
+        if !self.is_single && node != sender.0 {
             return;
         }
-        *pes -= u32::from(part.is_last);
-        let is_complete = *pes == 0;
-        state.write(|files| {
-            files.add_to_node(node, &bytes)?;
-            if is_complete { files.complete_node(node) } else { Ok(()) }
-        });
+        let Some(parts) = state.nodes.get_mut(node as usize) else { return };
+        let most = self.node_bytes.saturating_mul(2).saturating_add(SLACK_BYTES);
+        let received = parts.receive(part, bytes.len() as u64, most);
+        if received != Received::Refused {
+            state.write(|files| files.add_to_node(node, &bytes));
+        }
+        if received == Received::Completed {
+            state.write(|files| files.complete_node(node));
+        }
     }
 
     /// Notes an event that happens now.
@@ -225,10 +230,14 @@ impl Recording {
         let left = before.iter().filter(|node| !members.contains(node) && !lost.contains(node));
         let left = left.map(|node| What::Left { node: node.0 });
         let is_new = |node: &&NodeId| !before.contains(node) || lost.contains(node);
-        let joined = members.iter().filter(is_new).map(|node| What::Joined { node: node.0 });
-        let events: Vec<What> = left.chain(joined).collect();
+        let joined: Vec<NodeId> = members.iter().filter(is_new).copied().collect();
+        let events = left.chain(joined.iter().map(|node| What::Joined { node: node.0 }));
+        let events: Vec<What> = events.collect();
         for what in events {
             state.write(|files| files.add(&Happening { at_ns, what }));
+        }
+        for node in joined {
+            state.begin_again(node);
         }
     }
 
@@ -240,6 +249,11 @@ impl Recording {
             state.began_ns = now_ns;
         }
         state.runs += 1;
+        for node in state.members.clone() {
+            if let Some(parts) = state.nodes.get_mut(node.index()) {
+                parts.note_run();
+            }
+        }
         if let Some(lost_ns) = state.lost_ns.take() {
             let duration_ns = now_ns.saturating_sub(lost_ns);
             let what = What::Recovered { steps_repeated: None, duration_ns };
@@ -247,14 +261,19 @@ impl Recording {
         }
     }
 
-    /// Ends the recording. Returns the nodes that have not told what they recorded, or why the
-    /// recording is not complete.
-    pub(super) fn end(&self, code: u8, failure: Option<&str>) -> Result<Vec<NodeId>, RecordError> {
+    /// Ends the recording. Returns what it lacks, or why it is not complete.
+    pub(super) fn end(&self, code: u8, failure: Option<&str>) -> Result<Lacking, RecordError> {
         let now_ns = self.now_ns();
         let mut state = self.lock();
-        let missing = (0..).zip(&state.nodes).filter(|(_, (pes, _))| *pes > 0);
-        let missing: Vec<NodeId> = missing.map(|(node, _)| NodeId(node)).collect();
-        for node in &missing {
+        let nodes_that = |is_such: fn(&NodeParts) -> bool| {
+            let nodes = (0..).zip(&state.nodes).filter(|(_, parts)| is_such(parts));
+            nodes.map(|(node, _)| NodeId(node)).collect::<Vec<NodeId>>()
+        };
+        let lacking = Lacking {
+            missing: nodes_that(NodeParts::is_missing),
+            partial: nodes_that(NodeParts::is_partial),
+        };
+        for node in nodes_that(NodeParts::is_open) {
             state.write(|files| files.drop_node(node.0));
         }
         let at_ns = state.virtual_ns.unwrap_or(now_ns);
@@ -262,7 +281,7 @@ impl Recording {
         if let Some(files) = state.files.take() {
             files.end(&JobEnding { at_ns, exit_code: code, failure })?;
         }
-        state.error.take().map_or(Ok(missing), Err)
+        state.error.take().map_or(Ok(lacking), Err)
     }
 
     fn now_ns(&self) -> u64 {
@@ -278,7 +297,25 @@ impl Recording {
     }
 }
 
+/// What a recording lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lacking {
+    /// Nodes that have not told what they recorded.
+    pub(super) missing: Vec<NodeId>,
+    /// Nodes that were started again, and of which there is what one of their processes recorded.
+    pub(super) partial: Vec<NodeId>,
+}
+
 impl State {
+    /// Prepares for another process of a node: its recording replaces that of the one before, of
+    /// which a part may have arrived.
+    fn begin_again(&mut self, node: NodeId) {
+        if let Some(parts) = self.nodes.get_mut(node.index()) {
+            parts.begin_again();
+            self.write(|files| files.drop_node(node.0));
+        }
+    }
+
     /// Writes something. After an error nothing more is written.
     fn write(&mut self, write: impl FnOnce(&mut RecordingFolder) -> Result<(), RecordError>) {
         if let Some(files) = &mut self.files

@@ -15,7 +15,7 @@
 //! | `recovery` | nodes were lost, leave or join: what the job goes back to or stops for, and that it goes on |
 //! | `stopping` | the user has requested the end, and the nodes were asked to end |
 //! | `simulated` | the summary of a simulation |
-//! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` |
+//! | `recorded` | the folder of the recording, and the nodes whose recording is `missing` or, since they were started again, `partial` |
 //! | `finished` | the exit code, the seconds it took, and the first failure if there was one |
 //!
 //! Every object has a `version`, which changes when a script could break.
@@ -74,8 +74,9 @@ pub(super) enum Report {
     Stopping,
     /// The job has been simulated.
     Simulated(Summary),
-    /// The recording is complete, but for these nodes.
-    Recorded { folder: String, missing: Vec<NodeId> },
+    /// The recording is complete, but for these nodes: some are missing, and of some, which were
+    /// started again, there is only a part.
+    Recorded { folder: String, missing: Vec<NodeId>, partial: Vec<NodeId> },
     /// The job has ended.
     Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure> },
 }

@@ -14,7 +14,8 @@
 //! waiting for a stopped or stuck node is useless. All nodes report the failure of a job, and some
 //! of them have only lost their connection to the node that failed. Therefore the first report or
 //! end of a process that is not such a loss is blamed. At the user's first request to end the job,
-//! the nodes are asked to end at once; at the second, they are killed.
+//! the nodes are asked to end at once; at the second, they are killed. Nodes of a recorded job have
+//! half a minute instead of one and of five seconds, since they tell what they recorded.
 //!
 //! # Recovery
 //!
@@ -90,7 +91,7 @@ pub(super) struct Supervisor {
     commands: VecDeque<Command>,
     /// Whether the report of a simulation is awaited.
     awaits_simulation: bool,
-    /// Time that a process has to start, and time that its output may take to end.
+    /// Times that a process has to start and to end, and that its output may take to end.
     patience: Patience,
     /// Whether there is an `srun` none of whose tasks has enrolled.
     awaits_srun: bool,
@@ -154,6 +155,10 @@ impl OnLoss {
 struct Patience {
     start: Duration,
     drain: Duration,
+    /// To end by themselves after a failure.
+    settle: Duration,
+    /// To end after they were asked to, or have left.
+    grace: Duration,
 }
 
 struct Node {
@@ -229,7 +234,8 @@ impl Supervisor {
             ends_until: None,
             is_over: false,
         };
-        let patience = Patience { start: START_PATIENCE, drain: DRAIN };
+        let (settle, grace) = (SETTLE, GRACE);
+        let patience = Patience { start: START_PATIENCE, drain: DRAIN, settle, grace };
         let phase = if must_meet {
             Phase::Starting { until: now + patience.start }
         } else {
@@ -282,7 +288,8 @@ impl Supervisor {
     /// of the start and of output.
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
-        let patience = Patience { start: START_PATIENCE * factor, drain: DRAIN * factor };
+        let (start, drain) = (START_PATIENCE * factor, DRAIN * factor);
+        let patience = Patience { start, drain, ..self.patience };
         if let Phase::Starting { until } = &mut self.phase {
             *until += patience.start.saturating_sub(self.patience.start);
         }
@@ -562,7 +569,7 @@ impl Supervisor {
         let is_member = !self.nodes[id.index()].is_left && !self.is_new(id);
         if exit == Exit::Code(0) && is_recovering && is_member {
             // The job was done before the loss; the others wait for another run.
-            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
+            self.phase = Phase::Ending { next: Step::Ask, at: now + self.patience.settle };
         }
     }
 

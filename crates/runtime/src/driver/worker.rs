@@ -96,12 +96,7 @@ pub(super) fn run(
     let me = pe.id();
     let inbox = switch.inbox(me);
     let mut turn = Turn::default();
-    pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
-    pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
-    pe.set_pace(speed);
-    if pe.is_measured() {
-        pe.set_speed(processor_speed::speed() * speed.factor());
-    }
+    prepare(&mut pe, begin, speed);
     let is_recorded = pe.is_recorded();
     let mut share = (pe.is_measured() || is_recorded).then(Share::new);
     let mut meter = Meter::new(switch.gauge(me), Time(begin.elapsed().as_nanos() as u64));
@@ -113,11 +108,7 @@ pub(super) fn run(
         if is_recorded {
             meter.record(now, &mut pe);
         }
-        if let Some(spent) = share.as_mut().and_then(|share| share.look(instant)) {
-            pe.note_time(spent);
-            let since = (spent.ran + spent.waited).as_nanos() as u64;
-            pe.record_waited(Time(now.0.saturating_sub(since)), spent.waited);
-        }
+        note_share(&mut pe, share.as_mut(), (instant, now));
         meter.go_on(now, &pe, share.as_ref());
         #[cfg(feature = "net")]
         brake.begin();
@@ -157,6 +148,25 @@ pub(super) fn run(
                 meter.note_network(idle.wait(inbox, timeout));
             }
         }
+    }
+}
+
+/// Gives a PE its clocks, and the speed that it has or emulates.
+fn prepare(pe: &mut Pe, begin: Instant, speed: Speed) {
+    pe.set_stopwatch(Box::new(move || begin.elapsed().as_nanos() as u64));
+    pe.set_clock(Box::new(move || begin.elapsed().as_nanos() as u64));
+    pe.set_pace(speed);
+    if pe.is_measured() {
+        pe.set_speed(processor_speed::speed() * speed.factor());
+    }
+}
+
+/// Tells a PE for what its thread got the processor since the last look, if it is time for one.
+fn note_share(pe: &mut Pe, share: Option<&mut Share>, (instant, now): (Instant, Time)) {
+    if let Some(spent) = share.and_then(|share| share.look(instant)) {
+        pe.note_time(spent);
+        let since = (spent.ran + spent.waited).as_nanos() as u64;
+        pe.record_waited(Time(now.0.saturating_sub(since)), spent.waited);
     }
 }
 

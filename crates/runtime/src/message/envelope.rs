@@ -9,7 +9,7 @@ use crate::address::id::KindId;
 use crate::message::codec::{self, DecodeError};
 pub(crate) use crate::message::header::Header;
 use crate::message::header::HeaderDelta;
-use crate::message::trace::{Trace, Traces};
+use crate::message::trace::{TRACE_MEMORY, Trace, Traces};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::{Any, type_name};
@@ -230,7 +230,8 @@ impl<M: Send + 'static> Batch for EnvelopeBatch<M> {
     }
 
     fn bytes(&self) -> usize {
-        self.own_bytes() + self.heap_bytes
+        let traces = self.traces.as_ref().map_or(0, |traces| traces.sizes.len() * TRACE_MEMORY);
+        self.own_bytes() + self.heap_bytes + traces
     }
 
     fn trace(&mut self, trace: Trace, bytes: usize) {
@@ -290,6 +291,15 @@ mod tests {
         let batch = batch_of(&headers.map(|header| (header, 0)));
         assert_eq!(lengths(&batch), [3, 1, 1, 2], "a gap, another priority, another receiver");
         assert_eq!(batch.bytes(), 4 * size_of::<Series>() + 7 * 2);
+    }
+
+    #[test]
+    fn traces_count_towards_the_memory_budget() {
+        let mut batch = batch_of(&[(header(1, 0, 0), 7), (header(1, 1, 0), 8)]);
+        let untraced = batch.bytes();
+        let trace = Trace { pe: 2, span: None, sent_ns: 90 };
+        [5, 6].into_iter().for_each(|bytes| batch.trace(trace, bytes));
+        assert_eq!(batch.bytes(), untraced + 2 * TRACE_MEMORY);
     }
 
     proptest! {

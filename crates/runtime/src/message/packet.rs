@@ -9,7 +9,7 @@ use crate::message::envelope::Batch;
 #[cfg(feature = "net")]
 use crate::message::frame::Frame;
 use crate::message::header::{Header, HeaderDelta};
-use crate::message::trace::{Trace, Traces};
+use crate::message::trace::{TRACE_MEMORY, Trace, Traces};
 use bytes::Bytes;
 use gridspan_topology::PeId;
 use serde::Serialize;
@@ -174,7 +174,7 @@ impl Packet {
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Content::Batch(batch) => batch.bytes(),
-            Content::Frame(frame) => frame.bytes.len(),
+            Content::Frame(frame) => frame.bytes.len() + frame.traces_memory(),
             Content::Encoded(batch) => batch.bytes.len(),
             Content::Spread(_) => 0,
             Content::Control(control) => control.bytes(),
@@ -215,6 +215,11 @@ impl MessageFrame {
     /// Notes where the last message comes from.
     pub(crate) fn trace(&mut self, trace: Trace) {
         self.traces.get_or_insert_default().push(trace);
+    }
+
+    /// Bytes that the traces count for in the memory budget.
+    fn traces_memory(&self) -> usize {
+        self.traces.as_ref().map_or(0, |_| self.messages as usize * TRACE_MEMORY)
     }
 
     /// Whether the next message should go into another frame.

@@ -1,8 +1,8 @@
 //! Where messages come from, for the recording of a job. It travels only while a job is recorded:
-//! behind the messages of a frame, or behind an encoded payload.
+//! behind the messages of a frame, beside the value of a payload, or behind an encoded payload.
 
 use crate::message::codec::{self, DecodeError};
-use crate::message::payload::Payload;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// What marks a payload with a trace: random bytes, with which no other payload ends by chance.
@@ -15,6 +15,9 @@ const TRAILER_BYTES: usize = 4 + 8 + 8 + MARK.len();
 const NO_SPAN: u64 = u64::MAX;
 /// Approximate bytes of the trace of a message in a frame.
 const TRACE_BYTES: usize = 14;
+/// Bytes of memory that count towards the memory budget for each message with a trace: of the trace,
+/// and of the size of the message.
+pub(crate) const TRACE_MEMORY: usize = size_of::<(Trace, u32)>() + size_of::<u32>();
 
 /// Where a message comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,24 +66,18 @@ impl Traces {
 }
 
 impl Trace {
-    /// Puts the trace behind a payload, which is encoded for that.
-    pub(crate) fn behind(self, payload: &Payload) -> Payload {
-        let payload = payload.to_bytes();
-        let mut bytes = Vec::with_capacity(payload.len() + TRAILER_BYTES);
-        bytes.extend_from_slice(&payload);
+    /// Puts the trace behind an encoded payload.
+    pub(crate) fn append(self, bytes: &mut Vec<u8>) {
+        bytes.reserve_exact(TRAILER_BYTES);
         bytes.extend_from_slice(&self.pe.to_le_bytes());
         bytes.extend_from_slice(&self.span.unwrap_or(NO_SPAN).to_le_bytes());
         bytes.extend_from_slice(&self.sent_ns.to_le_bytes());
         bytes.extend_from_slice(&MARK);
-        Payload::Bytes(bytes.into())
     }
 
-    /// Takes the trace from behind a payload, if there is one. Returns the payload without it.
-    pub(crate) fn take(payload: Payload) -> (Payload, Option<Self>) {
-        let bytes = match payload {
-            Payload::Bytes(bytes) => bytes,
-            value => return (value, None),
-        };
+    /// Takes the trace from behind an encoded payload, if there is one. Returns the payload without
+    /// it.
+    pub(crate) fn take(bytes: Bytes) -> (Bytes, Option<Self>) {
         let found = bytes.len().checked_sub(TRAILER_BYTES).and_then(|length| {
             let trailer = bytes[length..].strip_suffix(&MARK)?;
             let (pe, rest) = trailer.split_first_chunk()?;
@@ -91,8 +88,8 @@ impl Trace {
             Some((length, Self { pe, span, sent_ns }))
         });
         match found {
-            Some((length, trace)) => (Payload::Bytes(bytes.slice(..length)), Some(trace)),
-            None => (Payload::Bytes(bytes), None),
+            Some((length, trace)) => (bytes.slice(..length), Some(trace)),
+            None => (bytes, None),
         }
     }
 }
@@ -119,23 +116,21 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_keeps_its_value_behind_which_a_trace_was_put() {
+    fn a_trace_behind_bytes_is_read_as_it_was_written() {
         for span in [Some(9), None] {
-            let traced = trace(span).behind(&Payload::new(vec![1_u8; 100]));
-            let (payload, found) = Trace::take(traced);
+            let mut bytes = vec![1_u8; 100];
+            trace(span).append(&mut bytes);
+            let (bytes, found) = Trace::take(bytes.into());
+            assert_eq!(bytes, vec![1_u8; 100]);
             assert_eq!(found, Some(trace(span)));
-            assert_eq!(payload.open::<Vec<u8>>().unwrap(), [1; 100]);
         }
     }
 
     #[test]
-    fn a_payload_without_a_trace_is_left_alone() {
+    fn bytes_without_a_trace_are_left_alone() {
         for length in [0, 10, 35, 36, 100] {
-            let payload = Payload::new(vec![1_u8; length]).to_bytes();
-            let (payload, found) = Trace::take(Payload::Bytes(payload));
-            assert_eq!(found, None);
-            assert_eq!(payload.open::<Vec<u8>>().unwrap(), vec![1; length]);
+            let bytes = Bytes::from(vec![1_u8; length]);
+            assert_eq!(Trace::take(bytes.clone()), (bytes, None));
         }
-        assert!(Trace::take(Payload::new(5_u8)).1.is_none());
     }
 }

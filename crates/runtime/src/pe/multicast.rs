@@ -83,12 +83,16 @@ impl Core {
         if remote.is_empty() {
             return;
         }
-        let message = self.traced(Payload::new(message));
+        let message = Payload::new(message);
         if self.recording.is_some() {
             let layout = self.common.layout.clone();
+            let here = layout.node_of(self.me);
+            let leaves = remote.keys().any(|pe| layout.node_of(*pe) != here);
+            let bytes = self.cast_bytes(kind, &message, leaves);
             let sites = remote.keys().map(|pe| layout.site_of(*pe));
-            self.note_cast(sites, message.wire_len());
+            self.note_cast(sites, bytes);
         }
+        let message = self.traced(message);
         let targets =
             remote.into_iter().map(|(pe, members)| MulticastTarget { pe, members }).collect();
         let origin = self.me;

@@ -3,7 +3,7 @@
 
 use crate::address::id::KindId;
 use crate::message::envelope::{EnvelopeBatch, Header};
-use crate::message::trace::Trace;
+use crate::message::trace::{TRACE_MEMORY, Trace};
 use crate::message::{Content, MessageFrame, Packet};
 use gridspan_topology::PeId;
 use rustc_hash::FxHashMap;
@@ -90,8 +90,9 @@ impl Outbox {
         match self.open_for(to) {
             Some(Content::Batch(batch)) => batch.trace(trace, bytes),
             Some(Content::Frame(frame)) => frame.trace(trace),
-            _ => {}
+            _ => return,
         }
+        self.bytes += TRACE_MEMORY;
     }
 
     /// Bytes that the packets count for in the memory budget.

@@ -185,3 +185,47 @@ fn waiting_for_a_shared_processor_is_neither_busy_nor_idle() {
     assert_eq!(waited(None), 0);
     assert!(waited(Some(1)) > MS, "two PEs share a processor");
 }
+
+/// Sets a timer for itself, once.
+#[derive(Serialize, Deserialize)]
+struct Sleeper;
+
+impl Actor for Sleeper {
+    type Index = Ix1;
+    type Init = ();
+    /// Whether to set the timer.
+    type Message = bool;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, sleeps: bool, cx: &mut Context<'_, Self>) {
+        if sleeps {
+            let me = cx.collection().at(cx.index());
+            cx.send_after(LAP, &me, false);
+        }
+    }
+}
+
+#[test]
+fn messages_of_timers_have_no_cause() {
+    let records = Records::new(RecordSettings::new(16 << 20));
+    let job = Job::new("sleep").actor::<Sleeper>().recording(&records).main(async move |grid| {
+        let sleepers = grid.create::<Sleeper>(Ix1::range(4), |_| ()).await?;
+        sleepers.broadcast(true);
+        grid.quiescence().await?;
+        Ok(())
+    });
+    let spec = GridSpec::from_emulate("2x2,wan=2ms").unwrap();
+    let report = Simulation::new(job, spec, SimOptions::with_seed(7)).unwrap().run();
+    assert_eq!(report.outcome, Ok(()));
+
+    let records = records.take();
+
+    let sleeper = number_of(&records[0], "Sleeper");
+    let spans = records.iter().flat_map(|record| &record.spans);
+    let spans: Vec<_> = spans.filter(|span| span.kind == sleeper).collect();
+    assert_eq!(spans.iter().filter(|span| span.cause.is_some()).count(), 4, "broadcasts");
+    assert!(spans.len() >= 8, "{spans:?}");
+}

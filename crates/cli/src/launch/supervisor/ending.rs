@@ -1,7 +1,7 @@
 //! The end of the job: who is blamed, and how its processes are made to end.
 
 use super::super::event::{Blame, Command};
-use super::{GRACE, KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
+use super::{KILL_PATIENCE, Phase, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
 use signal_hook::consts::SIGKILL;
 
@@ -22,7 +22,7 @@ impl Supervisor {
         }
         if matches!(self.phase, Phase::Starting { .. } | Phase::Running | Phase::Recovering { .. })
         {
-            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
+            self.phase = Phase::Ending { next: Step::Ask, at: now + self.patience.settle };
         }
     }
 
@@ -64,7 +64,7 @@ impl Supervisor {
                 self.commands.push_back(if node.is_lost { kill } else { ask });
             }
         }
-        self.phase = Phase::Ending { next: Step::Kill, at: now + GRACE };
+        self.phase = Phase::Ending { next: Step::Kill, at: now + self.patience.grace };
     }
 
     pub(super) fn kill_all(&mut self, now: Time) {

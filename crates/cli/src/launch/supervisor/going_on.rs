@@ -3,7 +3,7 @@
 use super::super::change::Stage;
 use super::super::event::Command;
 use super::super::recovery::GoOn;
-use super::{GRACE, Node, OnLoss, Phase, STREAMS, Supervisor};
+use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
 use gridspan::control::Holdings;
 use gridspan_topology::{Layout, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ impl Supervisor {
         }
         for node in before.iter().filter(|node| !members.contains(node) && !lost.contains(node)) {
             let left = &mut self.nodes[node.index()];
-            (left.is_left, left.ends_until) = (true, Some(now + GRACE));
+            (left.is_left, left.ends_until) = (true, Some(now + self.patience.grace));
             self.commands.push_back(Command::Leave(*node));
         }
         self.phase = Phase::Starting { until: now + self.start_patience() };

@@ -32,6 +32,13 @@ impl Supervisor {
         self.patience.drain = self.patience.drain.max(patience);
     }
 
+    /// Sets the time that nodes have to end, by themselves after a failure and when they were asked
+    /// to or have left, if that is longer than without it.
+    pub(in super::super) fn set_end_patience(&mut self, patience: Duration) {
+        self.patience.settle = self.patience.settle.max(patience);
+        self.patience.grace = self.patience.grace.max(patience);
+    }
+
     /// Returns the time that processes have to start.
     pub(super) fn start_patience(&self) -> Duration {
         match self.awaits_srun {

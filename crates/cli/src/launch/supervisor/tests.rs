@@ -127,6 +127,21 @@ fn after_a_failure_the_other_nodes_are_asked_to_end_and_later_killed() {
 }
 
 #[test]
+fn nodes_that_tell_what_they_recorded_have_more_time_to_end() {
+    let mut supervisor = running();
+    supervisor.set_end_patience(Duration::from_secs(30));
+
+    ends(&mut supervisor, A, Exit::Signal(11), seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::TellExit(A, Exit::Signal(11))]);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(40)));
+    supervisor.handle_timeout(seconds(40));
+    assert_eq!(commands(&mut supervisor), [Command::Ask(B)]);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(70)));
+    supervisor.handle_timeout(seconds(70));
+    assert_eq!(commands(&mut supervisor), [Command::Kill(B)]);
+}
+
+#[test]
 fn a_process_that_survives_sigkill_is_given_up() {
     let mut supervisor = running();
     for _ in 0..2 {

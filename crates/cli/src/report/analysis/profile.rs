@@ -69,6 +69,8 @@ pub(crate) struct PeProfile {
     pub(crate) columns: Vec<Times>,
     /// The largest number of ready messages.
     pub(crate) queue_max: u32,
+    /// When its process began.
+    pub(crate) began_ns: u64,
     /// Successful steals.
     pub(crate) steals: u64,
     /// Requests for tasks.
@@ -108,7 +110,8 @@ impl Profile {
 
     /// The time of all recorded PEs together, at least 1.
     pub(crate) fn pe_time_ns(&self) -> f64 {
-        (self.recorded().count().max(1) as f64) * self.end_ns as f64
+        let times = self.recorded().map(|(_, pe)| self.end_ns.saturating_sub(pe.began_ns) as f64);
+        times.sum::<f64>().max(1.0)
     }
 
     /// The sum over all PEs.
@@ -174,7 +177,8 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
 }
 
 fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
-    let mut profile = PeProfile { is_recorded: true, ..PeProfile::default() };
+    let began_ns = record.began_ns;
+    let mut profile = PeProfile { is_recorded: true, began_ns, ..PeProfile::default() };
     for (number, bin) in (0_u64..).zip(&record.bins) {
         let column = (number.saturating_mul(record.bin_ns) / column_ns) as usize;
         if profile.columns.len() <= column {
@@ -218,6 +222,14 @@ mod tests {
         assert_eq!(profile.pe_time_ns(), 40.0);
         assert_eq!(profile.work_rate(&places, [0, 20], 1), Some(0.8));
         assert_eq!(profile.work_rate(&places, [1, 20], 1), None);
+    }
+
+    #[test]
+    fn a_pe_that_joins_later_has_no_time_before() {
+        let mut recording = recording(1, 2);
+        recording.pes[1].began_ns = 15;
+        recording.ending = Some(JobEnding { at_ns: 20, ..JobEnding::default() });
+        assert_eq!(Profile::of(&recording, &Places::of(&recording)).pe_time_ns(), 25.0);
     }
 
     #[test]

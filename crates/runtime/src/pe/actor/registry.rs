@@ -174,7 +174,7 @@ impl<A: Actor> Kind for Typed<A> {
     fn payload_bytes(&self, message: &Payload) -> usize {
         match message {
             Payload::Bytes(bytes) => bytes.len(),
-            Payload::Value(value) => {
+            Payload::Value(value) | Payload::Traced(value, _) => {
                 value.as_any().downcast_ref::<A::Message>().map_or(0, message_bytes::<A>)
             }
         }
@@ -216,16 +216,15 @@ impl<A: Actor> Kind for Typed<A> {
     }
 
     fn copy(&self, message: &Payload) -> Payload {
-        match message {
-            Payload::Bytes(bytes) => Payload::Bytes(bytes.clone()),
-            Payload::Value(value) => match value.as_any().downcast_ref::<A::Message>() {
-                Some(message) => Payload::new(message.clone()),
-                None => {
-                    let mut bytes = Vec::new();
-                    value.append(&mut bytes);
-                    Payload::Bytes(bytes.into())
-                }
-            },
+        let (value, trace) = match message {
+            Payload::Bytes(bytes) => return Payload::Bytes(bytes.clone()),
+            Payload::Value(value) => (value, None),
+            Payload::Traced(value, trace) => (value, Some(*trace)),
+        };
+        match (value.as_any().downcast_ref::<A::Message>(), trace) {
+            (Some(message), None) => Payload::new(message.clone()),
+            (Some(message), Some(trace)) => Payload::new(message.clone()).with_trace(trace),
+            (None, _) => Payload::Bytes(message.to_bytes()),
         }
     }
 

@@ -18,7 +18,8 @@ pub(super) struct DelayedMessage<A: Actor> {
 impl<A: Actor> Delayed<Core> for DelayedMessage<A> {
     fn send(self: Box<Self>, core: &mut Core) {
         core.processed += 1;
-        core.send::<A>(Sender::Pe, self.to, 0, self.message);
+        let Self { to, message, .. } = *self;
+        core.send_timed(|core| core.send::<A>(Sender::Pe, to, 0, message));
     }
 
     fn receiver(&self) -> ActorId {
@@ -46,7 +47,8 @@ pub(super) struct RestoredMessage {
 impl Delayed<Core> for RestoredMessage {
     fn send(self: Box<Self>, core: &mut Core) {
         core.processed += 1;
-        core.send_encoded(self.kind, self.to, Payload::Bytes(self.message));
+        let Self { to, kind, message, .. } = *self;
+        core.send_timed(|core| core.send_encoded(kind, to, Payload::Bytes(message)));
     }
 
     fn receiver(&self) -> ActorId {

@@ -54,7 +54,7 @@ impl Core {
             return;
         }
         let asked = Asked { source, count, earlier };
-        let (of, message) = ((kind, collection), self.traced_cast(Payload::new(message)));
+        let (of, message) = ((kind, collection), self.traced_cast(kind, Payload::new(message)));
         let numbered = self.broadcast_numbered(of, (&asked, has_moved), message, priority);
         let Some(message) = numbered else { return };
         let Some(message) = self.broadcast_directly(of, &asked, message, priority) else { return };
@@ -148,14 +148,14 @@ impl Core {
     }
 
     /// Adds its trace to a broadcast and counts it, if the job is recorded.
-    pub(super) fn traced_cast(&mut self, message: Payload) -> Payload {
+    pub(super) fn traced_cast(&mut self, kind: KindId, message: Payload) -> Payload {
         if self.recording.is_none() {
             return message;
         }
-        let message = self.traced(message);
         let layout = self.common.layout.clone();
-        self.note_cast(layout.sites(), message.wire_len());
-        message
+        let bytes = self.cast_bytes(kind, &message, layout.node_count() > 1);
+        self.note_cast(layout.sites(), bytes);
+        self.traced(message)
     }
 
     /// Gives a broadcast to resident members, and forwards it to members that it is owed to.

@@ -143,6 +143,8 @@ impl Core {
         let held = &mut member.channels.get_or_insert_default().held;
         let is_repeated = held.insert(Channels::held_key(&header), envelope).is_some();
         if !is_repeated && until == Until::OtherKind {
+            // What it lets pass has other causes.
+            self.end_passing(&header);
             self.kept_blocked(kind, slot, &header);
         }
         is_repeated

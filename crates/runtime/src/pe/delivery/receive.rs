@@ -90,7 +90,7 @@ impl Core {
             }
             (Verdict::Hold(until), Some(resident)) => {
                 if self.hold_at_member(resident, until, envelope) {
-                    self.note_repeated();
+                    self.note_repeated(&header);
                 }
             }
             (Verdict::Hold(until), None) => self.hold(kind, until, envelope),
@@ -98,7 +98,7 @@ impl Core {
                 self.hold(kind, Until::Arrived, envelope);
             }
             (Verdict::Drop(Reason::Destroyed), _) => self.drop_dead_letter(kind, envelope),
-            (Verdict::Drop(Reason::Repeated) | Verdict::Deliver, _) => self.note_repeated(),
+            (Verdict::Drop(Reason::Repeated) | Verdict::Deliver, _) => self.note_repeated(&header),
             (Verdict::Forward { to, epoch, news }, _) => {
                 if let Some(place) = news {
                     self.tell_place(header.origin, header.to, place);
@@ -170,7 +170,8 @@ impl Core {
     }
 
     /// Counts a repeated message, which is dropped.
-    fn note_repeated(&mut self) {
+    fn note_repeated(&mut self, header: &Header) {
+        self.forget_cause(header);
         self.processed += 1;
         self.statistics.repeated += 1;
     }
@@ -180,12 +181,16 @@ impl Core {
     fn drop_dead_letter(&mut self, kind: KindId, envelope: Box<dyn AnyEnvelope>) {
         let header = *envelope.header();
         if header.is_broadcast || is_stream(header.source) {
+            self.forget_cause(&header);
             return self.note_dropped(header.to, 1, "it was destroyed");
         }
         let envelope = self.keep(kind, envelope);
         match self.delivery.tombstones.handle(self.me, envelope) {
-            Some(dropped) => self.note_dropped(header.to, dropped, "there is no such member"),
-            None => self.note_repeated(),
+            Some(dropped) => {
+                self.forget_cause(&header);
+                self.note_dropped(header.to, dropped, "there is no such member");
+            }
+            None => self.note_repeated(&header),
         }
     }
 

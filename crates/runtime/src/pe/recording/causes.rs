@@ -6,14 +6,15 @@ use crate::pe::rank::Rank;
 use gridspan_record::SpanCause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Largest number of causes that are kept: 24 MB. Further messages have none.
-const KEPT_MAX: usize = 1 << 18;
+/// Bytes of a cause, in a queue that is at least half full.
+const CAUSE_BYTES: usize = 2 * size_of::<(u64, SpanCause)>();
 
 /// The causes of ready messages.
-#[derive(Default)]
 pub(crate) struct Causes {
     queues: BTreeMap<(KindId, Rank), CauseQueue>,
     kept: usize,
+    /// Largest number of causes that are kept. Further messages have none.
+    kept_max: usize,
     /// Number of ready messages.
     waiting: u64,
 }
@@ -29,6 +30,11 @@ struct CauseQueue {
 }
 
 impl Causes {
+    /// Keeps causes within this number of bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { queues: BTreeMap::new(), kept: 0, kept_max: bytes / CAUSE_BYTES, waiting: 0 }
+    }
+
     /// Notes messages that have become ready, without causes.
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank, messages: u64) {
         self.queues.entry((kind, rank)).or_default().next += messages;
@@ -37,7 +43,7 @@ impl Causes {
 
     /// Sets the cause of the message that has become ready last.
     pub(crate) fn set_last(&mut self, kind: KindId, rank: Rank, cause: SpanCause) {
-        if self.kept < KEPT_MAX
+        if self.kept < self.kept_max
             && let Some(queue) = self.queues.get_mut(&(kind, rank))
             && let Some(last) = queue.next.checked_sub(1)
         {
@@ -104,7 +110,7 @@ mod tests {
 
     /// Causes of messages with these spans; `None` is a message without a cause.
     fn causes(spans: &[Option<u64>]) -> Causes {
-        let mut causes = Causes::default();
+        let mut causes = Causes::new(10 * CAUSE_BYTES);
         for span in spans {
             causes.push(KIND, Rank::NORMAL, 1);
             if let Some(span) = span {
@@ -127,6 +133,16 @@ mod tests {
     fn causes_stay_with_their_messages() {
         let all = [Some(1), None, Some(3), None, None, Some(6)];
         assert_eq!(rest(causes(&all)), all);
+    }
+
+    #[test]
+    fn causes_beyond_the_budget_are_not_kept() {
+        let mut causes = Causes::new(2 * CAUSE_BYTES);
+        for span in [1, 2, 3] {
+            causes.push(KIND, Rank::NORMAL, 1);
+            causes.set_last(KIND, Rank::NORMAL, cause(span));
+        }
+        assert_eq!(rest(causes), [Some(1), Some(2), None]);
     }
 
     #[test]

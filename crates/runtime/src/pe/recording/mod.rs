@@ -7,7 +7,7 @@
 //!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
-//! it: `passing` while the message is delivered, `held` while it waits for its turn, and [`Causes`]
+//! it: `passing` while the message is delivered, `held` while it waits for its turn, and in `causes`
 //! while it is ready. Messages of a mailbox that moves with its actor lose theirs.
 
 pub(in crate::pe) mod causes;
@@ -21,10 +21,9 @@ use crate::message::trace::Trace;
 use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
-use causes::Causes;
 use gridspan_record::{Span, SpanCause, TASK, TimeUse};
 use gridspan_topology::{PeId, SiteId, Time};
-use state::Recording;
+use state::{Recording, SavedCause};
 use std::time::Duration;
 
 impl Core {
@@ -37,7 +36,7 @@ impl Core {
         };
         let pes = self.common.layout.place(self.common.layout.node_of(self.me)).pes.len();
         let recording = Recording::new(records, self.me.0, pes, self.common.kinds().map(name));
-        self.lanes.causes = Some(Box::<Causes>::default());
+        self.lanes.causes = Some(Box::new(Recording::causes(records, pes)));
         self.recording = Some(Box::new(recording));
     }
 
@@ -46,10 +45,10 @@ impl Core {
     fn recorded_ns(&self, recording: &Recording) -> u64 {
         let turn = self.driver_ns(self.now);
         let turn = match &self.clock {
-            None => turn + recording.lead_ns + nanos(self.charged),
+            None => turn.saturating_add(recording.lead_ns).saturating_add(nanos(self.charged)),
             Some(clock) => {
                 let computed = Duration::from_nanos(clock().saturating_sub(turn));
-                turn + nanos(self.pace.takes(computed))
+                turn.saturating_add(nanos(self.pace.takes(computed)))
             }
         };
         // In virtual time, tasks are charged when their handler ends.
@@ -69,7 +68,7 @@ impl Core {
         let now_ns = self.recorded_ns(&recording);
         let cause = recording.cause_of(header, header.is_none(), now_ns);
         self.recording = Some(recording);
-        if let Some(causes) = &mut self.lanes.causes {
+        if let (Some(causes), Some(cause)) = (&mut self.lanes.causes, cause) {
             causes.set_last(kind, rank, cause);
         }
     }
@@ -85,7 +84,9 @@ impl Core {
     ) {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = self.recorded_ns(&recording);
-        let SpanCause { pe, span, sent_ns, .. } = recording.cause_of(Some(header), is_new, now_ns);
+        let cause = recording.cause_of(Some(header), is_new, now_ns);
+        let cause = cause.unwrap_or_else(|| recording.sent_now(None, now_ns));
+        let SpanCause { pe, span, sent_ns, .. } = cause;
         self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
         if self.common.layout.knows(to) {
             let site = recording.site(self.common.site_of(to).0);
@@ -103,19 +104,34 @@ impl Core {
         }
     }
 
+    /// Bytes of a message for many members. If it is `encoded` in any case, these are those on the
+    /// wire; a message that stays in its process need not be of a type that can be encoded.
+    pub(in crate::pe) fn cast_bytes(
+        &self,
+        kind: KindId,
+        message: &Payload,
+        encoded: bool,
+    ) -> usize {
+        match encoded {
+            true => message.to_bytes().len(),
+            false => self.common.kind(kind).map_or(0, |kind| kind.payload_bytes(message)),
+        }
+    }
+
     /// Returns a payload that leaves this PE, with its trace while the job is recorded.
     pub(in crate::pe) fn traced(&self, payload: Payload) -> Payload {
         match &self.recording {
             None => payload,
-            Some(recording) => recording.trace(self.recorded_ns(recording)).behind(&payload),
+            Some(recording) => payload.with_trace(recording.trace(self.recorded_ns(recording))),
         }
     }
 
     /// Takes the trace off a payload that has arrived. Until [`end_origin`](Self::end_origin) it is
     /// the cause of the messages that are delivered and sent.
     pub(in crate::pe) fn begin_origin(&mut self, payload: Payload) -> Payload {
+        // Another PE may record although this one does not.
+        let (payload, trace) = payload.take_trace();
         let Some(mut recording) = self.recording.take() else { return payload };
-        let (payload, trace) = Trace::take(payload);
         if let Some(trace) = trace {
             let bytes = u32::try_from(payload.wire_len()).unwrap_or(u32::MAX);
             let now_ns = self.recorded_ns(&recording);
@@ -139,8 +155,9 @@ impl Core {
         let now_ns = self.recorded_ns(&recording);
         let arrived = traced.map(|(trace, bytes)| recording.arrived(trace, bytes, now_ns));
         let cause = arrived.or_else(|| recording.origin.clone());
-        let cause = cause.unwrap_or_else(|| recording.sent_now(recording.current, now_ns));
-        recording.passing = Some(cause);
+        let sent_now =
+            || (!recording.is_timed).then(|| recording.sent_now(recording.current, now_ns));
+        recording.passing = cause.or_else(sent_now);
         self.recording = Some(recording);
     }
 
@@ -148,6 +165,38 @@ impl Core {
     pub(in crate::pe) fn end_passing(&mut self, header: &Header) {
         if let Some(recording) = &mut self.recording {
             recording.hold(header);
+        }
+    }
+
+    /// Forgets the cause of a message that is dropped.
+    pub(in crate::pe) fn forget_cause(&mut self, header: &Header) {
+        if let Some(recording) = &mut self.recording {
+            recording.forget(header);
+        }
+    }
+
+    /// Saves the cause of a message while a copy of it is sent, which has the same.
+    pub(in crate::pe) fn save_cause(&self, header: &Header) -> Option<SavedCause> {
+        self.recording.as_ref().map(|recording| recording.save(header))
+    }
+
+    /// Restores what [`save_cause`](Self::save_cause) has saved.
+    pub(in crate::pe) fn restore_cause(&mut self, header: &Header, saved: Option<SavedCause>) {
+        if let (Some(recording), Some(saved)) = (&mut self.recording, saved) {
+            recording.restore(header, saved);
+        }
+    }
+
+    /// Sends the message of a timer, which has no cause.
+    pub(in crate::pe) fn send_timed(&mut self, send: impl FnOnce(&mut Self)) {
+        self.set_timed(true);
+        send(self);
+        self.set_timed(false);
+    }
+
+    fn set_timed(&mut self, is_timed: bool) {
+        if let Some(recording) = &mut self.recording {
+            recording.is_timed = is_timed;
         }
     }
 
@@ -200,7 +249,7 @@ impl Core {
         let Some(mut recording) = self.recording.take() else { return };
         let mut at_ns = self.recorded_ns(&recording);
         if is_message && self.clock.is_none() && recording.charged == self.charged {
-            at_ns += nanos(recording.message_cost);
+            at_ns = at_ns.saturating_add(nanos(recording.message_cost));
         }
         recording.recorder.end_span(at_ns);
         // Of a worker's handler, what is no task.
@@ -212,7 +261,7 @@ impl Core {
     /// Begins a task inside a handler, which has used this time that is not charged yet.
     pub(crate) fn begin_task(&mut self, uncharged_ns: u64) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
         let span = Span { kind: TASK, ..Span::default() };
         recording.current = Some(recording.recorder.begin_span(at_ns, span));
         self.recording = Some(recording);
@@ -222,7 +271,7 @@ impl Core {
     /// may have taken it.
     pub(crate) fn end_task(&mut self, uncharged_ns: u64, has_run: bool) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording) + self.uncharged(uncharged_ns);
+        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
         match has_run {
             true => recording.recorder.end_span(at_ns),
             false => {
@@ -255,12 +304,11 @@ impl Pe {
         self.core.recording.is_some()
     }
 
-    /// Sets the time of the recording at which the driver begins to count. Before it, the PE had
-    /// nothing to do.
+    /// Sets the time of the recording at which the driver begins to count, which never goes back.
+    /// Before it, the PE had nothing to do, or its process did not exist.
     pub fn set_recording_offset(&mut self, offset: Duration) {
         if let Some(recording) = &mut self.core.recording {
-            recording.offset_ns = nanos(offset);
-            recording.recorder.use_until(recording.offset_ns, TimeUse::Idle);
+            recording.begin_at(nanos(offset));
         }
     }
 

@@ -3,18 +3,22 @@
 use crate::address::id::ActorId;
 use crate::message::envelope::Header;
 use crate::message::trace::Trace;
-use crate::pe::recording::records::Records;
-use gridspan_record::{Recorder, RecorderConfig, SpanCause};
+use crate::pe::recording::causes::Causes;
+use crate::pe::recording::records::{RecordSettings, Records};
+use gridspan_record::{Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Largest number of messages that wait for their turn, or for their receiver, whose causes are
-/// kept. Further ones have none.
-const HELD_MAX: usize = 1 << 16;
+/// Part of the budget of a PE for the causes of messages that wait for their turn, or for their
+/// receiver; as much is for those of ready messages. The rest is for the recorder.
+const CAUSES_PART: usize = 8;
 
 /// What identifies a message that waits: receiver, sender, channel, number, and whether it is a
 /// broadcast.
 type HeldKey = (ActorId, ActorId, i32, u64, bool);
+
+/// Bytes of the cause of a message that waits, in a map whose nodes are at least half full.
+const HELD_BYTES: usize = 2 * size_of::<(HeldKey, SpanCause)>();
 
 fn key(header: &Header) -> HeldKey {
     (header.to, header.source, header.priority, header.sequence, header.is_broadcast)
@@ -42,6 +46,16 @@ pub(crate) struct Recording {
     /// answer.
     pub(super) origin: Option<SpanCause>,
     held: BTreeMap<HeldKey, SpanCause>,
+    /// Largest number of them.
+    held_max: usize,
+    /// Whether a timer sends the message that is being delivered, which has no cause.
+    pub(super) is_timed: bool,
+}
+
+/// What is known of the cause of a message while a copy of it is sent.
+pub(in crate::pe) struct SavedCause {
+    passing: Option<SpanCause>,
+    held: Option<SpanCause>,
 }
 
 impl Recording {
@@ -53,9 +67,9 @@ impl Recording {
         types: impl Iterator<Item = String>,
     ) -> Self {
         let settings = records.settings();
-        let budget = usize::try_from(settings.node_bytes).unwrap_or(usize::MAX);
-        let budget = budget / pes_of_node.max(1);
-        let config = RecorderConfig::new(settings.pe(pe), types.collect(), budget)
+        let budget = budget(settings, pes_of_node);
+        let for_causes = budget / CAUSES_PART;
+        let config = RecorderConfig::new(settings.pe(pe), types.collect(), budget - 2 * for_causes)
             .with_first_span(settings.first_span());
         Self {
             recorder: records.begin(config),
@@ -69,7 +83,26 @@ impl Recording {
             passing: None,
             origin: None,
             held: BTreeMap::new(),
+            held_max: for_causes / HELD_BYTES,
+            is_timed: false,
         }
+    }
+
+    /// The causes of ready messages, which take a part of the PE's share of the bytes of the node.
+    pub(super) fn causes(records: &Records, pes_of_node: usize) -> Causes {
+        Causes::new(budget(records.settings(), pes_of_node) / CAUSES_PART)
+    }
+
+    /// Begins at this time of the recording. The clock of the host may have been set back since the
+    /// last run; what is recorded then follows what was recorded before.
+    pub(super) fn begin_at(&mut self, offset_ns: u64) {
+        self.offset_ns = offset_ns.max(self.recorder.until_ns());
+        let is_first_run = self.records.settings().run == 0;
+        if !is_first_run && self.recorder.until_ns() == 0 {
+            // The process was started for this run.
+            self.recorder.begin_at(self.offset_ns);
+        }
+        self.recorder.use_until(self.offset_ns, TimeUse::Idle);
     }
 
     /// The number of a site in the recording.
@@ -79,18 +112,20 @@ impl Recording {
 
     /// Returns the cause of a message that is delivered here, or leaves for another PE, now. It has
     /// arrived, or was held before; otherwise, if it `is_new`, it is sent now by what runs here.
+    /// Messages of timers have none.
     pub(super) fn cause_of(
         &mut self,
         header: Option<&Header>,
         is_new: bool,
         now_ns: u64,
-    ) -> SpanCause {
+    ) -> Option<SpanCause> {
         let known = self.passing.take().or_else(|| {
-            let header = header.filter(|_| !self.held.is_empty())?;
+            let header = header.filter(|_| !is_new && !self.held.is_empty())?;
             self.held.remove(&key(header))
         });
-        let sent_now = || self.sent_now(self.current.filter(|_| is_new), now_ns);
-        known.or_else(|| self.origin.clone()).unwrap_or_else(sent_now)
+        let sent_now =
+            || (!self.is_timed).then(|| self.sent_now(self.current.filter(|_| is_new), now_ns));
+        known.or_else(|| self.origin.clone()).or_else(sent_now)
     }
 
     /// The cause of a message that a span of this PE sends now, or the runtime.
@@ -113,12 +148,41 @@ impl Recording {
 
     /// Keeps the cause of the message that was being delivered, if it waits.
     pub(super) fn hold(&mut self, header: &Header) {
-        if let Some(cause) = self.passing.take()
-            && self.held.len() < HELD_MAX
-        {
+        let Some(cause) = self.passing.take() else { return };
+        if self.held.len() >= self.held_max {
+            // Of messages that left in a way that is not seen here, some may be left over.
+            self.held.clear();
+        }
+        if self.held_max > 0 {
             self.held.insert(key(header), cause);
         }
     }
+
+    /// Forgets the cause of a message that is dropped.
+    pub(super) fn forget(&mut self, header: &Header) {
+        if self.passing.take().is_none() {
+            self.held.remove(&key(header));
+        }
+    }
+
+    /// What is known of the cause of a message, of which a copy is about to be sent.
+    pub(super) fn save(&self, header: &Header) -> SavedCause {
+        let held = self.held.get(&key(header)).cloned();
+        SavedCause { passing: self.passing.clone(), held }
+    }
+
+    /// Lets the message of which a copy was sent have its cause again.
+    pub(super) fn restore(&mut self, header: &Header, saved: SavedCause) {
+        self.passing = saved.passing;
+        if let Some(held) = saved.held {
+            self.held.insert(key(header), held);
+        }
+    }
+}
+
+/// The bytes of a PE whose node has this number of PEs.
+fn budget(settings: &RecordSettings, pes_of_node: usize) -> usize {
+    usize::try_from(settings.node_bytes).unwrap_or(usize::MAX) / pes_of_node.max(1)
 }
 
 impl Drop for Recording {

@@ -54,7 +54,9 @@ impl Core {
         let mut copy = envelope.copy();
         copy.header_mut().epoch = epoch;
         self.created += 1;
+        let saved = self.save_cause(&header);
         self.forward(kind, other, copy);
+        self.restore_cause(&header, saved);
         if is_known && origin != self.me {
             let (pe, replica) = if is_secondary { (other, self.me) } else { (self.me, other) };
             self.tell_place(origin, to, Place { replica: Some(replica), ..Place::at(pe, epoch) });

@@ -52,7 +52,7 @@ impl Core {
         }
         let number = self.delivery.system.take_next(streams_to(collection), priority);
         let asked = Asked { source: stream_of(self.me), count: 0, earlier: Earlier::default() };
-        let message = self.traced_cast(Payload::new(message));
+        let message = self.traced_cast(kind, Payload::new(message));
         self.send_to_all(kind, message, |message| {
             let (order, asked) = (BroadcastOrder::Fifo(number), asked.clone());
             Control::Broadcast { kind, collection, order, asked, message, priority }

@@ -13,7 +13,7 @@ use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
 /// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
-/// takes a few seconds and some hundred megabytes.
+/// takes a few seconds, and half a gigabyte at most: a gap of a span has up to 16 pieces of 32 bytes.
 const SPANS_MAX: usize = 1_000_000;
 /// Maximum number of windows in one of which spans are kept.
 const EVERY_MAX: u64 = 1 << 40;

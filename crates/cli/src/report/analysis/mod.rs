@@ -196,8 +196,8 @@ pub(crate) struct Analysis {
 const VERSION: u32 = 1;
 
 impl Analysis {
-    /// Analyses a recording. Takes a few seconds at most, and some hundred megabytes besides the
-    /// recording.
+    /// Analyses a recording. Takes a few seconds at most, and half a gigabyte at most besides
+    /// the recording.
     pub(crate) fn of(recording: &Recording) -> Self {
         let places = Places::of(recording);
         let kinds = Kinds::of(recording);
@@ -306,7 +306,8 @@ fn link_rows(traffic: &Traffic, places: &Places, end_ns: u64) -> Vec<LinkRow> {
     }
     let row = |(rank, (ends, link)): (usize, (&(usize, usize), &traffic::LinkTraffic))| {
         let state = link.state(0);
-        let sums = link.columns.chunks(width as usize).map(|chunk| chunk.iter().sum::<u64>());
+        let sum = |chunk: &[u64]| chunk.iter().copied().fold(0, u64::saturating_add);
+        let sums = link.columns.chunks(width as usize).map(sum);
         LinkRow {
             name: places.link_name(ends.0, ends.1),
             from: ends.0,

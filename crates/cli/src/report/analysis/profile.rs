@@ -184,8 +184,9 @@ fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
         profile.columns[column].add(times);
         profile.total.add(times);
         profile.queue_max = profile.queue_max.max(bin.queue);
-        profile.steals += u64::from(bin.steals);
-        profile.steal_attempts += u64::from(bin.steal_attempts);
+        profile.steals = profile.steals.saturating_add(u64::from(bin.steals));
+        let attempts = u64::from(bin.steal_attempts);
+        profile.steal_attempts = profile.steal_attempts.saturating_add(attempts);
     }
     profile
 }

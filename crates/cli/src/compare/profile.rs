@@ -178,7 +178,7 @@ fn traffic(recording: &Recording) -> BTreeMap<[String; 2], PairTraffic> {
 
 fn counts(recording: &Recording) -> Vec<JobCount> {
     let [mut rebalances, mut moved, mut moved_bytes, mut pause_ns] = [0_u64; 4];
-    let [mut broadcasts, mut checkpoints, mut lost] = [0_u64; 3];
+    let [mut checkpoints, mut lost] = [0_u64; 2];
     for happening in &recording.happenings {
         match &happening.what {
             What::Balanced { moved: actors, bytes, pause_ns: pause, .. } => {
@@ -187,7 +187,6 @@ fn counts(recording: &Recording) -> Vec<JobCount> {
                 moved_bytes = moved_bytes.saturating_add(*bytes);
                 pause_ns = pause_ns.saturating_add(*pause);
             }
-            What::Broadcast { .. } => broadcasts += 1,
             What::Checkpoint { .. } => checkpoints += 1,
             What::Lost { nodes } => lost += nodes.len() as u64,
             _ => {}
@@ -206,7 +205,6 @@ fn counts(recording: &Recording) -> Vec<JobCount> {
         JobCount { name: "paused to rebalance", unit: CountUnit::Nanoseconds, value: pause_ns },
         count("steals", bins().map(|bin| u64::from(bin.steals)).sum()),
         count("steals asked for", bins().map(|bin| u64::from(bin.steal_attempts)).sum()),
-        count("broadcasts", broadcasts),
         count("checkpoints", checkpoints),
         count("lost nodes", lost),
     ]

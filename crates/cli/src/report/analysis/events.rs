@@ -1,4 +1,4 @@
-//! Events of the whole job: rebalances with their gains, broadcasts, checkpoints, losses.
+//! Events of the whole job: rebalances with their gains, checkpoints, losses.
 
 use super::awaited::Awaited;
 use super::history::History;
@@ -45,23 +45,6 @@ impl Rebalance {
     pub(crate) fn gain(&self) -> Option<f64> {
         self.realised_gain.or(self.observed_gain)
     }
-}
-
-/// A broadcast.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct BroadcastRow {
-    /// When it was complete.
-    pub(crate) at_ns: u64,
-    /// The collection.
-    pub(crate) collection: String,
-    /// The tree.
-    pub(crate) tree: String,
-    /// Bytes of the message.
-    pub(crate) bytes: u64,
-    /// Members.
-    pub(crate) members: u64,
-    /// Time until all nodes had it.
-    pub(crate) took_ns: u64,
 }
 
 /// A checkpoint.
@@ -169,10 +152,6 @@ pub(crate) struct Events {
     pub(crate) rebalances: Vec<Rebalance>,
     /// The number of these, also of those that are not listed.
     pub(crate) rebalance_count: usize,
-    /// Broadcasts.
-    pub(crate) broadcasts: Vec<BroadcastRow>,
-    /// The number of all broadcasts.
-    pub(crate) broadcast_count: usize,
     /// Checkpoints.
     pub(crate) checkpoints: Vec<CheckpointRow>,
     /// The number of all checkpoints.
@@ -200,11 +179,9 @@ impl Events {
         events.pauses = Pauses::new(pauses);
         measure(&mut events.rebalances, places, profile);
         events.rebalance_count = events.rebalances.len();
-        events.broadcast_count = events.broadcasts.len();
         events.checkpoint_count = events.checkpoints.len();
         events.mark_count = events.marks.len();
         events.rebalances.truncate(LISTED_MAX);
-        events.broadcasts.truncate(LISTED_MAX);
         events.checkpoints.truncate(LISTED_MAX);
         events.marks.truncate(LISTED_MAX);
         events
@@ -234,16 +211,6 @@ impl Events {
                 took_ns: *pause_ns,
                 until_ns: 0,
             }),
-            What::Broadcast { collection, tree, bytes, members, duration_ns } => {
-                self.broadcasts.push(BroadcastRow {
-                    at_ns,
-                    collection: collection.clone(),
-                    tree: tree.clone(),
-                    bytes: *bytes,
-                    members: *members,
-                    took_ns: *duration_ns,
-                });
-            }
             What::Checkpoint { number, bytes, duration_ns } => {
                 let (number, bytes, took_ns) = (*number, *bytes, *duration_ns);
                 self.checkpoints.push(CheckpointRow { at_ns, number, bytes, took_ns });

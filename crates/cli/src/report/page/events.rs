@@ -1,11 +1,10 @@
-//! Events of the whole job: rebalances, broadcasts, checkpoints, and the list of all.
+//! Events of the whole job: rebalances, checkpoints, and the list of all.
 
 use super::chart::{Axis, Bar, BarPart, bars};
 use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
 use crate::report::analysis::events::Rebalance;
-use std::cmp::Reverse;
 
 /// Maximum number of bars of a chart.
 const BARS_MAX: usize = 25;
@@ -74,53 +73,6 @@ fn gains(rebalance: &Rebalance) -> Vec<Bar> {
     let came = if rebalance.realised_gain.is_some() { "realised" } else { "observed" };
     let predicted = rebalance.predicted_gain.map(|gain| one("predicted", "k4", gain));
     predicted.into_iter().chain(rebalance.gain().map(|gain| one(came, "k0", gain))).collect()
-}
-
-/// Renders the broadcasts.
-pub(crate) fn broadcasts(analysis: &Analysis) -> Option<Panel> {
-    let events = &analysis.events;
-    let longest = events.broadcasts.iter().max_by_key(|broadcast| broadcast.took_ns)?;
-    let titles = [
-        ("AT", "at_ns"),
-        ("TO", "collection"),
-        ("TREE", "tree"),
-        ("BYTES", "bytes"),
-        ("MEMBERS", "members"),
-        ("TOOK", "took_ns"),
-    ];
-    let mut table = Table::new("broadcasts", &titles);
-    for broadcast in &events.broadcasts {
-        table.row(vec![
-            Cell::time(broadcast.at_ns),
-            Cell::text(&broadcast.collection),
-            Cell::text(&broadcast.tree),
-            Cell::bytes(broadcast.bytes),
-            Cell::count(broadcast.members),
-            Cell::time(broadcast.took_ns),
-        ]);
-    }
-    let mut slowest: Vec<_> = events.broadcasts.iter().collect();
-    slowest.sort_by_key(|it| Reverse(it.took_ns));
-    let bar = |broadcast: &&crate::report::analysis::events::BroadcastRow| {
-        let title = format!("{} members over {}", broadcast.members, broadcast.tree);
-        let value = broadcast.took_ns as f64;
-        Bar {
-            label: format!("{} at {}", broadcast.collection, time(broadcast.at_ns)),
-            parts: vec![BarPart { class: "k1".to_owned(), value, title }],
-            value: time(broadcast.took_ns),
-        }
-    };
-    let all: Vec<Bar> = slowest.iter().take(BARS_MAX).map(bar).collect();
-    let conclusion = format!(
-        "{}; the longest, to {} members over {}, took {}.",
-        count(events.broadcast_count, "broadcast"),
-        longest.members,
-        longest.tree,
-        time(longest.took_ns)
-    );
-    let body = bars(&all, &Axis { title: "time until all nodes had it, ms", unit: 1e6 });
-    let title = "Broadcasts";
-    Some(Panel { id: "broadcasts", title, conclusion, body, tables: vec![table] })
 }
 
 /// Renders the checkpoints, and all other events.

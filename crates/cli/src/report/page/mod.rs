@@ -9,7 +9,7 @@
 //! | `timeline` | what each PE did |
 //! | `work` | handlers, waits, the critical path |
 //! | `traffic` | messages and links |
-//! | `events` | rebalances, broadcasts, other events |
+//! | `events` | rebalances, other events |
 //!
 //! Its size is bounded, because that of the analysis is.
 
@@ -41,7 +41,6 @@ pub(crate) fn render(analysis: &Analysis) -> String {
         Some(traffic::communication(analysis)),
         Some(traffic::links(analysis)),
         events::rebalances(analysis),
-        events::broadcasts(analysis),
         events::list(analysis),
     ];
     let panels: String = panels.iter().flatten().map(html::Panel::render).collect();
@@ -87,17 +86,7 @@ mod tests {
             actual_gain: Some(-0.1),
             pause_ns: 0,
         };
-        let broadcast = What::Broadcast {
-            collection: "cells".to_owned(),
-            tree: "star".to_owned(),
-            bytes: 8,
-            members: 4,
-            duration_ns: MS,
-        };
-        recording.happenings = vec![
-            Happening { at_ns: 10 * MS, what: balanced },
-            Happening { at_ns: 12 * MS, what: broadcast },
-        ];
+        recording.happenings = vec![Happening { at_ns: 10 * MS, what: balanced }];
         recording
     }
 
@@ -113,7 +102,6 @@ mod tests {
             "communication",
             "links",
             "rebalances",
-            "broadcasts",
             "events",
         ];
         for id in ids {

@@ -4,6 +4,7 @@ use super::awaited::Awaited;
 use super::history::History;
 use super::places::Places;
 use super::profile::Profile;
+use crate::recorded::cut;
 use gridspan_record::{Happening, Recording, What};
 use serde::Serialize;
 
@@ -217,7 +218,8 @@ impl Events {
             }
             _ => {}
         }
-        if let Some((kind, text)) = mark(&happening.what, places) {
+        if let Some((kind, mut text)) = mark(&happening.what, places) {
+            cut(&mut text);
             self.marks.push(Mark { at_ns, kind, text });
         }
     }

@@ -56,6 +56,8 @@ use waits::Waits;
 const ROWS_MAX: usize = 2000;
 /// Maximum number of links whose use over time is shown.
 const LINKS_MAX: usize = 24;
+/// Maximum number of bytes of the command.
+const COMMAND_MAX: usize = 1000;
 /// Maximum number of columns of a link.
 const COLUMNS_MAX: u64 = 256;
 
@@ -150,7 +152,7 @@ pub(crate) struct Analysis {
     pub(crate) version: u32,
     /// Name of the job.
     pub(crate) job: String,
-    /// The arguments after `gridctl`.
+    /// The arguments after `gridctl`, without those of a long command that come last.
     pub(crate) command: Vec<String>,
     /// What ran the job.
     pub(crate) driver: DriverKind,
@@ -222,7 +224,7 @@ impl Analysis {
         Self {
             version: VERSION,
             job: header.job.clone(),
-            command: header.command.clone(),
+            command: command(recording),
             driver: header.driver,
             seed: header.seed,
             started_unix_ms: header.started_unix_ms,
@@ -249,6 +251,21 @@ impl Analysis {
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
         ns as f64 / (self.pes_recorded.max(1) as f64 * self.outcome.end_ns.max(1) as f64)
     }
+}
+
+/// The first words of the command.
+fn command(recording: &Recording) -> Vec<String> {
+    let mut left = COMMAND_MAX;
+    let is_short = |word: &&String| {
+        left = left.saturating_sub(word.len());
+        left > 0
+    };
+    let all = &recording.header.command;
+    let mut words: Vec<String> = all.iter().take_while(is_short).cloned().collect();
+    if words.len() < all.len() {
+        words.push("…".to_owned());
+    }
+    words
 }
 
 fn outcome(recording: &Recording) -> OutcomeRow {

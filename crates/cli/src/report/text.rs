@@ -22,7 +22,7 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
         part(times.idle_ns)
     );
     if times.waited_ns > 0 {
-        text += &format!(", other programs {}", part(times.waited_ns));
+        text += &format!(", other threads {}", part(times.waited_ns));
     }
     text.push('\n');
     let coverage = &analysis.coverage;

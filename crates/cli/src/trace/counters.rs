@@ -30,7 +30,7 @@ const COUNTERS: [Counter; 5] = [
         value: |bin, width_ns| percent(bin.network_ns, width_ns),
     },
     Counter {
-        name: "other programs",
+        name: "other threads",
         unit: "%",
         value: |bin, width_ns| percent(bin.waited_ns, width_ns),
     },

@@ -4,7 +4,7 @@
 //! only where the sender's spans are known too. A gap is known if the numbers of the spans around
 //! it follow each other: then no span was dropped between them.
 //!
-//! In real time a span takes as long as the clock says, also if other programs have the processor
+//! In real time a span takes as long as the clock says, also if other threads have the processor
 //! meanwhile. In virtual time that waiting follows the span; here it is made a part of it, so that
 //! both mean the same.
 

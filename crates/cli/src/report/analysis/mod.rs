@@ -6,7 +6,7 @@
 //! | `kinds` | handler types over all PEs |
 //! | `profile` | where the time of each PE went, over time |
 //! | `traffic` | what was sent over each link, over time |
-//! | `events` | rebalances, broadcasts, checkpoints, losses |
+//! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
 //! | `transit` | why a message was under way for as long as it was |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |

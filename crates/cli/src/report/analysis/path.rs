@@ -37,7 +37,7 @@ pub(crate) enum PathPartKind {
     Handlers,
     /// Messages under way.
     Link,
-    /// PEs that were ready and did not run a handler: network, runtime, other programs.
+    /// PEs that were ready and did not run a handler: network, runtime, other threads.
     Overhead,
     /// Main.
     Main,

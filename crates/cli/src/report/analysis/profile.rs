@@ -20,7 +20,7 @@ pub(crate) struct Times {
     pub(crate) network_ns: u64,
     /// Without work.
     pub(crate) idle_ns: u64,
-    /// Ready while other programs had the processor.
+    /// Ready while other threads had the processor.
     pub(crate) waited_ns: u64,
 }
 

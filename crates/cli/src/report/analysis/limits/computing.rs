@@ -241,7 +241,7 @@ fn slow(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit>
     Some(Limit::new(kind, place, share, clause).because(evidence))
 }
 
-/// Nodes whose processors other programs use: what their PEs lost, and what others waited for them.
+/// Nodes whose processors other threads use: what their PEs lost, and what others waited for them.
 fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let places = evidence.places;
     let mut by_node: BTreeMap<usize, f64> = BTreeMap::new();
@@ -255,7 +255,7 @@ fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Lim
     let place = named(&nodes);
     let lost = |pe: &PeProfile| pe.total.waited_ns as f64 / pe.total.occupied_ns().max(1.0);
     let most = evidence.profile.recorded().map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
-    let clause = format!("other programs use the processors of {place}");
+    let clause = format!("other threads use the processors of {place}");
     let evidence = format!("a PE there waited for the processor in {} of its work", percent(most));
     (share > 0.0)
         .then(|| Limit::new(LimitKind::ForeignLoad, place, share, clause).because(evidence))

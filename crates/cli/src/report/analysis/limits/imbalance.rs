@@ -94,7 +94,7 @@ fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::HotActor, place, share, clause).because(because))
 }
 
-/// The work of a PE: occupied time without that of other programs, times its speed.
+/// The work of a PE: occupied time without that of other threads, times its speed.
 fn work(evidence: &Evidence<'_>, pe: usize) -> f64 {
     let times = evidence.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
     (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)

@@ -10,7 +10,8 @@ pub(crate) enum LimitKind {
     SlowPe,
     /// All PEs of a site are slower than others.
     SlowSite,
-    /// Other programs use the processors of a node.
+    /// Other threads use the processors of a node: of other programs, or of the job itself if a
+    /// host has more PEs than cores.
     ForeignLoad,
     /// The latency of a link.
     SlowLink,
@@ -60,7 +61,8 @@ impl LimitKind {
                 "Give slower PEs less work: `--balance auto` uses measured speeds. Or leave them out."
             }
             Self::ForeignLoad => {
-                "Move the job or the other programs, or let `--balance auto` move actors away."
+                "Use no more PEs than cores, move the job or the other programs, or let `--balance auto` \
+                 move actors away."
             }
             Self::SlowLink => {
                 "Use more actors for each PE, so that others work while messages travel; place actors \

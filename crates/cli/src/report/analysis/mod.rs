@@ -218,6 +218,7 @@ impl Analysis {
             waits: &waits,
             loads: &loads,
             events: &events,
+            is_simulated: recording.header.driver == DriverKind::Simulated,
             parallelism: history.parallelism(),
         };
         let header = &recording.header;

@@ -26,6 +26,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) loads: &'a Loads,
     /// The events.
     pub(crate) events: &'a Events,
+    /// Whether the job ran in virtual time.
+    pub(crate) is_simulated: bool,
     /// Number of PEs that computed at a time.
     pub(crate) parallelism: f64,
 }

@@ -23,6 +23,8 @@ pub(crate) enum LimitKind {
     LinkDelay,
     /// One actor has more work than a PE should have.
     HotActor,
+    /// The handlers of a PE take longer than those of the same types elsewhere.
+    SlowHandlers,
     /// PEs have different loads.
     Imbalance,
     /// Sites have different loads.
@@ -82,6 +84,10 @@ impl LimitKind {
             }
             Self::HotActor => {
                 "Split the actor, since a PE handles its messages one after the other."
+            }
+            Self::SlowHandlers => {
+                "Measure the speeds of the processors (`gridctl check`). Then let the runtime move \
+                 actors: `--balance auto`, with sync points."
             }
             Self::Imbalance | Self::SiteImbalance => {
                 "Let the runtime move actors: `--balance auto`, with sync points."

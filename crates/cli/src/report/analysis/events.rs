@@ -15,6 +15,9 @@ const PAUSES_MAX: usize = 100_000;
 /// Number of columns before and after a rebalance from which its gain is estimated.
 const COLUMNS_MIN: u64 = 4;
 
+/// Reasons of rebalances that slow a job by themselves: other threads, and links.
+const OUTSIDE: [&str; 2] = ["foreign load", "link"];
+
 /// A rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Rebalance {
@@ -42,9 +45,11 @@ pub(crate) struct Rebalance {
 }
 
 impl Rebalance {
-    /// The gain: realised, or else observed.
+    /// The gain: realised, or else observed, unless the reason of the rebalance itself changed the
+    /// work per second.
     pub(crate) fn gain(&self) -> Option<f64> {
-        self.realised_gain.or(self.observed_gain)
+        let is_outside = OUTSIDE.iter().any(|reason| self.trigger.contains(reason));
+        self.realised_gain.or(self.observed_gain.filter(|_| !is_outside))
     }
 }
 
@@ -317,6 +322,9 @@ mod tests {
 
         let events = events(&recording);
 
+        let outside =
+            Rebalance { trigger: "foreign load".to_owned(), ..events.rebalances[0].clone() };
+        assert_eq!(outside.gain(), None);
         assert_eq!((events.rebalances.len(), events.marks.len()), (2, 2));
         let [first, second] = &events.rebalances[..] else { panic!("{events:?}") };
         assert_eq!((first.until_ns, first.observed_gain), (38 * MS, Some(-1.0)));

@@ -277,7 +277,7 @@ fn a_plan_that_made_steps_longer_comes_before_its_effects() {
     recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
     complete(&mut recording, end);
     let limit = first(&recording, LimitKind::BadPlan, 0.2);
-    assert!(limit.clause.ends_with("made steps 50 % longer"), "{}", limit.clause);
+    assert!(limit.clause.ends_with("work per second fell by 33 %"), "{}", limit.clause);
     assert_eq!(diagnosis(&recording).limits.len(), 1, "the imbalance is its effect");
 }
 

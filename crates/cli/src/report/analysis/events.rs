@@ -110,6 +110,11 @@ impl Pauses {
         Self(all)
     }
 
+    /// Returns the times of the pauses of this kind, in order.
+    pub(crate) fn of(&self, what: Awaited) -> impl Iterator<Item = [u64; 2]> {
+        self.0.iter().filter(move |(_, of)| *of == what).map(|(times, _)| *times)
+    }
+
     /// Returns the parts of the pauses in which no PE ran a handler: for the rest, the job went on.
     pub(crate) fn in_quiet(&self, history: &History<'_>) -> Self {
         let spans = history.pes.iter().flat_map(|pe| &pe.spans);

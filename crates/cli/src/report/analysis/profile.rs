@@ -118,6 +118,28 @@ impl Profile {
         total
     }
 
+    /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends count
+    /// in part.
+    pub(crate) fn overhead_within(&self, times: impl Iterator<Item = [u64; 2]>) -> f64 {
+        let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
+        let mut until = vec![0.0; columns + 1];
+        for (_, pe) in self.recorded() {
+            for (sum, times) in until.iter_mut().skip(1).zip(&pe.columns) {
+                *sum += times.overhead_ns();
+            }
+        }
+        for at in 1..until.len() {
+            until[at] += until[at - 1];
+        }
+        let before = |ns: u64| {
+            let at = ((ns / self.column_ns) as usize).min(columns);
+            let part = (ns % self.column_ns) as f64 / self.column_ns as f64;
+            let next = until[(at + 1).min(columns)];
+            until[at] + (next - until[at]) * part
+        };
+        times.map(|[from, to]| before(to) - before(from)).sum()
+    }
+
     /// Returns the work per second of all PEs in a part of the run: busy time times speed. `None`
     /// if fewer than `columns_min` whole columns are in it.
     pub(crate) fn work_rate(
@@ -219,6 +241,18 @@ mod tests {
         assert_eq!(profile.pe_time_ns(), 40.0);
         assert_eq!(profile.work_rate(&places, [0, 20], 1), Some(0.8));
         assert_eq!(profile.work_rate(&places, [1, 20], 1), None);
+    }
+
+    #[test]
+    fn overhead_within_times_is_counted_in_part_at_their_ends() {
+        let (_, mut profile) = profile();
+        profile.pes[0].columns =
+            vec![Times { network_ns: 8, runtime_ns: 2, ..Times::default() }; 2];
+        let within = |times: &[[u64; 2]]| profile.overhead_within(times.iter().copied());
+        assert_eq!(
+            [within(&[[0, 40]]), within(&[[10, 20], [30, 90]]), within(&[])],
+            [20.0, 10.0, 0.0]
+        );
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) enum LimitKind {
     MovingImbalance,
     /// Messages cost more than their handlers compute.
     SmallGrains,
+    /// PEs are busy with the runtime itself.
+    Runtime,
     /// PEs are busy with the bytes of messages.
     MessageVolume,
     /// A rebalance made the job slower.
@@ -97,6 +99,10 @@ impl LimitKind {
             }
             Self::SmallGrains => {
                 "Do more in each handler, or combine messages to one receiver into one."
+            }
+            Self::Runtime => {
+                "Make fewer checkpoints, move fewer actors, and give actors less state. `gridctl trace` \
+                 shows when the runtime works."
             }
             Self::MessageVolume => {
                 "Send less: place actors that talk on one node (`--balance grid-cut`), or publish data \

@@ -294,6 +294,12 @@ fn messages_that_cost_more_than_their_handlers_are_a_limit() {
         bin.sent = vec![SentTo { site: 0, messages: 10, bytes: 1_000_000 }];
     }
     first(&recording, LimitKind::MessageVolume, 0.6);
+    // One message in each ms, and 0.6 ms of the runtime.
+    for bin in recording.pes.iter_mut().flat_map(|record| &mut record.bins) {
+        bin.sent = vec![SentTo { site: 0, messages: 1, bytes: 100 }];
+    }
+    let limit = first(&recording, LimitKind::Runtime, 0.6);
+    assert!(limit.evidence.contains("600 us for each handler or message"), "{}", limit.evidence);
 }
 
 #[test]

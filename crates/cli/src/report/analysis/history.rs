@@ -71,6 +71,8 @@ pub(crate) struct History<'a> {
     pub(crate) pes: Vec<PeHistory<'a>>,
     /// All spans, in the order of their ends.
     pub(crate) ends: Vec<SpanEnd>,
+    /// The same by site.
+    pub(crate) ends_at: BTreeMap<usize, Vec<SpanEnd>>,
     /// Width of a window.
     pub(crate) window_ns: u64,
     /// The spans of one of so many windows are here.
@@ -105,9 +107,13 @@ impl<'a> History<'a> {
             ends.extend((0_u32..).zip(&history.spans).map(end));
         }
         ends.sort_unstable();
+        let mut ends_at: BTreeMap<usize, Vec<SpanEnd>> = BTreeMap::new();
+        for end in &ends {
+            ends_at.entry(places.site_of(end.pe as usize)).or_default().push(*end);
+        }
         let window_ns = recording.pes.iter().map(|record| record.window_ns).max().unwrap_or(0);
         let share = if all > 0.0 { here / all } else { 1.0 };
-        Self { pes, ends, window_ns: window_ns.max(1), every, share }
+        Self { pes, ends, ends_at, window_ns: window_ns.max(1), every, share }
     }
 
     /// Returns the span that ended last between two times.
@@ -115,6 +121,13 @@ impl<'a> History<'a> {
         let after = self.ends.partition_point(|end| end.end_ns <= to_ns);
         let last = self.ends.get(after.checked_sub(1)?)?;
         (last.end_ns >= from_ns).then_some(last)
+    }
+
+    /// Returns the span that ended last at a site until a time.
+    pub(crate) fn last_end_at(&self, site: usize, until_ns: u64) -> Option<&SpanEnd> {
+        let ends = self.ends_at.get(&site)?;
+        let after = ends.partition_point(|end| end.end_ns <= until_ns);
+        ends.get(after.checked_sub(1)?)
     }
 
     /// Returns the span of this number on a PE, by its place.

@@ -9,6 +9,7 @@
 //! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
 //! | `transit` | why a message was under way for as long as it was |
+//! | `losses` | links whose delays losses do not explain |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |
 //! | `loads` | which actors and senders gave each PE its work |
 //! | `path` | the critical path |
@@ -27,6 +28,7 @@ mod history;
 pub(crate) mod kinds;
 pub(crate) mod limits;
 mod loads;
+mod losses;
 pub(crate) mod path;
 mod places;
 mod profile;

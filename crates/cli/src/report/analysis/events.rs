@@ -380,7 +380,7 @@ mod tests {
         recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
         complete(&mut recording, 30);
         let places = Places::of(&recording);
-        let history = History::of(&recording, &places, 30 * MS);
+        let history = History::of(&recording, &places, [0, 30 * MS]);
         let quiet = events(&recording).pauses.in_quiet(&history).within(0, 30 * MS);
         let times: Vec<_> = quiet.into_iter().map(|it| it.1.map(|ns| ns / MS)).collect();
         assert_eq!(times, [[7, 12], [19, 20]]);

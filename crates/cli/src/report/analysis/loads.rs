@@ -100,7 +100,7 @@ mod tests {
             vec![of(0, 7, [0, 6]), of(1, 8, [6, 8]), span(0, 2, [8, 9]), runtime];
         complete(&mut recording, 10);
         let places = Places::of(&recording);
-        let history = History::of(&recording, &places, 10 * MS);
+        let history = History::of(&recording, &places, [0, 10 * MS]);
 
         let loads = Loads::of(&history, &Kinds::of(&recording));
 

@@ -8,6 +8,7 @@
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
+//! | `idle` | since when a PE had no work, where its spans were dropped |
 //! | `transit` | why a message was under way for as long as it was |
 //! | `losses` | links whose delays losses do not explain |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |
@@ -25,6 +26,7 @@ pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod history;
+mod idle;
 pub(crate) mod kinds;
 pub(crate) mod limits;
 mod loads;
@@ -37,6 +39,7 @@ mod traffic;
 mod transit;
 mod waits;
 
+use awaited::Awaited;
 use communication::Communication;
 use events::Events;
 use gridspan_record::{DriverKind, Recording};
@@ -72,6 +75,10 @@ pub(crate) struct OutcomeRow {
     pub(crate) failure: Option<String>,
     /// When it ended.
     pub(crate) end_ns: u64,
+    /// Time before the first handler: the launch. 0 if simulated.
+    pub(crate) launch_ns: u64,
+    /// Time after the last handler: main's last work, and the teardown. 0 if simulated.
+    pub(crate) teardown_ns: u64,
 }
 
 /// What was recorded, and what not.
@@ -208,7 +215,7 @@ impl Analysis {
         let profile = Profile::of(recording, &places);
         let traffic = Traffic::of(recording, &places, &profile);
         let events = Events::of(recording, &places, &profile);
-        let history = History::of(recording, &places, profile.end_ns);
+        let history = History::of(recording, &places, profile.active);
         let transit = Transit { places: &places, traffic: &traffic };
         let waits = Waits::of(&history, transit, &events.pauses.in_quiet(&history));
         let loads = Loads::of(&history, &kinds);
@@ -222,6 +229,7 @@ impl Analysis {
             events: &events,
             is_simulated: recording.header.driver == DriverKind::Simulated,
             parallelism: history.parallelism(),
+            kept_part: history.kept_part(),
         };
         let header = &recording.header;
         Self {
@@ -235,7 +243,7 @@ impl Analysis {
             node_count: places.node_count(),
             pe_count: places.pe_count(),
             pes_recorded: profile.recorded().count(),
-            outcome: outcome(recording),
+            outcome: outcome(recording, &profile),
             diagnosis: Diagnosis::of(&evidence),
             coverage: coverage(recording, &history, &places),
             times: profile.total(),
@@ -244,15 +252,17 @@ impl Analysis {
             pes: pe_rows(&profile, &places),
             links: link_rows(&traffic, &places, profile.end_ns),
             communication: Communication::of(&history, &kinds, &places, &traffic),
-            path: CriticalPath::of(&history, &kinds, &places, profile.end_ns),
+            path: CriticalPath::of(&history, &kinds, &places),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
             events,
         }
     }
 
-    /// Share of the time of all recorded PEs.
+    /// Share of the time of all recorded PEs, without launch and teardown.
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
-        ns as f64 / (self.pes_recorded.max(1) as f64 * self.outcome.end_ns.max(1) as f64)
+        let OutcomeRow { end_ns, launch_ns, teardown_ns, .. } = self.outcome;
+        let active_ns = end_ns.saturating_sub(launch_ns).saturating_sub(teardown_ns).max(1);
+        ns as f64 / (self.pes_recorded.max(1) as f64 * active_ns as f64)
     }
 }
 
@@ -271,12 +281,15 @@ fn command(recording: &Recording) -> Vec<String> {
     words
 }
 
-fn outcome(recording: &Recording) -> OutcomeRow {
+fn outcome(recording: &Recording, profile: &Profile) -> OutcomeRow {
+    let [begin_ns, until_ns] = profile.active;
     let ending = recording.ending.as_ref();
     OutcomeRow {
         exit_code: ending.map(|ending| ending.exit_code),
         failure: ending.and_then(|ending| ending.failure.clone()),
-        end_ns: recording.end_ns(),
+        end_ns: profile.end_ns,
+        launch_ns: begin_ns,
+        teardown_ns: profile.end_ns.saturating_sub(until_ns),
     }
 }
 
@@ -292,11 +305,14 @@ fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Co
 }
 
 fn wait_rows(evidence: &Evidence<'_>) -> Vec<WaitRow> {
-    let row = |(awaited, ns): (&awaited::Awaited, &f64)| WaitRow {
+    let row = |(awaited, ns): (&Awaited, &f64)| WaitRow {
         awaited: awaited.name(evidence.places),
         share: evidence.share_of_waits(*ns),
     };
-    let mut rows: Vec<WaitRow> = evidence.waits.awaited.iter().map(row).collect();
+    let known = evidence.waits.awaited.iter().filter(|(awaited, _)| **awaited != Awaited::Unknown);
+    let mut rows: Vec<WaitRow> = known.map(row).collect();
+    let share = evidence.unknown_share();
+    rows.push(WaitRow { awaited: Awaited::Unknown.name(evidence.places), share });
     rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     rows.truncate(ROWS_MAX);
     rows

@@ -94,10 +94,10 @@ struct Sums {
 
 impl CriticalPath {
     /// The path through a history.
-    pub(crate) fn of(history: &History<'_>, kinds: &Kinds, places: &Places, end_ns: u64) -> Self {
+    pub(crate) fn of(history: &History<'_>, kinds: &Kinds, places: &Places) -> Self {
         let mut walk = Walk { history, kinds, places, sums: Sums::default() };
         let (mut walks, mut covered) = (0, 0);
-        for [from, to] in windows(history, end_ns) {
+        for [from, to] in windows(history) {
             if let Some(walked) = walk.back(from, to) {
                 (walks, covered) = (walks + 1, covered + walked);
             }
@@ -115,7 +115,9 @@ impl CriticalPath {
         let mut pes: Vec<(usize, u64)> = pes.into_iter().collect();
         pes.sort_by_key(|pe| Reverse(pe.1));
         pes.truncate(PES_MAX);
-        let covered = (covered as f64 / end_ns.max(1) as f64).min(1.0);
+        let [begin_ns, end_ns] = history.run;
+        let run_ns = end_ns.saturating_sub(begin_ns).max(1);
+        let covered = (covered as f64 / run_ns as f64).min(1.0);
         Self { total_ns, walks, covered, steps, parts, pes, hops }
     }
 
@@ -137,9 +139,9 @@ fn described(part: Part, kinds: &Kinds, places: &Places) -> (PathPartKind, Strin
 }
 
 /// Returns the whole run, or the windows that are kept and have spans.
-fn windows(history: &History<'_>, end_ns: u64) -> Vec<[u64; 2]> {
+fn windows(history: &History<'_>) -> Vec<[u64; 2]> {
     if history.share >= 1.0 {
-        return vec![[0, end_ns]];
+        return vec![history.run];
     }
     let spans = history.pes.iter().flat_map(|pe| &pe.spans);
     let mut windows: Vec<u64> = spans.map(|kept| kept.span.begin_ns / history.window_ns).collect();
@@ -248,9 +250,8 @@ mod tests {
 
     fn path(recording: &Recording) -> CriticalPath {
         let places = Places::of(recording);
-        let end_ns = recording.end_ns();
-        let history = History::of(recording, &places, end_ns);
-        CriticalPath::of(&history, &Kinds::of(recording), &places, end_ns)
+        let history = History::of(recording, &places, [0, recording.end_ns()]);
+        CriticalPath::of(&history, &Kinds::of(recording), &places)
     }
 
     /// Names and times in ms.

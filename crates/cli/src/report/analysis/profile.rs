@@ -1,7 +1,7 @@
 //! Where the time of each PE went, over time: the bins of all PEs on one grid of columns.
 
 use super::places::Places;
-use gridspan_record::{Bin, OTHER, PeRecord, Recording};
+use gridspan_record::{Bin, DriverKind, OTHER, PeRecord, Recording, Span};
 use serde::Serialize;
 
 /// Maximum number of columns of all PEs together: 32 MB.
@@ -80,6 +80,9 @@ pub(crate) struct PeProfile {
 pub(crate) struct Profile {
     /// When the job ended; at least 1.
     pub(crate) end_ns: u64,
+    /// Begin of the first handler and end of the last one. In virtual time, in which there is no
+    /// launch and no teardown, the whole job.
+    pub(crate) active: [u64; 2],
     /// Width of a column.
     pub(crate) column_ns: u64,
     /// By number of PE.
@@ -89,16 +92,19 @@ pub(crate) struct Profile {
 impl Profile {
     /// The times of this recording.
     pub(crate) fn of(recording: &Recording, places: &Places) -> Self {
-        let end_ns = recording.end_ns().max(1);
+        let spans = recording.pes.iter().flat_map(|record| &record.spans);
+        let last_ns = spans.map(Span::end_ns).max().unwrap_or(0);
+        let end_ns = recording.end_ns().max(last_ns).max(1);
+        let active = active(recording, end_ns);
         let most = (CELLS_MAX / places.pe_count().max(1)) as u64;
         let column_ns = column_ns(recording, end_ns, most.max(COLUMNS_MIN));
         let mut pes = vec![PeProfile::default(); places.pe_count()];
         for record in &recording.pes {
             if let Some(pe) = pes.get_mut(record.pe as usize) {
-                *pe = of_pe(record, column_ns);
+                *pe = of_pe(record, column_ns, active);
             }
         }
-        Self { end_ns, column_ns, pes }
+        Self { end_ns, active, column_ns, pes }
     }
 
     /// The PEs whose records are there.
@@ -106,9 +112,10 @@ impl Profile {
         self.pes.iter().enumerate().filter(|(_, pe)| pe.is_recorded)
     }
 
-    /// The time of all recorded PEs together, at least 1.
+    /// The time of all recorded PEs together without launch and teardown, at least 1.
     pub(crate) fn pe_time_ns(&self) -> f64 {
-        (self.recorded().count().max(1) as f64) * self.end_ns as f64
+        let [begin_ns, until_ns] = self.active;
+        (self.recorded().count().max(1) as f64) * until_ns.saturating_sub(begin_ns).max(1) as f64
     }
 
     /// The sum over all PEs.
@@ -195,14 +202,51 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     width
 }
 
-fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
+/// Returns when the first handler began and the last one ended. Where spans were dropped, bins tell.
+fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
+    let (mut begin, mut until) = (u64::MAX, 0);
+    for record in &recording.pes {
+        for span in &record.spans {
+            (begin, until) = (begin.min(span.begin_ns), until.max(span.end_ns()));
+        }
+        let is_busy = |bin: &Bin| Times::of(bin).busy_ns > 0;
+        let at = |number: usize| (number as u64).saturating_mul(record.bin_ns);
+        if record.dropped_spans > 0 {
+            let first = record.bins.iter().position(is_busy).map_or(u64::MAX, at);
+            let last = record.bins.iter().rposition(is_busy).map_or(0, |last| at(last + 1));
+            (begin, until) = (begin.min(first), until.max(last.min(end_ns)));
+        }
+    }
+    match recording.header.driver {
+        DriverKind::Threads | DriverKind::Processes if begin < until => [begin, until],
+        _ => [0, end_ns],
+    }
+}
+
+/// Returns the time of a bin within the run, outside of which PEs have no work. A bin is filled from
+/// its begin, the last one not until its end.
+fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
+    if end_ns <= active[0] || begin_ns >= active[1] {
+        return Times::default();
+    }
+    let times = Times::of(bin);
+    let filled_ns = (times.occupied_ns() as u64).saturating_add(times.idle_ns);
+    let filled_until = begin_ns.saturating_add(filled_ns).min(end_ns);
+    let before_ns = active[0].saturating_sub(begin_ns);
+    let outside_ns = before_ns.saturating_add(filled_until.saturating_sub(active[1]));
+    Times { idle_ns: times.idle_ns.saturating_sub(outside_ns), ..times }
+}
+
+fn of_pe(record: &PeRecord, column_ns: u64, active: [u64; 2]) -> PeProfile {
     let mut profile = PeProfile { is_recorded: true, ..PeProfile::default() };
     for (number, bin) in (0_u64..).zip(&record.bins) {
         let column = (number.saturating_mul(record.bin_ns) / column_ns) as usize;
         if profile.columns.len() <= column {
             profile.columns.resize(column + 1, Times::default());
         }
-        let times = Times::of(bin);
+        let bin_times =
+            [number, number.saturating_add(1)].map(|it| it.saturating_mul(record.bin_ns));
+        let times = cut(bin, bin_times, active);
         profile.columns[column].add(times);
         profile.total.add(times);
         profile.queue_max = profile.queue_max.max(bin.queue);
@@ -215,7 +259,7 @@ fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{busy_bin, recording};
+    use super::super::fixtures::{MS, busy_bin, complete, recording, span};
     use super::*;
     use gridspan_record::JobEnding;
 
@@ -253,6 +297,18 @@ mod tests {
             [within(&[[0, 40]]), within(&[[10, 20], [30, 90]]), within(&[])],
             [20.0, 10.0, 0.0]
         );
+    }
+
+    #[test]
+    fn launch_and_teardown_are_no_time_of_pes() {
+        let mut recording = recording(1, 2);
+        recording.header.driver = DriverKind::Processes;
+        recording.pes[1].spans = vec![span(1, 0, [30, 50]), span(1, 1, [60, 70])];
+        complete(&mut recording, 100);
+        let profile = Profile::of(&recording, &Places::of(&recording));
+        assert_eq!((profile.active, profile.end_ns), ([30 * MS, 70 * MS], 100 * MS));
+        assert_eq!(profile.pe_time_ns(), 80e6);
+        assert_eq!((profile.total().idle_ns, profile.total().busy_ns), (50 * MS, 30 * MS));
     }
 
     #[test]

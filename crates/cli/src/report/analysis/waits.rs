@@ -243,7 +243,7 @@ mod tests {
         let places = Places::of(recording);
         let profile = Profile::of(recording, &places);
         let traffic = Traffic::of(recording, &places, &profile);
-        let history = History::of(recording, &places, profile.end_ns);
+        let history = History::of(recording, &places, profile.active);
         let transit = Transit { places: &places, traffic: &traffic };
         let pauses = Events::of(recording, &places, &profile).pauses;
         let waits = Waits::of(&history, transit, &pauses);

@@ -69,7 +69,8 @@ pub(crate) struct BadPlan {
 
 /// Returns the plan that cost most, with the share of all plans that made steps longer.
 pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<BadPlan> {
-    let end = evidence.profile.end_ns as f64;
+    let [begin, until] = evidence.profile.active;
+    let end = until.saturating_sub(begin).max(1) as f64;
     let lost = |rebalance: &Rebalance| {
         let loss = -rebalance.gain().unwrap_or(0.0);
         let in_effect = rebalance.until_ns.saturating_sub(rebalance.at_ns) as f64;

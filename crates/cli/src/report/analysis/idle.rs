@@ -3,7 +3,7 @@
 use gridspan_record::PeRecord;
 
 /// Part of an interval without work from which a PE counts as without work in all of it.
-const WHOLE_MIN: f64 = 0.98;
+const WHOLE_MIN: f64 = 0.9;
 
 /// Returns since when a PE had no work before a time, but no time before `least_ns`. Where bins are
 /// wider than waits, it is what the PE waited on average in such an interval.

@@ -94,8 +94,8 @@ pub(crate) fn limits(analysis: &Analysis) -> Panel {
                 ),
             );
         }
-        body += "</ol>\n<p><small>Shares are of the time of all PEs, without launch and teardown. Each is what would be saved at \
-                 most without the limit; shares of several limits may overlap.</small></p>\n";
+        body += "</ol>\n<p><small>Shares are of the time of all PEs, without launch and \
+                 teardown. Each is what would be saved at most without the limit; shares of several limits may overlap.</small></p>\n";
     }
     body += &coverage(analysis);
     let titles = [

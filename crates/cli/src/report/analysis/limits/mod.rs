@@ -19,6 +19,8 @@ mod imbalance;
 mod limit;
 mod messages;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use evidence::Evidence;

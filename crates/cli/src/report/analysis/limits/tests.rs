@@ -6,11 +6,11 @@ use crate::report::analysis::fixtures::{MS, busy_bin, complete, from, from_main,
 use gridspan_record::{Bin, Happening, Recording, SentTo, Span, TASK, TypeTotal, What};
 
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
-type Works<'a> = [&'a [u64]];
+pub(super) type Works<'a> = [&'a [u64]];
 
 /// Adds a step, which begins at `begin_ms` for all PEs by messages of `by`, its last span. Returns
 /// when it ends, and which PE ends last with which span.
-fn add_step(
+pub(super) fn add_step(
     recording: &mut Recording,
     begin_ms: u64,
     by: Option<(u32, u64)>,
@@ -44,12 +44,12 @@ fn run(recording: &mut Recording, count: usize, works: &Works<'_>) -> u64 {
     end
 }
 
-fn diagnosis(recording: &Recording) -> Diagnosis {
+pub(super) fn diagnosis(recording: &Recording) -> Diagnosis {
     Analysis::of(recording).diagnosis
 }
 
 /// The first limit, if it has this kind and about this share.
-fn first(recording: &Recording, kind: LimitKind, share: f64) -> Limit {
+pub(super) fn first(recording: &Recording, kind: LimitKind, share: f64) -> Limit {
     let diagnosis = diagnosis(recording);
     assert_eq!(diagnosis.verdict, Verdict::Limited, "{diagnosis:#?}");
     let first = diagnosis.limits[0].clone();

@@ -24,7 +24,8 @@ pub(super) fn write<W: Write>(
     // Ends of the slices that have begun, the innermost last. A slice must end before the one in
     // which it began.
     let mut open = vec![];
-    let (mut next_number, mut free_ns) = (first_number(record), 0);
+    let first_number = first_number(record);
+    let (mut next_number, mut free_ns) = (first_number, 0);
     for (at, span) in record.spans.iter().enumerate() {
         close(&mut open, span.begin_ns, track, out)?;
         let dropped = span.number.saturating_sub(next_number);
@@ -41,7 +42,8 @@ pub(super) fn write<W: Write>(
         free_ns = end_ns.max(free_ns);
     }
     close(&mut open, u64::MAX, track, out)?;
-    let told = next_number.saturating_sub(record.spans.len() as u64);
+    let passed = next_number.saturating_sub(first_number);
+    let told = passed.saturating_sub(record.spans.len() as u64);
     let dropped = record.dropped_spans.saturating_sub(told);
     let end_ns = out.end_ns();
     if dropped > 0 && free_ns < end_ns {

@@ -99,11 +99,11 @@ impl CriticalPath {
         let (mut walks, mut covered) = (0, 0);
         for [from, to] in windows(history) {
             if let Some(walked) = walk.back(from, to) {
-                (walks, covered) = (walks + 1, covered + walked);
+                (walks, covered) = (walks + 1, walked.saturating_add(covered));
             }
         }
         let Sums { parts, queued, pes, steps, hops } = walk.sums;
-        let total_ns: u64 = parts.values().sum();
+        let total_ns = parts.values().copied().fold(0, u64::saturating_add);
         let part = |(part, ns): (&Part, &u64)| {
             let (kind, name) = described(*part, kinds, places);
             let share = *ns as f64 / total_ns.max(1) as f64;
@@ -152,6 +152,12 @@ fn windows(history: &History<'_>) -> Vec<[u64; 2]> {
     windows.into_iter().map(times).collect()
 }
 
+/// Increases a sum.
+fn increase<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, by: u64) {
+    let sum = sums.entry(key).or_default();
+    *sum = sum.saturating_add(by);
+}
+
 struct Walk<'a> {
     history: &'a History<'a>,
     kinds: &'a Kinds,
@@ -181,7 +187,7 @@ impl Walk<'_> {
         let span = history.pes.get(pe)?.spans.get(at)?.span;
         let begin = span.begin_ns.min(until);
         self.add(self.part_of(pe, span), [begin.max(from), until]);
-        *self.sums.pes.entry(pe).or_default() += until.saturating_sub(begin.max(from));
+        increase(&mut self.sums.pes, pe, until.saturating_sub(begin.max(from)));
         self.note_step(span);
         if begin <= from {
             return None;
@@ -197,7 +203,8 @@ impl Walk<'_> {
         if let Some((place, earlier)) = before.filter(|_| free >= received && free > from) {
             self.add(Part::Overhead, [free.max(from), begin]);
             let queued = free.saturating_sub(received.max(earlier.span.begin_ns).max(from));
-            *self.sums.queued.entry(self.part_of(pe, earlier.span)).or_default() += queued;
+            let part = self.part_of(pe, earlier.span);
+            increase(&mut self.sums.queued, part, queued);
             return Some((pe, place, free));
         }
         self.add(Part::Overhead, [received.max(from), begin]);
@@ -231,7 +238,7 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, part: Part, [from, to]: [u64; 2]) {
-        *self.sums.parts.entry(part).or_default() += to.saturating_sub(from);
+        increase(&mut self.sums.parts, part, to.saturating_sub(from));
     }
 
     fn note_step(&mut self, span: &Span) {

@@ -145,8 +145,10 @@ impl<'a> History<'a> {
 
     /// Part of the windows of the run whose spans are here.
     pub(crate) fn kept_part(&self) -> f64 {
-        let windows = self.run[1].div_ceil(self.window_ns).max(1);
-        windows.div_ceil(self.every.max(1)) as f64 / windows as f64
+        let first = self.run[0] / self.window_ns;
+        let end = self.run[1].div_ceil(self.window_ns).max(first.saturating_add(1));
+        let kept = end.div_ceil(self.every) - first.div_ceil(self.every);
+        kept as f64 / (end - first) as f64
     }
 
     /// Number of spans.

@@ -8,9 +8,9 @@ use gridspan_record::{
 /// A millisecond in nanoseconds.
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A recording without content, with this number of sites (`a`, `b`, ...), of nodes at each of
-/// them, and one PE on each node, in virtual time. Links between sites have 10 ms, 1 MB/s and no loss; those inside
-/// have 0.05 ms.
+/// A recording in virtual time without content, with this number of sites (`a`, `b`, ...), of nodes
+/// at each of them, and one PE on each node. Links between sites have 10 ms, 1 MB/s and no loss;
+/// those inside have 0.05 ms.
 pub(crate) fn recording(sites: u32, nodes: u32) -> Recording {
     let name = |site: u32| char::from(b'a' + site as u8).to_string();
     let node = |number: u32| {

@@ -15,7 +15,7 @@ use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
 /// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
-/// takes a few seconds, and half a gigabyte at most: a gap of a span has up to 16 pieces of 32 bytes.
+/// takes a few seconds, and half a gigabyte at most: a gap has up to 16 pieces of 32 bytes.
 const SPANS_MAX: usize = 1_000_000;
 /// Bits of the number of a span below the number of the run of its PE.
 const RUN_BITS: u32 = 40;
@@ -303,8 +303,8 @@ impl<'a> PeHistory<'a> {
 /// Returns the gaps before spans, in a run that begins at `free_ns`.
 fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    // The number that the next span has if none was dropped. A PE that was started again for the nth
-    // time begins at `n << RUN_BITS`.
+    // The number that the next span has if none was dropped. A PE that was started again for the
+    // nth time begins at `n << RUN_BITS`.
     let mut number = spans.first().map_or(0, |kept| kept.span.number >> RUN_BITS << RUN_BITS);
     for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
         let begin_ns = match number == span.number {
@@ -321,8 +321,8 @@ fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap>
     gaps
 }
 
-/// Returns when the wait for a span began, if the span before it was dropped and the one before that
-/// ended at `free_ns`. What was before the window and before the message was sent, cannot be
+/// Returns when the wait for a span began, if the span before it was dropped and the one before
+/// that ended at `free_ns`. What was before the window and before the message was sent, cannot be
 /// explained.
 fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
     let window_ns = window(record, span).saturating_mul(record.window_ns.max(1));

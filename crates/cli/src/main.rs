@@ -46,6 +46,7 @@ mod prune;
 mod ps;
 mod quantity;
 mod rank_variables;
+mod recorded;
 mod report;
 mod request;
 mod rpc;

@@ -17,13 +17,13 @@ mod verdict;
 use crate::args::CompareArgs;
 use crate::error::CliError;
 use crate::output;
+use crate::recorded;
 use comparison::Comparison;
-use gridspan_record::Recording;
 use std::process::ExitCode;
 
 /// Compares two recordings, and prints the result.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
-    let (a, b) = (Recording::read(&args.a)?, Recording::read(&args.b)?);
+    let (a, b) = (recorded::read(&args.a)?, recorded::read(&args.b)?);
     if !args.force && a.header.job != b.header.job {
         return Err(CliError::OtherJobs { a: a.header.job, b: b.header.job });
     }

@@ -15,7 +15,7 @@ pub(super) enum TimeKind {
     Runtime,
     /// In the network.
     Network,
-    /// Ready, while other programs had the processor.
+    /// Ready, while other threads had the processor.
     Waited,
     /// Without work.
     Idle,
@@ -30,7 +30,7 @@ impl fmt::Display for TimeKind {
             Self::Tasks => out.write_str("tasks"),
             Self::Runtime => out.write_str("the runtime"),
             Self::Network => out.write_str("the network"),
-            Self::Waited => out.write_str("other programs"),
+            Self::Waited => out.write_str("other threads"),
             Self::Idle => out.write_str("idle time"),
             Self::Rest => out.write_str("time not recorded"),
         }

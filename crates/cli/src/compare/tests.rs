@@ -135,7 +135,7 @@ fn the_differences_of_all_kinds_add_up_to_that_of_jobs_on_different_numbers_of_p
     assert_eq!(of(TimeKind::Handlers("Cell".to_owned())), Both { a: 7.5e9, b: 3.75e9 });
     // What made it faster comes first, and what made it slower last.
     let wanted =
-        ["handlers of Cell", "time not recorded", "the network", "other programs", "idle time"];
+        ["handlers of Cell", "time not recorded", "the network", "other threads", "idle time"];
     let kinds: Vec<_> = comparison.times.iter().map(|row| row.kind.to_string()).collect();
     assert_eq!(kinds, wanted);
 }

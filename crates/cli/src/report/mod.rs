@@ -14,8 +14,9 @@ use crate::args::ReportArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Progress;
+use crate::recorded;
 use analysis::Analysis;
-use gridspan_record::{RecordError, Recording};
+use gridspan_record::RecordError;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -48,5 +49,5 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, CliError> {
 }
 
 fn analysed(folder: &Path) -> Result<Analysis, RecordError> {
-    Ok(Analysis::of(&Recording::read(folder)?))
+    Ok(Analysis::of(&recorded::read(folder)?))
 }

@@ -22,9 +22,16 @@ pub(super) fn render(analysis: &Analysis, page: &Path) -> String {
         part(times.idle_ns)
     );
     if times.waited_ns > 0 {
-        text += &format!(", other programs {}", part(times.waited_ns));
+        text += &format!(", other threads {}", part(times.waited_ns));
     }
     text.push('\n');
+    let outcome = &analysis.outcome;
+    if outcome.launch_ns > 0 || outcome.teardown_ns > 0 {
+        let [launch, teardown] =
+            [outcome.launch_ns, outcome.teardown_ns].map(|ns| time(Duration::from_nanos(ns)));
+        text +=
+            &format!("not counted: {launch} before the first handler, {teardown} after the last\n");
+    }
     let coverage = &analysis.coverage;
     if coverage.dropped_share > 0.0 {
         let share = percent(coverage.dropped_share);

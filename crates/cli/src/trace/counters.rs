@@ -30,7 +30,7 @@ const COUNTERS: [Counter; 5] = [
         value: |bin, width_ns| percent(bin.network_ns, width_ns),
     },
     Counter {
-        name: "other programs",
+        name: "other threads",
         unit: "%",
         value: |bin, width_ns| percent(bin.waited_ns, width_ns),
     },
@@ -118,7 +118,8 @@ fn intervals(count: usize, width_ns: u64, end_ns: u64) -> impl Iterator<Item = [
 
 /// The time of work of the runtime, for which there are no slices.
 fn runtime_ns(bin: &Bin) -> u64 {
-    bin.busy_ns.iter().filter(|(kind, _)| *kind == OTHER).map(|(_, ns)| *ns).sum()
+    let runtime = bin.busy_ns.iter().filter(|(kind, _)| *kind == OTHER);
+    runtime.map(|(_, ns)| *ns).fold(0, u64::saturating_add)
 }
 
 fn percent(part_ns: u64, of_ns: f64) -> f64 {

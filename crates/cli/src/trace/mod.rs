@@ -6,7 +6,7 @@
 //! | PE | thread |
 //! | span | slice; its name is the type of the actor |
 //! | message between spans | flow |
-//! | bins of a PE: queue, idle, runtime, network, other programs | counters of the thread |
+//! | bins of a PE: queue, idle, runtime, network, other threads | counters of the thread |
 //! | bytes between two sites | counter |
 //! | event of the job | instant on the track of the job |
 //!

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 
 /// Category and name of the time whose spans were dropped.
 const DROPPED: (&str, &str) = ("not recorded", "dropped");
+/// Bits of the number of a span below the number of the run of its PE.
+const RUN_BITS: u32 = 40;
 /// Sender of a message that no span has sent.
 const NO_SPAN: &str = "main or the runtime";
 
@@ -22,7 +24,8 @@ pub(super) fn write<W: Write>(
     // Ends of the slices that have begun, the innermost last. A slice must end before the one in
     // which it began.
     let mut open = vec![];
-    let (mut next_number, mut free_ns) = (0_u64, 0);
+    let first_number = first_number(record);
+    let (mut next_number, mut free_ns) = (first_number, 0);
     for (at, span) in record.spans.iter().enumerate() {
         close(&mut open, span.begin_ns, track, out)?;
         let dropped = span.number.saturating_sub(next_number);
@@ -39,13 +42,20 @@ pub(super) fn write<W: Write>(
         free_ns = end_ns.max(free_ns);
     }
     close(&mut open, u64::MAX, track, out)?;
-    let told = next_number.saturating_sub(record.spans.len() as u64);
+    let passed = next_number.saturating_sub(first_number);
+    let told = passed.saturating_sub(record.spans.len() as u64);
     let dropped = record.dropped_spans.saturating_sub(told);
     let end_ns = out.end_ns();
     if dropped > 0 && free_ns < end_ns {
         write_dropped([free_ns, end_ns], dropped, track, out)?;
     }
     Ok(())
+}
+
+/// The number of the first span of a PE that dropped none. A PE that was started again for the nth
+/// time begins at `n << 40`.
+fn first_number(record: &PeRecord) -> u64 {
+    record.spans.first().map_or(0, |span| span.number >> RUN_BITS << RUN_BITS)
 }
 
 /// Ends the slices that end until a time.

@@ -313,6 +313,14 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
 }
 
 #[test]
+fn a_pe_that_was_started_again_has_dropped_nothing_before_its_first_span() {
+    let mut recording = recording();
+    recording.pes[0].spans = vec![span(1 << 40, [100, 150])];
+    let counts = write(&recording, std::io::sink()).unwrap();
+    assert_eq!(counts.slices, 1);
+}
+
+#[test]
 fn the_summary_counts_slices_flows_and_events() {
     let mut recording = recording();
     recording.pes[0].spans = vec![span(0, [100, 150])];

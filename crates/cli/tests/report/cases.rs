@@ -84,6 +84,27 @@ pub const CASES: &[Case] = &[
         "the link between ",
         [0.5, 0.9],
     ),
+    // Waits are longer than the windows of which spans are kept.
+    case(
+        "slow_link_of_a_sampled_recording",
+        [
+            &["-e", "2x2,wan=32ms", "--record-bytes", "64kB"],
+            &["ring", "actors=4", "steps=400", "work=1000"],
+        ],
+        "slow_link",
+        "the link between a and b",
+        [0.6, 1.0],
+    ),
+    case(
+        "slower_link_of_a_sampled_recording",
+        [
+            &["-e", "2x2,wan=90ms", "--record-bytes", "64kB"],
+            &["ring", "actors=8", "steps=300", "work=1000"],
+        ],
+        "slow_link",
+        "the link between a and b",
+        [0.55, 1.0],
+    ),
     // Two messages of 20 kB in each direction take 32 ms at 10 Mbit/s.
     case(
         "narrow_link",

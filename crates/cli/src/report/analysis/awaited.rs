@@ -77,9 +77,9 @@ impl Awaited {
 }
 
 /// Largest number of pieces that are kept apart.
-const PIECES_MAX: usize = 32;
+const PIECES_MAX: usize = 16;
 /// Number of slots of equal length into which more pieces are sorted.
-const SLOTS: usize = 8;
+const SLOTS: usize = 4;
 
 /// What was awaited, piece by piece in the order of time, with the time of each in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]

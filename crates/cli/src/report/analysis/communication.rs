@@ -153,7 +153,7 @@ mod tests {
         let places = Places::of(&recording);
         let profile = Profile::of(&recording, &places);
         let traffic = Traffic::of(&recording, &places, &profile);
-        let history = History::of(&recording, &places, profile.end_ns);
+        let history = History::of(&recording, &places, profile.active);
 
         let found = Communication::of(&history, &Kinds::of(&recording), &places, &traffic);
 

@@ -4,6 +4,7 @@ use super::awaited::Awaited;
 use super::history::History;
 use super::places::Places;
 use super::profile::Profile;
+use crate::recorded::cut;
 use gridspan_record::{Happening, Recording, What};
 use serde::Serialize;
 
@@ -13,6 +14,9 @@ const LISTED_MAX: usize = 1000;
 const PAUSES_MAX: usize = 100_000;
 /// Number of columns before and after a rebalance from which its gain is estimated.
 const COLUMNS_MIN: u64 = 4;
+
+/// Reasons of rebalances that slow a job by themselves: other threads, and links.
+const OUTSIDE: [&str; 2] = ["foreign load", "link"];
 
 /// A rebalance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,9 +45,11 @@ pub(crate) struct Rebalance {
 }
 
 impl Rebalance {
-    /// The gain: realised, or else observed.
+    /// The gain: realised, or else observed, unless the reason of the rebalance itself changed the
+    /// work per second.
     pub(crate) fn gain(&self) -> Option<f64> {
-        self.realised_gain.or(self.observed_gain)
+        let is_outside = OUTSIDE.iter().any(|reason| self.trigger.contains(reason));
+        self.realised_gain.or(self.observed_gain.filter(|_| !is_outside))
     }
 }
 
@@ -87,12 +93,17 @@ pub(crate) struct Mark {
     pub(crate) text: String,
 }
 
-/// Times in which the job stood still, in order and without overlaps.
+/// Times in which the job stood still.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pauses(Vec<([u64; 2], Awaited)>);
+pub(crate) struct Pauses {
+    /// The times, in order and without overlaps.
+    times: Vec<([u64; 2], Awaited)>,
+    /// When sync points were complete, in order.
+    sync_points: Vec<u64>,
+}
 
 impl Pauses {
-    fn new(mut all: Vec<([u64; 2], Awaited)>) -> Self {
+    fn new(mut all: Vec<([u64; 2], Awaited)>, sync_points: Vec<u64>) -> Self {
         all.truncate(PAUSES_MAX);
         all.sort_unstable();
         let mut until = 0;
@@ -101,7 +112,12 @@ impl Pauses {
             until = until.max(*end);
         }
         all.retain(|([begin, end], _)| begin < end);
-        Self(all)
+        Self { times: all, sync_points }
+    }
+
+    /// Returns the times of the pauses of this kind, in order.
+    pub(crate) fn of(&self, what: Awaited) -> impl Iterator<Item = [u64; 2]> {
+        self.times.iter().filter(move |(_, of)| *of == what).map(|(times, _)| *times)
     }
 
     /// Returns the parts of the pauses in which no PE ran a handler: for the rest, the job went on.
@@ -116,7 +132,7 @@ impl Pauses {
         });
         let until: Vec<u64> = ends.collect();
         let mut quiet = Vec::new();
-        for ([begin, end], what) in &self.0 {
+        for ([begin, end], what) in &self.times {
             let first = busy.partition_point(|[from, _]| from <= begin);
             let mut at = first.checked_sub(1).map_or(*begin, |last| until[last].max(*begin));
             for (place, [from, _]) in busy.iter().enumerate().skip(first) {
@@ -132,13 +148,19 @@ impl Pauses {
                 quiet.push(([at, *end], *what));
             }
         }
-        Self(quiet)
+        Self { times: quiet, sync_points: self.sync_points.clone() }
+    }
+
+    /// Whether a sync point was complete between two times.
+    pub(crate) fn has_sync_point(&self, [from_ns, to_ns]: [u64; 2]) -> bool {
+        let first = self.sync_points.partition_point(|at| *at < from_ns);
+        self.sync_points.get(first).is_some_and(|at| *at <= to_ns)
     }
 
     /// Returns the parts of the pauses that lie between two times.
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> Vec<(Awaited, [u64; 2])> {
-        let first = self.0.partition_point(|([_, end], _)| *end <= from_ns);
-        let inside = self.0.iter().skip(first).take_while(|([begin, _], _)| *begin < to_ns);
+        let first = self.times.partition_point(|([_, end], _)| *end <= from_ns);
+        let inside = self.times.iter().skip(first).take_while(|([begin, _], _)| *begin < to_ns);
         inside
             .map(|([begin, end], what)| (*what, [*begin.max(&from_ns), *end.min(&to_ns)]))
             .collect()
@@ -171,12 +193,13 @@ impl Events {
         let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
         happenings.sort_by_key(|happening| happening.at_ns);
         let mut events = Self::default();
-        let mut pauses = Vec::new();
+        let (mut pauses, mut sync_points) = (Vec::new(), Vec::new());
         for happening in happenings {
             pauses.extend(pause(happening));
+            sync_points.extend(is_sync_point(&happening.what).then_some(happening.at_ns));
             events.add(happening, places);
         }
-        events.pauses = Pauses::new(pauses);
+        events.pauses = Pauses::new(pauses, sync_points);
         measure(&mut events.rebalances, places, profile);
         events.rebalance_count = events.rebalances.len();
         events.checkpoint_count = events.checkpoints.len();
@@ -217,10 +240,16 @@ impl Events {
             }
             _ => {}
         }
-        if let Some((kind, text)) = mark(&happening.what, places) {
+        if let Some((kind, mut text)) = mark(&happening.what, places) {
+            cut(&mut text);
             self.marks.push(Mark { at_ns, kind, text });
         }
     }
+}
+
+/// Whether an event is a rebalance at a sync point, for which actors waited.
+fn is_sync_point(what: &What) -> bool {
+    matches!(what, What::Balanced { trigger, .. } if trigger.contains("sync"))
 }
 
 /// Returns the time in which the job stood still for an event.
@@ -229,7 +258,7 @@ fn pause(happening: &Happening) -> Option<([u64; 2], Awaited)> {
     let until_now = |ns: &u64| [at.saturating_sub(*ns), at];
     Some(match &happening.what {
         // Elsewhere the job goes on while actors move.
-        What::Balanced { trigger, pause_ns, .. } if trigger.contains("sync") => {
+        What::Balanced { pause_ns, .. } if is_sync_point(&happening.what) => {
             ([at, at.saturating_add(*pause_ns)], Awaited::Rebalance)
         }
         What::Checkpoint { duration_ns, .. } => (until_now(duration_ns), Awaited::Checkpoint),
@@ -315,6 +344,9 @@ mod tests {
 
         let events = events(&recording);
 
+        let outside =
+            Rebalance { trigger: "foreign load".to_owned(), ..events.rebalances[0].clone() };
+        assert_eq!(outside.gain(), None);
         assert_eq!((events.rebalances.len(), events.marks.len()), (2, 2));
         let [first, second] = &events.rebalances[..] else { panic!("{events:?}") };
         assert_eq!((first.until_ns, first.observed_gain), (38 * MS, Some(-1.0)));
@@ -348,7 +380,7 @@ mod tests {
         recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
         complete(&mut recording, 30);
         let places = Places::of(&recording);
-        let history = History::of(&recording, &places, 30 * MS);
+        let history = History::of(&recording, &places, [0, 30 * MS]);
         let quiet = events(&recording).pauses.in_quiet(&history).within(0, 30 * MS);
         let times: Vec<_> = quiet.into_iter().map(|it| it.1.map(|ns| ns / MS)).collect();
         assert_eq!(times, [[7, 12], [19, 20]]);

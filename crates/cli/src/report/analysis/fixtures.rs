@@ -1,16 +1,16 @@
 //! Recordings that tests build by hand.
 
 use gridspan_record::{
-    Bin, Header, JobEnding, PeRecord, RecordedLink, RecordedNode, RecordedPe, Recording, Span,
-    SpanCause, TypeTotal,
+    Bin, DriverKind, Header, JobEnding, PeRecord, RecordedLink, RecordedNode, RecordedPe,
+    Recording, Span, SpanCause, TypeTotal,
 };
 
 /// A millisecond in nanoseconds.
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A recording without content, with this number of sites (`a`, `b`, ...), of nodes at each of
-/// them, and one PE on each node. Links between sites have 10 ms, 1 MB/s and no loss; those inside
-/// have 0.05 ms.
+/// A recording in virtual time without content, with this number of sites (`a`, `b`, ...), of nodes
+/// at each of them, and one PE on each node. Links between sites have 10 ms, 1 MB/s and no loss;
+/// those inside have 0.05 ms.
 pub(crate) fn recording(sites: u32, nodes: u32) -> Recording {
     let name = |site: u32| char::from(b'a' + site as u8).to_string();
     let node = |number: u32| {
@@ -32,6 +32,7 @@ pub(crate) fn recording(sites: u32, nodes: u32) -> Recording {
         sites: (0..sites).map(name).collect(),
         nodes: all.clone().map(node).collect(),
         pes: all.clone().map(|node| RecordedPe { node, speed: 1.0 }).collect(),
+        driver: DriverKind::Simulated,
         links: (0..sites).flat_map(|from| (0..sites).map(move |to| link(from, to))).collect(),
         ..Header::default()
     };

@@ -2,19 +2,23 @@
 //!
 //! Where spans were dropped, only windows that all PEs keep are used, since a wait can be explained
 //! only where the sender's spans are known too. A gap is known if the numbers of the spans around
-//! it follow each other: then no span was dropped between them.
+//! it follow each other: then no span was dropped between them. Otherwise bins say for how long the
+//! PE had no work before the span.
 //!
-//! In real time a span takes as long as the clock says, also if other programs have the processor
+//! In real time a span takes as long as the clock says, also if other threads have the processor
 //! meanwhile. In virtual time that waiting follows the span; here it is made a part of it, so that
 //! both mean the same.
 
+use super::idle::idle_since;
 use super::places::Places;
 use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
 /// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
-/// takes a few seconds and some hundred megabytes.
+/// takes a few seconds, and half a gigabyte at most: a gap has up to 16 pieces of 32 bytes.
 const SPANS_MAX: usize = 1_000_000;
+/// Bits of the number of a span below the number of the run of its PE.
+const RUN_BITS: u32 = 40;
 /// Maximum number of windows in one of which spans are kept.
 const EVERY_MAX: u64 = 1 << 40;
 
@@ -71,17 +75,21 @@ pub(crate) struct History<'a> {
     pub(crate) pes: Vec<PeHistory<'a>>,
     /// All spans, in the order of their ends.
     pub(crate) ends: Vec<SpanEnd>,
+    /// The same by site.
+    pub(crate) ends_at: BTreeMap<usize, Vec<SpanEnd>>,
     /// Width of a window.
     pub(crate) window_ns: u64,
     /// The spans of one of so many windows are here.
     pub(crate) every: u64,
     /// Share of the spans of the job that are here.
     pub(crate) share: f64,
+    /// Begin and end of the run.
+    pub(crate) run: [u64; 2],
 }
 
 impl<'a> History<'a> {
-    /// The history of a recording that ends at `end_ns`.
-    pub(crate) fn of(recording: &'a Recording, places: &Places, end_ns: u64) -> Self {
+    /// The history of a run with this begin and end.
+    pub(crate) fn of(recording: &'a Recording, places: &Places, run: [u64; 2]) -> Self {
         let every = every(recording);
         let mut pes = vec![PeHistory::default(); places.pe_count()];
         let (mut all, mut here) = (0.0, 0.0);
@@ -92,11 +100,11 @@ impl<'a> History<'a> {
             here += spans.len() as f64;
             let is_whole = record.dropped_spans == 0 && spans.len() == record.spans.len();
             let spans = match recording.header.driver {
-                DriverKind::Simulated => with_waiting(record, &spans, is_whole.then_some(end_ns)),
+                DriverKind::Simulated => with_waiting(record, &spans, is_whole.then_some(run[1])),
                 _ => spans.into_iter().map(as_recorded).collect(),
             };
             if let Some(pe) = pes.get_mut(record.pe as usize) {
-                *pe = PeHistory::of(spans, is_whole.then_some(end_ns));
+                *pe = PeHistory::of(spans, record, run, is_whole);
             }
         }
         let mut ends = Vec::new();
@@ -105,9 +113,13 @@ impl<'a> History<'a> {
             ends.extend((0_u32..).zip(&history.spans).map(end));
         }
         ends.sort_unstable();
+        let mut ends_at: BTreeMap<usize, Vec<SpanEnd>> = BTreeMap::new();
+        for end in &ends {
+            ends_at.entry(places.site_of(end.pe as usize)).or_default().push(*end);
+        }
         let window_ns = recording.pes.iter().map(|record| record.window_ns).max().unwrap_or(0);
         let share = if all > 0.0 { here / all } else { 1.0 };
-        Self { pes, ends, window_ns: window_ns.max(1), every, share }
+        Self { pes, ends, ends_at, window_ns: window_ns.max(1), every, share, run }
     }
 
     /// Returns the span that ended last between two times.
@@ -117,11 +129,26 @@ impl<'a> History<'a> {
         (last.end_ns >= from_ns).then_some(last)
     }
 
+    /// Returns the span that ended last at a site until a time.
+    pub(crate) fn last_end_at(&self, site: usize, until_ns: u64) -> Option<&SpanEnd> {
+        let ends = self.ends_at.get(&site)?;
+        let after = ends.partition_point(|end| end.end_ns <= until_ns);
+        ends.get(after.checked_sub(1)?)
+    }
+
     /// Returns the span of this number on a PE, by its place.
     pub(crate) fn find(&self, pe: u32, number: u64) -> Option<(usize, KeptSpan<'a>)> {
         let spans = &self.pes.get(pe as usize)?.spans;
         let at = spans.binary_search_by_key(&number, |kept| kept.span.number).ok()?;
         Some((at, spans[at]))
+    }
+
+    /// Part of the windows of the run whose spans are here.
+    pub(crate) fn kept_part(&self) -> f64 {
+        let first = self.run[0] / self.window_ns;
+        let end = self.run[1].div_ceil(self.window_ns).max(first.saturating_add(1));
+        let kept = end.div_ceil(self.every) - first.div_ceil(self.every);
+        kept as f64 / (end - first) as f64
     }
 
     /// Number of spans.
@@ -224,9 +251,19 @@ fn with_waiting<'a>(
 }
 
 impl<'a> PeHistory<'a> {
-    /// The history with these spans. If they are all of the PE, `end_ns` is the end of the job.
-    fn of(spans: Vec<KeptSpan<'a>>, end_ns: Option<u64>) -> Self {
-        let gaps = gaps(&spans, end_ns);
+    /// The history with these spans. `is_whole`: they are all of the PE.
+    fn of(spans: Vec<KeptSpan<'a>>, record: &PeRecord, run: [u64; 2], is_whole: bool) -> Self {
+        let mut gaps = gaps(&spans, record, run[0]);
+        if is_whole {
+            let begin_ns = spans.last().map_or(run[0], |last| last.end_ns);
+            let (arrived_ns, end_ns) = (run[1], run[1]);
+            gaps.extend((end_ns > begin_ns).then_some(Gap {
+                begin_ns,
+                arrived_ns,
+                end_ns,
+                next: None,
+            }));
+        }
         let sums = spans.iter().scan(0_u64, |sum, kept| {
             *sum = sum.saturating_add(kept.end_ns.saturating_sub(kept.span.begin_ns));
             Some(*sum)
@@ -263,24 +300,34 @@ impl<'a> PeHistory<'a> {
     }
 }
 
-fn gaps(spans: &[KeptSpan<'_>], end_ns: Option<u64>) -> Vec<Gap> {
+/// Returns the gaps before spans, in a run that begins at `free_ns`.
+fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    // The number that the next span has if none was dropped, and the time since which the PE was
-    // free.
-    let mut free = (0, 0);
+    // The number that the next span has if none was dropped. A PE that was started again for the
+    // nth time begins at `n << RUN_BITS`.
+    let mut number = spans.first().map_or(0, |kept| kept.span.number >> RUN_BITS << RUN_BITS);
     for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
-        let (number, begin_ns) = free;
-        if number == span.number && span.begin_ns > begin_ns {
+        let begin_ns = match number == span.number {
+            true => free_ns,
+            false => after_dropped(record, span, free_ns),
+        };
+        if span.begin_ns > begin_ns {
             let received_ns = span.cause.as_ref().map_or(span.begin_ns, |it| it.received_ns);
             let arrived_ns = received_ns.clamp(begin_ns, span.begin_ns);
             gaps.push(Gap { begin_ns, arrived_ns, end_ns: span.begin_ns, next: Some(at) });
         }
-        free = (span.number.saturating_add(1), *end_ns);
-    }
-    if let Some(end_ns) = end_ns.filter(|end_ns| *end_ns > free.1) {
-        gaps.push(Gap { begin_ns: free.1, arrived_ns: end_ns, end_ns, next: None });
+        (number, free_ns) = (span.number.saturating_add(1), *end_ns);
     }
     gaps
+}
+
+/// Returns when the wait for a span began, if the span before it was dropped and the one before
+/// that ended at `free_ns`. What was before the window and before the message was sent, cannot be
+/// explained.
+fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
+    let window_ns = window(record, span).saturating_mul(record.window_ns.max(1));
+    let sent_ns = span.cause.as_ref().map_or(span.begin_ns, |cause| cause.sent_ns);
+    idle_since(record, span.begin_ns, free_ns.max(window_ns.min(sent_ns)))
 }
 
 #[cfg(test)]
@@ -307,7 +354,7 @@ mod tests {
     #[test]
     fn gaps_end_when_the_next_message_is_there_or_the_job_ends() {
         let recording = two_pes();
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         assert_eq!(history.pes[0].gaps, [gap([4, 10, 10], None)]);
         let all = [gap([0, 2, 2], Some(0)), gap([3, 5, 6], Some(1)), gap([9, 10, 10], None)];
         assert_eq!(history.pes[1].gaps, all);
@@ -316,12 +363,13 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_around_dropped_spans_is_unknown() {
+    fn a_gap_after_dropped_spans_begins_when_the_pe_had_no_work() {
         let mut recording = two_pes();
+        recording.pes[1].bins[3] = Bin { busy_ns: vec![(0, MS)], ..Bin::default() };
         recording.pes[1].spans[1].number = 5;
         recording.pes[1].dropped_spans = 4;
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
-        assert_eq!(history.pes[1].gaps, [gap([0, 2, 2], Some(0))]);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
+        assert_eq!(history.pes[1].gaps, [gap([0, 2, 2], Some(0)), gap([4, 5, 6], Some(1))]);
         assert_eq!(history.pes[1].before(1), None);
         assert!((history.share - 3.0 / 7.0).abs() < 1e-9);
     }
@@ -333,14 +381,15 @@ mod tests {
             record.window_ns = 5 * MS;
         }
         recording.pes[0].kept_every = 2;
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         assert_eq!((history.every, history.pes[1].spans.len()), (2, 1));
+        assert_eq!(history.kept_part(), 0.5);
     }
 
     #[test]
     fn busy_time_is_cut_at_both_ends() {
         let recording = two_pes();
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         let busy = |from: u64, to: u64| history.pes[1].busy_within(from * MS, to * MS) / MS;
         assert_eq!([busy(0, 10), busy(2, 7), busy(3, 6), busy(7, 8), busy(9, 10)], [4, 2, 0, 1, 0]);
         assert_eq!(history.last_end(0, 5 * MS).map(|end| (end.pe, end.at)), Some((0, 0)));
@@ -353,19 +402,19 @@ mod tests {
         recording.header.driver = DriverKind::Simulated;
         recording.pes[1].bins[3] = Bin { waited_ns: MS, ..Bin::default() };
         recording.pes[1].bins[4] = Bin { waited_ns: MS / 2, idle_ns: MS / 2, ..Bin::default() };
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         let ends: Vec<_> = history.pes[1].spans.iter().map(|kept| kept.end_ns).collect();
         assert_eq!(ends, [4 * MS + MS / 2, 9 * MS]);
         assert_eq!(history.pes[1].gaps[1].begin_ns, 4 * MS + MS / 2);
         recording.header.driver = DriverKind::Threads;
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         assert_eq!(history.pes[1].spans[0].end_ns, 3 * MS);
     }
 
     #[test]
     fn parallelism_is_the_number_of_pes_that_compute_at_a_time() {
         let recording = two_pes();
-        let history = History::of(&recording, &Places::of(&recording), 10 * MS);
+        let history = History::of(&recording, &Places::of(&recording), [0, 10 * MS]);
         // 4 + 1 + 3 ms of work in 7 ms.
         assert!((history.parallelism() - 8.0 / 7.0).abs() < 1e-9);
     }

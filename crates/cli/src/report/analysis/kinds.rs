@@ -21,6 +21,23 @@ pub(crate) struct KindRow {
     pub(crate) share: f64,
 }
 
+/// The handlers of a PE beside those of the same types on other PEs. Types that no other PE ran are
+/// left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Pace {
+    /// Their time.
+    pub(crate) own_ns: f64,
+    /// The time of as many handlers of these types elsewhere.
+    pub(crate) usual_ns: f64,
+}
+
+impl Pace {
+    /// How many times as long as elsewhere handlers take. 1 if there are none.
+    pub(crate) fn factor(self) -> f64 {
+        if self.usual_ns > 0.0 { self.own_ns / self.usual_ns } else { 1.0 }
+    }
+}
+
 /// All types, those with the most time first.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds {
@@ -28,6 +45,7 @@ pub(crate) struct Kinds {
     pub(crate) rows: Vec<KindRow>,
     /// For each PE the places of its types in `rows`, then those of tasks and of the runtime.
     tables: BTreeMap<u32, Vec<usize>>,
+    paces: BTreeMap<u32, Pace>,
     task: usize,
     runtime: usize,
 }
@@ -41,6 +59,21 @@ fn numbers(record: &PeRecord) -> impl Iterator<Item = (u16, &str)> {
 /// Returns the type of this name, which is added if it is new.
 fn row<'a, 'b>(found: &'a mut BTreeMap<&'b str, KindRow>, name: &'b str) -> &'a mut KindRow {
     found.entry(name).or_insert_with(|| KindRow { name: name.to_owned(), ..KindRow::default() })
+}
+
+/// Returns how long the handlers and tasks of a PE take, beside those of all PEs.
+fn pace(record: &PeRecord, all: &BTreeMap<&str, KindRow>) -> Pace {
+    let mut pace = Pace::default();
+    for own in record.totals.iter().filter(|total| total.number != OTHER) {
+        let Some(row) = all.get(record.type_name(own.number)) else { continue };
+        let others = row.count.saturating_sub(own.count);
+        if others > 0 {
+            let mean_ns = row.total_ns.saturating_sub(own.total_ns) as f64 / others as f64;
+            pace.own_ns += own.total_ns as f64;
+            pace.usual_ns += own.count as f64 * mean_ns;
+        }
+    }
+    pace
 }
 
 impl Kinds {
@@ -62,6 +95,7 @@ impl Kinds {
                 row.max_ns = row.max_ns.max(total.max_ns);
             }
         }
+        let paces = recording.pes.iter().map(|record| (record.pe, pace(record, &found))).collect();
         let all: f64 = found.values().map(|row| row.total_ns as f64).sum();
         let mut rows: Vec<KindRow> = found.into_values().collect();
         for row in &mut rows {
@@ -74,7 +108,7 @@ impl Kinds {
             |record: &PeRecord| numbers(record).map(|(_, name)| place(name)).collect::<Vec<_>>();
         let tables = recording.pes.iter().map(|record| (record.pe, table(record))).collect();
         let (task, runtime) = (place(task), place(runtime));
-        Self { rows, tables, task, runtime }
+        Self { rows, tables, paces, task, runtime }
     }
 
     /// Returns the place in [`rows`](Self::rows) of a type number of a PE.
@@ -88,6 +122,11 @@ impl Kinds {
                 own.copied().unwrap_or(self.runtime)
             }
         }
+    }
+
+    /// Returns how long the handlers and tasks of a PE take. `None` if it has no record.
+    pub(crate) fn pace(&self, pe: usize) -> Option<Pace> {
+        u32::try_from(pe).ok().and_then(|pe| self.paces.get(&pe)).copied()
     }
 
     /// Returns the place of a type among those other than the runtime's own work, those with the
@@ -162,5 +201,10 @@ mod tests {
             ("task", "runtime")
         );
         assert!((kinds.mean_ns() - 827.0 / 23.0).abs() < 1e-9);
+        // Beside 10 ns and 30 ns elsewhere; no other PE ran tasks.
+        let pace = kinds.pace(0).unwrap();
+        assert_eq!((pace.own_ns, pace.usual_ns, kinds.pace(7)), (500.0, 300.0, None));
+        let other = kinds.pace(1).unwrap();
+        assert!((other.factor() - 300.0 / 500.0).abs() < 1e-9);
     }
 }

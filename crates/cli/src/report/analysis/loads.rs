@@ -24,6 +24,8 @@ pub(crate) struct PeLoad {
     pub(crate) top_actor: Option<TopActor>,
     /// The other PE whose messages most handlers handled, and their share of all handlers.
     pub(crate) top_sender: Option<(usize, f64)>,
+    /// Messages of that PE over the number of its handlers that sent them; 0 without one.
+    pub(crate) burst: f64,
     /// Number of handlers.
     pub(crate) spans: usize,
 }
@@ -49,7 +51,8 @@ impl Loads {
 fn load(history: &History<'_>, kinds: &Kinds, pe: usize, actors: &mut BTreeSet<u64>) -> PeLoad {
     let spans = &history.pes[pe].spans;
     let mut by_actor: BTreeMap<u64, (f64, u16)> = BTreeMap::new();
-    let mut by_sender: BTreeMap<usize, usize> = BTreeMap::new();
+    // Messages of each PE, and which of its handlers sent them.
+    let mut by_sender: BTreeMap<usize, (usize, BTreeSet<u64>)> = BTreeMap::new();
     let (mut busy, mut count) = (0.0, 0);
     for span in spans.iter().map(|kept| kept.span).filter(|span| span.kind != OTHER) {
         busy += span.duration_ns as f64;
@@ -58,8 +61,10 @@ fn load(history: &History<'_>, kinds: &Kinds, pe: usize, actors: &mut BTreeSet<u
             by_actor.entry(span.actor).or_insert((0.0, span.kind)).0 += span.duration_ns as f64;
             actors.insert(span.actor);
         }
-        if let Some(cause) = span.cause.as_ref().filter(|cause| cause.span.is_some()) {
-            *by_sender.entry(cause.pe as usize).or_default() += 1;
+        if let Some((cause, number)) = span.cause.as_ref().and_then(|it| Some((it, it.span?))) {
+            let (messages, senders) = by_sender.entry(cause.pe as usize).or_default();
+            *messages += 1;
+            senders.insert(number);
         }
     }
     let most = by_actor.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0));
@@ -69,9 +74,10 @@ fn load(history: &History<'_>, kinds: &Kinds, pe: usize, actors: &mut BTreeSet<u
         share: ns / busy,
     });
     let others = by_sender.into_iter().filter(|(sender, _)| *sender != pe);
-    let top_sender = others.max_by_key(|(_, messages)| *messages);
-    let top_sender = top_sender.map(|(sender, messages)| (sender, messages as f64 / count as f64));
-    PeLoad { top_actor, top_sender, spans: count }
+    let top = others.max_by_key(|(_, (messages, _))| *messages);
+    let burst = top.as_ref().map_or(0.0, |(_, (all, senders))| *all as f64 / senders.len() as f64);
+    let top_sender = top.map(|(sender, (messages, _))| (sender, messages as f64 / count as f64));
+    PeLoad { top_actor, top_sender, burst, spans: count }
 }
 
 #[cfg(test)]
@@ -94,7 +100,7 @@ mod tests {
             vec![of(0, 7, [0, 6]), of(1, 8, [6, 8]), span(0, 2, [8, 9]), runtime];
         complete(&mut recording, 10);
         let places = Places::of(&recording);
-        let history = History::of(&recording, &places, 10 * MS);
+        let history = History::of(&recording, &places, [0, 10 * MS]);
 
         let loads = Loads::of(&history, &Kinds::of(&recording));
 
@@ -104,6 +110,7 @@ mod tests {
         assert!(load.top_actor.is_some_and(|top| (top.share - 6.0 / 9.0).abs() < 1e-9));
         let (sender, share) = load.top_sender.unwrap();
         assert!(sender == 1 && (share - 2.0 / 3.0).abs() < 1e-9);
+        assert_eq!((load.burst, load.spans), (1.0, 3));
         assert_eq!(loads.pes[1], PeLoad::default());
     }
 }

@@ -8,7 +8,9 @@
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
+//! | `idle` | since when a PE had no work, where its spans were dropped |
 //! | `transit` | why a message was under way for as long as it was |
+//! | `losses` | links whose delays losses do not explain |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |
 //! | `loads` | which actors and senders gave each PE its work |
 //! | `path` | the critical path |
@@ -24,9 +26,11 @@ pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod history;
+mod idle;
 pub(crate) mod kinds;
 pub(crate) mod limits;
 mod loads;
+mod losses;
 pub(crate) mod path;
 mod places;
 mod profile;
@@ -35,6 +39,7 @@ mod traffic;
 mod transit;
 mod waits;
 
+use awaited::Awaited;
 use communication::Communication;
 use events::Events;
 use gridspan_record::{DriverKind, Recording};
@@ -56,6 +61,8 @@ use waits::Waits;
 const ROWS_MAX: usize = 2000;
 /// Maximum number of links whose use over time is shown.
 const LINKS_MAX: usize = 24;
+/// Maximum number of bytes of the command.
+const COMMAND_MAX: usize = 1000;
 /// Maximum number of columns of a link.
 const COLUMNS_MAX: u64 = 256;
 
@@ -68,6 +75,10 @@ pub(crate) struct OutcomeRow {
     pub(crate) failure: Option<String>,
     /// When it ended.
     pub(crate) end_ns: u64,
+    /// Time before the first handler: the launch. 0 if simulated.
+    pub(crate) launch_ns: u64,
+    /// Time after the last handler: main's last work, and the teardown. 0 if simulated.
+    pub(crate) teardown_ns: u64,
 }
 
 /// What was recorded, and what not.
@@ -150,7 +161,7 @@ pub(crate) struct Analysis {
     pub(crate) version: u32,
     /// Name of the job.
     pub(crate) job: String,
-    /// The arguments after `gridctl`.
+    /// The arguments after `gridctl`, without those of a long command that come last.
     pub(crate) command: Vec<String>,
     /// What ran the job.
     pub(crate) driver: DriverKind,
@@ -196,15 +207,15 @@ pub(crate) struct Analysis {
 const VERSION: u32 = 1;
 
 impl Analysis {
-    /// Analyses a recording. Takes a few seconds at most, and some hundred megabytes besides the
-    /// recording.
+    /// Analyses a recording. Takes a few seconds at most, and half a gigabyte at most besides
+    /// the recording.
     pub(crate) fn of(recording: &Recording) -> Self {
         let places = Places::of(recording);
         let kinds = Kinds::of(recording);
         let profile = Profile::of(recording, &places);
         let traffic = Traffic::of(recording, &places, &profile);
         let events = Events::of(recording, &places, &profile);
-        let history = History::of(recording, &places, profile.end_ns);
+        let history = History::of(recording, &places, profile.active);
         let transit = Transit { places: &places, traffic: &traffic };
         let waits = Waits::of(&history, transit, &events.pauses.in_quiet(&history));
         let loads = Loads::of(&history, &kinds);
@@ -216,13 +227,15 @@ impl Analysis {
             waits: &waits,
             loads: &loads,
             events: &events,
+            is_simulated: recording.header.driver == DriverKind::Simulated,
             parallelism: history.parallelism(),
+            kept_part: history.kept_part(),
         };
         let header = &recording.header;
         Self {
             version: VERSION,
             job: header.job.clone(),
-            command: header.command.clone(),
+            command: command(recording),
             driver: header.driver,
             seed: header.seed,
             started_unix_ms: header.started_unix_ms,
@@ -230,7 +243,7 @@ impl Analysis {
             node_count: places.node_count(),
             pe_count: places.pe_count(),
             pes_recorded: profile.recorded().count(),
-            outcome: outcome(recording),
+            outcome: outcome(recording, &profile),
             diagnosis: Diagnosis::of(&evidence),
             coverage: coverage(recording, &history, &places),
             times: profile.total(),
@@ -239,24 +252,44 @@ impl Analysis {
             pes: pe_rows(&profile, &places),
             links: link_rows(&traffic, &places, profile.end_ns),
             communication: Communication::of(&history, &kinds, &places, &traffic),
-            path: CriticalPath::of(&history, &kinds, &places, profile.end_ns),
+            path: CriticalPath::of(&history, &kinds, &places),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
             events,
         }
     }
 
-    /// Share of the time of all recorded PEs.
+    /// Share of the time of all recorded PEs, without launch and teardown.
     pub(crate) fn share_of(&self, ns: u64) -> f64 {
-        ns as f64 / (self.pes_recorded.max(1) as f64 * self.outcome.end_ns.max(1) as f64)
+        let OutcomeRow { end_ns, launch_ns, teardown_ns, .. } = self.outcome;
+        let active_ns = end_ns.saturating_sub(launch_ns).saturating_sub(teardown_ns).max(1);
+        ns as f64 / (self.pes_recorded.max(1) as f64 * active_ns as f64)
     }
 }
 
-fn outcome(recording: &Recording) -> OutcomeRow {
+/// The first words of the command.
+fn command(recording: &Recording) -> Vec<String> {
+    let mut left = COMMAND_MAX;
+    let is_short = |word: &&String| {
+        left = left.saturating_sub(word.len());
+        left > 0
+    };
+    let all = &recording.header.command;
+    let mut words: Vec<String> = all.iter().take_while(is_short).cloned().collect();
+    if words.len() < all.len() {
+        words.push("…".to_owned());
+    }
+    words
+}
+
+fn outcome(recording: &Recording, profile: &Profile) -> OutcomeRow {
+    let [begin_ns, until_ns] = profile.active;
     let ending = recording.ending.as_ref();
     OutcomeRow {
         exit_code: ending.map(|ending| ending.exit_code),
         failure: ending.and_then(|ending| ending.failure.clone()),
-        end_ns: recording.end_ns(),
+        end_ns: profile.end_ns,
+        launch_ns: begin_ns,
+        teardown_ns: profile.end_ns.saturating_sub(until_ns),
     }
 }
 
@@ -272,11 +305,14 @@ fn coverage(recording: &Recording, history: &History<'_>, places: &Places) -> Co
 }
 
 fn wait_rows(evidence: &Evidence<'_>) -> Vec<WaitRow> {
-    let row = |(awaited, ns): (&awaited::Awaited, &f64)| WaitRow {
+    let row = |(awaited, ns): (&Awaited, &f64)| WaitRow {
         awaited: awaited.name(evidence.places),
         share: evidence.share_of_waits(*ns),
     };
-    let mut rows: Vec<WaitRow> = evidence.waits.awaited.iter().map(row).collect();
+    let known = evidence.waits.awaited.iter().filter(|(awaited, _)| **awaited != Awaited::Unknown);
+    let mut rows: Vec<WaitRow> = known.map(row).collect();
+    let share = evidence.unknown_share();
+    rows.push(WaitRow { awaited: Awaited::Unknown.name(evidence.places), share });
     rows.sort_by(|a, b| b.share.total_cmp(&a.share));
     rows.truncate(ROWS_MAX);
     rows
@@ -306,7 +342,8 @@ fn link_rows(traffic: &Traffic, places: &Places, end_ns: u64) -> Vec<LinkRow> {
     }
     let row = |(rank, (ends, link)): (usize, (&(usize, usize), &traffic::LinkTraffic))| {
         let state = link.state(0);
-        let sums = link.columns.chunks(width as usize).map(|chunk| chunk.iter().sum::<u64>());
+        let sum = |chunk: &[u64]| chunk.iter().copied().fold(0, u64::saturating_add);
+        let sums = link.columns.chunks(width as usize).map(sum);
         LinkRow {
             name: places.link_name(ends.0, ends.1),
             from: ends.0,

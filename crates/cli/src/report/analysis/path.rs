@@ -37,7 +37,7 @@ pub(crate) enum PathPartKind {
     Handlers,
     /// Messages under way.
     Link,
-    /// PEs that were ready and did not run a handler: network, runtime, other programs.
+    /// PEs that were ready and did not run a handler: network, runtime, other threads.
     Overhead,
     /// Main.
     Main,
@@ -94,16 +94,16 @@ struct Sums {
 
 impl CriticalPath {
     /// The path through a history.
-    pub(crate) fn of(history: &History<'_>, kinds: &Kinds, places: &Places, end_ns: u64) -> Self {
+    pub(crate) fn of(history: &History<'_>, kinds: &Kinds, places: &Places) -> Self {
         let mut walk = Walk { history, kinds, places, sums: Sums::default() };
         let (mut walks, mut covered) = (0, 0);
-        for [from, to] in windows(history, end_ns) {
+        for [from, to] in windows(history) {
             if let Some(walked) = walk.back(from, to) {
-                (walks, covered) = (walks + 1, covered + walked);
+                (walks, covered) = (walks + 1, walked.saturating_add(covered));
             }
         }
         let Sums { parts, queued, pes, steps, hops } = walk.sums;
-        let total_ns: u64 = parts.values().sum();
+        let total_ns = parts.values().copied().fold(0, u64::saturating_add);
         let part = |(part, ns): (&Part, &u64)| {
             let (kind, name) = described(*part, kinds, places);
             let share = *ns as f64 / total_ns.max(1) as f64;
@@ -115,7 +115,9 @@ impl CriticalPath {
         let mut pes: Vec<(usize, u64)> = pes.into_iter().collect();
         pes.sort_by_key(|pe| Reverse(pe.1));
         pes.truncate(PES_MAX);
-        let covered = (covered as f64 / end_ns.max(1) as f64).min(1.0);
+        let [begin_ns, end_ns] = history.run;
+        let run_ns = end_ns.saturating_sub(begin_ns).max(1);
+        let covered = (covered as f64 / run_ns as f64).min(1.0);
         Self { total_ns, walks, covered, steps, parts, pes, hops }
     }
 
@@ -137,9 +139,9 @@ fn described(part: Part, kinds: &Kinds, places: &Places) -> (PathPartKind, Strin
 }
 
 /// Returns the whole run, or the windows that are kept and have spans.
-fn windows(history: &History<'_>, end_ns: u64) -> Vec<[u64; 2]> {
+fn windows(history: &History<'_>) -> Vec<[u64; 2]> {
     if history.share >= 1.0 {
-        return vec![[0, end_ns]];
+        return vec![history.run];
     }
     let spans = history.pes.iter().flat_map(|pe| &pe.spans);
     let mut windows: Vec<u64> = spans.map(|kept| kept.span.begin_ns / history.window_ns).collect();
@@ -148,6 +150,12 @@ fn windows(history: &History<'_>, end_ns: u64) -> Vec<[u64; 2]> {
     let width = history.window_ns;
     let times = |window: u64| [window, window + 1].map(|it| it.saturating_mul(width));
     windows.into_iter().map(times).collect()
+}
+
+/// Increases a sum.
+fn increase<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, by: u64) {
+    let sum = sums.entry(key).or_default();
+    *sum = sum.saturating_add(by);
 }
 
 struct Walk<'a> {
@@ -179,7 +187,7 @@ impl Walk<'_> {
         let span = history.pes.get(pe)?.spans.get(at)?.span;
         let begin = span.begin_ns.min(until);
         self.add(self.part_of(pe, span), [begin.max(from), until]);
-        *self.sums.pes.entry(pe).or_default() += until.saturating_sub(begin.max(from));
+        increase(&mut self.sums.pes, pe, until.saturating_sub(begin.max(from)));
         self.note_step(span);
         if begin <= from {
             return None;
@@ -195,7 +203,8 @@ impl Walk<'_> {
         if let Some((place, earlier)) = before.filter(|_| free >= received && free > from) {
             self.add(Part::Overhead, [free.max(from), begin]);
             let queued = free.saturating_sub(received.max(earlier.span.begin_ns).max(from));
-            *self.sums.queued.entry(self.part_of(pe, earlier.span)).or_default() += queued;
+            let part = self.part_of(pe, earlier.span);
+            increase(&mut self.sums.queued, part, queued);
             return Some((pe, place, free));
         }
         self.add(Part::Overhead, [received.max(from), begin]);
@@ -229,7 +238,7 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, part: Part, [from, to]: [u64; 2]) {
-        *self.sums.parts.entry(part).or_default() += to.saturating_sub(from);
+        increase(&mut self.sums.parts, part, to.saturating_sub(from));
     }
 
     fn note_step(&mut self, span: &Span) {
@@ -248,9 +257,8 @@ mod tests {
 
     fn path(recording: &Recording) -> CriticalPath {
         let places = Places::of(recording);
-        let end_ns = recording.end_ns();
-        let history = History::of(recording, &places, end_ns);
-        CriticalPath::of(&history, &Kinds::of(recording), &places, end_ns)
+        let history = History::of(recording, &places, [0, recording.end_ns()]);
+        CriticalPath::of(&history, &Kinds::of(recording), &places)
     }
 
     /// Names and times in ms.

@@ -1,7 +1,7 @@
 //! Where the time of each PE went, over time: the bins of all PEs on one grid of columns.
 
 use super::places::Places;
-use gridspan_record::{Bin, OTHER, PeRecord, Recording};
+use gridspan_record::{Bin, DriverKind, OTHER, PeRecord, Recording, Span};
 use serde::Serialize;
 
 /// Maximum number of columns of all PEs together: 32 MB.
@@ -20,7 +20,7 @@ pub(crate) struct Times {
     pub(crate) network_ns: u64,
     /// Without work.
     pub(crate) idle_ns: u64,
-    /// Ready while other programs had the processor.
+    /// Ready while other threads had the processor.
     pub(crate) waited_ns: u64,
 }
 
@@ -82,6 +82,9 @@ pub(crate) struct PeProfile {
 pub(crate) struct Profile {
     /// When the job ended; at least 1.
     pub(crate) end_ns: u64,
+    /// Begin of the first handler and end of the last one. In virtual time, in which there is no
+    /// launch and no teardown, the whole job.
+    pub(crate) active: [u64; 2],
     /// Width of a column.
     pub(crate) column_ns: u64,
     /// By number of PE.
@@ -91,16 +94,19 @@ pub(crate) struct Profile {
 impl Profile {
     /// The times of this recording.
     pub(crate) fn of(recording: &Recording, places: &Places) -> Self {
-        let end_ns = recording.end_ns().max(1);
+        let spans = recording.pes.iter().flat_map(|record| &record.spans);
+        let last_ns = spans.map(Span::end_ns).max().unwrap_or(0);
+        let end_ns = recording.end_ns().max(last_ns).max(1);
+        let active = active(recording, end_ns);
         let most = (CELLS_MAX / places.pe_count().max(1)) as u64;
         let column_ns = column_ns(recording, end_ns, most.max(COLUMNS_MIN));
         let mut pes = vec![PeProfile::default(); places.pe_count()];
         for record in &recording.pes {
             if let Some(pe) = pes.get_mut(record.pe as usize) {
-                *pe = of_pe(record, column_ns);
+                *pe = of_pe(record, column_ns, active);
             }
         }
-        Self { end_ns, column_ns, pes }
+        Self { end_ns, active, column_ns, pes }
     }
 
     /// The PEs whose records are there.
@@ -108,9 +114,13 @@ impl Profile {
         self.pes.iter().enumerate().filter(|(_, pe)| pe.is_recorded)
     }
 
-    /// The time of all recorded PEs together, at least 1.
+    /// The time of all recorded PEs together without launch and teardown, at least 1.
     pub(crate) fn pe_time_ns(&self) -> f64 {
-        let times = self.recorded().map(|(_, pe)| self.end_ns.saturating_sub(pe.began_ns) as f64);
+        let [begin_ns, until_ns] = self.active;
+        let times = self.recorded().map(|(_, pe)| {
+            // Its process may have begun later.
+            until_ns.saturating_sub(begin_ns.max(pe.began_ns)) as f64
+        });
         times.sum::<f64>().max(1.0)
     }
 
@@ -119,6 +129,28 @@ impl Profile {
         let mut total = Times::default();
         self.recorded().for_each(|(_, pe)| total.add(pe.total));
         total
+    }
+
+    /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends count
+    /// in part.
+    pub(crate) fn overhead_within(&self, times: impl Iterator<Item = [u64; 2]>) -> f64 {
+        let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
+        let mut until = vec![0.0; columns + 1];
+        for (_, pe) in self.recorded() {
+            for (sum, times) in until.iter_mut().skip(1).zip(&pe.columns) {
+                *sum += times.overhead_ns();
+            }
+        }
+        for at in 1..until.len() {
+            until[at] += until[at - 1];
+        }
+        let before = |ns: u64| {
+            let at = ((ns / self.column_ns) as usize).min(columns);
+            let part = (ns % self.column_ns) as f64 / self.column_ns as f64;
+            let next = until[(at + 1).min(columns)];
+            until[at] + (next - until[at]) * part
+        };
+        times.map(|[from, to]| before(to) - before(from)).sum()
     }
 
     /// Returns the work per second of all PEs in a part of the run: busy time times speed. `None`
@@ -176,7 +208,42 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     width
 }
 
-fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
+/// Returns when the first handler began and the last one ended. Where spans were dropped, bins tell.
+fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
+    let (mut begin, mut until) = (u64::MAX, 0);
+    for record in &recording.pes {
+        for span in &record.spans {
+            (begin, until) = (begin.min(span.begin_ns), until.max(span.end_ns()));
+        }
+        let is_busy = |bin: &Bin| Times::of(bin).busy_ns > 0;
+        let at = |number: usize| (number as u64).saturating_mul(record.bin_ns);
+        if record.dropped_spans > 0 {
+            let first = record.bins.iter().position(is_busy).map_or(u64::MAX, at);
+            let last = record.bins.iter().rposition(is_busy).map_or(0, |last| at(last + 1));
+            (begin, until) = (begin.min(first), until.max(last.min(end_ns)));
+        }
+    }
+    match recording.header.driver {
+        DriverKind::Threads | DriverKind::Processes if begin < until => [begin, until],
+        _ => [0, end_ns],
+    }
+}
+
+/// Returns the time of a bin within the run, outside of which PEs have no work. A bin is filled from
+/// its begin, the last one not until its end.
+fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
+    if end_ns <= active[0] || begin_ns >= active[1] {
+        return Times::default();
+    }
+    let times = Times::of(bin);
+    let filled_ns = (times.occupied_ns() as u64).saturating_add(times.idle_ns);
+    let filled_until = begin_ns.saturating_add(filled_ns).min(end_ns);
+    let before_ns = active[0].saturating_sub(begin_ns);
+    let outside_ns = before_ns.saturating_add(filled_until.saturating_sub(active[1]));
+    Times { idle_ns: times.idle_ns.saturating_sub(outside_ns), ..times }
+}
+
+fn of_pe(record: &PeRecord, column_ns: u64, active: [u64; 2]) -> PeProfile {
     let began_ns = record.began_ns;
     let mut profile = PeProfile { is_recorded: true, began_ns, ..PeProfile::default() };
     for (number, bin) in (0_u64..).zip(&record.bins) {
@@ -184,19 +251,22 @@ fn of_pe(record: &PeRecord, column_ns: u64) -> PeProfile {
         if profile.columns.len() <= column {
             profile.columns.resize(column + 1, Times::default());
         }
-        let times = Times::of(bin);
+        let bin_times =
+            [number, number.saturating_add(1)].map(|it| it.saturating_mul(record.bin_ns));
+        let times = cut(bin, bin_times, active);
         profile.columns[column].add(times);
         profile.total.add(times);
         profile.queue_max = profile.queue_max.max(bin.queue);
-        profile.steals += u64::from(bin.steals);
-        profile.steal_attempts += u64::from(bin.steal_attempts);
+        profile.steals = profile.steals.saturating_add(u64::from(bin.steals));
+        let attempts = u64::from(bin.steal_attempts);
+        profile.steal_attempts = profile.steal_attempts.saturating_add(attempts);
     }
     profile
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{busy_bin, recording};
+    use super::super::fixtures::{MS, busy_bin, complete, recording, span};
     use super::*;
     use gridspan_record::JobEnding;
 
@@ -230,6 +300,30 @@ mod tests {
         recording.pes[1].began_ns = 15;
         recording.ending = Some(JobEnding { at_ns: 20, ..JobEnding::default() });
         assert_eq!(Profile::of(&recording, &Places::of(&recording)).pe_time_ns(), 25.0);
+    }
+
+    #[test]
+    fn overhead_within_times_is_counted_in_part_at_their_ends() {
+        let (_, mut profile) = profile();
+        profile.pes[0].columns =
+            vec![Times { network_ns: 8, runtime_ns: 2, ..Times::default() }; 2];
+        let within = |times: &[[u64; 2]]| profile.overhead_within(times.iter().copied());
+        assert_eq!(
+            [within(&[[0, 40]]), within(&[[10, 20], [30, 90]]), within(&[])],
+            [20.0, 10.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn launch_and_teardown_are_no_time_of_pes() {
+        let mut recording = recording(1, 2);
+        recording.header.driver = DriverKind::Processes;
+        recording.pes[1].spans = vec![span(1, 0, [30, 50]), span(1, 1, [60, 70])];
+        complete(&mut recording, 100);
+        let profile = Profile::of(&recording, &Places::of(&recording));
+        assert_eq!((profile.active, profile.end_ns), ([30 * MS, 70 * MS], 100 * MS));
+        assert_eq!(profile.pe_time_ns(), 80e6);
+        assert_eq!((profile.total().idle_ns, profile.total().busy_ns), (50 * MS, 30 * MS));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) enum Series {
     OtherKinds,
     /// The network, and the runtime itself.
     Overhead,
-    /// Ready, while other programs had the processor.
+    /// Ready, while other threads had the processor.
     Waited,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The latency of the link explains the first part. What is left is the link's capacity, if the
 //! bytes that were sent over it meanwhile, or those of the message itself, take at least half of
-//! that time; else losses, if the link loses packets; else it is not known.
+//! that time; else losses, if the link loses packets and no more messages are late than these
+//! explain (see [`losses`](super::losses)); else it is not known.
 
 use super::places::Places;
 use super::traffic::{LinkState, Traffic};
@@ -36,8 +37,17 @@ pub(crate) struct Transit<'a> {
 }
 
 impl Transit<'_> {
-    /// Returns the latency of the link between two PEs at a time, in nanoseconds; 0 if unknown.
+    /// Whether two PEs are of one node, so that messages between them cross no link.
+    pub(crate) fn is_inside_node(&self, from_pe: usize, to_pe: usize) -> bool {
+        self.places.node_of(from_pe) == self.places.node_of(to_pe)
+    }
+
+    /// Returns the latency of the link between two PEs at a time, in nanoseconds; 0 if it is unknown,
+    /// and inside a node.
     pub(crate) fn latency_ns(&self, from_pe: usize, to_pe: usize, at_ns: u64) -> f64 {
+        if self.is_inside_node(from_pe, to_pe) {
+            return 0.0;
+        }
         let [from, to] = [from_pe, to_pe].map(|pe| self.places.site_of(pe));
         let state = self.traffic.link(from, to).and_then(|link| link.state(at_ns));
         state.map_or(0.0, |state| state.latency_ns)
@@ -76,6 +86,7 @@ impl Transit<'_> {
             () if needed >= CAPACITY_PART_MIN * rest => {
                 Parts { latency, bandwidth: rest, ..Parts::default() }
             }
+            // Whether losses explain so many late messages, `losses` says.
             () if link.loss > 0.0 => Parts { latency, loss: rest, ..Parts::default() },
             () => Parts { latency, delay: rest, ..Parts::default() },
         }

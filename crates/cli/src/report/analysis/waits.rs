@@ -6,9 +6,10 @@
 //! the waits of a chain of PEs lead to the PE or the link at its end, as in Böhme et al.
 //! (2010), "Identifying the Root Causes of Wait States in Large-Scale Parallel Applications".
 //!
-//! Main is not in a recording. A message of main is traced back to the span that ended last before
-//! it, since that is most likely what main waited for, with the latency of the way to main; the
-//! time that is left is main's own.
+//! Main is not in a recording, nor is the runtime, which tells the results of reductions. A message
+//! of these is traced back to the span whose own message could arrive last before it, since that is
+//! most likely what they waited for: of each site the last one that ended early enough for the
+//! latency of the way. After its end the latency was awaited; the time that is left is main's own.
 //!
 //! Gaps are explained in the order of their ends: a message is sent before the wait for it ends, so
 //! the waits of its sender that matter are explained already. Messages leave when their handler has
@@ -18,7 +19,8 @@
 
 use super::awaited::{Awaited, Pieces};
 use super::events::Pauses;
-use super::history::{Gap, History};
+use super::history::{Gap, History, SpanEnd};
+use super::losses::varying_links;
 use super::transit::{Parts, Transit};
 use gridspan_record::SpanCause;
 use std::collections::BTreeMap;
@@ -55,6 +57,10 @@ impl Waits {
             }
             tracing.found[pe][at] = Some(pieces);
         }
+        for (from, to) in varying_links(history, transit) {
+            let ns = awaited.remove(&Awaited::Loss { from, to }).unwrap_or(0.0);
+            *awaited.entry(Awaited::Delay { from, to }).or_default() += ns;
+        }
         Self { awaited }
     }
 
@@ -81,9 +87,12 @@ impl Tracing<'_> {
         let spans = &self.history.pes[pe].spans;
         match gap.next.and_then(|next| spans.get(next)).map(|kept| kept.span.cause.as_ref()) {
             // At the end of the job.
-            None => self.last(begin, arrived, Some(0), &mut pieces),
-            // A timer, a task that the PE found, or the resumption after a sync point.
-            Some(None) => self.last(begin, arrived, None, &mut pieces),
+            None => self.all([begin, arrived], Awaited::Main, &mut pieces),
+            Some(None) if self.pauses.has_sync_point([begin, arrived]) => {
+                self.all([begin, arrived], Awaited::Unknown, &mut pieces);
+            }
+            // A timer, or a task that the PE found.
+            Some(None) => pieces.push(Awaited::Unknown, (arrived - begin) as f64),
             Some(Some(cause)) => self.message(pe, cause, [begin, arrived], &mut pieces),
         }
         for (awaited, [from, to]) in self.pauses.within(begin, arrived) {
@@ -106,12 +115,19 @@ impl Tracing<'_> {
         let sent = left.clamp(begin, arrived);
         match cause.span {
             Some(_) => self.sender(sender, begin, sent, to),
-            None => self.last(begin, sent, Some(sender), to),
+            // Main is on PE 0.
+            None if sender == 0 => self.last(begin, sent, sender, Awaited::Main, to),
+            // A timer.
+            None if sender == pe => to.push(Awaited::Unknown, (sent - begin) as f64),
+            None => self.last(begin, sent, sender, Awaited::Unknown, to),
         }
         let way = (arrived - sent) as f64;
         if sender == pe {
             // A message to itself that waited: a timer.
             return to.push(Awaited::Unknown, way);
+        }
+        if self.transit.is_inside_node(sender, pe) {
+            return to.push(Awaited::Overhead { pe: sender }, way);
         }
         let times = [left.min(arrived), arrived];
         let Parts { latency, bandwidth, loss, delay } =
@@ -126,24 +142,43 @@ impl Tracing<'_> {
         to.push(Awaited::Latency { from, to: at }, latency * part);
     }
 
-    /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`, or
-    /// when something else happened that has no known cause.
-    fn last(&self, begin: u64, sent: u64, sender: Option<usize>, to: &mut Pieces) {
-        let mut left = begin;
-        if let Some(last) = self.history.last_end(begin, sent) {
+    /// Explains a wait for all PEs, until the end of the job or a sync point. What is left after the
+    /// end of the last span, and the way from there to PE 0, is `rest`.
+    fn all(&self, [begin, end]: [u64; 2], rest: Awaited, to: &mut Pieces) {
+        let mut left = begin as f64;
+        if let Some(last) = self.history.last_end(begin, end) {
             let pe = last.pe as usize;
             self.sender(pe, begin, last.end_ns, to);
-            left = last.end_ns;
-            if let Some(sender) = sender.filter(|sender| *sender != pe) {
-                let way = self.transit.latency_ns(pe, sender, sent).min((sent - left) as f64);
-                let [from, at] = [pe, sender].map(|pe| self.transit.places.site_of(pe));
-                to.push(Awaited::Latency { from, to: at }, way);
-                left = left.saturating_add(way as u64);
-            }
+            let way = self.transit.latency_ns(pe, 0, end).min((end - last.end_ns) as f64);
+            let [from, at] = [pe, 0].map(|pe| self.transit.places.site_of(pe));
+            to.push(Awaited::Latency { from, to: at }, way);
+            left = last.end_ns as f64 + way;
         }
-        // Main is on PE 0.
-        let awaited = if sender == Some(0) { Awaited::Main } else { Awaited::Unknown };
-        to.push(awaited, sent.saturating_sub(left) as f64);
+        to.push(rest, end as f64 - left);
+    }
+
+    /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. What
+    /// is left after the last message could arrive there, is `rest`.
+    fn last(&self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
+        let arrivals = self.history.ends_at.keys().filter_map(|site| {
+            let way = |end: &SpanEnd| self.transit.latency_ns(end.pe as usize, sender, sent) as u64;
+            let last = self.history.last_end_at(*site, sent)?;
+            let last = match last.end_ns.saturating_add(way(last)) <= sent {
+                true => last,
+                false => self.history.last_end_at(*site, sent.saturating_sub(way(last)))?,
+            };
+            Some((last.end_ns.saturating_add(way(last)).min(sent), last))
+        });
+        let mut left = begin;
+        if let Some((arrived, last)) = arrivals.max().filter(|(arrived, _)| *arrived > begin) {
+            let pe = last.pe as usize;
+            self.sender(pe, begin, last.end_ns, to);
+            let [from, at] = [pe, sender].map(|pe| self.transit.places.site_of(pe));
+            let way = arrived - last.end_ns.max(begin).min(arrived);
+            to.push(Awaited::Latency { from, to: at }, way as f64);
+            left = arrived;
+        }
+        to.push(rest, sent.saturating_sub(left) as f64);
     }
 
     /// Explains a wait for a PE between two times: by what it did, and by what it waited for.
@@ -208,7 +243,7 @@ mod tests {
         let places = Places::of(recording);
         let profile = Profile::of(recording, &places);
         let traffic = Traffic::of(recording, &places, &profile);
-        let history = History::of(recording, &places, profile.end_ns);
+        let history = History::of(recording, &places, profile.active);
         let transit = Transit { places: &places, traffic: &traffic };
         let pauses = Events::of(recording, &places, &profile).pauses;
         let waits = Waits::of(&history, transit, &pauses);

@@ -50,7 +50,7 @@ pub(crate) fn rebalances(analysis: &Analysis) -> Option<Panel> {
     let moved = events.rebalances.iter().map(|it| it.moved).fold(0, u64::saturating_add);
     let worse = events.rebalances.iter().filter(|it| it.gain().is_some_and(|gain| gain < 0.0));
     let conclusion = format!(
-        "{} moved {} actors. After {} of them steps were longer than before.",
+        "{} moved {} actors. After {} of them the job was slower than before.",
         count(events.rebalance_count, "rebalance"),
         moved,
         worse.count()

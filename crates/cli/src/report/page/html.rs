@@ -1,6 +1,7 @@
 //! Text, tables and files of a page.
 
 use crate::quantity;
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -78,6 +79,15 @@ impl Cell {
     /// A number of bytes.
     pub(crate) fn bytes(bytes: u64) -> Self {
         Self { shown: quantity::bytes(bytes), raw: bytes.to_string(), is_number: true }
+    }
+
+    /// The value in a file. Programs for tables take a text that begins with such a character for a
+    /// formula; after an apostrophe it is a text.
+    fn in_file(&self) -> Cow<'_, str> {
+        match !self.is_number && self.raw.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+            true => Cow::Owned(format!("'{}", self.raw)),
+            false => Cow::Borrowed(&self.raw),
+        }
     }
 
     /// A cell that may be empty.
@@ -164,7 +174,7 @@ impl Table {
         let titles = self.titles.iter().map(|(_, title)| quoted(title));
         let mut csv = titles.collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
-            let cells = row.cells.iter().map(|cell| quoted(&cell.raw));
+            let cells = row.cells.iter().map(|cell| quoted(&cell.in_file()));
             csv += &(cells.collect::<Vec<_>>().join(",") + "\n");
         }
         csv
@@ -249,6 +259,16 @@ mod tests {
             table.render().contains("who,time_ns,part%0A%22a,%20%22%22b%22%22%22,1500000,0.25")
         );
         assert!(table.render().contains("<td class=\"n\">1.50 ms</td>"));
+    }
+
+    #[test]
+    fn a_text_in_a_file_is_no_formula() {
+        let mut table = Table::new("names", &[("NAME", "name"), ("GAIN", "gain")]);
+        for name in ["=1+1", "+1", "-1", "@a", "\tb", "a-b"] {
+            table.row(vec![Cell::text(name), Cell::share(-0.5)]);
+        }
+        let wanted = "name,gain\n'=1+1,-0.5\n'+1,-0.5\n'-1,-0.5\n'@a,-0.5\n'\tb,-0.5\na-b,-0.5\n";
+        assert_eq!(table.csv(), wanted);
     }
 
     #[test]

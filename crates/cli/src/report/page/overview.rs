@@ -49,6 +49,11 @@ fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
     if let Some(started) = analysis.started_unix_ms {
         facts.push(("started", date(started)));
     }
+    let outcome = &analysis.outcome;
+    if outcome.launch_ns > 0 || outcome.teardown_ns > 0 {
+        facts.push(("launch, before the first handler", time(outcome.launch_ns)));
+        facts.push(("main and teardown, after the last handler", time(outcome.teardown_ns)));
+    }
     facts
 }
 
@@ -89,8 +94,8 @@ pub(crate) fn limits(analysis: &Analysis) -> Panel {
                 ),
             );
         }
-        body += "</ol>\n<p><small>Shares are of the time of all PEs. Each is what would be saved at \
-                 most without the limit; shares of several limits may overlap.</small></p>\n";
+        body += "</ol>\n<p><small>Shares are of the time of all PEs, without launch and \
+                 teardown. Each is what would be saved at most without the limit; shares of several limits may overlap.</small></p>\n";
     }
     body += &coverage(analysis);
     let titles = [

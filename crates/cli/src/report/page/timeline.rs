@@ -58,7 +58,7 @@ fn conclusion(analysis: &Analysis) -> String {
     );
     if times.waited_ns > 0 {
         text += &format!(
-            ", and waited for {} while other programs had the processor",
+            ", and waited for {} while other threads had the processor",
             part(times.waited_ns)
         );
     }
@@ -88,7 +88,7 @@ fn name(series: &Series) -> &str {
         Series::Kind { name } => name,
         Series::OtherKinds => "other handlers",
         Series::Overhead => "network and runtime",
-        Series::Waited => "other programs had the processor",
+        Series::Waited => "other threads had the processor",
     }
 }
 
@@ -228,7 +228,7 @@ fn pes(analysis: &Analysis) -> Table {
         ("RUNTIME", "runtime_ns"),
         ("NETWORK", "network_ns"),
         ("NO WORK", "idle_ns"),
-        ("OTHER PROGRAMS", "waited_ns"),
+        ("OTHER THREADS", "waited_ns"),
         ("LONGEST QUEUE", "queue_max"),
         ("STEALS", "steals"),
         ("REQUESTS", "steal_attempts"),

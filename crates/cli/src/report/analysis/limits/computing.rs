@@ -41,27 +41,34 @@ const SLOW_MAX: f64 = 0.85;
 
 /// Returns the limits, and the share of waits that these do not explain.
 pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
-    let shares = awaited_pes(evidence);
+    let mut shares = awaited_pes(evidence);
     let total: f64 = shares.values().sum();
+    // What PEs lost themselves, if other PEs wait for other reasons.
+    let lost = || foreign(evidence, &BTreeMap::new());
     if evidence.kinds.task_share() >= TASKS_MIN {
-        return (starved(evidence, total).into_iter().collect(), 0.0);
+        return (starved(evidence, total).into_iter().chain(lost()).collect(), 0.0);
     }
-    if total < SHARE_MIN {
-        return (Vec::new(), total);
-    }
+    let mut limits = Vec::new();
     if let Some(limit) = too_few_actors(evidence, total) {
-        return (vec![limit], 0.0);
+        let left = 1.0 - limit.share / total;
+        shares.values_mut().for_each(|share| *share *= left);
+        limits.push(limit);
+    }
+    let total: f64 = shares.values().sum();
+    if total < SHARE_MIN {
+        limits.extend(lost());
+        return (limits, total);
     }
     if let Some(limit) = chain(evidence, total) {
-        return (vec![limit], 0.0);
+        limits.extend([limit].into_iter().chain(lost()));
+        return (limits, 0.0);
     }
-    let mut excess = Excess::default();
+    let mut excess = Excess { usual_speed: usual_speed(evidence), ..Excess::default() };
     for (pe, share) in &shares {
         excess.add(evidence, *pe, *share);
     }
     excess.take_waits_of_others(total, evidence.imbalance_share());
-    let mut limits = Vec::new();
-    limits.extend(slow(evidence, &excess.slow));
+    limits.extend(slow(evidence, &excess));
     limits.extend(foreign(evidence, &excess.foreign));
     limits.extend(imbalance::limits(evidence, &excess.work));
     let (moving, unexplained) = imbalance::moving(evidence, excess.unexplained);
@@ -101,23 +108,28 @@ fn starved(evidence: &Evidence<'_>, computing: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::StarvedTasks, named(&idle), share, clause).because(evidence))
 }
 
-/// There are PEs without work, and fewer actors than PEs.
+/// There are PEs without work, and fewer actors than PEs. That explains waits of these PEs only, of
+/// the `share` of all waits for PEs that compute.
 fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     let pes = evidence.profile.recorded().count();
-    let busy: Vec<f64> =
-        evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64).collect();
-    let most = busy.iter().copied().fold(0.0, f64::max);
-    let without = busy.iter().filter(|busy| **busy < NO_WORK_MAX * most).count();
+    let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
+    let most = busy.fold(0.0, f64::max);
+    let recorded = evidence.profile.recorded().map(|(_, pe)| pe.total);
+    let idle: Vec<f64> = recorded
+        .filter(|times| (times.busy_ns as f64) < NO_WORK_MAX * most)
+        .map(|times| evidence.share_of(times.idle_ns as f64))
+        .collect();
+    let (without, share) = (idle.len(), share.min(idle.iter().sum()));
     let actors = evidence.loads.actors;
     // Actors that compute one after the other would not use more PEs, unless there is only one.
     let is_parallel = actors <= 1 || evidence.parallelism > CHAIN_MAX;
-    if without == 0 || actors >= pes || !is_parallel {
+    if share < SHARE_MIN || actors >= pes || !is_parallel {
         return None;
     }
     let clause = format!("there are too few actors: {} for {pes} PEs", count(actors, "actor"));
     let place = format!("{without} of {pes} PEs");
-    let evidence = format!("{without} PEs had no work");
-    Some(Limit::new(LimitKind::TooFewActors, place, share, clause).because(evidence))
+    let because = format!("{without} PEs had no work");
+    Some(Limit::new(LimitKind::TooFewActors, place, share, clause).because(because))
 }
 
 /// Hardly any two PEs compute at a time, and the work goes from PE to PE.
@@ -142,6 +154,7 @@ fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
 /// Shares of waits for PEs, by why these take longer than others.
 #[derive(Default)]
 struct Excess {
+    usual_speed: f64,
     slow: BTreeMap<usize, f64>,
     foreign: BTreeMap<usize, f64>,
     work: BTreeMap<usize, f64>,
@@ -181,8 +194,8 @@ impl Excess {
             (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
         };
         let factor = |above: f64, below: f64| (above / below.max(1e-9)).clamp(1.0, 1e3).ln();
-        let slow = match speed < SLOW_MAX * usual_speed(evidence) {
-            true => factor(usual_speed(evidence), speed),
+        let slow = match speed < SLOW_MAX * self.usual_speed {
+            true => factor(self.usual_speed, speed),
             false => 0.0,
         };
         let factors = [
@@ -214,9 +227,9 @@ fn usual_speed(evidence: &Evidence<'_>) -> f64 {
 }
 
 /// Slow PEs, nodes or sites.
-fn slow(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+fn slow(evidence: &Evidence<'_>, excess: &Excess) -> Option<Limit> {
+    let (shares, usual) = (&excess.slow, excess.usual_speed);
     let share: f64 = shares.values().sum();
-    let usual = usual_speed(evidence);
     let places = evidence.places;
     let is_slow = |pe: &usize| places.speed(*pe) < SLOW_MAX * usual;
     let greatest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
@@ -241,7 +254,7 @@ fn slow(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit>
     Some(Limit::new(kind, place, share, clause).because(evidence))
 }
 
-/// Nodes whose processors other programs use: what their PEs lost, and what others waited for them.
+/// Nodes whose processors other threads use: what their PEs lost, and what others waited for them.
 fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let places = evidence.places;
     let mut by_node: BTreeMap<usize, f64> = BTreeMap::new();
@@ -255,7 +268,7 @@ fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Lim
     let place = named(&nodes);
     let lost = |pe: &PeProfile| pe.total.waited_ns as f64 / pe.total.occupied_ns().max(1.0);
     let most = evidence.profile.recorded().map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
-    let clause = format!("other programs use the processors of {place}");
+    let clause = format!("other threads use the processors of {place}");
     let evidence = format!("a PE there waited for the processor in {} of its work", percent(most));
     (share > 0.0)
         .then(|| Limit::new(LimitKind::ForeignLoad, place, share, clause).because(evidence))

@@ -4,6 +4,7 @@ use super::evidence::Evidence;
 use super::limit::{Limit, LimitKind, percent};
 use crate::quantity::{count, time};
 use crate::report::analysis::awaited::Awaited;
+use crate::report::analysis::events::Rebalance;
 use std::time::Duration;
 
 /// Smallest share of the time of all PEs that is looked into.
@@ -33,7 +34,7 @@ fn mean(total_ns: u64, count: usize) -> String {
 fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
     let all = &evidence.events.checkpoints;
     let share = evidence.share(Awaited::Checkpoint);
-    let mean = mean(all.iter().map(|it| it.took_ns).sum(), all.len());
+    let mean = mean(all.iter().map(|it| it.took_ns).fold(0, u64::saturating_add), all.len());
     let number = count(evidence.events.checkpoint_count, "checkpoint");
     let clause = format!("the job stands still for {number} of {mean} on average");
     let place = "all PEs".to_owned();
@@ -44,7 +45,7 @@ fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
 fn rebalances(evidence: &Evidence<'_>) -> Option<Limit> {
     let all = &evidence.events.rebalances;
     let share = evidence.share(Awaited::Rebalance);
-    let mean = mean(all.iter().map(|it| it.took_ns).sum(), all.len());
+    let mean = mean(all.iter().map(|it| it.took_ns).fold(0, u64::saturating_add), all.len());
     let number = count(evidence.events.rebalance_count, "rebalance");
     let clause = format!("the job stands still for {number} of {mean} on average");
     let because = "PEs had no work while actors moved".to_owned();
@@ -57,10 +58,20 @@ fn losses(evidence: &Evidence<'_>) -> Option<Limit> {
     Some(Limit::new(LimitKind::Losses, "all PEs".to_owned(), share, clause))
 }
 
+/// Plans that made the job slower.
+pub(crate) struct BadPlan {
+    /// The limit.
+    pub(crate) limit: Limit,
+    /// Whether the job has measured the loss. Otherwise it is an upper bound: what followed the plan
+    /// may have other reasons.
+    pub(crate) is_measured: bool,
+}
+
 /// Returns the plan that cost most, with the share of all plans that made steps longer.
-pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<Limit> {
-    let end = evidence.profile.end_ns as f64;
-    let lost = |rebalance: &crate::report::analysis::events::Rebalance| {
+pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<BadPlan> {
+    let [begin, until] = evidence.profile.active;
+    let end = until.saturating_sub(begin).max(1) as f64;
+    let lost = |rebalance: &Rebalance| {
         let loss = -rebalance.gain().unwrap_or(0.0);
         let in_effect = rebalance.until_ns.saturating_sub(rebalance.at_ns) as f64;
         // Steps that take 1 + loss of their time before could take 1.
@@ -73,15 +84,23 @@ pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<Limit> {
         return None;
     }
     let at = time(Duration::from_nanos(worst.at_ns));
-    let longer = percent(-worst.gain().unwrap_or(0.0));
-    let strategy = &worst.strategy;
-    let clause = format!("the rebalance by {strategy} at {at} made steps {longer} longer");
-    let place = format!("rebalance by {strategy} at {at}");
-    let how = match worst.realised_gain {
-        Some(_) => "as the job measured",
-        None => "by the work per second before and after it",
+    let loss = -worst.gain().unwrap_or(0.0);
+    let place = format!("rebalance by {} at {at}", worst.strategy);
+    let is_measured = worst.realised_gain.is_some();
+    let clause = match is_measured {
+        true => format!("the {place} made steps {} longer", percent(loss)),
+        false => {
+            format!("after the {place} work per second fell by {}", percent(loss / (1.0 + loss)))
+        }
+    };
+    let how = match is_measured {
+        true => "as the job measured",
+        false => {
+            "by the work per second before and after it, so far as uneven loads and links explain it"
+        }
     };
     let bad = count(all.iter().filter(|it| lost(it) > 0.0).count(), "rebalance");
-    let because = format!("{how}; {bad} made steps longer");
-    Some(Limit::new(LimitKind::BadPlan, place, share, clause).because(because))
+    let because = format!("{how}; {bad} made the job slower");
+    let limit = Limit::new(LimitKind::BadPlan, place, share, clause).because(because);
+    Some(BadPlan { limit, is_measured })
 }

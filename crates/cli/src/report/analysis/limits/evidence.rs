@@ -26,6 +26,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) loads: &'a Loads,
     /// The events.
     pub(crate) events: &'a Events,
+    /// Whether the job ran in virtual time.
+    pub(crate) is_simulated: bool,
+    /// Part of the time of the run whose spans are known.
+    pub(crate) kept_part: f64,
     /// Number of PEs that computed at a time.
     pub(crate) parallelism: f64,
 }
@@ -41,10 +45,16 @@ impl Evidence<'_> {
         self.share_of(self.profile.total().idle_ns as f64)
     }
 
-    /// Returns the share of the time of all PEs that is in this part of the known waits. The known
-    /// waits stand for all, whose time is known exactly.
+    /// Returns the time for which all known waits stand, in nanoseconds: where spans are known, PEs
+    /// waited for about as long as elsewhere, also in waits that could not be explained.
+    fn waits_ns(&self) -> f64 {
+        self.waits.total_ns().max(self.profile.total().idle_ns as f64 * self.kept_part)
+    }
+
+    /// Returns the share of the time of all PEs that is in this part of the known waits. These stand
+    /// for all waits, whose time is known exactly.
     pub(crate) fn share_of_waits(&self, ns: f64) -> f64 {
-        let all = self.waits.total_ns();
+        let all = self.waits_ns();
         if all > 0.0 { ns / all * self.idle_share() } else { 0.0 }
     }
 
@@ -55,10 +65,8 @@ impl Evidence<'_> {
 
     /// Share of the time of all PEs in which they waited for what is not known.
     pub(crate) fn unknown_share(&self) -> f64 {
-        match self.waits.total_ns() > 0.0 {
-            true => self.share(Awaited::Unknown),
-            false => self.idle_share(),
-        }
+        let explained = self.share_of_waits(self.waits.total_ns());
+        self.share(Awaited::Unknown) + (self.idle_share() - explained).max(0.0)
     }
 
     /// Returns the mean occupied time of all recorded PEs but one, in nanoseconds.

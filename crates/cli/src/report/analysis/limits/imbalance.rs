@@ -2,6 +2,7 @@
 
 use super::evidence::Evidence;
 use super::limit::{Limit, LimitKind, named, percent};
+use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
 
 /// Ready messages of a PE, at most, from which its queue counts as long: more than a PE handles in
@@ -14,6 +15,13 @@ const QUEUE_FACTOR: u32 = 4;
 const SENDER_MIN: f64 = 0.6;
 /// Handlers of a PE, at least, in a flood.
 const HANDLERS_MIN: usize = 64;
+/// Messages that a handler of the sender sends to the PE, at least, in a flood. The stage of a
+/// pipeline that takes longest has a long queue, too, but gets one message for each handler.
+const BURST_MIN: f64 = 8.0;
+/// Work of a PE over the mean, by counts of handlers, below which it has no more than others.
+const EXCESS_MIN: f64 = 1.05;
+/// Time of handlers over that of the same types elsewhere, from which they are slow.
+const SLOW_FACTOR_MIN: f64 = 1.2;
 /// Part of the work of a PE that one actor has, at least, if the PE is loaded because of it.
 const ACTOR_MIN: f64 = 0.5;
 /// Work of a hot actor over the mean work of a PE, at least: with less, moving the other actors of
@@ -32,19 +40,55 @@ const MOVING_MIN: f64 = 1.5;
 
 /// Divides the shares of waits for PEs with more work than others.
 pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
-    let (mut floods, mut hot, mut uneven) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut floods, mut hot) = (Vec::new(), Vec::new());
+    let (mut slow, mut uneven) = (BTreeMap::new(), BTreeMap::new());
+    let queue = usual_queue(evidence);
     for (&pe, &share) in shares {
-        if let Some(limit) = flood(evidence, pe, share) {
+        if let Some(limit) = flood(evidence, pe, share, queue) {
             floods.push(limit);
         } else if let Some(limit) = hot_actor(evidence, pe, share) {
             hot.push(limit);
+        } else if has_slow_handlers(evidence, pe) {
+            slow.insert(pe, share);
         } else {
             uneven.insert(pe, share);
         }
     }
     let mut limits: Vec<Limit> = [floods, hot].into_iter().filter_map(merged).collect();
+    limits.extend(slow_handlers(evidence, &slow));
     limits.extend(imbalance(evidence, &uneven));
     limits
+}
+
+/// Whether the handlers of a PE take longer than handlers of the same types elsewhere, without
+/// being more. In virtual time the speeds of PEs are known, so that their work is the reason.
+fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
+    let usual = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
+    let is_more = usual(pe) >= EXCESS_MIN * evidence.mean_of_others(pe, usual);
+    let is_slow = |pace: Pace| pace.factor() >= SLOW_FACTOR_MIN;
+    !evidence.is_simulated && !is_more && evidence.kinds.pace(pe).is_some_and(is_slow)
+}
+
+/// PEs whose handlers take longer than elsewhere.
+fn slow_handlers(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let greatest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let factor = evidence.kinds.pace(*greatest.0)?.factor();
+    let place = named_pes(evidence, shares);
+    let clause = format!(
+        "handlers of {place} take {factor:.1} times as long as those of the same types elsewhere: a \
+         slower processor or larger work"
+    );
+    let because = "these PEs run no more handlers of each type than others".to_owned();
+    let share = shares.values().sum();
+    Some(Limit::new(LimitKind::SlowHandlers, place, share, clause).because(because))
+}
+
+/// Names PEs, those with the greatest shares first.
+fn named_pes(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> String {
+    let mut places: Vec<(usize, f64)> = shares.iter().map(|(pe, share)| (*pe, *share)).collect();
+    places.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let name = |(pe, share): (usize, f64)| (evidence.places.pe_name(pe), share);
+    named(&places.into_iter().map(name).collect::<Vec<_>>())
 }
 
 /// Merges limits of one kind into the greatest one.
@@ -57,16 +101,20 @@ fn merged(mut limits: Vec<Limit>) -> Option<Limit> {
     Some(Limit { place: named(&places), share, ..greatest })
 }
 
-/// A PE with a long queue of messages from one other PE.
-fn flood(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
-    let load = evidence.loads.pes.get(pe)?;
-    let (sender, part) = load.top_sender.filter(|(_, part)| *part >= SENDER_MIN)?;
+/// The longest queue of the PE in the middle.
+fn usual_queue(evidence: &Evidence<'_>) -> u32 {
     let mut queues: Vec<u32> = evidence.profile.recorded().map(|(_, pe)| pe.queue_max).collect();
     queues.sort_unstable();
-    let middle = queues.get(queues.len() / 2).copied().unwrap_or(0);
+    queues.get(queues.len() / 2).copied().unwrap_or(0)
+}
+
+/// A PE with a long queue of messages from one other PE, whose handlers send many each.
+fn flood(evidence: &Evidence<'_>, pe: usize, share: f64, usual_queue: u32) -> Option<Limit> {
+    let load = evidence.loads.pes.get(pe)?;
+    let (sender, part) = load.top_sender.filter(|(_, part)| *part >= SENDER_MIN)?;
     let queue = evidence.profile.pes.get(pe)?.queue_max;
-    let is_long = queue >= QUEUE_MIN && queue >= middle.saturating_mul(QUEUE_FACTOR);
-    if !is_long || load.spans < HANDLERS_MIN {
+    let is_long = queue >= QUEUE_MIN && queue >= usual_queue.saturating_mul(QUEUE_FACTOR);
+    if !is_long || load.spans < HANDLERS_MIN || load.burst < BURST_MIN {
         return None;
     }
     let [from, to] = [sender, pe].map(|pe| evidence.places.pe_name(pe));
@@ -94,7 +142,7 @@ fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::HotActor, place, share, clause).because(because))
 }
 
-/// The work of a PE: occupied time without that of other programs, times its speed.
+/// The work of a PE: occupied time without that of other threads, times its speed.
 fn work(evidence: &Evidence<'_>, pe: usize) -> f64 {
     let times = evidence.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
     (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
@@ -127,10 +175,7 @@ fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<L
         let limit = Limit::new(LimitKind::SiteImbalance, place, share, clause);
         return Some(limit.because(because));
     }
-    let mut places: Vec<(usize, f64)> = shares.iter().map(|(pe, share)| (*pe, *share)).collect();
-    places.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let name = |(pe, share): (usize, f64)| (evidence.places.pe_name(pe), share);
-    let place = named(&places.into_iter().map(name).collect::<Vec<_>>());
+    let place = named_pes(evidence, shares);
     let has = if place.contains(" and ") { "have" } else { "has" };
     let factor = most / mean;
     let clause = format!("{place} {has} too much work, up to {factor:.1} times the mean");

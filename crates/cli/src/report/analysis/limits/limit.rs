@@ -10,7 +10,8 @@ pub(crate) enum LimitKind {
     SlowPe,
     /// All PEs of a site are slower than others.
     SlowSite,
-    /// Other programs use the processors of a node.
+    /// Other threads use the processors of a node: of other programs, or of the job itself if a
+    /// host has more PEs than cores.
     ForeignLoad,
     /// The latency of a link.
     SlowLink,
@@ -22,6 +23,8 @@ pub(crate) enum LimitKind {
     LinkDelay,
     /// One actor has more work than a PE should have.
     HotActor,
+    /// The handlers of a PE take longer than those of the same types elsewhere.
+    SlowHandlers,
     /// PEs have different loads.
     Imbalance,
     /// Sites have different loads.
@@ -30,6 +33,8 @@ pub(crate) enum LimitKind {
     MovingImbalance,
     /// Messages cost more than their handlers compute.
     SmallGrains,
+    /// PEs are busy with the runtime itself.
+    Runtime,
     /// PEs are busy with the bytes of messages.
     MessageVolume,
     /// A rebalance made the job slower.
@@ -60,7 +65,8 @@ impl LimitKind {
                 "Give slower PEs less work: `--balance auto` uses measured speeds. Or leave them out."
             }
             Self::ForeignLoad => {
-                "Move the job or the other programs, or let `--balance auto` move actors away."
+                "Use no more PEs than cores, move the job or the other programs, or let `--balance auto` \
+                 move actors away."
             }
             Self::SlowLink => {
                 "Use more actors for each PE, so that others work while messages travel; place actors \
@@ -81,6 +87,10 @@ impl LimitKind {
             Self::HotActor => {
                 "Split the actor, since a PE handles its messages one after the other."
             }
+            Self::SlowHandlers => {
+                "Measure the speeds of the processors (`gridctl check`). Then let the runtime move \
+                 actors: `--balance auto`, with sync points."
+            }
             Self::Imbalance | Self::SiteImbalance => {
                 "Let the runtime move actors: `--balance auto`, with sync points."
             }
@@ -89,6 +99,10 @@ impl LimitKind {
             }
             Self::SmallGrains => {
                 "Do more in each handler, or combine messages to one receiver into one."
+            }
+            Self::Runtime => {
+                "Make fewer checkpoints, move fewer actors, and give actors less state. `gridctl trace` \
+                 shows when the runtime works."
             }
             Self::MessageVolume => {
                 "Send less: place actors that talk on one node (`--balance grid-cut`), or publish data \

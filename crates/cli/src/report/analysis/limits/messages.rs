@@ -15,6 +15,9 @@ const OVERHEAD_MIN: f64 = 0.2;
 /// Mean size of messages from which their bytes, not their number, count as the reason: copying and
 /// encrypting that many takes longer than handling a message.
 const BYTES_MIN: f64 = 16e3;
+/// Cost of a message beside its handler, at most; the runtime needs a microsecond or a few. What
+/// costs more has other reasons.
+const COST_MAX_NS: f64 = 100e3;
 
 /// Returns the limits.
 pub(crate) fn limits(evidence: &Evidence<'_>) -> Vec<Limit> {
@@ -131,7 +134,9 @@ fn delay(evidence: &Evidence<'_>) -> Option<Limit> {
 /// What messages cost besides their handlers: in the network and in the runtime.
 fn overhead(evidence: &Evidence<'_>) -> Option<Limit> {
     let total = evidence.profile.total();
-    let (busy, overhead) = (total.busy_ns as f64, total.overhead_ns());
+    // While a checkpoint is made, the runtime is busy with that.
+    let paused = evidence.profile.overhead_within(evidence.events.pauses.of(Awaited::Checkpoint));
+    let (busy, overhead) = (total.busy_ns as f64, (total.overhead_ns() - paused).max(0.0));
     let part = overhead / (busy + overhead).max(1.0);
     let mut share = evidence.share_of(overhead);
     for (awaited, ns) in &evidence.waits.awaited {
@@ -144,8 +149,13 @@ fn overhead(evidence: &Evidence<'_>) -> Option<Limit> {
     }
     let (messages, sent) = evidence.traffic.total();
     let mean_bytes = sent as f64 / messages.max(1) as f64;
+    let number =
+        messages.max(evidence.kinds.used().map(|row| row.count).fold(0, u64::saturating_add));
+    let cost_ns = overhead / number.max(1) as f64;
+    let cost = time(Duration::from_nanos(cost_ns as u64));
     let because = format!(
-        "network and runtime took {} of the work; {messages} messages had {} on average",
+        "network and runtime took {} of the work, {cost} for each handler or message; {messages} \
+         messages had {} on average",
         percent(part),
         bytes(mean_bytes as u64)
     );
@@ -153,6 +163,11 @@ fn overhead(evidence: &Evidence<'_>) -> Option<Limit> {
     if mean_bytes >= BYTES_MIN {
         let clause = "PEs are busy with sending and receiving many bytes".to_owned();
         return Some(Limit::new(LimitKind::MessageVolume, place, share, clause).because(because));
+    }
+    if cost_ns > COST_MAX_NS {
+        let clause =
+            "PEs are busy with the runtime itself: checkpoints, moves of actors".to_owned();
+        return Some(Limit::new(LimitKind::Runtime, place, share, clause).because(because));
     }
     let mean = time(Duration::from_nanos(evidence.kinds.mean_ns() as u64));
     let clause =

@@ -19,11 +19,14 @@ mod imbalance;
 mod limit;
 mod messages;
 #[cfg(test)]
+mod programs;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use evidence::Evidence;
 pub(crate) use limit::{Limit, LimitKind, percent};
 
+use control::BadPlan;
 use serde::Serialize;
 
 /// Share of the time of all PEs from which a limit is the reason why a run is not healthy. Less
@@ -68,16 +71,21 @@ impl Diagnosis {
         let is_of_tasks = limits.iter().any(|limit| limit.kind == LimitKind::StarvedTasks);
         // Idle PEs of a job of tasks wait for no known message, and count as waiting for tasks.
         let unknown = if is_of_tasks { 0.0 } else { evidence.unknown_share() };
+        let waits = UnknownWaits { no_reason: unknown, each_other: unexplained };
         limits.extend(messages::limits(evidence));
         limits.extend(control::limits(evidence));
-        if let Some(plan) = control::bad_plan(evidence) {
-            give_to(&plan, &mut limits);
-            limits.push(plan);
+        if let Some(BadPlan { mut limit, is_measured }) = control::bad_plan(evidence) {
+            let taken = give_to(&limit, &mut limits);
+            if !is_measured {
+                // Work may have become less for other reasons, which have limits themselves.
+                limit.share = taken;
+            }
+            limits.push(limit);
         }
         limits.retain(|limit| limit.share.is_finite() && limit.share >= LISTED_MIN);
         limits.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.kind.cmp(&b.kind)));
         let busy_share = evidence.share_of(evidence.profile.total().busy_ns as f64);
-        let unknown_share = unknown + unexplained;
+        let unknown_share = waits.total();
         let first = limits.first().map_or(0.0, |limit| limit.share);
         let verdict = match () {
             () if unknown_share >= LIMITED_MIN && unknown_share > first => Verdict::Unknown,
@@ -85,14 +93,43 @@ impl Diagnosis {
             () if busy_share >= HEALTHY_MIN => Verdict::Healthy,
             () => Verdict::Unknown,
         };
-        let sentence = sentence(verdict, &limits, busy_share, unknown_share);
+        let sentence = sentence(verdict, &limits, busy_share, waits);
         Self { verdict, sentence, busy_share, unknown_share, limits }
     }
 }
 
+/// Shares of waits that no limit explains.
+#[derive(Clone, Copy)]
+struct UnknownWaits {
+    /// For what was not recorded.
+    no_reason: f64,
+    /// For PEs that do not have more work than others.
+    each_other: f64,
+}
+
+impl UnknownWaits {
+    fn total(self) -> f64 {
+        self.no_reason + self.each_other
+    }
+
+    fn described(self) -> String {
+        let of_all = "of the time of all PEs";
+        match self.each_other > self.no_reason {
+            true => format!(
+                "PEs waited for each other for {} {of_all}, for a different PE each time",
+                percent(self.each_other)
+            ),
+            false => {
+                let part = percent(self.no_reason);
+                format!("PEs waited for {part} {of_all} for no recorded reason")
+            }
+        }
+    }
+}
+
 /// Takes what a bad plan has cost from the limits that are its effects: uneven loads, and messages
-/// over links. The greatest is taken from first.
-fn give_to(plan: &Limit, limits: &mut [Limit]) {
+/// over links. The greatest is taken from first. Returns what was taken.
+fn give_to(plan: &Limit, limits: &mut [Limit]) -> f64 {
     let is_effect = |limit: &&mut Limit| {
         matches!(
             limit.kind,
@@ -100,6 +137,7 @@ fn give_to(plan: &Limit, limits: &mut [Limit]) {
                 | LimitKind::SiteImbalance
                 | LimitKind::MovingImbalance
                 | LimitKind::HotActor
+                | LimitKind::SlowHandlers
                 | LimitKind::SlowLink
                 | LimitKind::NarrowLink
                 | LimitKind::LinkDelay
@@ -113,9 +151,10 @@ fn give_to(plan: &Limit, limits: &mut [Limit]) {
         effect.share -= part;
         left -= part;
     }
+    plan.share - left
 }
 
-fn sentence(verdict: Verdict, limits: &[Limit], busy: f64, unknown: f64) -> String {
+fn sentence(verdict: Verdict, limits: &[Limit], busy: f64, unknown: UnknownWaits) -> String {
     let of_all = "of the time of all PEs";
     match (verdict, limits.first()) {
         (Verdict::Limited, Some(limit)) => {
@@ -138,12 +177,8 @@ fn sentence(verdict: Verdict, limits: &[Limit], busy: f64, unknown: f64) -> Stri
                     limit.clause
                 )
             });
-            match unknown >= LIMITED_MIN {
-                true => format!(
-                    "What limited the run is unknown: PEs waited for {} {of_all} for no recorded \
-                     reason{known}.",
-                    percent(unknown)
-                ),
+            match unknown.total() >= LIMITED_MIN {
+                true => format!("What limited the run is unknown: {}{known}.", unknown.described()),
                 false => format!(
                     "What limited the run is unknown: handlers took {} {of_all}, and no limit took \
                      more than {}{known}.",

@@ -6,11 +6,11 @@ use crate::report::analysis::fixtures::{MS, busy_bin, complete, from, from_main,
 use gridspan_record::{Bin, Happening, Recording, SentTo, Span, TASK, TypeTotal, What};
 
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
-type Works<'a> = [&'a [u64]];
+pub(super) type Works<'a> = [&'a [u64]];
 
 /// Adds a step, which begins at `begin_ms` for all PEs by messages of `by`, its last span. Returns
 /// when it ends, and which PE ends last with which span.
-fn add_step(
+pub(super) fn add_step(
     recording: &mut Recording,
     begin_ms: u64,
     by: Option<(u32, u64)>,
@@ -44,12 +44,12 @@ fn run(recording: &mut Recording, count: usize, works: &Works<'_>) -> u64 {
     end
 }
 
-fn diagnosis(recording: &Recording) -> Diagnosis {
+pub(super) fn diagnosis(recording: &Recording) -> Diagnosis {
     Analysis::of(recording).diagnosis
 }
 
 /// The first limit, if it has this kind and about this share.
-fn first(recording: &Recording, kind: LimitKind, share: f64) -> Limit {
+pub(super) fn first(recording: &Recording, kind: LimitKind, share: f64) -> Limit {
     let diagnosis = diagnosis(recording);
     assert_eq!(diagnosis.verdict, Verdict::Limited, "{diagnosis:#?}");
     let first = diagnosis.limits[0].clone();
@@ -222,9 +222,12 @@ fn latency_capacity_and_losses_of_a_link_are_told_apart() {
     let limit = first(&exchange(30, 20_000), LimitKind::NarrowLink, idle * 2.0 / 3.0);
     assert_eq!(limit.place, "a → b and b → a");
     let mut lossy = exchange(30, 100);
-    lossy.header.links.iter_mut().for_each(|link| link.loss = 0.2);
+    lossy.header.links.iter_mut().for_each(|link| link.loss = 0.4);
     let limit = first(&lossy, LimitKind::LossyLink, idle * 2.0 / 3.0);
-    assert!(limit.clause.contains("loses packets (20.0 %)"), "{}", limit.clause);
+    assert!(limit.clause.contains("loses packets (40.0 %)"), "{}", limit.clause);
+    // All messages are late, though few are lost.
+    lossy.header.links.iter_mut().for_each(|link| link.loss = 0.01);
+    first(&lossy, LimitKind::LinkDelay, idle * 2.0 / 3.0);
     first(&exchange(30, 100), LimitKind::LinkDelay, idle * 2.0 / 3.0);
 }
 
@@ -277,7 +280,7 @@ fn a_plan_that_made_steps_longer_comes_before_its_effects() {
     recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
     complete(&mut recording, end);
     let limit = first(&recording, LimitKind::BadPlan, 0.2);
-    assert!(limit.clause.ends_with("made steps 50 % longer"), "{}", limit.clause);
+    assert!(limit.clause.ends_with("work per second fell by 33 %"), "{}", limit.clause);
     assert_eq!(diagnosis(&recording).limits.len(), 1, "the imbalance is its effect");
 }
 
@@ -294,6 +297,12 @@ fn messages_that_cost_more_than_their_handlers_are_a_limit() {
         bin.sent = vec![SentTo { site: 0, messages: 10, bytes: 1_000_000 }];
     }
     first(&recording, LimitKind::MessageVolume, 0.6);
+    // One message in each ms, and 0.6 ms of the runtime.
+    for bin in recording.pes.iter_mut().flat_map(|record| &mut record.bins) {
+        bin.sent = vec![SentTo { site: 0, messages: 1, bytes: 100 }];
+    }
+    let limit = first(&recording, LimitKind::Runtime, 0.6);
+    assert!(limit.evidence.contains("600 us for each handler or message"), "{}", limit.evidence);
 }
 
 #[test]

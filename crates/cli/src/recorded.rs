@@ -1,0 +1,93 @@
+//! Recordings for people: read with texts that are safe to print.
+//!
+//! Names, failures and warnings of a recording come from any source. Terminals interpret control
+//! characters, and long texts would hide what else a report says.
+
+use gridspan_record::{Happening, RecordError, Recording, What};
+use std::path::Path;
+
+/// Maximum number of characters of a text.
+const TEXT_MAX: usize = 200;
+/// What stands for the rest of a text that was cut.
+const REST: &str = "…";
+
+/// Reads a recording. Control characters of its texts are replaced, and long texts are cut.
+pub(crate) fn read(folder: &Path) -> Result<Recording, RecordError> {
+    let mut recording = Recording::read(folder)?;
+    clean(&mut recording);
+    Ok(recording)
+}
+
+/// Makes the texts of a recording safe to print.
+pub(crate) fn clean(recording: &mut Recording) {
+    let header = &mut recording.header;
+    let names = header.nodes.iter_mut().map(|node| &mut node.name);
+    let all = [&mut header.job].into_iter().chain(&mut header.command).chain(&mut header.sites);
+    all.chain(names).for_each(clean_text);
+    recording.pes.iter_mut().flat_map(|record| &mut record.types).for_each(clean_text);
+    recording.happenings.iter_mut().for_each(clean_happening);
+    let failure = recording.ending.iter_mut().filter_map(|ending| ending.failure.as_mut());
+    failure.for_each(clean_text);
+}
+
+fn clean_happening(happening: &mut Happening) {
+    match &mut happening.what {
+        What::Balanced { trigger, strategy, .. } => {
+            clean_text(trigger);
+            clean_text(strategy);
+        }
+        What::Warning { text } => clean_text(text),
+        _ => {}
+    }
+}
+
+fn clean_text(text: &mut String) {
+    if text.contains(char::is_control) {
+        *text = text.replace(char::is_control, "?");
+    }
+    cut(text);
+}
+
+/// Cuts a text to the length that reports show.
+pub(crate) fn cut(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+        text.truncate(end);
+        text.push_str(REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_record::{JobEnding, PeRecord, RecordedNode};
+
+    #[test]
+    fn texts_have_no_control_characters_and_are_short() {
+        let bad = || "a\u{1b}[31m\r\n".to_owned();
+        let mut recording = Recording::default();
+        recording.header.job = bad();
+        recording.header.command = vec![bad()];
+        recording.header.sites = vec![bad()];
+        recording.header.nodes = vec![RecordedNode { name: bad(), ..RecordedNode::default() }];
+        recording.pes = vec![PeRecord { types: vec![bad()], ..PeRecord::default() }];
+        let what = What::Warning { text: "ä".repeat(1000) };
+        recording.happenings = vec![Happening { at_ns: 1, what }];
+        let failure = Some(bad());
+        recording.ending = Some(JobEnding { at_ns: 2, exit_code: 1, failure });
+
+        clean(&mut recording);
+
+        let Recording { header, pes, happenings, ending, .. } = recording;
+        let texts = [
+            &header.job,
+            &header.command[0],
+            &header.sites[0],
+            &header.nodes[0].name,
+            &pes[0].types[0],
+            ending.as_ref().and_then(|ending| ending.failure.as_ref()).unwrap(),
+        ];
+        assert_eq!(texts, ["a?[31m??"; 6]);
+        let What::Warning { text } = &happenings[0].what else { panic!("{happenings:?}") };
+        assert_eq!(*text, "ä".repeat(200) + "…");
+    }
+}

@@ -6,12 +6,17 @@
 //! parts at most one goes on. It does not matter whether the *nodes* of the members
 //! still run.
 //!
-//! The user can be a witness: members that have ended for good, as the user says, do not count.
+//! The user can be a witness: members that have ended for good, as the user says, do not count. The
+//! user thereby also says that no other part of the job has gone on with them before they ended.
 //!
 //! So can a place that all launchers reach. Then the first member decides nothing: exactly half of
 //! the members are enough if the witness has settled on them. It settles on one half of each run,
 //! the first that a launcher asks for, and for good. That half and any majority have a member in
 //! common, as any two majorities have.
+//!
+//! If members are enough only because others have ended, the witness is asked as well: it may have
+//! settled on a half that has gone on, and of which only some have ended. So those that agree must
+//! be that half, or have one of its members.
 //!
 //! # Several launchers
 //!
@@ -43,7 +48,7 @@ pub(super) struct Rule<'a> {
 pub(super) enum Tally {
     /// Enough of the members have agreed.
     Enough,
-    /// Exactly half of them have, and it is not known on which half the witness settles.
+    /// These have, which are enough if the witness settles on them; what it settles is not known.
     Half(BTreeSet<NodeId>),
     TooFew,
 }
@@ -62,17 +67,23 @@ impl Rule<'_> {
         has_agreed: impl Fn(NodeId) -> bool,
     ) -> Tally {
         let voters = self.voters(members);
-        let half: BTreeSet<NodeId> = voters.iter().copied().filter(|&it| has_agreed(it)).collect();
-        if half.is_empty() || 2 * half.len() < voters.len() {
+        let agreed: BTreeSet<NodeId> =
+            voters.iter().copied().filter(|&it| has_agreed(it)).collect();
+        if agreed.is_empty() || 2 * agreed.len() < voters.len() {
             return Tally::TooFew;
         }
-        if 2 * half.len() > voters.len() {
-            return Tally::Enough;
-        }
         let is_enough = match self.witness.map(|halves| halves.get(&run)) {
-            None => voters.first().is_some_and(|first| half.contains(first)),
-            Some(None) => return Tally::Half(half),
-            Some(Some(settled)) => *settled == half,
+            None => {
+                let has_first = voters.first().is_some_and(|first| agreed.contains(first));
+                2 * agreed.len() > voters.len() || has_first
+            }
+            // The witness may have settled on a half that has ended since.
+            Some(_) if 2 * agreed.len() > members.len() => true,
+            Some(None) => return Tally::Half(agreed),
+            Some(Some(settled)) => {
+                let has_ended = voters.len() < members.len();
+                *settled == agreed || (has_ended && !settled.is_disjoint(&agreed))
+            }
         };
         if is_enough { Tally::Enough } else { Tally::TooFew }
     }
@@ -86,6 +97,29 @@ impl Rule<'_> {
     ) -> bool {
         self.tally(run, members, has_agreed) == Tally::Enough
     }
+}
+
+/// The first of these runs about which the witness is to be asked, with the members of it that
+/// agree. The first of the runs is at position `first`.
+///
+/// There is none if those of another run are too few in any case: the witness would settle in vain,
+/// and the other half could not go on.
+pub(super) fn open_half(
+    rule: Rule<'_>,
+    (first, runs): (usize, &[(u64, Vec<NodeId>)]),
+    has_agreed: impl Fn(NodeId) -> bool,
+) -> Option<(usize, BTreeSet<NodeId>)> {
+    let mut open = None;
+    for (run, (_, members)) in (first..).zip(runs) {
+        match rule.tally(run, members, &has_agreed) {
+            Tally::Enough => {}
+            Tally::Half(half) => {
+                open.get_or_insert((run, half));
+            }
+            Tally::TooFew => return None,
+        }
+    }
+    open
 }
 
 /// Returns what is missing if the members of these runs, the first of which is at position `first`,
@@ -106,18 +140,25 @@ pub(super) fn shortage(
         let names: Vec<String> = nodes.into_iter().map(&name).collect();
         crate::names::abbreviated(names.iter().map(String::as_str))
     };
-    let needed = match (voters.first(), 2 * votes == voters.len(), rule.witness) {
-        (Some(_), true, Some(halves)) => match halves.get(&run) {
-            Some(half) => format!(
-                "more than half of them, or the half on which the witness has settled, {}",
-                names(half.iter().copied().collect())
-            ),
-            None => "more than half of them, or half and the witness".to_owned(),
+    let most = match rule.witness.filter(|_| voters.len() < members.len()) {
+        Some(_) => format!("more than half of all {}, with those that have ended", members.len()),
+        None => "more than half of them".to_owned(),
+    };
+    let is_open = votes > 0 && 2 * votes >= voters.len();
+    let needed = match (voters.first(), rule.witness) {
+        (Some(_), Some(halves)) if is_open => match halves.get(&run) {
+            Some(half) => {
+                let half = names(half.iter().copied().collect());
+                let which = match voters.len() < members.len() {
+                    true => "a part of the half",
+                    false => "the half",
+                };
+                format!("{most}, or {which} on which the witness has settled, {half}")
+            }
+            None => format!("{most}, or half and the witness"),
         },
-        (Some(&first), true, None) => {
-            format!("more than half of them, or half with {}", name(first))
-        }
-        _ => "more than half of them".to_owned(),
+        (Some(&first), None) if is_open => format!("{most}, or half with {}", name(first)),
+        _ => most,
     };
     let missing = voters.iter().copied().filter(|&voter| !has_agreed(voter)).collect();
     Some(format!(
@@ -237,6 +278,54 @@ mod tests {
     }
 
     #[test]
+    fn a_half_that_the_witness_has_let_go_on_is_not_overruled_by_the_end_of_some_of_it() {
+        let (ended, mut halves) = (set(0b0001), Halves::new());
+        let tally = |halves: &Halves, number: u32, part: u32| {
+            let rule = Rule { ended: &ended, witness: Some(halves) };
+            rule.tally(2, &all(number), |node| part & (1 << node.0) != 0)
+        };
+        assert_eq!(tally(&halves, 4, 0b1000), Tally::TooFew);
+        assert_eq!(tally(&halves, 4, 0b1100), Tally::Half(set(0b1100)));
+        assert_eq!(tally(&halves, 4, 0b1110), Tally::Enough, "more than half of all");
+        assert_eq!(tally(&halves, 5, 0b01100), Tally::Half(set(0b01100)));
+        halves.insert(2, set(0b0011));
+        assert_eq!(tally(&halves, 4, 0b1100), Tally::TooFew);
+        assert_eq!(tally(&halves, 4, 0b0110), Tally::Enough, "one of them has gone on");
+        assert_eq!(tally(&halves, 4, 0b1110), Tally::Enough);
+        halves.insert(2, set(0b1100));
+        assert_eq!(tally(&halves, 4, 0b1100), Tally::Enough);
+
+        let runs = [(0, all(4))];
+        halves.insert(2, set(0b0011));
+        let rule = Rule { ended: &ended, witness: Some(&halves) };
+        let text = shortage(rule, (2, &runs), |it| it.0 >= 2, |it| format!("n{}", it.0)).unwrap();
+        assert!(
+            text.starts_with(
+                "2 of the 3 members of the job agree, but it takes more than half of all 4, with \
+                 those that have ended, or a part of the half on which the witness has settled, n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_witness_is_not_asked_for_a_part_that_cannot_go_on() {
+        let (none, mut halves) = (BTreeSet::new(), Halves::new());
+        let runs = [(0, all(4)), (3, vec![NodeId(2), NodeId(3)])];
+        let open = |halves: &Halves, part: u32| {
+            let rule = Rule { ended: &none, witness: Some(halves) };
+            open_half(rule, (5, &runs), |node| part & (1 << node.0) != 0)
+        };
+        assert_eq!(open(&halves, 0b0011), None, "no member of the second run agrees");
+        assert_eq!(open(&halves, 0b0110), Some((5, set(0b0110))));
+        assert_eq!(open(&halves, 0b0111), Some((6, set(0b0100))));
+        halves.insert(5, set(0b0110));
+        assert_eq!(open(&halves, 0b0110), Some((6, set(0b0100))));
+        halves.insert(5, set(0b1001));
+        assert_eq!(open(&halves, 0b0110), None, "the other half goes on");
+    }
+
+    #[test]
     fn a_shortage_names_who_is_missing_and_what_is_needed() {
         let runs = [(0, all(4)), (3, vec![NodeId(2), NodeId(3)])];
         let none = BTreeSet::new();
@@ -291,6 +380,8 @@ mod tests {
     struct Launcher {
         id: LauncherId,
         record: Record,
+        /// Members that had ended when it began.
+        ended: BTreeSet<NodeId>,
     }
 
     /// Keepers, and what the witness has settled if there is one.
@@ -300,24 +391,30 @@ mod tests {
     }
 
     impl Places {
-        /// Whether the members of runs agree. If exactly half do, the witness is asked.
+        /// Whether the members of runs agree. If they are enough only with the witness, it is asked.
         fn agree(
             &mut self,
             first: usize,
             runs: &[(u64, Vec<NodeId>)],
             agrees: &BTreeSet<NodeId>,
+            ended: &BTreeSet<NodeId>,
         ) -> bool {
             let none = BTreeSet::new();
-            (first..).zip(runs).all(|(run, (_, members))| {
-                let has_agreed = |node: NodeId| agrees.contains(&node);
-                let rule = Rule { ended: &none, witness: self.witness.as_ref() };
-                let tally = rule.tally(run, members, has_agreed);
-                if let (Tally::Half(half), Some(halves)) = (tally, &mut self.witness) {
-                    halves.entry(run).or_insert(half);
-                }
-                let rule = Rule { ended: &none, witness: self.witness.as_ref() };
-                rule.has_quorum(run, members, has_agreed)
-            })
+            let has_agreed = |node: NodeId| agrees.contains(&node);
+            // Fewer than half have gone on with the user's word, which may be wrong even if the
+            // members have ended: others may have gone on with them before.
+            let is_half = |(_, members): &(u64, Vec<NodeId>)| {
+                2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
+            };
+            let ended = if runs.iter().all(is_half) { ended } else { &none };
+            loop {
+                let rule = Rule { ended, witness: self.witness.as_ref() };
+                let open = open_half(rule, (first, runs), has_agreed);
+                let (Some((run, half)), Some(halves)) = (open, &mut self.witness) else { break };
+                halves.entry(run).or_insert(half);
+            }
+            let rule = Rule { ended, witness: self.witness.as_ref() };
+            (first..).zip(runs).all(|(run, (_, members))| rule.has_quorum(run, members, has_agreed))
         }
     }
 
@@ -341,7 +438,7 @@ mod tests {
             }
         }
         let before = &proposed.runs[proposed.agreed..proposed.runs.len() - 1];
-        let begins = places.agree(proposed.agreed, before, &saved);
+        let begins = places.agree(proposed.agreed, before, &saved, &launcher.ended);
         launcher.record = proposed;
         if begins {
             launcher.record.agreed = launcher.record.runs.len() - 1;
@@ -352,7 +449,7 @@ mod tests {
     /// Returns a launcher that takes over with the keepers of `reach`, if it may.
     fn take_over(
         places: &mut Places,
-        reach: &BTreeSet<NodeId>,
+        (reach, ended): (&BTreeSet<NodeId>, &BTreeSet<NodeId>),
         name: u64,
         epoch: u64,
     ) -> Option<Launcher> {
@@ -368,11 +465,12 @@ mod tests {
         // A later launcher knew all runs that had begun before, and none of an earlier one began
         // since.
         let newest = records.max_by_key(|it| (it.epoch, it.runs.len()))?;
-        let may = places.agree(newest.agreed, &newest.runs[newest.agreed..], &accepted);
-        may.then_some(Launcher { id, record: newest })
+        let may = places.agree(newest.agreed, &newest.runs[newest.agreed..], &accepted, ended);
+        may.then(|| Launcher { id, record: newest, ended: ended.clone() })
     }
 
-    /// Launchers begin runs and take over at random. Returns how many runs have begun.
+    /// Launchers begin runs and take over at random. If there is a witness, nodes end, which later
+    /// launchers know. Returns how many runs have begun.
     fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
         let mut dice = Dice::new(seed);
         let first = LauncherId { epoch: 1, name: "first".to_owned() };
@@ -380,16 +478,20 @@ mod tests {
         let keeper = Keeper { launcher: first.clone(), saved: Some(record.clone()) };
         let keepers = vec![keeper; nodes as usize];
         let mut places = Places { keepers, witness: has_witness.then(Halves::new) };
-        let mut launchers = vec![Launcher { id: first, record }];
+        let mut ended = BTreeSet::new();
+        let mut launchers = vec![Launcher { id: first, record, ended: ended.clone() }];
         let (mut largest, mut begun) = (1_u64, 0);
         for step in 0..20 {
+            if has_witness && dice.below(8_u32) == 0 && 2 * (ended.len() + 1) <= nodes as usize {
+                ended.insert(NodeId(dice.below(nodes)));
+            }
             // Each time other keepers can be reached.
-            let reach = set(dice.below(1_u32 << nodes));
+            let reach = &set(dice.below(1_u32 << nodes)) - &ended;
             let next = set(1 + dice.below((1_u32 << nodes) - 1));
             let next: Vec<NodeId> = next.into_iter().collect();
             if dice.below(3_u32) == 0 {
                 let epoch = 1 + largest.min(1 + dice.below(8_u64));
-                launchers.extend(take_over(&mut places, &reach, step + 10, epoch));
+                launchers.extend(take_over(&mut places, (&reach, &ended), step + 10, epoch));
                 continue;
             }
             let one = dice.below(launchers.len());

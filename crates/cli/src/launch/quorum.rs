@@ -16,7 +16,8 @@
 //!
 //! If members are enough only because others have ended, the witness is asked as well: it may have
 //! settled on a half that has gone on, and of which only some have ended. So those that agree must
-//! be that half, or have one of its members.
+//! be that half, or have one of its members. If all of it has ended, nodes that it has added may
+//! still go on, so that only the user can let the witness settle again.
 //!
 //! # Several launchers
 //!
@@ -160,12 +161,13 @@ pub(super) fn shortage(
         (Some(&first), None) if is_open => format!("{most}, or half with {}", name(first)),
         _ => most,
     };
-    let missing = voters.iter().copied().filter(|&voter| !has_agreed(voter)).collect();
-    Some(format!(
-        "{votes} of the {} members of the job agree, but it takes {needed}; {} cannot be reached",
-        voters.len(),
-        names(missing)
-    ))
+    let missing: Vec<NodeId> = voters.iter().copied().filter(|&it| !has_agreed(it)).collect();
+    let missing = match missing.is_empty() {
+        true => String::new(),
+        false => format!("; {} cannot be reached", names(missing)),
+    };
+    let count = voters.len();
+    Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
 }
 
 /// Returns which sites the job does not survive without the user's help, as a sentence, if there

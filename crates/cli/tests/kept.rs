@@ -262,13 +262,19 @@ fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
     let mut of_jobs = fs::read_dir(world.witness()).unwrap();
-    fs::write(of_jobs.next().unwrap().unwrap().path().join("run-0"), "[0]").unwrap();
+    let settled = of_jobs.next().unwrap().unwrap().path().join("run-0");
+    fs::write(&settled, "[0]").unwrap();
 
     let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let reason = "or the half on which the witness has settled, a/0; a/0 cannot be reached";
     assert!(refused.stderr.contains(reason), "{refused:?}");
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.2", "--ended", "a/0"]);
+    let reason = "or a part of the half on which the witness has settled, a/0";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
+    // The user knows that nothing is left of that half.
+    fs::remove_file(&settled).unwrap();
     let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);

@@ -40,7 +40,8 @@ impl CliError {
             }
             Self::Witness(_) => {
                 "name a folder that all launchers of the job reach and can write to, on a file \
-                 system with hard links, or a place in an object store"
+                 system with hard links, or a place in an object store that honours the condition \
+                 If-None-Match"
                     .into()
             }
             Self::NoTask => "`gridctl run` starts tasks itself, inside an allocation of Slurm".into(),

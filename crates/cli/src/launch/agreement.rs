@@ -3,7 +3,7 @@
 
 use super::child::Child;
 use super::event::{Blame, Event, Exit, Outcome};
-use super::keepers::{Decision, Keepers};
+use super::keepers::{Decision, Keepers, Loss};
 use super::report::Report;
 use super::work::{Work, processes};
 use super::{keeping, own_name, reaching};
@@ -102,9 +102,11 @@ impl Work<'_> {
     /// answer, since the place may be slow.
     pub(super) fn ask_witness(&mut self, run: usize, half: BTreeSet<NodeId>) {
         let Some(witness) = self.witness.clone() else { return };
+        let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
+        let members = runs.get(run).map(|(_, members)| members.clone()).unwrap_or_default();
         let answers = self.answers.clone();
         let ask = move || {
-            let half = witness.settle(run, &half);
+            let half = witness.settle(run, &members, &half);
             // The launcher may have ended.
             let _ = answers.send(Event::Settled { run, half });
         };
@@ -115,6 +117,9 @@ impl Work<'_> {
 
     /// Notes the answer of the witness.
     pub(super) fn settled(&mut self, run: usize, half: Result<BTreeSet<NodeId>, String>) {
+        if let Err(reason) = &half {
+            tracing::warn!(run, %reason, "the witness does not answer");
+        }
         let now = self.now();
         if let Some(keepers) = &mut self.keepers {
             keepers.settled(run, half, now);
@@ -142,11 +147,18 @@ impl Work<'_> {
     /// If it cannot, they may be reached later. Returns the outcome for this launcher if another
     /// one has taken over the job.
     pub(super) fn lose_unreachable(&mut self) -> Option<Outcome> {
-        let (keepers, saved) = (self.keepers.as_ref()?, self.last_saved.as_ref()?);
+        let now = self.now();
+        let (keepers, saved) = (self.keepers.as_mut()?, self.last_saved.as_ref()?);
         let is_connected = |node| reaching::is_connected(&self.children, node);
         let may = keepers.may_go_on_with(&saved.runs, is_connected);
         if may && self.supervisor.may_recover() {
-            reaching::lose_overdue(&self.children);
+            if reaching::is_overdue(&self.children) {
+                match keepers.poll_loss(&saved.runs, is_connected, now) {
+                    Loss::Now => reaching::lose_overdue(&self.children),
+                    Loss::Ask(run, half) => self.ask_witness(run, half),
+                    Loss::Later => {}
+                }
+            }
             return None;
         }
         let other = reaching::taken_over_by(&self.children, reaching::TAKEN_PATIENCE)?;

@@ -1,6 +1,6 @@
 //! The agreement of the keepers of a job to its next run (see `quorum`).
 
-use super::quorum::{Halves, Rule, Tally, shortage};
+use super::quorum::{Halves, Rule, Tally, open_half, shortage};
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,8 @@ pub(super) struct Keepers {
     saved: BTreeMap<NodeId, u64>,
     /// What the witness has settled, if there is one.
     witness: Option<Halves>,
+    /// When the witness may be asked, unless it is being asked.
+    asks_at: Option<Time>,
     proposed: Option<Proposal>,
 }
 
@@ -35,8 +37,6 @@ struct Proposal {
     order: Option<RestoreOrder>,
     /// Number of the state that has the run, once it was sent.
     number: Option<u64>,
-    /// When the witness may be asked, unless it is being asked.
-    asks_at: Option<Time>,
     /// Why the witness has not answered.
     problem: Option<String>,
     until: Time,
@@ -53,11 +53,22 @@ pub(super) enum Decision {
     Refused(String),
 }
 
+/// Whether nodes may be lost that cannot be reached.
+#[derive(Debug, PartialEq)]
+pub(super) enum Loss {
+    Now,
+    /// The witness is to be asked before, as for [`Decision::Ask`].
+    Ask(usize, BTreeSet<NodeId>),
+    /// It has not answered yet.
+    Later,
+}
+
 impl Keepers {
     /// The keepers of a job whose last run that is known to have begun is `agreed`.
     pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>, has_witness: bool) -> Self {
         let witness = has_witness.then(Halves::new);
-        Self { ended, agreed, saved: BTreeMap::new(), witness, proposed: None }
+        let (saved, asks_at) = (BTreeMap::new(), Some(Time(0)));
+        Self { ended, agreed, saved, witness, asks_at, proposed: None }
     }
 
     fn rule(&self) -> Rule<'_> {
@@ -71,9 +82,9 @@ impl Keepers {
 
     /// Proposes the last of the runs, instead of one that was proposed before.
     pub(super) fn propose(&mut self, members: Vec<NodeId>, order: Option<RestoreOrder>, now: Time) {
-        let (until, asks_at) = (now + PATIENCE, Some(now + WITNESS_PAUSE));
-        let (number, problem) = (None, None);
-        self.proposed = Some(Proposal { members, order, number, asks_at, problem, until });
+        let (number, problem, until) = (None, None, now + PATIENCE);
+        self.asks_at = Some(now + WITNESS_PAUSE);
+        self.proposed = Some(Proposal { members, order, number, problem, until });
     }
 
     /// Notes on which half of the members of the run at a position the witness has settled, or why
@@ -91,8 +102,9 @@ impl Keepers {
             }
             Err(reason) => (now + WITNESS_PAUSE, Some(reason)),
         };
+        self.asks_at = Some(asks_at);
         if let Some(proposed) = &mut self.proposed {
-            (proposed.asks_at, proposed.problem) = (Some(asks_at), problem);
+            proposed.problem = problem;
         }
     }
 
@@ -136,12 +148,8 @@ impl Keepers {
         let missing = shortage(self.rule(), (self.agreed, before), has_saved, name);
         match missing {
             Some(_) if until > now => {
-                let half = self.open_half(before, has_saved);
-                let proposed = self.proposed.as_mut()?;
-                let is_due = proposed.asks_at.is_some_and(|at| at <= now);
-                let (run, half) = half.filter(|_| is_due)?;
-                proposed.asks_at = None;
-                Some(Decision::Ask(run, half))
+                let (run, half) = open_half(self.rule(), (self.agreed, before), has_saved)?;
+                self.may_ask(now).then_some(Decision::Ask(run, half))
             }
             Some(mut reason) => {
                 let problem = self.proposed.take().and_then(|proposed| proposed.problem);
@@ -156,26 +164,20 @@ impl Keepers {
         }
     }
 
-    /// The first of the runs before the proposed one of whose members exactly half agree while the
-    /// witness has not settled on a half, with that half.
-    fn open_half(
-        &self,
-        before: &Runs,
-        agrees: impl Fn(NodeId) -> bool,
-    ) -> Option<(usize, BTreeSet<NodeId>)> {
-        (self.agreed..).zip(before).find_map(|(run, (_, members))| {
-            match self.rule().tally(run, members, &agrees) {
-                Tally::Half(half) => Some((run, half)),
-                Tally::Enough | Tally::TooFew => None,
-            }
-        })
+    /// Whether the witness may be asked now, which is then noted.
+    fn may_ask(&mut self, now: Time) -> bool {
+        let is_due = self.asks_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.asks_at = None;
+        }
+        is_due
     }
 
     /// Returns when [`poll`](Self::poll) must be called at `now` if no event happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let proposed = self.proposed.as_ref()?;
         // From then on, what keepers have saved decides, which is an event.
-        let asks_at = proposed.asks_at.filter(|&at| self.witness.is_some() && at > now);
+        let asks_at = self.asks_at.filter(|&at| self.witness.is_some() && at > now);
         Some(asks_at.map_or(proposed.until, |at| at.min(proposed.until)))
     }
 
@@ -185,6 +187,25 @@ impl Keepers {
         (self.agreed..)
             .zip(after)
             .all(|(run, (_, members))| self.rule().tally(run, members, &agrees) != Tally::TooFew)
+    }
+
+    /// Decides whether other nodes than these may be lost, if [`may_go_on_with`] these. If they
+    /// need the witness, it must have settled on them before: until then, the nodes may run
+    /// undisturbed.
+    ///
+    /// [`may_go_on_with`]: Self::may_go_on_with
+    pub(super) fn poll_loss(
+        &mut self,
+        runs: &Runs,
+        agrees: impl Fn(NodeId) -> bool,
+        now: Time,
+    ) -> Loss {
+        let after = runs.get(self.agreed..).unwrap_or_default();
+        match open_half(self.rule(), (self.agreed, after), agrees) {
+            None => Loss::Now,
+            Some((run, half)) if self.may_ask(now) => Loss::Ask(run, half),
+            Some(_) => Loss::Later,
+        }
     }
 }
 
@@ -313,6 +334,26 @@ mod tests {
 
         let Some(Decision::Refused(reason)) = decision else { panic!("{decision:?}") };
         assert!(reason.contains("the half on which the witness has settled, n0, n3"), "{reason}");
+    }
+
+    #[test]
+    fn no_node_is_lost_before_the_witness_has_settled_on_the_others() {
+        let mut keepers = Keepers::new(0, BTreeSet::new(), true);
+        let runs = [(0, vec![A, NodeId(3), B, C])];
+        let half = BTreeSet::from([B, C]);
+        let agrees = |node: NodeId| node == B || node == C;
+
+        assert_eq!(keepers.poll_loss(&runs, agrees, Time(5)), Loss::Ask(0, half.clone()));
+
+        assert_eq!(keepers.poll_loss(&runs, agrees, Time(6)), Loss::Later, "it is being asked");
+        keepers.settled(0, Err("no route".to_owned()), Time(7));
+        assert_eq!(keepers.poll_loss(&runs, agrees, Time(8)), Loss::Later);
+        assert_eq!(keepers.poll_loss(&runs, |node| node != A, Time(8)), Loss::Now, "a majority");
+        let again = Time(7) + WITNESS_PAUSE;
+        assert_eq!(keepers.poll_loss(&runs, agrees, again), Loss::Ask(0, half.clone()));
+        keepers.settled(0, Ok(half), again);
+        assert_eq!(keepers.poll_loss(&runs, agrees, again), Loss::Now);
+        assert!(keepers.may_go_on_with(&runs, agrees));
     }
 
     #[test]

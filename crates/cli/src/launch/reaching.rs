@@ -51,18 +51,28 @@ pub(super) fn taken_over_by(children: &[Option<Child>], known_for: Duration) -> 
     Some(launcher)
 }
 
+/// Whether a node is overdue.
+pub(super) fn is_overdue(children: &[Option<Child>]) -> bool {
+    bridges(children).any(|bridge| overdue(bridge).is_some())
+}
+
 /// Gives up all nodes that are overdue.
 pub(super) fn lose_overdue(children: &[Option<Child>]) {
     for bridge in bridges(children) {
-        let is_over = |since: Instant, patience| since.elapsed() >= patience;
-        let since = bridge.unreachable_since();
-        if since.is_some_and(|since| is_over(since, UNREACHABLE_PATIENCE)) {
-            bridge.give_up(Exit::Unreachable);
-        }
-        if bridge.taken_over().is_some_and(|(_, since)| is_over(since, TAKEN_PATIENCE)) {
-            bridge.give_up(Exit::TakenOver);
+        if let Some(exit) = overdue(bridge) {
+            bridge.give_up(exit);
         }
     }
+}
+
+/// How a node counts as ended if it is overdue.
+fn overdue(bridge: &Bridge) -> Option<Exit> {
+    let is_over = |since: Instant, patience| since.elapsed() >= patience;
+    if bridge.unreachable_since().is_some_and(|since| is_over(since, UNREACHABLE_PATIENCE)) {
+        return Some(Exit::Unreachable);
+    }
+    let taken_over = bridge.taken_over();
+    taken_over.is_some_and(|(_, since)| is_over(since, TAKEN_PATIENCE)).then_some(Exit::TakenOver)
 }
 
 /// Ends the nodes that another launcher has not taken over.

@@ -6,7 +6,7 @@
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
 use super::plan::Launch;
-use super::quorum::{Halves, Rule, Tally, shortage};
+use super::quorum::{Halves, Rule, open_half, shortage};
 use crate::error::CliError;
 use crate::hosts::Shared;
 use crate::job_folder::{Saved, Stage};
@@ -172,12 +172,16 @@ impl Survey<'_> {
         let may_end = matches!(self.newest.stage, Stage::Starting | Stage::Ending);
         let mut halves = kept.and_then(|kept| kept.witness.as_ref()).map(|_| Halves::new());
         let mut problem = None;
-        for (run, (_, members)) in (first..).zip(runs) {
+        loop {
             let rule = Rule { ended: &ended, witness: halves.as_ref() };
-            let Tally::Half(half) = rule.tally(run, members, is_found) else { continue };
+            let open = open_half(rule, (first, runs), is_found);
+            let (Some((run, half)), Some(halves)) = (open, &mut halves) else { break };
             match self.ask_witness(run, half, settles) {
-                Ok(half) => halves.iter_mut().for_each(|it| drop(it.insert(run, half.clone()))),
-                Err(reason) => problem = Some(reason),
+                Ok(half) => drop(halves.insert(run, half)),
+                Err(reason) => {
+                    problem = Some(reason);
+                    break;
+                }
             }
         }
         let rule = Rule { ended: &ended, witness: halves.as_ref() };
@@ -202,9 +206,11 @@ impl Survey<'_> {
     ) -> Result<BTreeSet<NodeId>, String> {
         let witness = self.launch.kept.as_ref().and_then(|kept| kept.witness.as_ref());
         let witness = witness.ok_or_else(|| "the job has none".to_owned())?;
+        let members = self.newest.runs.get(run).map(|(_, members)| members.as_slice());
+        let members = members.unwrap_or_default();
         match settles {
-            true => witness.settle(run, &half),
-            false => Ok(witness.settled(run)?.unwrap_or(half)),
+            true => witness.settle(run, members, &half),
+            false => Ok(witness.settled(run, members)?.unwrap_or(half)),
         }
     }
 }

@@ -31,10 +31,11 @@ impl JobWitness {
     ///
     /// # Errors
     ///
-    /// That of the system, if the place cannot be used.
+    /// That of the system, if the place cannot be used, or replaces what it has settled.
     pub(crate) fn begin(&self) -> io::Result<()> {
-        let place = Witness::create(&self.location)?;
-        place.settle(&self.name(MARK), self.job.as_bytes()).map(drop)
+        let (place, mark) = (Witness::create(&self.location)?, self.name(MARK));
+        place.settle(&mark, self.job.as_bytes())?;
+        place.check(&mark)
     }
 
     /// Settles on this half of the members of the run at a position, unless it has settled on
@@ -46,11 +47,12 @@ impl JobWitness {
     pub(super) fn settle(
         &self,
         run: usize,
+        members: &[NodeId],
         half: &BTreeSet<NodeId>,
     ) -> Result<BTreeSet<NodeId>, String> {
         let half = serde_json::to_vec(half).map_err(|error| error.to_string())?;
         let settled = self.place().and_then(|place| place.settle(&self.name_of(run), &half));
-        read(&settled.map_err(|error| error.to_string())?)
+        read(&settled.map_err(|error| error.to_string())?, members)
     }
 
     /// The half of the members of the run at a position on which it has settled, if it has.
@@ -58,15 +60,20 @@ impl JobWitness {
     /// # Errors
     ///
     /// Why that is not known.
-    pub(super) fn settled(&self, run: usize) -> Result<Option<BTreeSet<NodeId>>, String> {
+    pub(super) fn settled(
+        &self,
+        run: usize,
+        members: &[NodeId],
+    ) -> Result<Option<BTreeSet<NodeId>>, String> {
         let settled = self.place().and_then(|place| place.settled(&self.name_of(run)));
-        settled.map_err(|error| error.to_string())?.map(|half| read(&half)).transpose()
+        settled.map_err(|error| error.to_string())?.map(|half| read(&half, members)).transpose()
     }
 
+    /// Opens the place, which may have lost its mark, or its way to keep it, since it was left.
     fn place(&self) -> io::Result<Witness> {
-        let place = Witness::open(&self.location)?;
-        match place.settled(&self.name(MARK))? {
-            Some(_) => Ok(place),
+        let (place, mark) = (Witness::open(&self.location)?, self.name(MARK));
+        match place.settled(&mark)? {
+            Some(_) => place.check(&mark).map(|()| place),
             None => Err(io::Error::other(format!(
                 "{} does not know the job; it may be another place on this machine",
                 self.location.display()
@@ -83,8 +90,17 @@ impl JobWitness {
     }
 }
 
-fn read(half: &[u8]) -> Result<BTreeSet<NodeId>, String> {
-    serde_json::from_slice(half).map_err(|error| format!("it cannot be read: {error}"))
+/// Reads a half of these members.
+fn read(half: &[u8], members: &[NodeId]) -> Result<BTreeSet<NodeId>, String> {
+    let half: BTreeSet<NodeId> =
+        serde_json::from_slice(half).map_err(|error| format!("it cannot be read: {error}"))?;
+    let members: BTreeSet<NodeId> = members.iter().copied().collect();
+    match !half.is_empty() && half.is_subset(&members) {
+        true => Ok(half),
+        false => Err("it has settled on nodes that are no members of the run, for which another \
+                      launcher may have asked"
+            .to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -101,21 +117,37 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let witness = || JobWitness::new(folder.path().join("witness"), "ring-7.a.1".to_owned());
         witness().begin().unwrap();
-        assert_eq!(witness().settled(0), Ok(None));
-        assert_eq!(witness().settle(0, &half([2, 3])), Ok(half([2, 3])));
-        assert_eq!(witness().settle(0, &half([0, 1])), Ok(half([2, 3])));
-        assert_eq!(witness().settled(0), Ok(Some(half([2, 3]))));
-        assert_eq!(witness().settle(1, &half([0, 1])), Ok(half([0, 1])), "another run");
+        let members = [0, 1, 2, 3].map(NodeId);
+        assert_eq!(witness().settled(0, &members), Ok(None));
+        assert_eq!(witness().settle(0, &members, &half([2, 3])), Ok(half([2, 3])));
+        assert_eq!(witness().settle(0, &members, &half([0, 1])), Ok(half([2, 3])));
+        assert_eq!(witness().settled(0, &members), Ok(Some(half([2, 3]))));
+        let of_another_run = witness().settle(1, &members, &half([0, 1]));
+        assert_eq!(of_another_run, Ok(half([0, 1])));
+    }
+
+    #[test]
+    fn a_half_that_no_launcher_of_the_run_has_asked_for_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = JobWitness::new(folder.path().to_owned(), "ring-7.a.1".to_owned());
+        witness.begin().unwrap();
+        let members = [0, 1, 2, 3].map(NodeId);
+        for (run, content) in ["[]", "[1,4000000000]", "{", "[0,1"].into_iter().enumerate() {
+            fs::write(folder.path().join(witness.name_of(run)), content).unwrap();
+            assert!(witness.settled(run, &members).is_err(), "{content}");
+            assert!(witness.settle(run, &members, &half([0, 1])).is_err(), "{content}");
+        }
     }
 
     #[test]
     fn a_folder_without_the_mark_of_the_job_settles_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let witness = JobWitness::new(folder.path().to_owned(), "ring-7.a.1".to_owned());
-        let reason = witness.settle(0, &half([0, 1])).unwrap_err();
+        let members = [0, 1, 2, 3].map(NodeId);
+        let reason = witness.settle(0, &members, &half([0, 1])).unwrap_err();
         assert!(reason.contains("does not know the job"), "{reason}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         let missing = JobWitness::new(folder.path().join("missing"), "ring-7.a.1".to_owned());
-        assert!(missing.settled(0).is_err());
+        assert!(missing.settled(0, &members).is_err());
     }
 }

@@ -225,8 +225,8 @@ fn attend(
     child.wait().map_err(failed)
 }
 
-/// Starts a thread that does what the launcher orders. Nothing is sent to the result; its sender is
-/// gone when the connection has ended.
+/// Starts a thread that does what the launcher orders, and ends the connection when the launcher
+/// has ended it or is silent. Nothing is sent to the result; its sender is gone then.
 fn listen(
     stream: &Arc<SecureStream>,
     node: &Arc<Node>,
@@ -247,6 +247,8 @@ fn listen(
             }
         }
         node.signal(SIGKILL);
+        // Threads that wait for a silent launcher to read would wait for ever.
+        stream.shutdown();
     })?;
     Ok(ended)
 }
@@ -290,4 +292,26 @@ fn say(stream: &SecureStream, frame: &Frame) {
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
     spawned.map(drop).map_err(CliError::system("start a thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::fixtures::connection;
+    use std::sync::mpsc::RecvTimeoutError;
+
+    #[test]
+    fn output_that_the_launcher_does_not_read_ends_with_its_orders() {
+        let (launcher, agent) = connection();
+        let agent = Arc::new(agent);
+        let output = pass_on(&agent, io::repeat(b'x'), Frame::Stdout).unwrap();
+        // No frame, so that the orders end. The launcher keeps the connection, and reads nothing.
+        launcher.write_all(&[u8::MAX; 64]).unwrap();
+
+        let ended = listen(&agent, &Arc::default(), channel().0).unwrap();
+
+        let end = ended.recv_timeout(Duration::from_secs(20));
+        assert_eq!(end, Err(RecvTimeoutError::Disconnected));
+        output.drain();
+    }
 }

@@ -3,6 +3,7 @@
 //! A job continues if it has all actor types of the checkpoint's collections, by name, in the same
 //! version and structure or in a later version, and begins with the placement maps and reducers
 //! that the checkpoint has. Its types may come in another order, and it may have more of them.
+//! Types that checkpoints leave out may have changed.
 
 use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::KindId;
@@ -34,8 +35,8 @@ pub(crate) fn restoration(
     }
     check_names("placement map", &manifest.maps, &common.run.maps)?;
     check_names("reducer", &manifest.reducers, &common.run.reducers)?;
-    let types = Types::compare(&manifest, common)?;
     let mut coordinator = CoordinatorPart::decode(&manifest.coordinator).map_err(unreadable)?;
+    let types = Types::compare(&manifest, &coordinator, common)?;
     let mut groups = BTreeMap::new();
     for (info, _) in &manifest.collections {
         let group = types.kind(info).map(|kind| Changing { info, kind, plan, common });
@@ -94,7 +95,11 @@ struct Types {
 }
 
 impl Types {
-    fn compare(manifest: &Manifest, common: &Common) -> Result<Self, StartError> {
+    fn compare(
+        manifest: &Manifest,
+        coordinator: &CoordinatorPart,
+        common: &Common,
+    ) -> Result<Self, StartError> {
         let now = common.actor_types();
         let number = |then: &ActorType| {
             let position = now.iter().position(|now| now.name == then.name)?;
@@ -109,6 +114,11 @@ impl Types {
                 let (what, name) = ("actor type".to_owned(), then.name.clone());
                 return Err(StartError::CheckpointWithOther { what, name });
             };
+            let has_ended = || coordinator.operations(info).is_some_and(|it| it.members == 0);
+            if common.is_left_out(kind) && has_ended() {
+                // The checkpoint has none of its states and messages.
+                continue;
+            }
             if is_earlier(then, &now[kind.index()])? {
                 types.earlier.insert(kind, then.clone());
             }

@@ -355,9 +355,13 @@ impl Pe {
     }
 
     /// Whether the driver may deliver further messages. Above a limit of bytes, they wait until
-    /// handlers have consumed others. A failed PE drops them.
+    /// handlers have consumed others. A failed PE drops them. A PE that has stopped for a checkpoint
+    /// takes them: handlers consume nothing, and no PE is drained while messages to it are under way.
+    /// No others follow, since all PEs stop.
     pub fn takes_messages(&self) -> bool {
-        self.has_failed() || self.core.ready_bytes < self.core.common.limits.soft_bytes
+        self.has_failed()
+            || self.core.checkpointing.is_stopped
+            || self.core.ready_bytes < self.core.common.limits.soft_bytes
     }
 
     /// Whether this PE has failed and only waits for the end of the job.

@@ -6,6 +6,7 @@ mod bound;
 mod cell;
 #[cfg(feature = "net")]
 mod crossing;
+mod full;
 mod on_demand;
 mod sections;
 #[cfg(feature = "net")]

@@ -82,12 +82,22 @@ impl ObjectStorage {
     ) -> io::Result<T> {
         let run = || -> io::Result<T> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            Ok(runtime.block_on(operation)?)
+            runtime.block_on(operation).map_err(of_system)
         };
         std::thread::scope(|scope| {
             let ended = std::thread::Builder::new().spawn_scoped(scope, run)?.join();
             ended.unwrap_or_else(|_| Err(io::Error::other("the operation has panicked")))
         })
+    }
+}
+
+/// An error of a store as one of the system, with its kind where callers need it.
+fn of_system(error: object_store::Error) -> io::Error {
+    match error {
+        object_store::Error::AlreadyExists { .. } => {
+            io::Error::new(io::ErrorKind::AlreadyExists, error)
+        }
+        error => error.into(),
     }
 }
 

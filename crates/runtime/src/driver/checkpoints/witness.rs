@@ -63,6 +63,30 @@ impl Witness {
         settled.map_err(|error| about(&self.0.path_of(name), &put.err().unwrap_or(error)))
     }
 
+    /// Checks that the place keeps the value that is settled under a name, by an attempt to settle
+    /// another one: some object stores ignore the condition that there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the place accepts another value, so that it
+    /// is no witness; else that of the system, if the place cannot be reached.
+    pub fn check(&self, name: &str) -> io::Result<()> {
+        let checked = self.0.get(name).and_then(|settled| {
+            let other = Bytes::from([&b"not "[..], &settled[..]].concat());
+            let put = self.0.put_once(name, vec![other]);
+            let is_kept = self.0.get(name)? == settled;
+            match put {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_kept => Ok(()),
+                Err(error) if is_kept => Err(error),
+                _ => {
+                    let reason = "it replaces what is there, although it must not (If-None-Match)";
+                    Err(io::Error::new(io::ErrorKind::Unsupported, reason))
+                }
+            }
+        });
+        checked.map_err(|error| about(&self.0.path_of(name), &error))
+    }
+
     /// The value that is settled under a name, if there is one.
     ///
     /// # Errors
@@ -85,6 +109,7 @@ fn about(place: &dyn Display, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use super::super::folder::Folder;
     use super::*;
     use std::collections::BTreeSet;
     use std::thread;
@@ -100,6 +125,7 @@ mod tests {
                 all.into_iter().map(|it| it.join().unwrap()).collect()
             });
             assert_eq!(settled.len(), 1, "{settled:?}");
+            witness.check(&name).unwrap();
             assert_eq!(witness.settled(&name).unwrap(), settled.into_iter().next());
         }
     }
@@ -117,6 +143,61 @@ mod tests {
     fn of_many_values_in_an_object_store_one_is_settled() {
         let storage = super::super::object_storage::ObjectStorage::in_memory();
         assert_one_holds(&Witness(Arc::new(storage)));
+    }
+
+    /// A place that ignores the condition that there is no object of a name.
+    #[derive(Debug)]
+    struct Careless {
+        folder: Folder,
+        /// Whether it says that there was one.
+        refuses: bool,
+    }
+
+    impl CheckpointStorage for Careless {
+        fn put(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
+            self.folder.put(name, pieces)
+        }
+
+        fn put_new(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
+            self.folder.put(name, pieces)?;
+            if self.refuses { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) }
+        }
+
+        fn get(&self, name: &str) -> io::Result<Bytes> {
+            self.folder.get(name)
+        }
+
+        fn has(&self, name: &str) -> io::Result<bool> {
+            self.folder.has(name)
+        }
+
+        fn groups(&self) -> io::Result<Vec<String>> {
+            self.folder.groups()
+        }
+
+        fn remove_all(&self, group: &str) -> io::Result<()> {
+            self.folder.remove_all(group)
+        }
+
+        fn path_of(&self, name: &str) -> String {
+            self.folder.path_of(name)
+        }
+    }
+
+    #[test]
+    fn a_place_that_replaces_what_is_settled_is_no_witness() {
+        for refuses in [false, true] {
+            let path = tempfile::tempdir().unwrap();
+            let folder = Folder::open(path.path(), false).unwrap();
+            let witness = Witness(Arc::new(Careless { folder, refuses }));
+            witness.settle("job/mark", b"this job").unwrap();
+            for _ in 0..2 {
+                let error = witness.check("job/mark").unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+                assert!(error.to_string().contains("job/mark: it replaces"), "{error}");
+            }
+            assert!(witness.check("job/other").is_err(), "nothing is settled");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use gridspan::binding::Binding;
 pub(crate) struct ProcessFlags {
     /// Serve the counters of the job to Prometheus, at http://ADDRESS/metrics: a port of this
     /// machine, such as 9464 (0 for any), or unix:PATH. Only your user can read them. Each node is
-    /// then a process of its own, as with `-n`.
+    /// then a separate process, as with `-n`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
     /// Which node gets the standard input of gridctl: 0 or none [default: 0 if its process runs on

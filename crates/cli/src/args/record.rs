@@ -13,7 +13,7 @@ const RECORD_BYTES_MAX: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RecordFlags {
     /// Record what each PE does, and which message caused it, into the folder DIR, which must not
-    /// exist or be empty. Not with --detach or --guests.
+    /// exist or must be empty. Not with --detach or --guests.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
     /// With --record: record at most SIZE of each node, from 64kB to 1GB, and of all nodes together

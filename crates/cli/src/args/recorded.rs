@@ -46,7 +46,7 @@ pub(crate) struct CompareArgs {
 
 const COMPARE_HELP: &str = "\
 Both recordings must be of a job of the same name. Its arguments, the grid, the seed and the driver
-may differ; these differences are printed.
+may differ; differences of the command, the driver and the seed are printed.
 
 Times are means of a PE, so that those of one recording add up to the time of its job, also if the
 numbers of PEs differ. What explains most of the difference comes first.

@@ -8,7 +8,7 @@
 //! | `share` | the share of the slower one's time by which it was faster, or null |
 //! | `reason` | what explains most of the difference, or null: `kind`, `type` of actors or null, `difference_s` of a PE, `place` (`all`, `site`, `node` or `pe`) and its `name` or null |
 //! | `a`, `b` | `path`, `job`, `command`, `driver`, `seed`, `sites`, `nodes`, `pes`, `missing_nodes`, `outcome` (`done`, `failed`, `cut-off`), `exit_code`, `failure`, `seconds` |
-//! | `times` | what explains most first: `kind` (`handlers`, `tasks`, `runtime`, `network`, `other-programs`, `idle`, `rest`), `type`, and seconds of a PE |
+//! | `times` | what explains most first: `kind` (`handlers`, `tasks`, `runtime`, `network`, `other-threads`, `idle`, `rest`), `type`, and seconds of a PE |
 //! | `traffic` | for each pair of sites: `from`, `to`, `messages`, `bytes` |
 //! | `counts` | `name`, `unit` (`times`, `bytes`, `ns`), and the numbers |
 //!
@@ -136,7 +136,7 @@ fn kind(kind: &TimeKind) -> (&'static str, Option<&str>) {
         TimeKind::Tasks => ("tasks", None),
         TimeKind::Runtime => ("runtime", None),
         TimeKind::Network => ("network", None),
-        TimeKind::Waited => ("other-programs", None),
+        TimeKind::Waited => ("other-threads", None),
         TimeKind::Idle => ("idle", None),
         TimeKind::Rest => ("rest", None),
     }

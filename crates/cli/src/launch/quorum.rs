@@ -83,7 +83,15 @@ impl Rule<'_> {
             Some(None) => return Tally::Half(agreed),
             Some(Some(settled)) => {
                 let has_ended = voters.len() < members.len();
-                *settled == agreed || (has_ended && !settled.is_disjoint(&agreed))
+                let meets = match 2 * agreed.len() > voters.len() {
+                    true => !settled.is_disjoint(&agreed),
+                    // The others may be as many, and have a member of the half as well.
+                    false => {
+                        let first = voters.iter().find(|voter| settled.contains(voter));
+                        first.is_some_and(|first| agreed.contains(first))
+                    }
+                };
+                *settled == agreed || (has_ended && meets)
             }
         };
         if is_enough { Tally::Enough } else { Tally::TooFew }

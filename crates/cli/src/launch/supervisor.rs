@@ -569,7 +569,7 @@ impl Supervisor {
         let is_member = !self.nodes[id.index()].is_left && !self.is_new(id);
         if exit == Exit::Code(0) && is_recovering && is_member {
             // The job was done before the loss; the others wait for another run.
-            self.phase = Phase::Ending { next: Step::Ask, at: now + self.patience.settle };
+            self.phase = Phase::Ending { next: Step::Ask, at: now + SETTLE };
         }
     }
 

@@ -73,7 +73,11 @@ impl JobWitness {
     fn place(&self) -> io::Result<Witness> {
         let (place, mark) = (Witness::open(&self.location)?, self.name(MARK));
         match place.settled(&mark)? {
-            Some(_) => place.check(&mark).map(|()| place),
+            Some(_) => match place.check(&mark) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(error),
+                // What is settled can be read where nothing more can be written.
+                _ => Ok(place),
+            },
             None => Err(io::Error::other(format!(
                 "{} does not know the job; it may be another place on this machine",
                 self.location.display()

@@ -22,7 +22,10 @@ impl Supervisor {
         }
         if matches!(self.phase, Phase::Starting { .. } | Phase::Running | Phase::Recovering { .. })
         {
-            self.phase = Phase::Ending { next: Step::Ask, at: now + self.patience.settle };
+            // Nodes that wait for the launcher do not end by themselves.
+            let is_running = matches!(self.phase, Phase::Running);
+            let settle = if is_running { self.patience.settle } else { SETTLE };
+            self.phase = Phase::Ending { next: Step::Ask, at: now + settle };
         }
     }
 

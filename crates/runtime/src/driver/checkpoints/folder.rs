@@ -36,9 +36,18 @@ impl Folder {
             File::open(&self.0)?.sync_all()?;
         }
         let mut file = io::BufWriter::new(File::create_new(&now)?);
-        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
-        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        Ok([now, then])
+        let written = pieces
+            .iter()
+            .try_for_each(|piece| file.write_all(piece))
+            .and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all());
+        match written {
+            Ok(()) => Ok([now, then]),
+            Err(error) => {
+                // A full disk is no fuller for it.
+                let _ = fs::remove_file(&now);
+                Err(error)
+            }
+        }
     }
 }
 

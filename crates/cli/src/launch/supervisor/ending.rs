@@ -1,7 +1,7 @@
 //! The end of the job: who is blamed, and how its processes are made to end.
 
 use super::super::event::{Blame, Command};
-use super::{KILL_PATIENCE, Phase, Step, Supervisor};
+use super::{KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};
 use gridspan_topology::{NodeId, Time};
 use signal_hook::consts::SIGKILL;
 

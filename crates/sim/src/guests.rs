@@ -104,6 +104,10 @@ impl<T> Roster<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.founders.iter().chain(self.guests.values())
     }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.founders.iter_mut().chain(self.guests.values_mut())
+    }
 }
 
 /// A PE or a node.

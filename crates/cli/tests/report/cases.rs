@@ -93,7 +93,7 @@ pub const CASES: &[Case] = &[
         ],
         "slow_link",
         "the link between a and b",
-        [0.6, 1.0],
+        [0.4, 1.0],
     ),
     case(
         "slower_link_of_a_sampled_recording",
@@ -103,7 +103,7 @@ pub const CASES: &[Case] = &[
         ],
         "slow_link",
         "the link between a and b",
-        [0.55, 1.0],
+        [0.4, 1.0],
     ),
     // Two messages of 20 kB in each direction take 32 ms at 10 Mbit/s.
     case(
@@ -113,7 +113,7 @@ pub const CASES: &[Case] = &[
             &["ring", "actors=4", "steps=10", "work=1000", "bytes=20000"],
         ],
         "narrow_link",
-        "the link a → b",
+        "the link b → a and a → b",
         [0.6, 0.97],
     ),
     case(
@@ -123,7 +123,7 @@ pub const CASES: &[Case] = &[
             &["ring", "actors=8", "steps=10", "work=1000", "bytes=200000"],
         ],
         "narrow_link",
-        "the link a → b",
+        "the link b → a and a → b",
         [0.55, 0.97],
     ),
     // A message is lost once on average, and each loss takes a round trip, twice the latency.

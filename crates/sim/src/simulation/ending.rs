@@ -3,6 +3,7 @@
 use super::{Counts, Event, Simulation};
 use crate::faults::QuicCounts;
 use crate::report::{Ending, SimReport};
+use gridspan_record::TimeUse;
 use gridspan_runtime::coordinator::Coordinator;
 use gridspan_runtime::message::MainStatus;
 use gridspan_runtime::pe::{PeStatistics, PendingWork};
@@ -81,7 +82,11 @@ impl Simulation {
         self.report(ending, Err(error))
     }
 
-    pub(super) fn report(self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
+    pub(super) fn report(mut self, ending: Ending, outcome: Result<(), JobError>) -> SimReport {
+        for station in self.stations.iter_mut() {
+            // Since its last turn it had nothing to do.
+            station.machine.record_use(self.now, TimeUse::Idle);
+        }
         let handovers = self.coordinator().map_or(0, Coordinator::handovers);
         let mut statistics = PeStatistics { handovers, ..PeStatistics::default() };
         for station in self.stations.iter() {

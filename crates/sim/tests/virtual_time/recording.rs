@@ -170,7 +170,7 @@ fn times_of_handlers_and_tasks_add_up() {
         assert!(time <= report.virtual_time.0 + MS, "{time} of {:?}", report.virtual_time);
         let until = record.spans.last().map_or(0, |span| span.end_ns());
         assert!(time >= until, "{time} of {until}");
-        assert!(record.bins.iter().map(|bin| bin.steps).max() == Some(LAPS));
+        assert_eq!(record.bins.iter().map(|bin| bin.steps).max(), Some(LAPS), "{}", record.pe);
     }
     assert_eq!(laps, u64::try_from(RUNNERS).unwrap() * LAPS);
     assert_eq!(tasks, (1 << TEETH, (1_u64 << TEETH) * 100_000));

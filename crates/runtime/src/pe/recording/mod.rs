@@ -43,6 +43,11 @@ impl Core {
     /// The time of the recording. A slower processor is emulated by a pause at the end of the turn;
     /// here it takes longer for each handler.
     fn recorded_ns(&self, recording: &Recording) -> u64 {
+        self.recorded_after(recording, 0)
+    }
+
+    /// The time of the recording, when the handler has used a further time that is not charged yet.
+    fn recorded_after(&self, recording: &Recording, uncharged_ns: u64) -> u64 {
         let turn = self.driver_ns(self.now);
         let turn = match &self.clock {
             None => turn.saturating_add(recording.lead_ns).saturating_add(nanos(self.charged)),
@@ -52,7 +57,9 @@ impl Core {
             }
         };
         // In virtual time, tasks are charged when their handler ends.
-        turn.saturating_add(recording.offset_ns).max(recording.recorder.until_ns())
+        turn.saturating_add(recording.offset_ns)
+            .saturating_add(self.uncharged(uncharged_ns))
+            .max(recording.recorder.until_ns())
     }
 
     /// The time of the driver, which counts from the start of the run.
@@ -261,7 +268,7 @@ impl Core {
     /// Begins a task inside a handler, which has used this time that is not charged yet.
     pub(crate) fn begin_task(&mut self, uncharged_ns: u64) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
+        let at_ns = self.recorded_after(&recording, uncharged_ns);
         let span = Span { kind: TASK, ..Span::default() };
         recording.current = Some(recording.recorder.begin_span(at_ns, span));
         self.recording = Some(recording);
@@ -271,7 +278,7 @@ impl Core {
     /// may have taken it.
     pub(crate) fn end_task(&mut self, uncharged_ns: u64, has_run: bool) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording).saturating_add(self.uncharged(uncharged_ns));
+        let at_ns = self.recorded_after(&recording, uncharged_ns);
         match has_run {
             true => recording.recorder.end_span(at_ns),
             false => {

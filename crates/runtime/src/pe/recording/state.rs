@@ -53,7 +53,7 @@ pub(crate) struct Recording {
 }
 
 /// What is known of the cause of a message while a copy of it is sent.
-pub(in crate::pe) struct SavedCause {
+pub(crate) struct SavedCause {
     passing: Option<SpanCause>,
     held: Option<SpanCause>,
 }

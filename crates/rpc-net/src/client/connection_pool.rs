@@ -157,8 +157,8 @@ impl ConnectionPool {
             Reach::Coming(since) => Some(since),
             _ => None,
         });
-        let is_somebody_there = self.is_somebody_there();
-        let rest = coming.map(|since| match (is_somebody_there, since) {
+        let has_contact = self.has_contact();
+        let rest = coming.map(|since| match (has_contact, since) {
             // Every attempt reports its outcome in the end.
             (false, _) => PATIENCE,
             (true, Some(since)) => {
@@ -170,12 +170,12 @@ impl ConnectionPool {
         rest.max().filter(|rest| !rest.is_zero())
     }
 
-    pub(crate) fn is_somebody_there(&self) -> bool {
+    pub(crate) fn has_contact(&self) -> bool {
         self.members.values().any(|member| member.contact().is_some())
     }
 
     #[cfg(test)]
-    pub(crate) fn is_anybody_coming(&self) -> bool {
+    pub(crate) fn is_reaching_any(&self) -> bool {
         self.members.values().any(|member| matches!(member.reach, Reach::Coming(_)))
     }
 
@@ -250,7 +250,7 @@ mod tests {
         membership.reached(at(26), 0, None);
         membership.reached(at(26), 1, None);
         assert_eq!(membership.patience(at(26)), None);
-        assert!(!membership.is_somebody_there() && membership.connection(0).is_none());
+        assert!(!membership.has_contact() && membership.connection(0).is_none());
     }
 
     #[test]

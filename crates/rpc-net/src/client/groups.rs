@@ -137,8 +137,8 @@ impl Remote {
     }
 
     #[cfg(test)]
-    pub(crate) fn is_anybody_coming(&self) -> bool {
-        self.known().members.is_anybody_coming()
+    pub(crate) fn is_reaching_any(&self) -> bool {
+        self.known().members.is_reaching_any()
     }
 
     fn connection(&self, number: u32) -> Option<Connection> {
@@ -149,7 +149,7 @@ impl Remote {
     /// requests the rest.
     async fn hear_news(&self) -> Result<(), RpcError> {
         // Servers that were reached before can be used without a registry.
-        let mut is_enough = self.known().members.is_somebody_there();
+        let mut is_enough = self.known().members.has_contact();
         let patience = if is_enough { NEWS } else { FIRST_NEWS };
         let until = tokio::time::Instant::now() + patience;
         loop {

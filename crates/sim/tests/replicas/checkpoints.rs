@@ -7,7 +7,7 @@ use gridspan_runtime::pe::PlantedFault;
 use gridspan_runtime::{
     CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, JobError, RestorePlan, Time,
 };
-use gridspan_sim::{FaultPlan, SimOptions, SimReport, Simulation};
+use gridspan_sim::{FaultPlan, PauseFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use std::time::Duration;
 
@@ -47,7 +47,9 @@ fn options(seed: u64) -> SimOptions {
         .with_frame_delay(0.2)
         .with_local_delay(0.1)
         .with_delay_max(Duration::from_millis(20))
-        .with_reorder(seed.is_multiple_of(2));
+        .with_reorder(seed.is_multiple_of(2))
+        // A primary whose node pauses lags behind its second replica.
+        .with_pauses(PauseFaults::new(0.001, Duration::from_millis(200)));
     SimOptions::with_seed(seed).with_faults(faults)
 }
 

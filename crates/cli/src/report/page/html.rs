@@ -25,6 +25,16 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
+/// A text in which parts between backticks are code.
+pub(crate) fn with_code(text: &str) -> String {
+    let parts = (0..).zip(text.split('`'));
+    let marked = parts.map(|(number, part)| match number % 2 {
+        0 => escaped(part),
+        _ => format!("<code>{}</code>", escaped(part)),
+    });
+    marked.collect()
+}
+
 /// Adds to a page; writing to a string cannot fail.
 pub(crate) fn put(to: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = to.write_fmt(what);
@@ -236,6 +246,14 @@ impl Panel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_between_backticks_is_code() {
+        assert_eq!(
+            with_code("use `--balance <a>`; more"),
+            "use <code>--balance &lt;a&gt;</code>; more"
+        );
+    }
 
     #[test]
     fn names_cannot_become_markup() {

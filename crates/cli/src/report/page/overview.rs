@@ -1,6 +1,6 @@
 //! The head of a page: the outcome, what limited the run, what was recorded.
 
-use super::html::{Cell, Panel, Table, escaped, put, share, time};
+use super::html::{Cell, Panel, Table, escaped, put, share, time, with_code};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
 use crate::report::analysis::limits::Limit;
@@ -90,7 +90,7 @@ pub(crate) fn limits(analysis: &Analysis) -> Panel {
                     share(*part),
                     escaped(clause),
                     escaped(&because),
-                    escaped(advice)
+                    with_code(advice)
                 ),
             );
         }

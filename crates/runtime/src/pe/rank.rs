@@ -33,9 +33,11 @@ pub(crate) fn is_step(priority: i32) -> bool {
 }
 
 /// The step of a priority, if it is that of one; the number of a step from 2^30 on begins again.
+/// The greatest priority is that of messages behind all others, which have no step.
 #[inline]
 pub(crate) fn step_of(priority: i32) -> Option<u64> {
-    is_step(priority).then(|| u64::from((priority - FIRST_STEP).unsigned_abs()))
+    (is_step(priority) && priority < i32::MAX)
+        .then(|| u64::from((priority - FIRST_STEP).unsigned_abs()))
 }
 
 /// The place of a message in the order in which a PE handles ready messages: lower ranks first.
@@ -84,6 +86,6 @@ mod tests {
         assert_eq!(priority_of_step(STEPS), FIRST_STEP);
         assert!(is_step(priority_of_step(u64::MAX)));
         assert_eq!(step_of(priority_of_step(7)), Some(7));
-        assert_eq!(step_of(FIRST_STEP - 1), None);
+        assert_eq!((step_of(FIRST_STEP - 1), step_of(i32::MAX)), (None, None));
     }
 }

@@ -67,7 +67,10 @@ fn restarted(seed: u64, fault: PlantedFault, text: &str) -> SimReport {
     let again = job(UNEVEN, &postponed, if text.contains(',') { ONCE } else { &[] });
     let again = Simulation::restored(again, grid(text), options(seed + 100), (image, plan));
     let report = again.unwrap().run();
-    assert_eq!(*postponed.lock().unwrap(), Vec::<String>::new(), "seed {seed}");
+    let postponed = postponed.lock().unwrap();
+    // A node that pauses stores late.
+    let is_late = |reason: &String| reason == "the checkpoint before is still being stored";
+    assert!(postponed.iter().all(is_late), "seed {seed}: {postponed:?}");
     report
 }
 

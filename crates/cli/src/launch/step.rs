@@ -10,18 +10,23 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Time that `srun` has to end after its tasks have.
 const END_MAX: Duration = Duration::from_secs(5);
 /// Interval between looks whether it has.
 const LOOK: Duration = Duration::from_millis(5);
+/// Time for which its last words are awaited after its end; what it leaves behind may keep its
+/// streams open.
+const WORDS_MAX: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 4 << 10;
 
 /// An `srun`.
 pub(super) struct Step {
     process: Child,
+    /// The threads that report what it prints.
+    readers: Vec<JoinHandle<()>>,
     is_over: bool,
 }
 
@@ -37,23 +42,28 @@ impl Step {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.process_group(0).spawn()?;
         let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let step = Self { process, is_over: false };
+        let mut step = Self { process, readers: Vec::new(), is_over: false };
         if let (Some(mut stdin), Some(out), Some(err)) = streams {
             // If it has ended already, that is noticed elsewhere.
             let _ = stdin.write_all(token.to_line().as_bytes());
-            warn_of(out, reports.clone())?;
-            warn_of(err, reports.clone())?;
+            step.readers.push(warn_of(out, reports.clone())?);
+            step.readers.push(warn_of(err, reports.clone())?);
         }
         Ok(step)
     }
 
-    /// Returns how it ended, in the first call after its end; `None` otherwise.
+    /// Returns how it ended, in the first call after its end, once what it has printed is reported;
+    /// `None` otherwise.
     pub(super) fn take_exit(&mut self) -> Option<Exit> {
         if self.is_over {
             return None;
         }
         let exit = self.process.try_wait().ok().flatten().map(Exit::from)?;
         self.is_over = true;
+        let until = Instant::now() + WORDS_MAX;
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+            thread::sleep(LOOK);
+        }
         Some(exit)
     }
 
@@ -86,7 +96,10 @@ impl Drop for Step {
 }
 
 /// Starts a thread that reports lines as warnings.
-fn warn_of(mut from: impl Read + Send + 'static, reports: Arc<Queue<Report>>) -> io::Result<()> {
+fn warn_of(
+    mut from: impl Read + Send + 'static,
+    reports: Arc<Queue<Report>>,
+) -> io::Result<JoinHandle<()>> {
     let read = move || {
         let mut warn = |line: &[u8]| {
             let text = String::from_utf8_lossy(line).into_owned();
@@ -102,7 +115,7 @@ fn warn_of(mut from: impl Read + Send + 'static, reports: Arc<Queue<Report>>) ->
         }
         splitter.finish(&mut warn);
     };
-    thread::Builder::new().name("srun".to_owned()).spawn(read).map(drop)
+    thread::Builder::new().name("srun".to_owned()).spawn(read)
 }
 
 #[cfg(test)]

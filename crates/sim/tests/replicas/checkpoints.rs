@@ -49,7 +49,7 @@ fn options(seed: u64) -> SimOptions {
         .with_delay_max(Duration::from_millis(20))
         .with_reorder(seed.is_multiple_of(2))
         // A primary whose node pauses lags behind its second replica.
-        .with_pauses(PauseFaults::new(0.001, Duration::from_millis(200)));
+        .with_pauses(PauseFaults::new(0.01, Duration::from_millis(300)));
     SimOptions::with_seed(seed).with_faults(faults)
 }
 
@@ -59,7 +59,7 @@ fn restarted(seed: u64, fault: PlantedFault, text: &str) -> SimReport {
     let postponed = Postponed::default();
     let first = job(UNEVEN, &postponed, ONCE).planted_fault(fault);
     let first = Simulation::new(first, grid("2x2,wan=15ms"), options(seed)).unwrap();
-    let at = Time(1_300_000_000 + seed % 16 * 97_000_000);
+    let at = Time(1_300_000_000 + seed % 37 * 57_000_000);
     let Ok(halted) = first.run_until(at) else { panic!("it has ended before {at}") };
     let image = last(&halted.stores);
     let plan = RestorePlan::restart(image.layout(), grid(text).layout());

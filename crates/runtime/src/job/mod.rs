@@ -313,7 +313,8 @@ impl Job {
     ///         let servers = grid.create_group::<Server>(Per::Pe, |_| 100).await?;
     ///         for n in first..5 {
     ///             grid.progress(&n).await?;
-    ///             let square = servers.member(Ix1(0)).ask(Duration::MAX, |reply| (n, reply)).await?;
+    ///             let server = servers.member(Ix1(0));
+    ///             let square = server.ask(Duration::MAX, move |reply| (n, reply)).await?;
     ///             assert_eq!(square, n * n);
     ///         }
     ///         Ok(())

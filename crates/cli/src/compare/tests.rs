@@ -15,7 +15,7 @@ use std::path::Path;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A job of two PEs on each node and one node at each site. Each PE was in handlers of cells, idle,
-/// and in the network for so many seconds.
+/// and in the network for these numbers of seconds.
 fn recording(end_s: u64, pes: &[[u64; 3]]) -> Recording {
     let sites: Vec<String> = ('a'..='z').take(pes.len().div_ceil(2)).map(String::from).collect();
     let node = |(number, site): (usize, &String)| RecordedNode {

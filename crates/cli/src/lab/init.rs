@@ -1,5 +1,5 @@
-//! The first process of a lab. When it ends, the system kills all others of the lab, whoever has
-//! started them.
+//! The first process of a lab. When it ends, the system kills all other processes of the lab, also
+//! those that others have started.
 
 use crate::error::CliError;
 use rustix::process::{WaitOptions, wait};

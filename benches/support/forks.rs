@@ -2,7 +2,8 @@
 
 use crate::suite::Sample;
 use gridspan_jobs::fib::Fib;
-use gridspan_jobs::uts::{Node, TreeCounts, UtsTree, Visit};
+use gridspan_jobs::uts::{Visit, VisitedNodes};
+use gridspan_kernels::uts::{Node, TreeCounts, UtsTree};
 use gridspan_runtime::driver::embedded;
 use gridspan_runtime::{Grid, Job, JobError};
 use std::hint::black_box;
@@ -80,7 +81,7 @@ pub(crate) fn uts(tree: &'static str, pes: u32) -> Sample {
     measure(Job::new("uts").search::<Visit>(), pes, nodes, async move |grid| {
         let pool = grid.search_pool().await?;
         let begin = Instant::now();
-        let census = pool.run(root).await?;
+        let VisitedNodes(census) = pool.run(root).await?;
         let elapsed = begin.elapsed();
         assert_eq!(census, sample.census);
         Ok(elapsed)

@@ -1,7 +1,7 @@
 //! Files of molecules (XYZ, PDB and LAMMPS) are read or rejected with a message.
 #![no_main]
 
-use gridspan_jobs::leanmd::io::{lammps, pdb, read, xyz};
+use gridspan_kernels::leanmd::io::{lammps, pdb, read, xyz};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

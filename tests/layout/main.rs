@@ -25,18 +25,22 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("rpc", &["topology", "balance", "bcast", "workflow", "runtime"]),
     ("rpc-net", &["topology", "balance", "bcast", "workflow", "runtime", "rpc"]),
     ("sim", &["topology", "balance", "bcast", "record", "runtime"]),
-    ("jobs", &["topology", "balance", "bcast", "workflow", "runtime", "ranks", "rpc"]),
+    ("kernels", &["topology", "balance"]),
+    ("jobs", &["topology", "balance", "bcast", "workflow", "runtime", "ranks", "rpc", "kernels"]),
     (
         "cli",
         &[
             "topology", "balance", "bcast", "record", "workflow", "runtime", "rpc", "rpc-net",
-            "sim", "jobs",
+            "sim", "kernels", "jobs",
         ],
     ),
     // The external dependencies of `studies` may be those of experiments.
     (
         "studies",
-        &["topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim", "jobs"],
+        &[
+            "topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim",
+            "kernels", "jobs",
+        ],
     ),
 ];
 

@@ -15,15 +15,16 @@
 //! - [`bcast`]: broadcasts by the runtime and by a tree of messages between actors
 //! - [`ring`], [`fault_drill`]: a token, and failures and migrations on request
 //! - [`registry`]: all jobs by name
-//! - [`block_partition`], [`step_timer`]: shared parts: axes cut into blocks, times of steps
+//! - [`step_timer`]: times of steps
 //! - [`paired`]: ratios of two programs that are measured in turns, with a confidence interval
-//! - [`random`]: the NAS random stream, from which several jobs draw their input
+//!
+//! The computation itself is in the crate [`gridspan_kernels`]; here are the actors, ranks, tasks
+//! and remote calls that divide it.
 //!
 //! Every job verifies its result, and fails if it is wrong. The jobs use no sockets, no clocks but
 //! that of emulated work, and no random numbers but seeded ones.
 
 pub mod bcast;
-pub mod block_partition;
 mod emulated_work;
 mod entry;
 pub mod fault_drill;
@@ -40,7 +41,6 @@ pub mod paired;
 pub mod pic;
 pub mod pingpong;
 pub mod queens;
-pub mod random;
 mod rank_bench;
 mod rank_clock;
 mod rank_limits;

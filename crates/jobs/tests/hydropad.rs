@@ -4,11 +4,11 @@
 mod common;
 
 use common::{SITES, built_in, emulated, everywhere, simulate};
-use gridspan_jobs::hydropad::clock::HydroRun;
 use gridspan_jobs::hydropad::functions::Hydropad;
 use gridspan_jobs::hydropad::grouped::{self, InitialState};
 use gridspan_jobs::hydropad::job::serve;
-use gridspan_jobs::hydropad::problem::Problem;
+use gridspan_kernels::hydropad::clock::HydroRun;
+use gridspan_kernels::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::driver::embedded;

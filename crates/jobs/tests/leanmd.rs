@@ -10,9 +10,9 @@ use std::sync::mpsc;
 use clap::Parser;
 use common::{SITES, built_in, emulated, everywhere, simulate};
 use gridspan_jobs::leanmd::args::Options;
-use gridspan_jobs::leanmd::io;
 use gridspan_jobs::leanmd::job::job_with;
 use gridspan_jobs::leanmd::outcome::MdOutcome;
+use gridspan_kernels::leanmd::io;
 use gridspan_runtime::Job;
 use gridspan_runtime::driver::embedded;
 

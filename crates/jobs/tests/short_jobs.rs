@@ -1,7 +1,8 @@
 //! Jobs that last for less than a wide-area latency do not wait for far sites.
 
 use gridspan_jobs::fib::Fib;
-use gridspan_jobs::queens::{Board, solutions};
+use gridspan_jobs::queens::Board;
+use gridspan_kernels::queens::solutions;
 use gridspan_runtime::Job;
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;

@@ -8,10 +8,12 @@
 //! `cargo run --release -p gridspan-studies --example branch_and_bound [-- --workers 2 --rounds 7]`
 
 use clap::Parser;
-use gridspan_jobs::knapsack::{Choice, Instance};
-use gridspan_jobs::tsp::{Best, Path, Sample};
+use gridspan_jobs::knapsack::Choice;
+use gridspan_jobs::tsp::{Path, ShortestTour};
+use gridspan_kernels::knapsack::{Instance, PartialPacking};
+use gridspan_kernels::tsp::{Best, PartialTour, Sample};
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{Job, Merge, Search};
+use gridspan_runtime::{Job, Search};
 use rayon::prelude::*;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -58,9 +60,14 @@ fn compare(options: &Options) -> Result<(), String> {
     println!("{workers} workers, medians of {rounds} rounds");
     println!("{:<24} {:<10} {:>10} {:>12}  / RAYON", "INSTANCE", "BY", "TIME, ms", "LOOKED AT");
     for name in ["burma14", "gr17", "ulysses16"] {
-        let (root, sample) = Path::first(name, 9).ok_or("there is no such sample")?;
+        let (root, sample) = PartialTour::first(name, 9).ok_or("there is no such sample")?;
         let ways: [Way<'_>; 3] = [
-            ("gridspan", Box::new(move || by_tasks(root, workers, |best: &Best| tour_of(best)))),
+            (
+                "gridspan",
+                Box::new(move || {
+                    by_tasks(Path(root), workers, |best: &ShortestTour| tour_of(&best.0))
+                }),
+            ),
             ("rayon", Box::new(|| threads.install(|| tour_by_rayon(root, sample)))),
             ("one thread", Box::new(|| tour_alone(root, sample))),
         ];
@@ -70,11 +77,14 @@ fn compare(options: &Options) -> Result<(), String> {
     for (name, items) in [("knapsack P08, published", None), (drawn.as_str(), Some(items))] {
         let make = || items.map_or_else(Instance::published, |items| Instance::drawn(items, 1));
         let optimum = items.map_or(Instance::PUBLISHED_OPTIMUM, |_| make().best_by_table());
-        let root = Choice::none(make(), 16);
+        let root = PartialPacking::none(make(), 16);
         let ways: [Way<'_>; 3] = [
             (
                 "gridspan",
-                Box::new(|| by_tasks(root.clone(), workers, |best| (best.profit(), best.looked()))),
+                Box::new(|| {
+                    let root = Choice(root.clone());
+                    by_tasks(root, workers, |best| (best.profit(), best.looked()))
+                }),
             ),
             ("rayon", Box::new(|| threads.install(|| Ok(profit_by_rayon(&root))))),
             ("one thread", Box::new(|| Ok(profit_alone(&root)))),
@@ -144,8 +154,8 @@ fn tour_of(best: &Best) -> (u64, u64) {
     (best.length.into(), best.looked)
 }
 
-fn tour_by_rayon(root: Path, sample: &Sample) -> Result<Found, String> {
-    fn visit(path: Path, sample: &Sample, shortest: &AtomicU32) -> Best {
+fn tour_by_rayon(root: PartialTour, sample: &Sample) -> Result<Found, String> {
+    fn visit(path: PartialTour, sample: &Sample, shortest: &AtomicU32) -> Best {
         let mut share = |length: u32| match length {
             u32::MAX => shortest.load(Ordering::Relaxed),
             length => shortest.fetch_min(length, Ordering::SeqCst).min(length),
@@ -173,7 +183,7 @@ fn merged(mut one: Best, other: Best) -> Best {
     one
 }
 
-fn tour_alone(root: Path, sample: &Sample) -> Result<Found, String> {
+fn tour_alone(root: PartialTour, sample: &Sample) -> Result<Found, String> {
     let (mut shortest, mut best) = (u32::MAX, Best::default());
     Ok(timed(|| {
         root.finish(sample, &mut best, &mut |length| {
@@ -184,14 +194,14 @@ fn tour_alone(root: Path, sample: &Sample) -> Result<Found, String> {
     }))
 }
 
-fn profit_by_rayon(root: &Choice) -> Found {
-    fn visit(choice: &Choice, best: &AtomicU64) -> u64 {
+fn profit_by_rayon(root: &PartialPacking) -> Found {
+    fn visit(choice: &PartialPacking, best: &AtomicU64) -> u64 {
         let mut share = |profit: u64| best.fetch_max(profit, Ordering::SeqCst).max(profit);
         if choice.is_small() {
             return choice.finish(&mut share);
         }
         let known = share(choice.profit());
-        let next: Vec<Choice> = choice.split(known).collect();
+        let next: Vec<PartialPacking> = choice.split(known).collect();
         // The more promising choice comes last and must be visited first.
         next.par_iter().rev().map(|choice| visit(choice, best)).sum::<u64>() + 1
     }
@@ -202,7 +212,7 @@ fn profit_by_rayon(root: &Choice) -> Found {
     })
 }
 
-fn profit_alone(root: &Choice) -> Found {
+fn profit_alone(root: &PartialPacking) -> Found {
     let mut best = 0;
     timed(|| {
         let looked = root.finish(&mut |profit| {

@@ -10,7 +10,7 @@
 //! - `--threads T`: number of threads. Default one per core.
 
 use gridspan_balance::stealing::{STEALING_POLICIES, StealingPolicyName};
-use gridspan_jobs::uts::Visit;
+use gridspan_jobs::uts::{Visit, VisitedNodes};
 use gridspan_runtime::{GuestEvent, Job, JobError, SiteId};
 use gridspan_sim::{
     Departure, FaultPlan, GuestPlan, PauseFaults, SessionFaults, SimOptions, SimReport, Simulation,
@@ -131,7 +131,7 @@ fn run(seed: u64) -> Result<(SimReport, Sum), String> {
         })
         .main(async |grid| {
             let (root, sample) = Visit::root(TREE).ok_or("there is no such tree")?;
-            let census = grid.run_search(root).await?;
+            let VisitedNodes(census) = grid.run_search(root).await?;
             if census != sample.census {
                 return Err(format!("{census:?} instead of {:?}", sample.census).into());
             }

@@ -10,7 +10,7 @@
 
 use clap::Parser;
 use gridspan_balance::stealing::StealingPolicyName;
-use gridspan_jobs::uts::Visit;
+use gridspan_jobs::uts::{Visit, VisitedNodes};
 use gridspan_runtime::{Job, JobError, StealStatistics};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -96,7 +96,7 @@ fn search(
             grid.places().await?;
             let pool = grid.search_pool().await?;
             let begin = grid.now().await?;
-            let census = pool.run(root).await?;
+            let VisitedNodes(census) = pool.run(root).await?;
             let took = grid.now().await?.since(begin);
             if census != sample.census {
                 return Err(JobError::Failed(format!("{census:?} instead of {:?}", sample.census)));

@@ -9,10 +9,10 @@
 //! are checked after each broadcast, outside the timed interval.
 
 use super::member::{BcastMember, Message, Question, Way};
-use super::payload::{Digest, payload};
 use crate::entry::{Entry, message_size, parse};
 use crate::paired::MedianEstimate;
 use clap::Parser;
+use gridspan_kernels::payload::{Digest, payload};
 use gridspan_runtime::{Collection, Grid, Ix1, Job, JobError, Op, Per, Unordered};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! One member is the root, which measures.
 
 use super::binomial::children;
-use super::payload::{Digest, payload};
+use gridspan_kernels::payload::{Digest, payload};
 use gridspan_runtime::{Actor, Context, Ix1, Numbers, Op, Reduction, Reply, Time, To, Unordered};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

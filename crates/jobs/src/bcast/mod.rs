@@ -2,11 +2,9 @@
 //! the members.
 //!
 //! - [`binomial`]: the children of each member in the hand-written tree
-//! - [`payload`]: the payloads and their digests
-//! - [`member`]: the actor on each node
+//! - [`member`]: the actor on each node, with [payloads](gridspan_kernels::payload) that differ
 //! - [`job`]: main, which alternates between both ways and compares them
 
 pub mod binomial;
 pub mod job;
 pub mod member;
-pub mod payload;

@@ -3,8 +3,8 @@
 //! If each rank made the whole mesh, no message were necessary, but each would need memory and time
 //! for all of it, and the PEs would do the same work as often as they have ranks.
 
-use super::mesh::Mesh;
-use super::part::{Part, cut};
+use gridspan_kernels::fem::mesh::Mesh;
+use gridspan_kernels::fem::part::{MeshPart, cut};
 use gridspan_ranks::{Comm, RankError, wait_all};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ pub(super) async fn distribute(
     world: &Comm,
     size: u32,
     seed: u64,
-) -> Result<(Part, Option<MeshFacts>), RankError> {
+) -> Result<(MeshPart, Option<MeshFacts>), RankError> {
     if world.rank() > 0 {
         return Ok((world.recv_value(0_u32, 0).await?.0, None));
     }
@@ -45,7 +45,7 @@ pub(super) async fn distribute(
     Ok((own, Some(facts)))
 }
 
-fn make(ranks: u32, size: u32, seed: u64) -> Result<(MeshFacts, Vec<Part>), String> {
+fn make(ranks: u32, size: u32, seed: u64) -> Result<(MeshFacts, Vec<MeshPart>), String> {
     let mesh = Mesh::new(size, seed)?;
     let (parts, cut) = cut(&mesh, ranks, seed)?;
     let facts = MeshFacts {

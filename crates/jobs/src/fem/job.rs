@@ -1,12 +1,12 @@
 //! The job: its options, and main, which checks the residual and the error.
 
 use super::distribution::MeshFacts;
-use super::problem::Equation;
 use super::product::Exchange;
 use super::rank::{FemRank, Plan, Summary};
 use crate::entry::{Entry, parse};
 use crate::rank_limits::limits;
 use clap::{Parser, ValueEnum};
+use gridspan_kernels::fem::problem::Equation;
 use gridspan_ranks as ranks;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::Latency;
@@ -33,6 +33,24 @@ enum Form {
     Redundant,
 }
 
+/// [`Equation`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EquationName {
+    /// Poisson's equation: one unknown for each node.
+    Poisson,
+    /// A body in plane strain: two unknowns for each node, which are the displacement.
+    Elasticity,
+}
+
+impl From<EquationName> for Equation {
+    fn from(name: EquationName) -> Self {
+        match name {
+            EquationName::Poisson => Self::Poisson,
+            EquationName::Elasticity => Self::Elasticity,
+        }
+    }
+}
+
 /// The options of the job.
 ///
 /// ```
@@ -51,7 +69,7 @@ enum Form {
 pub struct FemOptions {
     /// The equation.
     #[arg(long, default_value = "poisson")]
-    problem: Equation,
+    problem: EquationName,
     /// Square root of the number of nodes.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(3..=1024))]
     size: u32,
@@ -119,7 +137,7 @@ impl FemOptions {
 
     fn plan(&self) -> Plan {
         Plan {
-            equation: self.problem,
+            equation: self.problem.into(),
             size: self.size,
             seed: self.seed,
             exchange: self.exchange,

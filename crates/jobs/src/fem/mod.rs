@@ -6,24 +6,18 @@
 //! paper does; then it is a rank like the others. A rank assembles the rows of its own nodes, from
 //! all elements that touch them, and needs no rows of others.
 //!
-//! - `problem`: the equations, their solutions and the bound of the error
-//! - `mesh`: the nodes and triangles
-//! - `part`: what a rank gets of the mesh, cut by the graph partitioner
 //! - `distribution`: the first rank makes the parts, and sends them
-//! - `rows`: the rows of a rank: element matrices, right side and masses
 //! - `product`: products with the matrix, and how a rank gets the values of nodes of others
 //! - `solver`: the steps of conjugate gradients
 //! - `rank`: a rank, which may move between steps
 //! - [`job`]: options and main
+//!
+//! The equations, the mesh, its parts and their rows are in [`gridspan_kernels::fem`].
 
 mod distribution;
 pub mod job;
-mod mesh;
-mod part;
-mod problem;
 mod product;
 mod rank;
-mod rows;
 mod solver;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! Products of the matrix with a vector, of which each rank has the values of its own nodes.
 
-use super::part::Part;
-use super::problem::Problem;
-use super::rows::Rows;
 use clap::ValueEnum;
+use gridspan_kernels::fem::part::MeshPart;
+use gridspan_kernels::fem::problem::Problem;
+use gridspan_kernels::fem::rows::MatrixRows;
+use gridspan_kernels::linear;
 use gridspan_ranks::{Comm, NeighbourGraph, RankError};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -21,8 +22,8 @@ pub(super) enum Exchange {
 /// The rows of a rank, with its part of the mesh.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Matrix {
-    pub(super) rows: Rows,
-    pub(super) part: Part,
+    pub(super) rows: MatrixRows,
+    pub(super) part: MeshPart,
     exchange: Exchange,
     unknowns: usize,
     /// Compute time of an entry in a product, which is charged.
@@ -46,12 +47,12 @@ impl<'a> Coupling<'a> {
 impl Matrix {
     /// Assembles the rows of a part.
     pub(super) fn new(
-        mut part: Part,
+        mut part: MeshPart,
         problem: Problem,
         exchange: Exchange,
         entry_cost: Duration,
     ) -> Self {
-        let (rows, unknowns) = (Rows::new(problem, &part), problem.unknowns());
+        let (rows, unknowns) = (MatrixRows::new(problem, &part), problem.unknowns());
         // Nothing else needs them, and they would move with the rank.
         part.triangles = Vec::new();
         Self { rows, part, exchange, unknowns, entry_cost }
@@ -94,9 +95,7 @@ impl Matrix {
 
     /// The values of some nodes.
     fn values(&self, vector: &[f64], nodes: &[u32]) -> Vec<f64> {
-        let unknowns = self.unknowns;
-        let first = nodes.iter().map(|&node| node as usize * unknowns);
-        first.flat_map(|first| vector[first..first + unknowns].iter().copied()).collect()
+        linear::gather(vector, nodes, self.unknowns)
     }
 
     /// Multiplies some rows, and charges the time.

@@ -1,10 +1,10 @@
 //! A rank: its part of the system, which it solves step by step, and between steps it may move.
 
 use super::distribution::{MeshFacts, distribute};
-use super::problem::{Equation, Problem, Solution};
 use super::product::{Coupling, Exchange, Matrix};
 use super::solver::Solver;
 use crate::rank_clock::clock;
+use gridspan_kernels::fem::problem::{Equation, Problem, Solution};
 use gridspan_ranks::{Comm, Continuation, Rank, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

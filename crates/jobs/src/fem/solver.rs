@@ -6,6 +6,7 @@
 //! may move in between.
 
 use super::product::{Coupling, Matrix};
+use gridspan_kernels::linear::{add_scaled, difference, dot, products, reciprocals, turn};
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,7 @@ pub(super) struct Solver {
 impl Solver {
     /// Begins with zeros. A collective operation.
     pub(super) async fn begin(world: &Comm, matrix: &Matrix) -> Result<Self, RankError> {
-        let inverse = matrix.rows.diagonal().iter().map(|entry| 1.0 / entry).collect();
+        let inverse = reciprocals(&matrix.rows.diagonal());
         let (x, p, r) = (matrix.vector(), matrix.vector(), matrix.rows.right.clone());
         let (q, rho, norm, rest, steps) = (Vec::new(), 0.0, 0.0, 0.0, 0);
         let mut solver = Self { x, p, r, q, inverse, rho, norm, rest, steps };
@@ -63,15 +64,13 @@ impl Solver {
         matrix.multiply(coupling, &mut self.p, &mut self.q).await?;
         let [curvature] = dots(world, [(&self.p, &self.q)]).await?;
         let alpha = self.rho / curvature;
-        add(&mut self.x, alpha, &self.p[..own]);
-        add(&mut self.r, -alpha, &self.q);
+        add_scaled(&mut self.x, alpha, &self.p[..own]);
+        add_scaled(&mut self.r, -alpha, &self.q);
         let z = self.preconditioned();
         let before = self.rho;
         [self.rho, self.rest] = dots(world, [(&self.r, &z), (&self.r, &self.r)]).await?;
         let beta = self.rho / before;
-        for (p, z) in self.p.iter_mut().zip(&z) {
-            *p = z + beta * *p;
-        }
+        turn(&mut self.p, beta, &z);
         self.steps += 1;
         Ok(())
     }
@@ -86,7 +85,7 @@ impl Solver {
         let right = &matrix.rows.right;
         self.q.resize(right.len(), 0.0);
         matrix.multiply(coupling, &mut self.x, &mut self.q).await?;
-        let r: Vec<f64> = right.iter().zip(&self.q).map(|(right, q)| right - q).collect();
+        let r = difference(right, &self.q);
         let [rest] = dots(coupling.world, [(&r, &r)]).await?;
         Ok((rest / self.norm).sqrt())
     }
@@ -97,7 +96,7 @@ impl Solver {
     }
 
     fn preconditioned(&self) -> Vec<f64> {
-        self.r.iter().zip(&self.inverse).map(|(residual, inverse)| residual * inverse).collect()
+        products(&self.r, &self.inverse)
     }
 }
 
@@ -106,14 +105,8 @@ async fn dots<const N: usize>(
     world: &Comm,
     pairs: [(&[f64], &[f64]); N],
 ) -> Result<[f64; N], RankError> {
-    let mine: [f64; N] =
-        pairs.map(|(one, other)| one.iter().zip(other).map(|(one, other)| one * other).sum());
+    let mine: [f64; N] = pairs.map(|(one, other)| dot(one, other));
     let sums: Vec<f64> = world.allreduce(&mine, ops::sum).await?;
     let found = sums.len();
     sums.try_into().map_err(|_| format!("{found} sums of {N} products").into())
-}
-
-/// Adds a multiple of a vector.
-fn add(to: &mut [f64], factor: f64, vector: &[f64]) {
-    to.iter_mut().zip(vector).for_each(|(to, more)| *to += factor * more);
 }

@@ -5,12 +5,12 @@
 //! have two forms: one over the arguments, for calls, and one over their sizes in bytes, for
 //! groups, because the client does not have the arguments of a group.
 
-use super::clock::HydroStep;
-use super::digest::Digest;
-use super::gas::Gas;
-use super::matter::Matter;
-use super::problem::Problem;
-use super::step::{self, Report, StepError};
+use gridspan_kernels::hydropad::clock::HydroStep;
+use gridspan_kernels::hydropad::digest::Digest;
+use gridspan_kernels::hydropad::gas::Gas;
+use gridspan_kernels::hydropad::matter::Matter;
+use gridspan_kernels::hydropad::problem::Problem;
+use gridspan_kernels::hydropad::step::{self, Report, StepError};
 use gridspan_rpc::calls::{Catalogue, Function, Functions, Work};
 use gridspan_runtime::Numbers;
 use serde::Serialize;
@@ -18,34 +18,34 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// A number for each cell.
-pub type Field = Numbers<f64>;
+pub type ScalarField = Numbers<f64>;
 /// A vector for each cell or particle.
-pub type Vectors = Numbers<[f64; 3]>;
+pub type VectorField = Numbers<[f64; 3]>;
 
 /// Dark matter before a step: positions, velocities, the potential, and the parameters of the step.
-pub type DarkNow = (Vectors, Vectors, Field, HydroStep);
+pub type DarkNow = (VectorField, VectorField, ScalarField, HydroStep);
 /// Dark matter after a step: positions, velocities, density, and the report.
-pub type DarkThen = (Vectors, Vectors, Field, Report);
+pub type DarkThen = (VectorField, VectorField, ScalarField, Report);
 /// The gas before a step: density, momentum, energy, modified entropy, the potential, and the
 /// parameters of the step.
-pub type GasNow = (Field, Vectors, Field, Field, Field, HydroStep);
+pub type GasNow = (ScalarField, VectorField, ScalarField, ScalarField, ScalarField, HydroStep);
 /// The gas after a step: density, momentum, energy, modified entropy, and the report.
-pub type GasThen = (Field, Vectors, Field, Field, Report);
+pub type GasThen = (ScalarField, VectorField, ScalarField, ScalarField, Report);
 
 /// Computes the initial positions, velocities and density of a problem's dark matter.
-pub const BEGIN_DARK: Function<(Problem,), (Vectors, Vectors, Field)> =
+pub const BEGIN_DARK: Function<(Problem,), (VectorField, VectorField, ScalarField)> =
     Function::new("begin dark", begin_dark)
         .costs("60e-9 * p", &["p"], |(problem,)| vec![f64::from(problem.per_axis).powi(3)]);
 
 /// Computes the initial density, momentum, energy and modified entropy of a problem's gas.
-pub const BEGIN_GAS: Function<(Problem,), (Field, Vectors, Field, Field)> =
+pub const BEGIN_GAS: Function<(Problem,), (ScalarField, VectorField, ScalarField, ScalarField)> =
     Function::new("begin gas", begin_gas).costs("150e-9 * n", &["n"], |(problem,)| {
         vec![problem.axes.iter().copied().map(f64::from).product()]
     });
 
 /// Computes the gravitational potential of the densities of dark matter and gas, and their energy
 /// in it.
-pub const GRAVITY: Function<(Field, Field, HydroStep), (Field, f64)> =
+pub const GRAVITY: Function<(ScalarField, ScalarField, HydroStep), (ScalarField, f64)> =
     Function::new("gravity", gravity)
         .costs("2.4e-9 * n * log2(n)", &["n"], |(dark, ..)| vec![dark.len() as f64])
         .computes("2.4e-9 * in0 / 8 * log2(in0 / 8)")
@@ -67,14 +67,14 @@ pub const BARYONS: Function<GasNow, GasThen> = Function::new("baryons", baryons)
 
 /// Computes the deviation of the particles from their exact positions at a scale factor, and their
 /// digest.
-pub const SURVEY_DARK: Function<(Vectors, Vectors, Problem, f64), (f64, u64)> =
+pub const SURVEY_DARK: Function<(VectorField, VectorField, Problem, f64), (f64, u64)> =
     Function::new("survey dark", survey_dark)
         .costs("40e-9 * p", &["p"], |(all, ..)| vec![all.len() as f64])
         .computes("40e-9 * in0 / 24")
         .gives(&["8", "10"]);
 
 /// Computes the mass of a gas and its digest.
-pub const SURVEY_GAS: Function<(Field, Vectors, Field, Field), (f64, u64)> =
+pub const SURVEY_GAS: Function<(ScalarField, VectorField, ScalarField, ScalarField), (f64, u64)> =
     Function::new("survey gas", survey_gas)
         .costs("10e-9 * n", &["n"], |(density, ..)| vec![density.len() as f64])
         .computes("10e-9 * in0 / 8")
@@ -112,7 +112,10 @@ fn why(error: impl Into<StepError>) -> String {
     error.into().to_string()
 }
 
-fn begin_dark(arguments: (Problem,), work: &mut Work) -> Result<(Vectors, Vectors, Field), String> {
+fn begin_dark(
+    arguments: (Problem,),
+    work: &mut Work,
+) -> Result<(VectorField, VectorField, ScalarField), String> {
     takes(&BEGIN_DARK, &arguments, work)?;
     let (matter, density) = arguments.0.begin_matter().map_err(why)?;
     Ok((matter.positions.into(), matter.velocities.into(), density.into()))
@@ -121,13 +124,16 @@ fn begin_dark(arguments: (Problem,), work: &mut Work) -> Result<(Vectors, Vector
 fn begin_gas(
     arguments: (Problem,),
     work: &mut Work,
-) -> Result<(Field, Vectors, Field, Field), String> {
+) -> Result<(ScalarField, VectorField, ScalarField, ScalarField), String> {
     takes(&BEGIN_GAS, &arguments, work)?;
     let Gas { density, momentum, energy, entropy } = arguments.0.begin_gas().map_err(why)?;
     Ok((density.into(), momentum.into(), energy.into(), entropy.into()))
 }
 
-fn gravity(arguments: (Field, Field, HydroStep), work: &mut Work) -> Result<(Field, f64), String> {
+fn gravity(
+    arguments: (ScalarField, ScalarField, HydroStep),
+    work: &mut Work,
+) -> Result<(ScalarField, f64), String> {
     takes(&GRAVITY, &arguments, work)?;
     let (dark, gas, step) = arguments;
     let (potential, energy) = step::gravity(&step, &dark, &gas).map_err(why)?;
@@ -151,7 +157,7 @@ fn baryons(arguments: GasNow, work: &mut Work) -> Result<GasThen, String> {
 }
 
 fn survey_dark(
-    arguments: (Vectors, Vectors, Problem, f64),
+    arguments: (VectorField, VectorField, Problem, f64),
     work: &mut Work,
 ) -> Result<(f64, u64), String> {
     takes(&SURVEY_DARK, &arguments, work)?;
@@ -165,7 +171,7 @@ fn survey_dark(
 }
 
 fn survey_gas(
-    arguments: (Field, Vectors, Field, Field),
+    arguments: (ScalarField, VectorField, ScalarField, ScalarField),
     work: &mut Work,
 ) -> Result<(f64, u64), String> {
     takes(&SURVEY_GAS, &arguments, work)?;
@@ -174,7 +180,12 @@ fn survey_gas(
     Ok((gas.mass(), Digest::of_gas(&gas)))
 }
 
-fn gas_of(density: &Field, momentum: &Vectors, energy: &Field, entropy: &Field) -> Gas {
+fn gas_of(
+    density: &ScalarField,
+    momentum: &VectorField,
+    energy: &ScalarField,
+    entropy: &ScalarField,
+) -> Gas {
     Gas {
         density: density.to_vec(),
         momentum: momentum.to_vec(),

@@ -1,16 +1,16 @@
 //! The loop as a group of calls (Brady et al. (2010), table III): data stays on the servers, and
 //! the client receives from each window only the values that it needs to decide the next one.
 
-use super::clock::{Clock, HydroRun, HydroStep};
 use super::functions::{
-    BARYONS, BEGIN_DARK, BEGIN_GAS, DARK, Field, GRAVITY, Hydropad, SURVEY_DARK, SURVEY_GAS,
-    Vectors,
+    BARYONS, BEGIN_DARK, BEGIN_GAS, DARK, GRAVITY, Hydropad, SURVEY_DARK, SURVEY_GAS, ScalarField,
+    VectorField,
 };
-use super::outcome::{End, HydroOutcome};
 use super::plain::{of_grid, wrong};
-use super::problem::{Problem, State};
-use super::step::Report;
 use clap::ValueEnum;
+use gridspan_kernels::hydropad::clock::{Clock, HydroRun, HydroStep};
+use gridspan_kernels::hydropad::outcome::{End, HydroOutcome};
+use gridspan_kernels::hydropad::problem::{Problem, State};
+use gridspan_kernels::hydropad::step::Report;
 use gridspan_rpc::calls::{RpcError, Services};
 use gridspan_rpc::group::{CallGroup, Lazy, Mapper};
 use gridspan_runtime::{Grid, Numbers};
@@ -27,13 +27,13 @@ pub enum InitialState {
 
 /// Handles of the dark matter, its density, and the gas.
 struct Universe {
-    positions: Lazy<Vectors>,
-    velocities: Lazy<Vectors>,
-    dark: Lazy<Field>,
-    gas: Lazy<Field>,
-    momentum: Lazy<Vectors>,
-    energy: Lazy<Field>,
-    entropy: Lazy<Field>,
+    positions: Lazy<VectorField>,
+    velocities: Lazy<VectorField>,
+    dark: Lazy<ScalarField>,
+    gas: Lazy<ScalarField>,
+    momentum: Lazy<VectorField>,
+    energy: Lazy<ScalarField>,
+    entropy: Lazy<ScalarField>,
 }
 
 impl Universe {

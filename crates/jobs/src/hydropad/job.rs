@@ -2,19 +2,20 @@
 //! the results.
 
 use clap::{Parser, ValueEnum};
+use gridspan_kernels::hydropad::cells::CELLS_MAX;
+use gridspan_kernels::hydropad::clock::HydroRun;
+use gridspan_kernels::hydropad::outcome::HydroOutcome;
+use gridspan_kernels::hydropad::problem::Problem;
+use gridspan_kernels::hydropad::serial;
 use gridspan_rpc::calls::{RpcError, ServerPlan, Services, with_rpc};
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::{Bandwidth, Link};
 use gridspan_workflow::heuristics::{NAMES, by_name};
 
-use super::cells::CELLS_MAX;
-use super::clock::HydroRun;
 use super::functions::Hydropad;
 use super::grouped::{self, InitialState};
-use super::outcome::HydroOutcome;
-use super::problem::Problem;
-use super::{plain, serial};
+use super::plain;
 use crate::entry::{Entry, parse};
 
 const ABOUT: &str =

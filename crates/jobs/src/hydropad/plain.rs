@@ -1,14 +1,14 @@
 //! The main loop with plain GridRPC calls (Brady et al. (2010), table I): every call receives its
 //! data from the client and returns its results to it.
 
-use super::account::Account;
-use super::clock::{Clock, HydroRun};
 use super::functions::{BARYONS, DARK, GRAVITY, Hydropad};
-use super::gas::Gas;
-use super::matter::Matter;
-use super::outcome::HydroOutcome;
-use super::problem::State;
-use super::serial::survey;
+use gridspan_kernels::hydropad::account::Account;
+use gridspan_kernels::hydropad::clock::{Clock, HydroRun};
+use gridspan_kernels::hydropad::gas::Gas;
+use gridspan_kernels::hydropad::matter::Matter;
+use gridspan_kernels::hydropad::outcome::HydroOutcome;
+use gridspan_kernels::hydropad::problem::State;
+use gridspan_kernels::hydropad::serial::survey;
 use gridspan_rpc::calls::{Config, GridRpc, RpcError, Services};
 use gridspan_runtime::{Grid, GridError, Numbers};
 

@@ -1,11 +1,11 @@
 //! The job: its options, and main, which compares the values with the exact ones.
 
-use super::problem::{Equation, Problem};
 use super::rank::{JacobiRank, Summary};
 use super::solver::{Exchange, Plan};
 use crate::entry::{Entry, parse};
 use crate::rank_limits::limits;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use gridspan_kernels::jacobi::problem::{Equation, Problem};
 use gridspan_ranks as ranks;
 use gridspan_runtime::{Grid, Job, JobError};
 use gridspan_topology::Latency;
@@ -24,6 +24,24 @@ pub(crate) const ENTRY: Entry = Entry {
     about: ABOUT,
     build: |arguments| Ok(job_with(parse("jacobi", arguments)?, report)),
 };
+
+/// [`Equation`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EquationName {
+    /// No right side, with boundary values that are not zero.
+    Laplace,
+    /// A right side, with a boundary of zeros.
+    Poisson,
+}
+
+impl From<EquationName> for Equation {
+    fn from(name: EquationName) -> Self {
+        match name {
+            EquationName::Laplace => Self::Laplace,
+            EquationName::Poisson => Self::Poisson,
+        }
+    }
+}
 
 /// The options of the job.
 ///
@@ -49,7 +67,7 @@ pub struct JacobiOptions {
     size: u32,
     /// The equation.
     #[arg(long, default_value = "laplace")]
-    equation: Equation,
+    equation: EquationName,
     /// Number of ranks, in place of `--ranks-per-pe`.
     #[arg(long, conflicts_with = "ranks_per_pe", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Option<u32>,
@@ -96,7 +114,7 @@ impl JacobiOptions {
     fn plan(&self) -> Plan {
         let Self { size, equation, steps, check, exchange, .. } = *self;
         Plan {
-            problem: Problem { equation, axes: self.dims as usize, size },
+            problem: Problem { equation: equation.into(), axes: self.dims as usize, size },
             steps,
             check,
             exchange,

@@ -9,13 +9,13 @@
 //! The solver has everything that a rank keeps from one step to the next, so that the rank may move
 //! in between.
 
-use super::problem::Problem;
-use super::subdomain::{Face, Region, Subdomain};
 use super::tiles::Tiles;
-use crate::block_partition::BlockPartition;
 use crate::emulated_work::emulate;
 use crate::rank_clock::clock;
 use clap::ValueEnum;
+use gridspan_kernels::block_partition::BlockPartition;
+use gridspan_kernels::jacobi::problem::Problem;
+use gridspan_kernels::jacobi::subdomain::{Face, Region, Subdomain};
 use gridspan_ranks::{Cartesian, Comm, RankError, ops, wait_all};
 use gridspan_runtime::Time;
 use serde::{Deserialize, Serialize};

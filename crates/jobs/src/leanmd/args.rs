@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use gridspan_kernels::leanmd::decomposition::Cells;
+use gridspan_kernels::leanmd::droplet::{Droplet, STANDARD_CUTOFF, STANDARD_DT};
+use gridspan_kernels::leanmd::io;
+use gridspan_kernels::leanmd::potential::{LennardJones, Truncation};
+use gridspan_kernels::leanmd::system::{System, VELOCITY_SEED};
 
-use super::decomposition::Cells;
-use super::droplet::{Droplet, STANDARD_CUTOFF, STANDARD_DT};
-use super::io;
-use super::potential::{LennardJones, Truncation};
 use super::schedule::{HandlingOrder, Schedule, WorkMode};
-use super::system::{System, VELOCITY_SEED};
 
 pub(crate) const ABOUT: &str =
     "Molecular dynamics of a Lennard-Jones droplet in 3,024 pairs of cells";

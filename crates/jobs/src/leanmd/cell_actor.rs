@@ -16,17 +16,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gridspan_kernels::leanmd::atoms::Runaway;
+use gridspan_kernels::leanmd::decomposition::{CellIndex, Cells};
+use gridspan_kernels::leanmd::fingerprint::StateFingerprint;
+use gridspan_kernels::leanmd::gather::Gather;
+use gridspan_kernels::leanmd::integrate::{Motion, drift, kick};
+use gridspan_kernels::leanmd::packing::{pack, pack_cell, unpack};
 use gridspan_runtime::{Actor, CollectionRef, Context, Ix3, Op, PeId, To};
 
-use super::atoms::Runaway;
-use super::decomposition::{CellIndex, Cells};
-use super::fingerprint::StateFingerprint;
-use super::gather::Gather;
 use super::index::PairIx;
-use super::integrate::{Motion, drift, kick};
-use super::protocol::{
-    Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairMessage, pack, unpack,
-};
+use super::protocol::{Cell, CellInit, CellMessage, Pair, PairMessage};
 use super::schedule::{Schedule, WorkMode};
 
 /// Reciprocal of the probability that a cell migrates after a step, if actors wander.
@@ -75,7 +74,7 @@ impl Actor for Cell {
             CellMessage::Leavers { step, atoms } => {
                 let arrivals = self.arrivals.entry(step).or_default();
                 arrivals.senders += 1;
-                arrivals.atoms.extend(atoms.chunks_exact(FRAME_NUMBERS).map(unpack));
+                arrivals.atoms.extend(unpack(&atoms));
                 self.try_absorb(&schedule, cx);
             }
         }
@@ -152,8 +151,7 @@ impl Cell {
             cx.contribute(Op::Concat, [atoms as f64, kinetic, x, y, z], To::main());
         }
         if schedule.frames_at(self.step) {
-            let frame: Vec<f64> = self.atoms.iter().flat_map(pack).collect();
-            cx.contribute(Op::Concat, frame, To::main());
+            cx.contribute(Op::Concat, pack_cell(&self.atoms), To::main());
         }
     }
 
@@ -189,9 +187,8 @@ impl Cell {
             let [x, y, z] = neighbour;
             let to = cx.collection().at(Ix3(x, y, z));
             let atoms = leavers.remove(&neighbour).unwrap_or_default();
-            let atoms: Vec<f64> = atoms.into_iter().flat_map(pack).collect();
             let step = self.step;
-            let message = CellMessage::Leavers { step, atoms: atoms.into() };
+            let message = CellMessage::Leavers { step, atoms: pack(&atoms).into() };
             cx.send_with(schedule.options(step), &to, message);
         }
         self.is_exchanging = true;

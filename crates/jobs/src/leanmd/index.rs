@@ -52,12 +52,12 @@ fn beside_a_cell(key: Key, layout: &Layout) -> PeId {
 
 #[cfg(test)]
 mod tests {
+    use gridspan_kernels::leanmd::decomposition::Cells;
     use gridspan_runtime::driver::embedded;
     use gridspan_runtime::{Actor, Context, Ix3, Job, Op, Placement, To};
     use serde::{Deserialize, Serialize};
 
     use super::*;
-    use crate::leanmd::decomposition::Cells;
 
     #[test]
     fn keys_sort_like_pairs_and_convert_back() {

@@ -5,22 +5,23 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use gridspan_kernels::leanmd::atoms::Atom;
+use gridspan_kernels::leanmd::decomposition::Cells;
+use gridspan_kernels::leanmd::fingerprint::StateFingerprint;
+use gridspan_kernels::leanmd::force::PairSums;
+use gridspan_kernels::leanmd::integrate::Motion;
+use gridspan_kernels::leanmd::io::trajectory::{FrameInfo, write_frame};
+use gridspan_kernels::leanmd::packing::unpack;
+use gridspan_kernels::leanmd::serial::Observation;
+use gridspan_kernels::leanmd::system::System;
 use gridspan_runtime::{Collection, CollectionRef, Grid, Ix3, Job, JobError, Op, Placement};
 use serde::{Deserialize, Serialize};
 
 use super::args::{ABOUT, Options};
-use super::atoms::Atom;
-use super::decomposition::Cells;
-use super::fingerprint::StateFingerprint;
-use super::force::PairSums;
 use super::index::{BESIDE_A_CELL, PairIx};
-use super::integrate::Motion;
-use super::io::trajectory::{FrameInfo, write_frame};
 use super::outcome::MdOutcome;
-use super::protocol::{Cell, CellInit, CellMessage, FRAME_NUMBERS, Pair, PairInit, unpack};
+use super::protocol::{Cell, CellInit, CellMessage, Pair, PairInit};
 use super::schedule::Schedule;
-use super::serial::Observation;
-use super::system::System;
 use crate::entry::{Entry, parse};
 
 pub(crate) const ENTRY: Entry =
@@ -214,9 +215,7 @@ impl Frames {
 
     /// Writes a frame. Returns the number of bytes in the file.
     fn write(&mut self, atoms: &[f64], step: u64, dt: f64) -> Result<u64, JobError> {
-        for Atom { id, species, position, velocity } in
-            atoms.chunks_exact(FRAME_NUMBERS).map(unpack)
-        {
+        for Atom { id, species, position, velocity } in unpack(atoms) {
             let id = id as usize;
             self.system.species[id] = species;
             self.system.positions[id] = position;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use gridspan_kernels::leanmd::fingerprint::StateFingerprint;
+use gridspan_kernels::leanmd::potential::Truncation;
+use gridspan_kernels::leanmd::serial::{Observation, Serial};
+use gridspan_kernels::leanmd::system::System;
 use serde::{Deserialize, Serialize};
 
-use super::fingerprint::StateFingerprint;
-use super::potential::Truncation;
 use super::schedule::Schedule;
-use super::serial::{Observation, Serial};
-use super::system::System;
 
 /// Bound of the energy error, as a share of kinetic plus absolute potential energy, in units of
 /// `dt^2`.

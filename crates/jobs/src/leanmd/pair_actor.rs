@@ -9,15 +9,15 @@
 
 use std::cell::RefCell;
 
+use gridspan_kernels::leanmd::decomposition::CellIndex;
+use gridspan_kernels::leanmd::force::Scratch;
+use gridspan_kernels::leanmd::pair::{PairForces, pair_forces};
+use gridspan_kernels::leanmd::vectors::Vectors;
 use gridspan_runtime::{Actor, ActorIndex, Context, Ix3, Op, PeId, To};
 
-use super::decomposition::CellIndex;
-use super::force::Scratch;
 use super::index::PairIx;
-use super::pair::{PairForces, pair_forces};
 use super::protocol::{CellMessage, Pair, PairInit, PairMessage};
 use super::schedule::{Schedule, WorkMode};
-use super::vectors::Vectors;
 
 /// Reciprocal of the probability that a pair migrates after a step, if actors wander.
 const WANDER_ODDS: u64 = 16;

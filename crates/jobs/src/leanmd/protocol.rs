@@ -14,19 +14,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use gridspan_kernels::leanmd::atoms::{Atom, CellAtoms};
+use gridspan_kernels::leanmd::decomposition::CellPair;
+use gridspan_kernels::leanmd::fingerprint::StateFingerprint;
+use gridspan_kernels::leanmd::force::PairSums;
+use gridspan_kernels::leanmd::gather::Gather;
+use gridspan_kernels::leanmd::vectors::Vectors;
 use gridspan_runtime::{CollectionRef, Numbers, Published, SectionRef};
 use serde::{Deserialize, Serialize};
 
-use super::atoms::{Atom, CellAtoms};
-use super::decomposition::CellPair;
-use super::fingerprint::StateFingerprint;
-use super::force::PairSums;
-use super::gather::Gather;
 use super::schedule::Schedule;
-use super::vectors::Vectors;
-
-/// Numbers per transferred atom: id, species, position, velocity.
-pub const FRAME_NUMBERS: usize = 8;
 
 /// A cell.
 #[derive(Serialize, Deserialize)]
@@ -129,36 +126,18 @@ pub enum PairMessage {
     },
 }
 
-/// Packs an atom for transfer between cells and to main; 32-bit ids are exact as floating-point
-/// numbers.
-pub(super) fn pack(
-    Atom { id, species, position: [x, y, z], velocity: [vx, vy, vz] }: Atom,
-) -> [f64; FRAME_NUMBERS] {
-    [f64::from(id), f64::from(species), x, y, z, vx, vy, vz]
-}
-
-/// Unpacks an atom from `numbers`, which has the length [`FRAME_NUMBERS`].
-pub(super) fn unpack(numbers: &[f64]) -> Atom {
-    Atom {
-        id: numbers[0] as u32,
-        species: numbers[1] as u16,
-        position: [numbers[2], numbers[3], numbers[4]],
-        velocity: [numbers[5], numbers[6], numbers[7]],
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use gridspan_runtime::schema::Schema;
+
     use super::*;
 
     #[test]
-    fn packing_and_unpacking_preserve_an_atom() {
-        let atom = Atom {
-            id: u32::MAX,
-            species: 3,
-            position: [0.1, -2.5, 1e-300],
-            velocity: [-0.0, 1.0, 2.0],
-        };
-        assert_eq!(unpack(&pack(atom)), atom);
+    fn vectors_have_the_structure_of_a_block_of_numbers() {
+        let structure = |schema: &Schema| (schema.fingerprint(), schema.brief(100));
+        assert_eq!(structure(&Schema::of::<Vectors>()), structure(&Schema::of::<Numbers<f64>>()));
+        let vectors: Vectors = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]].into_iter().collect();
+        let numbers = Numbers::from(vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(postcard::to_stdvec(&vectors).unwrap(), postcard::to_stdvec(&numbers).unwrap());
     }
 }

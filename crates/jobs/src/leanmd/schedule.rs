@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use gridspan_kernels::leanmd::decomposition::Cells;
+use gridspan_kernels::leanmd::potential::LennardJones;
 use gridspan_runtime::{Actor, Context, InStep, SendOptions};
 use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};
 
-use super::decomposition::Cells;
-use super::potential::LennardJones;
 use crate::emulated_work;
 
 /// The settings of a run, published to all PEs. Intervals are in steps; 0 means never.
@@ -154,8 +154,9 @@ fn is_due(step: u64, every: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use gridspan_kernels::leanmd::potential::Truncation;
+
     use super::*;
-    use crate::leanmd::potential::Truncation;
 
     #[test]
     fn the_start_and_the_last_step_are_always_reported() {

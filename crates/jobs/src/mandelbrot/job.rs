@@ -4,6 +4,7 @@ use super::picture;
 use super::rows::Rows;
 use crate::entry::{Entry, parse};
 use clap::Parser;
+use gridspan_kernels::mandelbrot;
 use gridspan_runtime::{Grid, Job, JobError};
 use std::path::PathBuf;
 
@@ -45,8 +46,7 @@ async fn run(grid: &Grid, Options { size, steps, out }: Options) -> Result<(), J
     let begin = grid.now().await?;
     let found = pool.run(Rows { size, steps, rows: 0..size }).await?;
     let elapsed = grid.now().await?.since(begin);
-    let total: u64 = found.iter().map(|&steps| u64::from(steps)).sum();
-    let inside = found.iter().filter(|&&at| at == steps).count();
+    let (total, inside) = mandelbrot::count(&found, steps);
     println!(
         "{size} x {size} points on {} PEs in {:.3} ms, {:.1} million steps a second",
         grid.layout().pe_count(),

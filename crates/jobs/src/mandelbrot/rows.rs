@@ -1,5 +1,6 @@
 //! Rows of the picture, as tasks.
 
+use gridspan_kernels::mandelbrot;
 use gridspan_runtime::{Step, Task, TaskContext};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -23,27 +24,8 @@ impl Rows {
     /// Returns the number of steps until each point leaves the circle of radius 2, at most `steps`,
     /// row by row.
     pub fn compute(&self) -> Vec<u16> {
-        let coordinate = |from: f64, at: u32| from + 2.5 * f64::from(at) / f64::from(self.size);
-        let row = |y| {
-            let y = coordinate(-1.25, y);
-            (0..self.size).map(move |x| escape(coordinate(-2.0, x), y, self.steps))
-        };
-        self.rows.clone().flat_map(row).collect()
+        mandelbrot::rows(self.size, self.steps, self.rows.clone())
     }
-}
-
-/// Returns the number of steps of `z <- z^2 + c` from 0 until `|z| > 2`, at most `limit`.
-fn escape(re: f64, im: f64, limit: u16) -> u16 {
-    let (mut x, mut y) = (0.0, 0.0);
-    for step in 0..limit {
-        let (x2, y2) = (x * x, y * y);
-        if x2 + y2 > 4.0 {
-            return step;
-        }
-        y = 2.0 * x * y + im;
-        x = x2 - y2 + re;
-    }
-    limit
 }
 
 impl Task for Rows {
@@ -53,7 +35,7 @@ impl Task for Rows {
     fn run(self, cx: &mut TaskContext<'_, Self>) -> Step<Self> {
         if self.rows.len() <= 1 {
             let steps = self.compute();
-            let all: u64 = steps.iter().map(|&steps| u64::from(steps)).sum();
+            let (all, _) = mandelbrot::count(&steps, self.steps);
             cx.charge(COST * all.try_into().unwrap_or(u32::MAX));
             return Step::Done(steps);
         }

@@ -5,9 +5,11 @@
 //! within their columns and rows of the grid.
 
 use super::class::{Check, ProblemClass};
+use super::exchange;
 use super::kernel::Kernel;
-use super::matrix::{Block, block};
-use super::rank_grid::RankGrid;
+use gridspan_kernels::linear::{self, add_scaled, difference, divided, subtract_scaled, turn};
+use gridspan_kernels::nas::matrix::{Block, block};
+use gridspan_kernels::nas::rank_grid::RankGrid;
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -37,18 +39,17 @@ pub(super) struct Cg {
 }
 
 async fn dot(world: &Comm, one: &[f64], other: &[f64]) -> Result<f64, RankError> {
-    let mine: f64 = one.iter().zip(other).map(|(one, other)| one * other).sum();
-    Ok(world.allreduce(&[mine], ops::sum).await?[0])
+    Ok(world.allreduce(&[linear::dot(one, other)], ops::sum).await?[0])
 }
 
 impl Cg {
     /// Multiplies the matrix with a vector, of which each rank has its part.
     async fn multiply(&self, world: &Comm, part: &[f64]) -> Result<Vec<f64>, RankError> {
-        let vector = self.grid.gather(world, part).await?;
+        let vector = exchange::gather(&self.grid, world, part).await?;
         let mut products = vec![0.0; self.grid.matrix_rows().len()];
         self.block.multiply(&vector, &mut products);
-        world.charge(ELEMENT_COST * self.block.len() as u32);
-        self.grid.add(world, &products).await
+        world.charge(ELEMENT_COST * self.block.nonzeros() as u32);
+        exchange::add(&self.grid, world, &products).await
     }
 
     /// Solves `A z = x`, approximately.
@@ -59,16 +60,12 @@ impl Cg {
         for _ in 0..STEPS {
             let q = self.multiply(world, &p).await?;
             let alpha = rho / dot(world, &p, &q).await?;
-            for (at, z) in z.iter_mut().enumerate() {
-                *z += alpha * p[at];
-                r[at] -= alpha * q[at];
-            }
+            add_scaled(&mut z, alpha, &p);
+            subtract_scaled(&mut r, alpha, &q);
             let old = rho;
             rho = dot(world, &r, &r).await?;
             let beta = rho / old;
-            for (p, r) in p.iter_mut().zip(&r) {
-                *p = r + beta * *p;
-            }
+            turn(&mut p, beta, &r);
         }
         Ok(z)
     }
@@ -78,7 +75,7 @@ impl Cg {
         let z = self.solve(world).await?;
         // NPB computes the residual in each iteration, too.
         let product = self.multiply(world, &z).await?;
-        let rest: Vec<f64> = self.x.iter().zip(&product).map(|(x, product)| x - product).collect();
+        let rest = difference(&self.x, &product);
         let residual = dot(world, &rest, &rest).await?.sqrt();
         if residual.is_nan() {
             return Err("the residual is not a number".into());
@@ -86,7 +83,7 @@ impl Cg {
         let (_, _, _, shift, _) = self.class.of(PROBLEMS);
         self.zeta = shift + 1.0 / dot(world, &self.x, &z).await?;
         let length = dot(world, &z, &z).await?.sqrt();
-        self.x = z.iter().map(|z| z / length).collect();
+        self.x = divided(&z, length);
         Ok(())
     }
 }
@@ -111,8 +108,7 @@ impl Kernel for Cg {
             return Err(format!("{} ranks for {order} rows", world.size()).into());
         }
         let grid = RankGrid::new(order, world.size(), world.rank());
-        let (rows, column) = (grid.matrix_rows(), grid.column_in_block());
-        let block = block(order, nonzeros as usize, shift, rows, column);
+        let block = block(order, nonzeros as usize, shift, &grid);
         let x = vec![1.0; grid.elements().len()];
         let mut kernel = Self { class, grid, block, x, zeta: 0.0 };
         // One iteration that is not timed, as in NPB.

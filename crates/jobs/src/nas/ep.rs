@@ -2,20 +2,15 @@
 
 use super::class::{Check, ProblemClass};
 use super::kernel::Kernel;
-use crate::random::NasRandom;
+use gridspan_kernels::nas::ep::{BLOCK_BITS, Tally};
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const SEED: u64 = 271_828_183;
-/// Pairs of a block, as a power of two.
-const BLOCK_BITS: u32 = 16;
 /// Virtual time of a block: about that of a core at 3 GHz.
 const BLOCK_COST: Duration = Duration::from_micros(1300);
 /// Number of parts into which a rank divides its blocks, each of which ends at a migration point.
 const ITERATIONS: u32 = 64;
-/// Number of counters: by the integer part of the larger deviate of a pair.
-const ANNULI: usize = 10;
 
 const PAIR_BITS: [u32; 4] = [24, 25, 28, 30];
 const SUMS: [[f64; 2]; 4] = [
@@ -25,33 +20,6 @@ const SUMS: [[f64; 2]; 4] = [
     [4.033815542441498e4, -2.660669192809235e4],
 ];
 const TOLERANCE: f64 = 1e-8;
-
-/// Sums of deviates and numbers of pairs.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Tally {
-    sums: [f64; 2],
-    pairs: [u64; ANNULI],
-}
-
-impl Tally {
-    /// Adds the pairs of one block.
-    fn add_block(&mut self, block: u64) {
-        let mut random = NasRandom::new(SEED);
-        random.skip(block << (BLOCK_BITS + 1));
-        for _ in 0..1_u32 << BLOCK_BITS {
-            let (x, y) = (2.0 * random.next_unit() - 1.0, 2.0 * random.next_unit() - 1.0);
-            let square = x * x + y * y;
-            if square <= 1.0 {
-                let factor = (-2.0 * square.ln() / square).sqrt();
-                let (x, y) = (x * factor, y * factor);
-                // The largest deviate that the stream can give is below 10.
-                self.pairs[(x.abs().max(y.abs()) as usize).min(ANNULI - 1)] += 1;
-                self.sums[0] += x;
-                self.sums[1] += y;
-            }
-        }
-    }
-}
 
 /// The part of a rank.
 #[derive(Serialize, Deserialize)]

@@ -5,26 +5,15 @@
 
 use super::class::{Check, ProblemClass};
 use super::kernel::Kernel;
-use super::share::Shares;
-use crate::random::NasRandom;
+use gridspan_kernels::nas::ft::{ComplexNumber, RankTransforms, evolve, from_pairs, to_pairs};
 use gridspan_ranks::{Comm, RankError, ops};
-use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftPlanner};
 use serde::{Deserialize, Serialize};
-use std::f64::consts::PI;
-use std::sync::Arc;
 use std::time::Duration;
 
-const SEED: u64 = 314_159_265;
-const DIFFUSIVITY: f64 = 1e-6;
 const TOLERANCE: f64 = 1e-12;
-/// Number of terms of a checksum.
-const TERMS: u32 = 1024;
 /// Virtual time of a point in the transform along one axis, with the copies around it: about that
 /// of a core at 3 GHz.
 const POINT_COST: Duration = Duration::from_nanos(20);
-
-type Number = Complex<f64>;
 
 const EXTENTS: [[u32; 3]; 4] = [[64, 64, 64], [128, 128, 32], [256, 256, 128], [512, 256, 256]];
 
@@ -78,107 +67,41 @@ const CHECKSUMS: [&[[f64; 2]]; 4] = [
     ],
 ];
 
-/// Transforms along the three axes in one direction.
-struct Transforms([Arc<dyn Fft<f64>>; 3]);
-
-/// The transforms of a rank, and which planes ranks have.
+/// The transforms of a rank, with its messages.
 struct Solver<'a> {
     world: &'a Comm,
-    extents: [usize; 3],
-    /// Planes of equal `z`, in space, and of equal `x`, in Fourier space.
-    in_space: Shares,
-    in_spectrum: Shares,
-    forward: Transforms,
-    backward: Transforms,
+    transforms: RankTransforms,
 }
 
 impl<'a> Solver<'a> {
     fn new(world: &'a Comm, extents: [u32; 3]) -> Self {
-        let ranks = world.size();
-        let mut planner = FftPlanner::new();
-        let sizes = extents.map(|extent| extent as usize);
-        Self {
-            world,
-            extents: sizes,
-            in_space: Shares { count: extents[2], ranks },
-            in_spectrum: Shares { count: extents[0], ranks },
-            forward: Transforms(sizes.map(|size| planner.plan_fft_forward(size))),
-            backward: Transforms(sizes.map(|size| planner.plan_fft_inverse(size))),
-        }
-    }
-
-    /// The random initial field, by `z`, `y` and `x`.
-    fn initial(&self) -> Vec<Number> {
-        let plane = self.extents[0] * self.extents[1];
-        let planes = self.in_space.of(self.world.rank());
-        let mut random = NasRandom::new(SEED);
-        random.skip(2 * plane as u64 * u64::from(planes.start));
-        let count = plane * planes.len();
-        (0..count)
-            .map(|_| {
-                let real = random.next_unit();
-                Number::new(real, random.next_unit())
-            })
-            .collect()
+        Self { world, transforms: RankTransforms::new(extents, world.size(), world.rank()) }
     }
 
     /// Transforms a field to Fourier space, by `x`, `y` and `z`.
-    async fn to_spectrum(&self, mut field: Vec<Number>) -> Result<Vec<Number>, RankError> {
-        let [nx, ny, nz] = self.extents;
-        let transforms = &self.forward.0;
-        transforms[0].process(&mut field);
-        let mut turned = turn(&field, ny, nx);
-        transforms[1].process(&mut turned);
-        self.charge(2 * turned.len());
-        // For each receiver, from each of my planes, the columns of its `x`.
-        let blocks = (0..self.world.size()).map(|rank| {
-            let columns = self.in_spectrum.of(rank);
-            let columns = columns.start as usize * ny..columns.end as usize * ny;
-            let planes = turned.chunks_exact(nx * ny);
-            pack(planes.flat_map(|plane| &plane[columns.clone()]))
-        });
-        let received = self.world.alltoallv(blocks.collect()).await?;
-        let columns = self.in_spectrum.of(self.world.rank()).len() * ny;
-        let mut spectrum = vec![Number::default(); columns * nz];
-        for (rank, block) in received.iter().enumerate() {
-            let planes = self.in_space.of(rank as u32);
-            for (z, plane) in planes.zip(block.chunks_exact(columns.max(1))) {
-                for (at, [re, im]) in plane.iter().enumerate() {
-                    spectrum[at * nz + z as usize] = Number::new(*re, *im);
-                }
-            }
-        }
-        transforms[2].process(&mut spectrum);
+    async fn to_spectrum(
+        &self,
+        field: Vec<ComplexNumber>,
+    ) -> Result<Vec<ComplexNumber>, RankError> {
+        let points = field.len();
+        let blocks = self.transforms.blocks_of_field(field);
+        self.charge(2 * points);
+        let received = self.world.alltoallv(blocks).await?;
+        let spectrum = self.transforms.spectrum_of(&received);
         self.charge(spectrum.len());
         Ok(spectrum)
     }
 
     /// Transforms back, without division by the number of points.
-    async fn to_space(&self, mut spectrum: Vec<Number>) -> Result<Vec<Number>, RankError> {
-        let [nx, ny, nz] = self.extents;
-        let transforms = &self.backward.0;
-        transforms[2].process(&mut spectrum);
-        self.charge(spectrum.len());
-        let blocks = (0..self.world.size()).map(|rank| {
-            let planes = self.in_space.of(rank);
-            let columns = spectrum.chunks_exact(nz);
-            let planes = planes.start as usize..planes.end as usize;
-            pack(columns.flat_map(|column| &column[planes.clone()]))
-        });
-        let received = self.world.alltoallv(blocks.collect()).await?;
-        let planes = self.in_space.of(self.world.rank()).len();
-        let mut turned = vec![Number::default(); planes * nx * ny];
-        for (rank, block) in received.iter().enumerate() {
-            let first = self.in_spectrum.of(rank as u32).start as usize * ny;
-            for (column, numbers) in block.chunks_exact(planes.max(1)).enumerate() {
-                for (plane, [re, im]) in numbers.iter().enumerate() {
-                    turned[plane * nx * ny + first + column] = Number::new(*re, *im);
-                }
-            }
-        }
-        transforms[1].process(&mut turned);
-        let mut field = turn(&turned, nx, ny);
-        transforms[0].process(&mut field);
+    async fn to_space(
+        &self,
+        spectrum: Vec<ComplexNumber>,
+    ) -> Result<Vec<ComplexNumber>, RankError> {
+        let points = spectrum.len();
+        let blocks = self.transforms.blocks_of_spectrum(spectrum);
+        self.charge(points);
+        let received = self.world.alltoallv(blocks).await?;
+        let field = self.transforms.field_of(&received);
         self.charge(2 * field.len());
         Ok(field)
     }
@@ -189,55 +112,13 @@ impl<'a> Solver<'a> {
         self.world.charge(POINT_COST * points as u32);
     }
 
-    /// The factors by which the spectrum changes in one step of time.
-    fn factors(&self) -> Vec<f64> {
-        let [nx, ny, nz] = self.extents;
-        let square = |at: usize, extent: usize| {
-            let wave = (at + extent / 2) as i64 % extent as i64 - extent as i64 / 2;
-            (wave * wave) as f64
-        };
-        let mut factors = Vec::new();
-        for x in self.in_spectrum.of(self.world.rank()) {
-            for y in 0..ny {
-                let plane = square(x as usize, nx) + square(y, ny);
-                factors.extend(
-                    (0..nz).map(|z| (-4.0 * DIFFUSIVITY * PI * PI * (plane + square(z, nz))).exp()),
-                );
-            }
-        }
-        factors
-    }
-
     /// The sum of some elements of the field, divided by the number of points.
-    async fn checksum(&self, field: &[Number]) -> Result<[f64; 2], RankError> {
-        let [nx, ny, nz] = self.extents;
-        let planes = self.in_space.of(self.world.rank());
-        let mut sum = Number::default();
-        for term in 1..=TERMS as usize {
-            let (x, y, z) = (term % nx, 3 * term % ny, 5 * term % nz);
-            if planes.contains(&(z as u32)) {
-                sum += field[((z - planes.start as usize) * ny + y) * nx + x];
-            }
-        }
-        let sums = self.world.allreduce(&[sum.re, sum.im], ops::sum).await?;
-        let points = (nx * ny * nz) as f64;
+    async fn checksum(&self, field: &[ComplexNumber]) -> Result<[f64; 2], RankError> {
+        let mine = self.transforms.checksum(field);
+        let sums = self.world.allreduce(&mine, ops::sum).await?;
+        let points = self.transforms.points() as f64;
         Ok([sums[0] / points, sums[1] / points])
     }
-}
-
-/// Transposes each plane of `rows` by `columns` numbers.
-fn turn(planes: &[Number], rows: usize, columns: usize) -> Vec<Number> {
-    let mut turned = Vec::with_capacity(planes.len());
-    for plane in planes.chunks_exact(rows * columns) {
-        for column in 0..columns {
-            turned.extend((0..rows).map(|row| plane[row * columns + column]));
-        }
-    }
-    turned
-}
-
-fn pack<'a>(numbers: impl Iterator<Item = &'a Number>) -> Vec<[f64; 2]> {
-    numbers.map(|number| [number.re, number.im]).collect()
 }
 
 /// The part of a rank.
@@ -276,22 +157,19 @@ impl Kernel for Ft {
 
     async fn start(&mut self, world: &Comm) -> Result<(), RankError> {
         let solver = Solver::new(world, self.class.of(EXTENTS));
-        self.factors = solver.factors();
-        let spectrum = solver.to_spectrum(solver.initial()).await?;
-        self.spectrum = pack(spectrum.iter());
+        self.factors = solver.transforms.factors();
+        let spectrum = solver.to_spectrum(solver.transforms.initial()).await?;
+        self.spectrum = to_pairs(&spectrum);
         Ok(())
     }
 
     async fn iterate(&mut self, world: &Comm, _iteration: u32) -> Result<(), RankError> {
         let solver = Solver::new(world, self.class.of(EXTENTS));
         if self.factors.is_empty() {
-            self.factors = solver.factors();
+            self.factors = solver.transforms.factors();
         }
-        for ([re, im], factor) in self.spectrum.iter_mut().zip(&self.factors) {
-            (*re, *im) = (*re * factor, *im * factor);
-        }
-        let spectrum = self.spectrum.iter().map(|[re, im]| Number::new(*re, *im)).collect();
-        let field = solver.to_space(spectrum).await?;
+        evolve(&mut self.spectrum, &self.factors);
+        let field = solver.to_space(from_pairs(&self.spectrum)).await?;
         self.checksums.push(solver.checksum(&field).await?);
         Ok(())
     }

@@ -4,15 +4,16 @@
 //! step fetches the planes that it needs from their ranks.
 
 use super::class::{Check, ProblemClass};
+use super::halo::{fetch, fetch_halo};
 use super::kernel::Kernel;
-use super::planes::{Around, Planes};
-use super::share::Shares;
-use crate::random::NasRandom;
+use gridspan_kernels::linear::dot;
+use gridspan_kernels::nas::mg::{self, LARGE_SMOOTHER, SMALL_SMOOTHER};
+use gridspan_kernels::nas::planes::Planes;
+use gridspan_kernels::nas::share::Shares;
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-const SEED: u64 = 314_159_265;
 /// Number of positive and of negative charges.
 const CHARGES: usize = 10;
 const TOLERANCE: f64 = 1e-8;
@@ -26,17 +27,6 @@ const PROBLEMS: [(u32, u32, f64); 4] = [
     (8, 4, 0.2433365309069e-5),
     (8, 20, 0.1800564401355e-5),
 ];
-
-/// Weights of the shells around a point: of the operator, and of the smoother.
-const OPERATOR: [f64; 4] = [-8.0 / 3.0, 0.0, 1.0 / 6.0, 1.0 / 12.0];
-const SMALL_SMOOTHER: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
-const LARGE_SMOOTHER: [f64; 4] = [-3.0 / 17.0, 1.0 / 33.0, -1.0 / 61.0, 0.0];
-/// Weights of the shells in a coarser point.
-const PROJECTION: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
-
-fn weighted(weights: &[f64; 4], shells: [f64; 4]) -> f64 {
-    weights.iter().zip(shells).map(|(weight, shell)| weight * shell).sum()
-}
 
 /// The part of a rank. Levels are numbered from 1, with `2^level` points along each axis.
 #[derive(Serialize, Deserialize)]
@@ -72,22 +62,19 @@ impl Mg {
         let finest = &self.residual[self.top];
         let first = finest.own.start as usize * finest.extent * finest.extent;
         let points = finest.values.len();
-        let mut random = NasRandom::new(SEED);
-        random.skip(first as u64);
-        let mut field: Vec<[f64; 2]> =
-            (0..points).map(|at| [random.next_unit(), (first + at) as f64]).collect();
+        let mut field = mg::random_field(first, points);
         let mut sign = 1.0;
         for _ in 0..2 {
             // The largest of each rank, and of them the largest of all.
-            field.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
+            mg::sort_largest_first(&mut field);
             let mine = &field[..CHARGES.min(field.len())];
             let mut all = world.allgatherv(mine).await?.concat();
-            all.sort_unstable_by(|a, b| b[0].total_cmp(&a[0]));
+            mg::sort_largest_first(&mut all);
             for [_, place] in &all[..CHARGES.min(all.len())] {
                 let at = (*place as usize).checked_sub(first).filter(|at| *at < points);
                 self.charges.extend(at.map(|at| (at, sign)));
             }
-            field.iter_mut().for_each(|point| point[0] = -point[0]);
+            mg::negate(&mut field);
             sign = -1.0;
         }
         Ok(())
@@ -97,7 +84,7 @@ impl Mg {
     /// residual itself on others.
     async fn take_residual(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let solution = &mut self.solution[level];
-        solution.fetch_halo(world).await?;
+        fetch_halo(solution, world).await?;
         let residual = &mut self.residual[level];
         if level == self.top {
             residual.clear();
@@ -105,15 +92,7 @@ impl Mg {
                 residual.values[*at] = *charge;
             }
         }
-        let (extent, mut sums) = (solution.extent, Around::new(solution.extent));
-        let rows = residual.values.chunks_exact_mut(extent).enumerate();
-        for (at, row) in rows {
-            let plane = i64::from(solution.own.start) + (at / extent) as i64;
-            solution.around(plane, at % extent, &mut sums);
-            for (x, value) in row.iter_mut().enumerate() {
-                *value -= weighted(&OPERATOR, sums.shells(x));
-            }
-        }
+        mg::subtract_operator(residual, solution);
         charge(world, self.residual[level].values.len());
         Ok(())
     }
@@ -121,16 +100,8 @@ impl Mg {
     /// `solution += S residual`.
     async fn smooth(&mut self, world: &Comm, level: usize) -> Result<(), RankError> {
         let residual = &mut self.residual[level];
-        residual.fetch_halo(world).await?;
-        let solution = &mut self.solution[level];
-        let (extent, mut sums) = (residual.extent, Around::new(residual.extent));
-        for (at, row) in solution.values.chunks_exact_mut(extent).enumerate() {
-            let plane = i64::from(residual.own.start) + (at / extent) as i64;
-            residual.around(plane, at % extent, &mut sums);
-            for (x, value) in row.iter_mut().enumerate() {
-                *value += weighted(&self.smoother, sums.shells(x));
-            }
-        }
+        fetch_halo(residual, world).await?;
+        mg::smooth(&mut self.solution[level], residual, &self.smoother);
         charge(world, self.solution[level].values.len());
         Ok(())
     }
@@ -140,23 +111,15 @@ impl Mg {
         let coarse = Shares { count: 1 << (level - 1), ranks: world.size() };
         let (lower, upper) = self.residual.split_at_mut(level);
         let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
-        upper
-            .fetch(world, |rank| {
-                let own = coarse.of(rank);
-                match own.is_empty() {
-                    true => 0..0,
-                    false => 2 * i64::from(own.start)..2 * i64::from(own.end) + 1,
-                }
-            })
-            .await?;
-        let (extent, mut sums) = (lower.extent, Around::new(upper.extent));
-        for (at, row) in lower.values.chunks_exact_mut(extent).enumerate() {
-            let plane = i64::from(lower.own.start) + (at / extent) as i64;
-            upper.around(2 * plane + 1, 2 * (at % extent) + 1, &mut sums);
-            for (x, value) in row.iter_mut().enumerate() {
-                *value = weighted(&PROJECTION, sums.shells(2 * x + 1));
+        let needs = |rank| {
+            let own = coarse.of(rank);
+            match own.is_empty() {
+                true => 0..0,
+                false => 2 * i64::from(own.start)..2 * i64::from(own.end) + 1,
             }
-        }
+        };
+        fetch(upper, world, needs).await?;
+        mg::project(lower, upper);
         charge(world, 8 * self.residual[level - 1].values.len());
         Ok(())
     }
@@ -166,38 +129,18 @@ impl Mg {
         let fine = Shares { count: 1 << level, ranks: world.size() };
         let (lower, upper) = self.solution.split_at_mut(level);
         let (lower, upper) = (&mut lower[level - 1], &mut upper[0]);
-        lower
-            .fetch(world, |rank| {
-                let own = fine.of(rank);
-                match own.is_empty() {
-                    true => 0..0,
-                    false => {
-                        let last = i64::from(own.end) - 1;
-                        (i64::from(own.start) - 1).div_euclid(2)..last.div_euclid(2) + 1
-                    }
-                }
-            })
-            .await?;
-        let (extent, coarse) = (upper.extent, lower.extent);
-        let mut sums = vec![0.0; coarse];
-        for (at, row) in upper.values.chunks_exact_mut(extent).enumerate() {
-            let plane = i64::from(upper.own.start) + (at / extent) as i64;
-            let (planes, rows) = (between(plane), between((at % extent) as i64));
-            sums.fill(0.0);
-            for plane in planes {
-                let plane = lower.plane(plane);
-                for row in rows {
-                    let row = row.rem_euclid(coarse as i64) as usize * coarse;
-                    let row = &plane[row..row + coarse];
-                    sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        let needs = |rank| {
+            let own = fine.of(rank);
+            match own.is_empty() {
+                true => 0..0,
+                false => {
+                    let last = i64::from(own.end) - 1;
+                    (i64::from(own.start) - 1).div_euclid(2)..last.div_euclid(2) + 1
                 }
             }
-            // Each sum has four terms, some of them twice.
-            for (x, value) in row.iter_mut().enumerate() {
-                let [one, other] = between(x as i64).map(|x| x.rem_euclid(coarse as i64) as usize);
-                *value += 0.125 * (sums[one] + sums[other]);
-            }
-        }
+        };
+        fetch(lower, world, needs).await?;
+        mg::interpolate(upper, lower);
         charge(world, self.solution[level].values.len());
         Ok(())
     }
@@ -226,15 +169,9 @@ impl Mg {
     /// The root of the mean square of the residual.
     async fn residual_norm(&self, world: &Comm) -> Result<f64, RankError> {
         let values = &self.residual[self.top].values;
-        let mine: f64 = values.iter().map(|value| value * value).sum();
-        let sum = world.allreduce(&[mine], ops::sum).await?[0];
+        let sum = world.allreduce(&[dot(values, values)], ops::sum).await?[0];
         Ok((sum / 2_f64.powi(3 * self.top as i32)).sqrt())
     }
-}
-
-/// The two coarser points around a point, which are equal for a point that lies on one.
-fn between(point: i64) -> [i64; 2] {
-    [(point - 1).div_euclid(2), point.div_euclid(2)]
 }
 
 fn charge(world: &Comm, points: usize) {
@@ -290,15 +227,5 @@ impl Kernel for Mg {
     async fn checks(&mut self, _world: &Comm) -> Result<Vec<Check>, RankError> {
         let (_, _, published) = self.class.of(PROBLEMS);
         Ok(vec![Check::new("norm of the residual", self.norm, published, TOLERANCE)])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_points_lie_on_coarser_ones_and_even_ones_between() {
-        assert_eq!([0, 1, 2, 3].map(between), [[-1, 0], [0, 0], [0, 1], [1, 1]]);
     }
 }

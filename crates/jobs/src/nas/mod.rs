@@ -10,18 +10,18 @@
 //!   and columns of a grid of ranks.
 //! - `mg`: a multigrid solver. Halos of neighbours, on all levels.
 //! - `ft`: a spectral solver. Transposes.
+//!
+//! What a rank computes between its messages is in [`gridspan_kernels::nas`].
 
 mod cg;
 mod class;
 mod ep;
+mod exchange;
 mod ft;
+mod halo;
 mod is;
 mod job;
 mod kernel;
-mod matrix;
 mod mg;
-mod planes;
-mod rank_grid;
-mod share;
 
 pub(crate) use job::ENTRY;

@@ -1,11 +1,10 @@
 //! The options of the job.
 
 use clap::{Parser, ValueEnum};
+use gridspan_kernels::pic::cloud::{Cloud, CloudShape};
+use gridspan_kernels::pic::field::Field;
+use gridspan_kernels::pic::particle::Velocity;
 use gridspan_runtime::Placement;
-
-use super::cloud::{Cloud, CloudShape};
-use super::field::Field;
-use super::particle::Velocity;
 
 pub(crate) const ABOUT: &str = "Particles in a field: an exact load imbalance that moves";
 

@@ -10,13 +10,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gridspan_kernels::block_partition::BlockPartition;
+use gridspan_kernels::pic::blocks::{advance, survey};
+use gridspan_kernels::pic::cloud::Cloud;
+use gridspan_kernels::pic::field::Field;
+use gridspan_kernels::pic::particle::{Particle, Velocity};
 use gridspan_runtime::{Actor, Context, Ix2, Op, To};
 use serde::{Deserialize, Serialize};
 
-use super::cloud::Cloud;
-use super::field::Field;
-use super::particle::{Particle, Velocity};
-use crate::block_partition::BlockPartition;
 use crate::step_timer::StepTimer;
 
 /// Virtual time of a step for each particle, in ns, as measured on one core of a 2020s server.
@@ -135,25 +136,18 @@ impl PicBlock {
         let CloudPlan { field, partition, .. } = self.plan;
         self.step += 1;
         cx.charge(Duration::from_nanos((PARTICLE_NS * self.particles.len() as f64) as u64));
-        let mut sorted: BTreeMap<(u32, u32), Vec<Particle>> = BTreeMap::new();
-        for target in self.plan.reached_from(cx.index(), 1) {
-            sorted.insert(target, Vec::new());
-        }
-        for mut particle in std::mem::take(&mut self.particles) {
-            particle.advance(&field);
-            let (column, row) = field.cell_of(particle.x, particle.y);
-            match sorted.get_mut(&(partition.block_of(column), partition.block_of(row))) {
-                Some(there) => there.push(particle),
-                None => {
-                    let Particle { id, x, y, .. } = particle;
-                    let from = cx.index();
-                    return cx.fail(format!(
-                        "verified: no (step {}: particle {id} went from block {from:?} to ({x}, {y}), where none can go)",
-                        self.step
-                    ));
-                }
+        let targets = self.plan.reached_from(cx.index(), 1);
+        let particles = std::mem::take(&mut self.particles);
+        let sorted = match advance(particles, &targets, &field, &partition) {
+            Ok(sorted) => sorted,
+            Err(Particle { id, x, y, .. }) => {
+                let from = cx.index();
+                return cx.fail(format!(
+                    "verified: no (step {}: particle {id} went from block {from:?} to ({x}, {y}), where none can go)",
+                    self.step
+                ));
             }
-        }
+        };
         for ((column, row), particles) in sorted {
             let to = cx.collection().at(Ix2(column as i32, row as i32));
             cx.send(&to, Message::Arrivals { step: self.step, particles });
@@ -178,12 +172,9 @@ impl PicBlock {
 
     fn report(&mut self, cx: &mut Context<'_, Self>) {
         let CloudPlan { field, cloud, .. } = self.plan;
-        let wrong = |particle: &&Particle| particle.verify(self.step, cloud.speed, &field).is_err();
-        let count = self.particles.len() as u64;
-        let ids = self.particles.iter().map(|particle| particle.id).sum::<u64>();
-        let wrong = self.particles.iter().filter(wrong).count() as u64;
-        cx.contribute(Op::Sum, vec![count, ids, wrong], To::main());
-        cx.contribute(Op::Max, count, To::main());
+        let found = survey(&self.particles, self.step, cloud.speed, &field);
+        cx.contribute(Op::Sum, found.to_vec(), To::main());
+        cx.contribute(Op::Max, found[0], To::main());
         cx.contribute(Op::Max, self.timer.take(), To::main());
     }
 }

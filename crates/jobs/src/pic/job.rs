@@ -1,13 +1,12 @@
 //! The job: blocks move their particles, and main checks the position of each particle.
 
-use std::collections::BTreeMap;
-
+use gridspan_kernels::block_partition::BlockPartition;
+use gridspan_kernels::pic::blocks::first_ids;
 use gridspan_runtime::{CollectionRef, Grid, Ix2, Job, JobError, Op};
 use serde::{Deserialize, Serialize};
 
 use super::args::{ABOUT, Options};
 use super::block_actor::{CloudPlan, Message, PicBlock};
-use crate::block_partition::BlockPartition;
 use crate::entry::{Entry, parse};
 use crate::step_timer::median_and_total;
 
@@ -35,7 +34,7 @@ struct Progress {
 
 /// Creates the blocks, and starts them.
 async fn begin(grid: &Grid, options: &Options, plan: CloudPlan) -> Result<Progress, JobError> {
-    let (first_ids, placed) = first_ids(&plan);
+    let (first_ids, placed) = first_ids(&plan.cloud, &plan.field, &plan.partition);
     let edge = plan.partition.count();
     let first_id = |Ix2(column, row): Ix2| first_ids[&(column as u32, row as u32)];
     let indices = Ix2::grid(edge, edge);
@@ -104,51 +103,4 @@ async fn run(grid: &Grid, options: &Options) -> Result<(), JobError> {
         "verified: no ({count} of {placed} particles, ids add up to {found} instead of {ids}, {wrong} misplaced)"
     )
     .into())
-}
-
-/// Returns the id of each block's first particle, and the number of particles.
-fn first_ids(plan: &CloudPlan) -> (BTreeMap<(u32, u32), u64>, u64) {
-    let CloudPlan { field, cloud, partition, .. } = plan;
-    let mut ids = BTreeMap::new();
-    for column in 0..partition.count() {
-        ids.extend((0..partition.count()).map(|row| ((column, row), 0)));
-    }
-    for (column, row, count) in cloud.counts(0..field.cells(), field) {
-        *ids.entry((partition.block_of(column), partition.block_of(row))).or_default() += count;
-    }
-    let mut next = 0;
-    for id in ids.values_mut() {
-        next += std::mem::replace(id, next);
-    }
-    (ids, next)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[test]
-    fn particle_ids_are_consecutive_from_block_to_block() {
-        let words = ["pic", "--cells", "20", "--particles", "1000", "--blocks", "3"];
-        let options = Options::parse_from(words);
-        let (field, cloud) = options.prepare().unwrap();
-        let plan = CloudPlan {
-            field,
-            cloud,
-            partition: BlockPartition::new(20, 3),
-            steps: 1,
-            sync_every: 0,
-            report_every: 0,
-        };
-        let (ids, placed) = first_ids(&plan);
-        let mut next = 0;
-        for (&(column, row), &first) in &ids {
-            assert_eq!(first, next);
-            let [columns, rows] = [column, row].map(|block| plan.partition.range(block));
-            next += cloud.place_in(columns, rows, first, &field).len() as u64;
-        }
-        assert_eq!((next, placed), (placed, cloud.placed(&field)));
-    }
 }

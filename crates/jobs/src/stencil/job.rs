@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Parser;
+use gridspan_kernels::block_partition::BlockPartition;
+use gridspan_kernels::stencil::block::{Block, POINTS_MAX, Side};
+use gridspan_kernels::stencil::eigenmode;
 use gridspan_runtime::{Actor, CollectionRef, Context, Grid, Ix2, Job, JobError, Numbers, Op, To};
 use serde::{Deserialize, Serialize};
 
-use super::block::{Block, POINTS_MAX, Side};
-use super::eigenmode;
-use crate::block_partition::BlockPartition;
 use crate::entry::{Entry, parse};
 use crate::step_timer::{StepTimer, median_and_total};
 

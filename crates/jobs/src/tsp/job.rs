@@ -1,10 +1,10 @@
 //! The job: the search for the shortest tour by tasks.
 
-use super::sample::{SAMPLES, Sample};
-use super::tour::{Best, Path};
+use super::tour::{Path, ShortestTour};
 use crate::entry::{Entry, parse};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use gridspan_kernels::tsp::{Best, PartialTour, SAMPLES, Sample};
 use gridspan_runtime::{Grid, Job, JobError};
 
 const ABOUT: &str = "The shortest tour through cities, by branch and bound with a shared bound";
@@ -34,11 +34,11 @@ fn job(options: Options) -> Job {
 }
 
 async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
-    let first = Path::first(&options.sample, options.grain);
+    let first = PartialTour::first(&options.sample, options.grain);
     let (root, sample) = first.ok_or("there is no such sample")?;
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
-    let Best { length, tour, looked } = pool.run(root).await?;
+    let ShortestTour(Best { length, tour, looked }) = pool.run(Path(root)).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
         "{} on {} PEs in {:.3} ms, {looked} partial tours examined",

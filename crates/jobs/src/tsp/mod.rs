@@ -2,9 +2,7 @@
 //! shortest tour found so far, and prune paths that cannot lead to a shorter one.
 
 mod job;
-mod sample;
 mod tour;
 
 pub(crate) use job::ENTRY;
-pub use sample::{CITIES_MAX, SAMPLES, Sample};
-pub use tour::{Best, Path};
+pub use tour::{Path, ShortestTour};

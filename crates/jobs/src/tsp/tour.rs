@@ -1,6 +1,6 @@
-//! Partial tours, and the search below them.
+//! Partial tours as tasks.
 
-use super::sample::{CITIES_MAX, SAMPLES, Sample};
+use gridspan_kernels::tsp::{Best, PartialTour};
 use gridspan_runtime::{Goal, Merge, Search, SearchContext};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -8,141 +8,28 @@ use std::time::Duration;
 /// Virtual time to examine a path: about the time on a present-day core.
 const COST: Duration = Duration::from_nanos(300);
 
-/// A partial tour, starting from city 0.
+/// A task: a partial tour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
-    /// Index of the sample.
-    sample: u8,
-    /// Maximum number of remaining cities with which one task completes the search alone.
-    grain: u8,
-    /// Number of cities in the path.
-    depth: u8,
-    cities: [u8; CITIES_MAX],
-    /// The cities in the path, as bits.
-    visited: u32,
-    length: u32,
-}
+pub struct Path(pub PartialTour);
 
-/// The result of a search.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Best {
-    /// Length of the shortest tour; `u32::MAX` if none was found.
-    pub length: u32,
-    /// The shortest tour.
-    pub tour: Vec<u8>,
-    /// Number of paths examined.
-    pub looked: u64,
-}
+/// The total of a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortestTour(pub Best);
 
-impl Default for Best {
-    fn default() -> Self {
-        Self { length: u32::MAX, tour: Vec::new(), looked: 0 }
-    }
-}
-
-impl Merge for Best {
+impl Merge for ShortestTour {
     fn merge(&mut self, other: Self) {
-        if other.length < self.length {
-            (self.length, self.tour) = (other.length, other.tour);
-        }
-        self.looked += other.looked;
-    }
-}
-
-impl Path {
-    /// Creates the path that consists of city 0 of a sample.
-    pub fn first(name: &str, grain: u8) -> Option<(Self, &'static Sample)> {
-        let position = SAMPLES.iter().position(|sample| sample.name == name)?;
-        let cities = [0; CITIES_MAX];
-        let path = Self { sample: position as u8, grain, depth: 1, cities, visited: 1, length: 0 };
-        Some((path, &SAMPLES[position]))
-    }
-
-    fn last(&self) -> usize {
-        self.cities[usize::from(self.depth) - 1].into()
-    }
-
-    /// Whether one task completes the search from here.
-    pub fn is_small(&self, sample: &Sample) -> bool {
-        sample.cities <= usize::from(self.depth) + usize::from(self.grain)
-    }
-
-    /// Returns the paths with one more city, the nearest first, that may lead to a tour shorter
-    /// than `known`.
-    pub fn split(self, sample: &Sample, known: u32) -> Vec<Self> {
-        let mut next = self.next(sample);
-        next.retain(|path| path.lower(sample) < known);
-        next
-    }
-
-    /// Returns the paths with one more city, the nearest first.
-    fn next(self, sample: &Sample) -> Vec<Self> {
-        let open = (0..sample.cities).filter(|city| self.visited & 1 << city == 0);
-        let mut next: Vec<Self> = open.map(|city| self.with(city, sample)).collect();
-        next.sort_by_key(|path| path.length);
-        next
-    }
-
-    fn with(mut self, city: usize, sample: &Sample) -> Self {
-        self.length += sample.distance(self.last(), city);
-        self.cities[usize::from(self.depth)] = city as u8;
-        self.depth += 1;
-        self.visited |= 1 << city;
-        self
-    }
-
-    /// Returns a lower bound of the length of any tour that starts with this path. The rest of the
-    /// tour is at least as long as the minimum spanning tree of the remaining cities and both ends
-    /// of the path.
-    pub fn lower(&self, sample: &Sample) -> u32 {
-        let last = self.last();
-        let is_open = |city: &usize| *city == 0 || self.visited & 1 << city == 0;
-        // On the stack, since this runs for each path, and all threads share an allocator.
-        let (mut outside, mut count) = ([(0_u32, 0_usize); CITIES_MAX], 0);
-        for city in (0..sample.cities).filter(|city| is_open(city) && *city != last) {
-            outside[count] = (sample.distance(last, city), city);
-            count += 1;
-        }
-        // Prim's algorithm (Shortest connection networks and some generalizations, 1957).
-        let mut length = self.length;
-        while let Some(nearest) = (0..count).min_by_key(|&at| outside[at].0) {
-            let (distance, city) = outside[nearest];
-            count -= 1;
-            outside[nearest] = outside[count];
-            length += distance;
-            for (distance, other) in &mut outside[..count] {
-                *distance = (*distance).min(sample.distance(city, *other));
-            }
-        }
-        length
-    }
-
-    /// Searches all continuations that can be shorter than the shortest known tour. `share`
-    /// publishes the length of a tour, unless it is `u32::MAX`, and returns that of the shortest
-    /// known one.
-    pub fn finish(self, sample: &Sample, best: &mut Best, share: &mut impl FnMut(u32) -> u32) {
-        best.looked += 1;
-        if usize::from(self.depth) == sample.cities {
-            let length = self.length + sample.distance(self.last(), 0);
-            share(length);
-            let tour = self.cities[..sample.cities].to_vec();
-            return best.merge(Best { length, tour, looked: 0 });
-        }
-        for path in self.next(sample) {
-            if path.lower(sample) < share(u32::MAX) {
-                path.finish(sample, best, share);
-            }
-        }
+        self.0.merge(other.0);
     }
 }
 
 impl Search for Path {
-    type Total = Best;
+    type Total = ShortestTour;
 
     const GOAL: Goal = Goal::Minimise;
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
-        let Some(sample) = SAMPLES.get(usize::from(self.sample)) else {
+        let Self(path) = self;
+        let Some(sample) = path.sample() else {
             return cx.fail("received a tour of an unknown sample; start all nodes from one build");
         };
         let mut best = Best::default();
@@ -154,35 +41,18 @@ impl Search for Path {
         };
         // A shorter tour may have been found since this path was spawned.
         let known = share(u32::MAX);
-        if self.lower(sample) >= known {
+        if path.lower(sample) >= known {
             best.looked = 1;
-        } else if self.is_small(sample) {
-            self.finish(sample, &mut best, &mut share);
+        } else if path.is_small(sample) {
+            path.finish(sample, &mut best, &mut share);
         } else {
             best.looked = 1;
             // The newest task runs first: the nearest city.
-            for path in self.split(sample, known).into_iter().rev() {
-                cx.spawn(path);
+            for path in path.split(sample, known).into_iter().rev() {
+                cx.spawn(Self(path));
             }
         }
         cx.charge(COST * best.looked.try_into().unwrap_or(u32::MAX));
-        cx.total().merge(best);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn samples_are_complete_and_no_bound_is_above_the_optimum() {
-        for sample in SAMPLES {
-            let (path, _) = Path::first(sample.name, 0).unwrap();
-            assert!(sample.cities <= CITIES_MAX);
-            let last = sample.cities - 1;
-            assert!(sample.distance(last, last - 1) > 0);
-            let lower = path.lower(sample);
-            assert!(lower <= sample.optimum && 2 * lower > sample.optimum, "{lower}, {sample:?}");
-        }
+        cx.total().0.merge(best);
     }
 }

@@ -1,9 +1,9 @@
 //! The job: the search of a UTS tree by tasks.
 
-use super::tree::{Node, SAMPLES, Sample, TreeCounts, UtsTree};
 use crate::entry::{Entry, parse};
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use gridspan_kernels::uts::{Node, SAMPLES, Sample, TreeCounts, UtsTree};
 use gridspan_runtime::{Grid, Job, JobError, Merge, Search, SearchContext, StealStatistics};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -46,16 +46,18 @@ impl Visit {
     }
 }
 
-impl Merge for TreeCounts {
+/// The total of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VisitedNodes(pub TreeCounts);
+
+impl Merge for VisitedNodes {
     fn merge(&mut self, other: Self) {
-        self.nodes += other.nodes;
-        self.leaves += other.leaves;
-        self.depth = self.depth.max(other.depth);
+        self.0.add(other.0);
     }
 }
 
 impl Search for Visit {
-    type Total = TreeCounts;
+    type Total = VisitedNodes;
 
     fn visit(self, cx: &mut SearchContext<'_, Self>) {
         let Some(Sample { tree, .. }) = SAMPLES.get(usize::from(self.sample)) else {
@@ -64,7 +66,7 @@ impl Search for Visit {
         let tree: &UtsTree = tree;
         let children = tree.children(&self.node);
         cx.charge(COST);
-        cx.total().count(&self.node, children);
+        cx.total().0.count(&self.node, children);
         for child in 0..children {
             cx.spawn(Self { node: self.node.child(child), ..self });
         }
@@ -81,7 +83,7 @@ async fn run(grid: &Grid, options: Options) -> Result<(), JobError> {
     let (root, sample) = Visit::root(&options.tree).ok_or("there is no such tree")?;
     let pool = grid.search_pool().await?;
     let begin = grid.now().await?;
-    let census = pool.run(root).await?;
+    let VisitedNodes(census) = pool.run(root).await?;
     let elapsed = grid.now().await?.since(begin);
     println!(
         "tree {} on {} PEs: {:.3} s, {:.2} million nodes a second",

@@ -2,11 +2,11 @@
 
 use clap::Parser;
 use gridspan_jobs::leanmd::args::Options;
-use gridspan_jobs::leanmd::decomposition::Cells;
-use gridspan_jobs::leanmd::force::Scratch;
-use gridspan_jobs::leanmd::pair::pair_forces;
 use gridspan_jobs::leanmd::schedule::Schedule;
-use gridspan_jobs::leanmd::system::System;
+use gridspan_kernels::leanmd::decomposition::Cells;
+use gridspan_kernels::leanmd::force::Scratch;
+use gridspan_kernels::leanmd::pair::pair_forces;
+use gridspan_kernels::leanmd::system::System;
 use std::time::Duration;
 
 /// Molecular dynamics whose steps take a given time on one PE.

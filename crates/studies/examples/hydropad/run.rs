@@ -1,12 +1,12 @@
 //! One run of Hydropad: its machines, its way of calling, and its cost.
 
-use gridspan_jobs::hydropad::clock::{HydroRun, HydroStep};
 use gridspan_jobs::hydropad::functions::{BARYONS, DARK, GRAVITY, Hydropad};
 use gridspan_jobs::hydropad::grouped::{self, InitialState};
 use gridspan_jobs::hydropad::job::serve;
-use gridspan_jobs::hydropad::outcome::HydroOutcome;
 use gridspan_jobs::hydropad::plain;
-use gridspan_jobs::hydropad::problem::Problem;
+use gridspan_kernels::hydropad::clock::{HydroRun, HydroStep};
+use gridspan_kernels::hydropad::outcome::HydroOutcome;
+use gridspan_kernels::hydropad::problem::Problem;
 use gridspan_rpc::calls::{RpcError, with_rpc};
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::driver::embedded;

@@ -71,7 +71,7 @@ impl Workload {
                 let pool = grid.search_pool().await?;
                 let run = async || {
                     let found = pool.run(Board::empty(n, QUEENS_GRAIN)).await?;
-                    same(&Some(found.solutions()), &gridspan_jobs::queens::solutions(n))
+                    same(&Some(found.solutions()), &gridspan_kernels::queens::solutions(n))
                 };
                 let outcome = timed(&grid, run).await?;
                 finish(&tell, outcome, pool.statistics().await?)
@@ -81,7 +81,7 @@ impl Workload {
                     Visit::root(&tree).ok_or(format!("there is no tree {tree}"))?;
                 job.search::<Visit>().main(async move |grid| {
                     let pool = grid.search_pool().await?;
-                    let run = async || same(&pool.run(root).await?, &sample.census);
+                    let run = async || same(&pool.run(root).await?.0, &sample.census);
                     let outcome = timed(&grid, run).await?;
                     finish(&tell, outcome, pool.statistics().await?)
                 })

@@ -5,20 +5,20 @@ use super::matter::Matter;
 
 /// The hash of Fowler, Noll and Vo (FNV-1a, 64 bits), over the bits of numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Digest(u64);
+pub struct Digest(u64);
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0100_0000_01b3;
 
 impl Digest {
     /// Digest of positions and velocities.
-    pub(super) fn of_matter(matter: &Matter) -> u64 {
+    pub fn of_matter(matter: &Matter) -> u64 {
         let digest = Self(OFFSET).with(matter.positions.as_flattened());
         digest.with(matter.velocities.as_flattened()).0
     }
 
     /// Digest of the whole state of a gas.
-    pub(super) fn of_gas(gas: &Gas) -> u64 {
+    pub fn of_gas(gas: &Gas) -> u64 {
         let digest = Self(OFFSET).with(&gas.density).with(gas.momentum.as_flattened());
         digest.with(&gas.energy).with(&gas.entropy).0
     }

@@ -5,7 +5,7 @@
 //! the boundary go to the right side. Elements are added in the order of the mesh, so the entries
 //! do not depend on the number of ranks.
 
-use super::part::Part;
+use super::part::MeshPart;
 use super::problem::{Point, Problem};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -13,16 +13,16 @@ use std::ops::Range;
 /// The rows of the unknowns of a rank's own nodes, in compressed form. The unknowns of a node are
 /// consecutive, in the order of the nodes of the part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Rows {
+pub struct MatrixRows {
     /// Where the entries of each row begin; at the end, where those of the last one end.
     begins: Vec<usize>,
     /// The unknown of each entry: of an own node or a ghost.
     columns: Vec<u32>,
     entries: Vec<f64>,
     /// The right side.
-    pub(super) right: Vec<f64>,
+    pub right: Vec<f64>,
     /// A third of the area of the triangles around each own node: the weight of its error.
-    pub(super) masses: Vec<f64>,
+    pub masses: Vec<f64>,
 }
 
 /// A triangle with what its shape functions have.
@@ -33,8 +33,9 @@ struct Element {
     corners: [Point; 3],
 }
 
-impl Rows {
-    pub(super) fn new(problem: Problem, part: &Part) -> Self {
+impl MatrixRows {
+    /// Assembles the rows of a part.
+    pub fn new(problem: Problem, part: &MeshPart) -> Self {
         let mut rows = Self::empty(problem.unknowns(), part);
         for triangle in &part.triangles {
             let element = Element::new(triangle.map(|node| part.positions[node as usize]));
@@ -50,7 +51,7 @@ impl Rows {
     }
 
     /// Rows of zeros.
-    fn empty(unknowns: usize, part: &Part) -> Self {
+    fn empty(unknowns: usize, part: &MeshPart) -> Self {
         let mut pairs = Vec::new();
         for triangle in &part.triangles {
             for &node in triangle.iter().filter(|&&node| node < part.own) {
@@ -79,7 +80,7 @@ impl Rows {
     fn add(
         &mut self,
         problem: Problem,
-        part: &Part,
+        part: &MeshPart,
         triangle: &[u32; 3],
         corner: usize,
         (element, force): (&Element, [f64; 2]),
@@ -111,7 +112,7 @@ impl Rows {
     }
 
     /// The entries on the diagonal.
-    pub(super) fn diagonal(&self) -> Vec<f64> {
+    pub fn diagonal(&self) -> Vec<f64> {
         let on_diagonal = |row: usize| {
             let entries = self.begins[row]..self.begins[row + 1];
             let mut entries = entries.filter(|&at| self.columns[at] as usize == row);
@@ -121,12 +122,7 @@ impl Rows {
     }
 
     /// Multiplies some rows with a vector. Returns the number of entries.
-    pub(super) fn multiply(
-        &self,
-        rows: Range<usize>,
-        vector: &[f64],
-        product: &mut [f64],
-    ) -> usize {
+    pub fn multiply(&self, rows: Range<usize>, vector: &[f64], product: &mut [f64]) -> usize {
         let (first, last) = (self.begins[rows.start], self.begins[rows.end]);
         for row in rows {
             let entries = self.begins[row]..self.begins[row + 1];

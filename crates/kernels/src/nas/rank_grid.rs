@@ -12,17 +12,12 @@
 //! Method for Parallel Sparse Matrix-Vector Multiplication", 2005, section 1).
 
 use crate::block_partition::BlockPartition;
-use gridspan_ranks::{Comm, RankError, wait_all};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Tags of the messages within a column and within a row of ranks.
-const GATHER: u32 = 0;
-const ADD: u32 = 1;
-
 /// The place of a rank in the grid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct RankGrid {
+pub struct RankGrid {
     /// Order of the matrix.
     order: u32,
     /// Number of rows of ranks, and of columns.
@@ -35,7 +30,7 @@ pub(super) struct RankGrid {
 
 impl RankGrid {
     /// The place of `rank` in a grid of `ranks` ranks that is as square as possible.
-    pub(super) fn new(order: u32, ranks: u32, rank: u32) -> Self {
+    pub fn new(order: u32, ranks: u32, rank: u32) -> Self {
         let divides = |rows: &u32| ranks.is_multiple_of(*rows);
         let rows = (1..=ranks.isqrt()).rev().find(divides).unwrap_or(1);
         let columns = ranks / rows;
@@ -51,7 +46,7 @@ impl RankGrid {
     }
 
     /// The rows of the matrix of which this rank has a block.
-    pub(super) fn matrix_rows(&self) -> Range<u32> {
+    pub fn matrix_rows(&self) -> Range<u32> {
         self.rows_of(self.row)
     }
 
@@ -65,12 +60,12 @@ impl RankGrid {
     }
 
     /// The elements of vectors that this rank has.
-    pub(super) fn elements(&self) -> Range<u32> {
+    pub fn elements(&self) -> Range<u32> {
         self.elements_at(self.row, self.column)
     }
 
     /// The number of a column of the matrix in the block of this rank, if it has it.
-    pub(super) fn column_in_block(&self) -> impl Fn(u32) -> Option<u32> + use<> {
+    pub fn column_in_block(&self) -> impl Fn(u32) -> Option<u32> + use<> {
         let grid = *self;
         let mut begins = vec![0];
         for row in 0..grid.rows {
@@ -84,51 +79,44 @@ impl RankGrid {
         }
     }
 
-    /// Gathers the elements of the ranks of this column, in the order of the block's columns.
-    pub(super) async fn gather(&self, world: &Comm, mine: &[f64]) -> Result<Vec<f64>, RankError> {
-        let others = (0..self.rows).filter(|row| *row != self.row);
-        let others: Vec<u32> = others.map(|row| self.rank(row, self.column)).collect();
-        let leaving = others.iter().map(|other| (*other, mine.to_vec())).collect();
-        let mut parts = exchange(world, leaving, &others, GATHER).await?;
-        parts.insert(self.row as usize, mine.to_vec());
-        Ok(parts.concat())
+    /// The row of ranks of this rank.
+    pub fn row(&self) -> u32 {
+        self.row
     }
 
-    /// Adds up the products of the ranks of this row, in their order, and returns those of the
-    /// elements of this rank. `products` has one number for each row of the matrix.
-    pub(super) async fn add(&self, world: &Comm, products: &[f64]) -> Result<Vec<f64>, RankError> {
+    /// The column of ranks of this rank.
+    pub fn column(&self) -> u32 {
+        self.column
+    }
+
+    /// The other ranks of this column, by their rows.
+    pub fn others_in_column(&self) -> Vec<u32> {
+        let others = (0..self.rows).filter(|row| *row != self.row);
+        others.map(|row| self.rank(row, self.column)).collect()
+    }
+
+    /// The other columns of ranks, each with the rank of this row in it.
+    pub fn others_in_row(&self) -> Vec<(u32, u32)> {
+        let others = (0..self.columns).filter(|column| *column != self.column);
+        others.map(|column| (column, self.rank(self.row, column))).collect()
+    }
+
+    /// Returns the products of the elements that the rank of this row in a column has. `products`
+    /// has one number for each row of the matrix.
+    pub fn part(&self, products: &[f64], column: u32) -> Vec<f64> {
         let first = self.matrix_rows().start;
-        let part = |column: u32| {
-            let elements = self.elements_at(self.row, column);
-            products[(elements.start - first) as usize..(elements.end - first) as usize].to_vec()
-        };
-        let others = || (0..self.columns).filter(|column| *column != self.column);
-        let ranks: Vec<u32> = others().map(|column| self.rank(self.row, column)).collect();
-        let leaving = ranks.iter().copied().zip(others().map(part)).collect();
-        let mut parts = exchange(world, leaving, &ranks, ADD).await?;
-        parts.insert(self.column as usize, part(self.column));
+        let elements = self.elements_at(self.row, column);
+        products[(elements.start - first) as usize..(elements.end - first) as usize].to_vec()
+    }
+
+    /// Adds up parts of products for the elements of this rank, in the order of the parts.
+    pub fn sum(&self, parts: &[Vec<f64>]) -> Vec<f64> {
         let mut sums = vec![0.0; self.elements().len()];
         for part in parts {
             sums.iter_mut().zip(part).for_each(|(sum, more)| *sum += more);
         }
-        Ok(sums)
+        sums
     }
-}
-
-/// Sends numbers to ranks, and returns what these ranks have sent, in their order.
-async fn exchange(
-    world: &Comm,
-    leaving: Vec<(u32, Vec<f64>)>,
-    from: &[u32],
-    tag: u32,
-) -> Result<Vec<Vec<f64>>, RankError> {
-    let arriving = from.iter().map(|rank| world.irecv::<f64>(*rank, tag));
-    let arriving = arriving.collect::<Result<Vec<_>, _>>()?;
-    let leaving = leaving.into_iter().map(|(to, numbers)| world.isend_vec(numbers, to, tag));
-    let leaving = leaving.collect::<Result<Vec<_>, _>>()?;
-    let arrived = wait_all(arriving).await?;
-    wait_all(leaving).await?;
-    Ok(arrived.into_iter().map(|(numbers, _)| numbers).collect())
 }
 
 #[cfg(test)]

@@ -8,31 +8,32 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A box of points: a range of indices along each axis.
-pub(super) type Region = [Range<usize>; 3];
+pub type Region = [Range<usize>; 3];
 
 /// One face of a subdomain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Face {
-    pub(super) axis: usize,
+pub struct Face {
+    /// The axis, from 0.
+    pub axis: usize,
     /// Whether it has the greatest index along its axis, not the least.
-    pub(super) is_upper: bool,
+    pub is_upper: bool,
 }
 
 impl Face {
     /// The face of the neighbour that touches this one.
-    pub(super) fn opposite(self) -> Self {
+    pub fn opposite(self) -> Self {
         Self { is_upper: !self.is_upper, ..self }
     }
 
     /// The tag of messages that carry this face.
-    pub(super) fn tag(self) -> u32 {
+    pub fn tag(self) -> u32 {
         2 * self.axis as u32 + u32::from(self.is_upper)
     }
 }
 
 /// The points of a rank. Indices count from 0 at its own first point along each axis.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Subdomain {
+pub struct Subdomain {
     problem: Problem,
     /// Place of the first own point on the whole grid, whose first inner point has index 1.
     first: [u32; 3],
@@ -50,7 +51,7 @@ pub(super) struct Subdomain {
 
 impl Subdomain {
     /// The subdomain of these places of inner points, before the first step.
-    pub(super) fn new(problem: Problem, places: &[Range<u32>; 3]) -> Self {
+    pub fn new(problem: Problem, places: &[Range<u32>; 3]) -> Self {
         let extents = [0, 1, 2].map(|axis| places[axis].len());
         let layers = [0, 1, 2].map(|axis| usize::from(axis >= problem.first_axis()));
         let shape = [0, 1, 2].map(|axis| extents[axis] + 2 * layers[axis]);
@@ -66,7 +67,7 @@ impl Subdomain {
 
     /// Makes again what has not moved with the rank: the sources, and the values of the boundary
     /// among the next ones, which no sweep writes.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         if self.next.len() != self.here.len() {
             let all = 0..self.here.len();
             self.source = all.map(|at| self.problem.source(self.place(at))).collect();
@@ -82,13 +83,13 @@ impl Subdomain {
     }
 
     /// All points.
-    pub(super) fn whole(&self) -> Region {
+    pub fn whole(&self) -> Region {
         self.extents.map(|extent| 0..extent)
     }
 
     /// Divides the points into those that need no ghosts of these faces, and the others, in boxes
     /// that do not overlap. Boxes may be empty.
-    pub(super) fn divided(&self, faces: impl Iterator<Item = Face>) -> (Region, Vec<Region>) {
+    pub fn divided(&self, faces: impl Iterator<Item = Face>) -> (Region, Vec<Region>) {
         let mut interior = self.whole();
         let mut border = Vec::new();
         for Face { axis, is_upper } in faces {
@@ -110,7 +111,7 @@ impl Subdomain {
     }
 
     /// The points of a face, row by row.
-    pub(super) fn face(&self, face: Face) -> Vec<f64> {
+    pub fn face(&self, face: Face) -> Vec<f64> {
         let mut points = Vec::new();
         for row in self.rows(self.slab(face, 0)) {
             points.extend_from_slice(&self.here[row]);
@@ -119,7 +120,10 @@ impl Subdomain {
     }
 
     /// Replaces the ghosts beyond a face by the points of the neighbour.
-    pub(super) fn set_ghosts(&mut self, face: Face, ghosts: &[f64]) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// If the number of points is not that of the face.
+    pub fn set_ghosts(&mut self, face: Face, ghosts: &[f64]) -> Result<(), String> {
         let expected: usize = self.slab(face, 1).iter().map(Range::len).product();
         if ghosts.len() != expected {
             return Err(format!("a face has {expected} points, and {} came", ghosts.len()));
@@ -134,7 +138,7 @@ impl Subdomain {
     }
 
     /// Computes the next values of the points of a region.
-    pub(super) fn sweep(&mut self, region: Region) {
+    pub fn sweep(&mut self, region: Region) {
         let [plane, line, _] = self.strides;
         let is_flat = self.problem.axes == 2;
         for row in self.rows(self.padded(region)) {
@@ -158,12 +162,12 @@ impl Subdomain {
     }
 
     /// Ends a step: the next values become the present ones.
-    pub(super) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         std::mem::swap(&mut self.here, &mut self.next);
     }
 
     /// The largest change of a point in the last step.
-    pub(super) fn change(&self) -> f64 {
+    pub fn change(&self) -> f64 {
         let rows = self.rows(self.padded(self.whole()));
         let points = rows.flat_map(|row| self.here[row.clone()].iter().zip(&self.next[row]));
         points.fold(0.0, |most, (now, before)| f64::max(most, (now - before).abs()))
@@ -171,14 +175,14 @@ impl Subdomain {
 
     /// The largest error after a number of steps. A value that is not a number counts as an
     /// infinite error.
-    pub(super) fn error(&self, steps: u64) -> f64 {
+    pub fn error(&self, steps: u64) -> f64 {
         let exact = self.problem.exact(steps);
         let errors = self.points().map(|(place, value)| (value - exact(place)).abs());
         errors.map(|error| if error.is_nan() { f64::INFINITY } else { error }).fold(0.0, f64::max)
     }
 
     /// All points: places and values.
-    pub(super) fn points(&self) -> impl Iterator<Item = ([u32; 3], f64)> {
+    pub fn points(&self) -> impl Iterator<Item = ([u32; 3], f64)> {
         let [planes, lines, _] = self.whole();
         let rows = planes.flat_map(move |z| lines.clone().map(move |y| (z, y)));
         rows.flat_map(move |(z, y)| {

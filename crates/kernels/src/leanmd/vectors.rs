@@ -1,9 +1,10 @@
 //! A list of 3-vectors with one array per axis, the form in which positions, velocities and forces
 //! are computed and sent.
 
-use gridspan_runtime::Numbers;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
+
+use super::numbers::Numbers;
 
 /// 3-vectors as a structure of arrays. The three arrays always have the same length, also after
 /// deserialisation. They are serialised as one block of numbers: all x, all y, all z.
@@ -25,14 +26,14 @@ pub struct Ragged {
 
 impl Serialize for Vectors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Numbers::from([&*self.x, &*self.y, &*self.z].concat()).serialize(serializer)
+        Numbers([&*self.x, &*self.y, &*self.z].concat()).serialize(serializer)
     }
 }
 
 impl TryFrom<Numbers<f64>> for Vectors {
     type Error = Ragged;
 
-    fn try_from(numbers: Numbers<f64>) -> Result<Self, Ragged> {
+    fn try_from(Numbers(numbers): Numbers<f64>) -> Result<Self, Ragged> {
         if !numbers.len().is_multiple_of(3) {
             return Err(Ragged { numbers: numbers.len() });
         }
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_block_whose_length_is_not_divisible_by_three_is_refused() {
-        let ragged = Vectors::try_from(Numbers::from(vec![0.0; 5]));
+        let ragged = Vectors::try_from(Numbers(vec![0.0; 5]));
         assert_eq!(
             ragged.unwrap_err().to_string(),
             "a list of 3-vectors has 5 numbers; the number must be a multiple of three"

@@ -12,13 +12,12 @@
 //!   sines. The discrete solution is this product times a factor near `1 + (pi h)^2 / 12`.
 
 use crate::stencil::eigenmode;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
 /// The equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(super) enum Equation {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Equation {
     /// No right side, with boundary values that are not zero.
     Laplace,
     /// A right side, with a boundary of zeros.
@@ -28,27 +27,28 @@ pub(super) enum Equation {
 /// An equation on a grid. A place has three indices from 0 to `size + 1`, of which the outermost
 /// are the boundary; in two dimensions the first is not used.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Problem {
-    pub(super) equation: Equation,
+pub struct Problem {
+    /// The equation.
+    pub equation: Equation,
     /// Number of dimensions: 2 or 3.
-    pub(super) axes: usize,
+    pub axes: usize,
     /// Inner points along each axis.
-    pub(super) size: u32,
+    pub size: u32,
 }
 
 impl Problem {
     /// The first of the three indices that is used.
-    pub(super) fn first_axis(&self) -> usize {
+    pub fn first_axis(&self) -> usize {
         3 - self.axes
     }
 
     /// Whether a place is on the boundary.
-    pub(super) fn is_boundary(&self, place: [u32; 3]) -> bool {
+    pub fn is_boundary(&self, place: [u32; 3]) -> bool {
         place[self.first_axis()..].iter().any(|&index| index == 0 || index > self.size)
     }
 
     /// The value before the first step; on the boundary, before and after all steps.
-    pub(super) fn start(&self, place: [u32; 3]) -> f64 {
+    pub fn start(&self, place: [u32; 3]) -> f64 {
         match self.equation {
             Equation::Laplace if self.is_boundary(place) => self.harmonic(place),
             Equation::Laplace => self.harmonic(place) + self.mode(place),
@@ -57,7 +57,7 @@ impl Problem {
     }
 
     /// The right side times `h^2`.
-    pub(super) fn source(&self, place: [u32; 3]) -> f64 {
+    pub fn source(&self, place: [u32; 3]) -> f64 {
         match self.equation {
             Equation::Laplace => 0.0,
             Equation::Poisson => self.axes as f64 * self.angle().powi(2) * self.mode(place),
@@ -65,7 +65,7 @@ impl Problem {
     }
 
     /// The exact values of inner points after a number of steps.
-    pub(super) fn exact(&self, steps: u64) -> impl Fn([u32; 3]) -> f64 + use<> {
+    pub fn exact(&self, steps: u64) -> impl Fn([u32; 3]) -> f64 + use<> {
         let problem = *self;
         let factor = eigenmode::factor(self.size as usize, steps);
         // `(pi h)^2 / (2 - 2 cos(pi h))` without cancellation.
@@ -87,7 +87,7 @@ impl Problem {
 
     /// Upper bound of the error due to rounding. A step rounds a sum of at most six values of at
     /// most 2 each, and the quotient; the mean of errors is no larger than the largest of them.
-    pub(super) fn rounding_max(&self, steps: u64) -> f64 {
+    pub fn rounding_max(&self, steps: u64) -> f64 {
         2e-15 * (steps as f64 + 10.0)
     }
 

@@ -19,33 +19,36 @@ use std::ops::Range;
 
 /// The part of a rank. Its nodes are counted from 0: its own, then ghosts, then fixed ones.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Part {
+pub struct MeshPart {
     /// The positions of all nodes of the part.
-    pub(super) positions: Vec<Point>,
+    pub positions: Vec<Point>,
     /// Number of own nodes.
-    pub(super) own: u32,
+    pub own: u32,
     /// Number of own nodes without ghosts as neighbours. They come first.
-    pub(super) interior: u32,
+    pub interior: u32,
     /// The number of the first own node among the inner nodes of all parts.
-    pub(super) first: u32,
+    pub first: u32,
     /// The numbers of the ghosts among the inner nodes of all parts, ascending.
-    pub(super) ghosts: Vec<u32>,
+    pub ghosts: Vec<u32>,
     /// All triangles with at least one own node, in the order of the mesh.
-    pub(super) triangles: Vec<[u32; 3]>,
+    pub triangles: Vec<[u32; 3]>,
     /// The ranks with which values are exchanged, ascending, and the own nodes which each of them
     /// has as ghosts, in the order of its ghosts.
-    pub(super) neighbours: BTreeMap<u32, Vec<u32>>,
+    pub neighbours: BTreeMap<u32, Vec<u32>>,
 }
 
-impl Part {
+impl MeshPart {
     /// Own nodes and ghosts: those that have unknowns.
-    pub(super) fn inner(&self) -> usize {
+    pub fn inner(&self) -> usize {
         self.own as usize + self.ghosts.len()
     }
 }
 
 /// Cuts the inner nodes of a mesh into one part for each rank.
-pub(super) fn cut(mesh: &Mesh, ranks: u32, seed: u64) -> Result<(Vec<Part>, Cut), String> {
+///
+/// # Errors
+/// If there are more ranks than inner nodes.
+pub fn cut(mesh: &Mesh, ranks: u32, seed: u64) -> Result<(Vec<MeshPart>, Cut), String> {
     let inner: Vec<u32> = (0..mesh.nodes.len() as u32)
         .filter(|&node| !is_on_boundary(mesh.nodes[node as usize]))
         .collect();
@@ -138,7 +141,7 @@ impl<'a> Numbering<'a> {
     }
 
     /// All parts, as yet without neighbours.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<MeshPart> {
         let mut triangles = vec![Vec::new(); self.ranges.len()];
         for triangle in &self.mesh.triangles {
             let owners = triangle.map(|node| self.owner[node as usize]);
@@ -155,7 +158,7 @@ impl<'a> Numbering<'a> {
     }
 
     /// The part of a rank. `local` has room for one number of each node of the mesh.
-    fn part(&self, rank: u32, mut triangles: Vec<[u32; 3]>, local: &mut [u32]) -> Part {
+    fn part(&self, rank: u32, mut triangles: Vec<[u32; 3]>, local: &mut [u32]) -> MeshPart {
         let Range { start: first, end } = self.ranges[rank as usize].clone();
         let touched: BTreeSet<u32> = triangles.iter().flatten().copied().collect();
         let ghosts: BTreeSet<u32> = touched
@@ -170,7 +173,7 @@ impl<'a> Numbering<'a> {
             local[node as usize] = at;
         }
         triangles.iter_mut().flatten().for_each(|node| *node = local[*node as usize]);
-        Part {
+        MeshPart {
             positions: nodes.iter().map(|&node| self.mesh.nodes[node as usize]).collect(),
             own: end - first,
             interior: self.interior[rank as usize],

@@ -8,12 +8,11 @@
 //! A solution is chosen, and `f` and the values on the boundary follow from it (the method of
 //! manufactured solutions).
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
 /// A point of the plane, or a vector.
-pub(super) type Point = [f64; 2];
+pub type Point = [f64; 2];
 
 /// The modulus of elasticity and Poisson's ratio of the body.
 const YOUNG: f64 = 1.0;
@@ -23,8 +22,8 @@ const LAMBDA: f64 = YOUNG * POISSON_RATIO / ((1.0 + POISSON_RATIO) * (1.0 - 2.0 
 const MU: f64 = YOUNG / (2.0 * (1.0 + POISSON_RATIO));
 
 /// The equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub(super) enum Equation {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Equation {
     /// Poisson's equation: one unknown for each node.
     Poisson,
     /// A body in plane strain: two unknowns for each node, which are the displacement.
@@ -33,24 +32,25 @@ pub(super) enum Equation {
 
 /// The solution that is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Solution {
+pub enum Solution {
     /// One that elements approximate.
     Smooth,
     /// One that is linear, so that elements reproduce it (the patch test).
-    #[cfg(test)]
     Linear,
 }
 
 /// An equation with its solution. Of two components, Poisson's equation has the first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Problem {
-    pub(super) equation: Equation,
-    pub(super) solution: Solution,
+pub struct Problem {
+    /// The equation.
+    pub equation: Equation,
+    /// Its solution.
+    pub solution: Solution,
 }
 
 impl Problem {
     /// Number of unknowns of a node.
-    pub(super) fn unknowns(&self) -> usize {
+    pub fn unknowns(&self) -> usize {
         match self.equation {
             Equation::Poisson => 1,
             Equation::Elasticity => 2,
@@ -58,19 +58,18 @@ impl Problem {
     }
 
     /// The solution.
-    pub(super) fn value(&self, [x, y]: Point) -> [f64; 2] {
+    pub fn value(&self, [x, y]: Point) -> [f64; 2] {
         match (self.solution, self.equation) {
             (Solution::Smooth, Equation::Poisson) => [x.exp() * (PI * y).sin(), 0.0],
             (Solution::Smooth, Equation::Elasticity) => {
                 [(PI * x).sin() * (PI * y).sin(), x * x * y]
             }
-            #[cfg(test)]
             (Solution::Linear, _) => [0.5 + 2.0 * x - 3.0 * y, 1.0 - x + 0.25 * y],
         }
     }
 
     /// The right side `f`.
-    pub(super) fn source(&self, [x, y]: Point) -> [f64; 2] {
+    pub fn source(&self, [x, y]: Point) -> [f64; 2] {
         match (self.solution, self.equation) {
             (Solution::Smooth, Equation::Poisson) => {
                 [(PI * PI - 1.0) * x.exp() * (PI * y).sin(), 0.0]
@@ -83,14 +82,13 @@ impl Problem {
                 let across = (LAMBDA + MU) * cosines + 2.0 * MU * y;
                 [-along, -across]
             }
-            #[cfg(test)]
             (Solution::Linear, _) => [0.0, 0.0],
         }
     }
 
     /// The integrand of the weak form for two shape functions with these gradients: an entry for
     /// each component of the test function, by each of the solution.
-    pub(super) fn coupling(&self, test: Point, trial: Point) -> [[f64; 2]; 2] {
+    pub fn coupling(&self, test: Point, trial: Point) -> [[f64; 2]; 2] {
         let inner = test[0] * trial[0] + test[1] * trial[1];
         match self.equation {
             Equation::Poisson => [[inner, 0.0], [0.0, 0.0]],
@@ -106,7 +104,7 @@ impl Problem {
 
     /// The sum of the squared errors of nodes, each with its mass: a part of the square of the
     /// discrete L2 norm.
-    pub(super) fn squared_error(&self, nodes: &[Point], masses: &[f64], values: &[f64]) -> f64 {
+    pub fn squared_error(&self, nodes: &[Point], masses: &[f64], values: &[f64]) -> f64 {
         let found = values.chunks_exact(self.unknowns());
         let nodes = nodes.iter().zip(masses).zip(found);
         let squares = nodes.map(|((&node, mass), found)| {
@@ -122,7 +120,7 @@ impl Problem {
     /// to 256^2 nodes, with twelve seeds up to 96^2, it was 0.08 to 0.164 times the square for
     /// Poisson's equation, and 0.12 to 0.195 times for elasticity. The constants are twice the
     /// largest.
-    pub(super) fn error_max(&self, edge: f64) -> f64 {
+    pub fn error_max(&self, edge: f64) -> f64 {
         let constant = match self.equation {
             Equation::Poisson => 0.33,
             Equation::Elasticity => 0.40,

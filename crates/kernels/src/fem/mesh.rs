@@ -13,17 +13,20 @@ const JITTER: f64 = 0.35;
 
 /// A mesh of the unit square.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Mesh {
+pub struct Mesh {
     /// The position of each node.
-    pub(super) nodes: Vec<Point>,
+    pub nodes: Vec<Point>,
     /// The nodes of each triangle, counter-clockwise.
-    pub(super) triangles: Vec<[u32; 3]>,
+    pub triangles: Vec<[u32; 3]>,
 }
 
 impl Mesh {
     /// Makes a mesh of `size * size` nodes, which a seed determines. The size is at least 3, so
     /// that a node is inside.
-    pub(super) fn new(size: u32, seed: u64) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// If the points have no triangulation.
+    pub fn new(size: u32, seed: u64) -> Result<Self, String> {
         let mut dice = Dice::new(seed);
         let last = size - 1;
         let mut coordinate = |index: u32| {
@@ -46,7 +49,7 @@ impl Mesh {
     }
 
     /// The length of the longest edge.
-    pub(super) fn longest_edge(&self) -> f64 {
+    pub fn longest_edge(&self) -> f64 {
         let edges = self.triangles.iter().flat_map(|&[a, b, c]| [(a, b), (b, c), (c, a)]);
         edges.map(|(from, to)| self.distance(from, to)).fold(0.0, f64::max)
     }
@@ -58,6 +61,6 @@ impl Mesh {
 }
 
 /// Whether a node is on the boundary of the square. Nodes there have coordinates of exactly 0 or 1.
-pub(super) fn is_on_boundary(node: Point) -> bool {
+pub fn is_on_boundary(node: Point) -> bool {
     node.iter().any(|&coordinate| coordinate == 0.0 || coordinate == 1.0)
 }

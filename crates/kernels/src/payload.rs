@@ -1,4 +1,4 @@
-//! The broadcast payloads, which differ from round to round, and their digests.
+//! Payloads of broadcasts, which differ from round to round, and their digests.
 
 use gridspan_topology::dice::{GOLDEN_GAMMA, mix};
 use serde::{Deserialize, Serialize};

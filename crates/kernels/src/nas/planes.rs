@@ -1,19 +1,18 @@
 //! One level of a periodic cubic grid, of which each rank has some planes.
 
-use super::share::Shares;
-use gridspan_ranks::{Comm, RankError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The planes of a rank, and copies of others that it needs for a step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Planes {
+pub struct Planes {
     /// Number of points along each axis.
-    pub(super) extent: usize,
-    pub(super) own: Range<u32>,
+    pub extent: usize,
+    /// The numbers of the own planes.
+    pub own: Range<u32>,
     /// The own planes, one after the other, each by `y` and `x`.
-    pub(super) values: Vec<f64>,
+    pub values: Vec<f64>,
     /// Planes of other ranks, by their number. Each step fetches its own.
     #[serde(skip)]
     copies: BTreeMap<u32, Vec<f64>>,
@@ -21,23 +20,23 @@ pub(super) struct Planes {
 
 impl Planes {
     /// Zeros.
-    pub(super) fn new(extent: usize, own: Range<u32>) -> Self {
+    pub fn new(extent: usize, own: Range<u32>) -> Self {
         let values = vec![0.0; own.len() * extent * extent];
         Self { extent, own, values, copies: BTreeMap::new() }
     }
 
     /// Sets all own points to zero.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.values.fill(0.0);
     }
 
     /// Drops all own points and copies.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         (self.values, self.copies) = (Vec::new(), BTreeMap::new());
     }
 
     /// Makes sure that there are own points: zeros, if they were dropped.
-    pub(super) fn ensure(&mut self) {
+    pub fn ensure(&mut self) {
         self.values.resize(self.own.len() * self.size(), 0.0);
     }
 
@@ -49,8 +48,9 @@ impl Planes {
         plane.rem_euclid(self.extent as i64) as u32
     }
 
-    /// A plane: an own one, or one that was [fetched](Self::fetch). The grid wraps around.
-    pub(super) fn plane(&self, plane: i64) -> &[f64] {
+    /// A plane: an own one, or one of which there is a [copy](Self::keep_copies). The grid
+    /// wraps around.
+    pub fn plane(&self, plane: i64) -> &[f64] {
         let plane = self.wrapped(plane);
         if self.own.contains(&plane) {
             let begin = (plane - self.own.start) as usize * self.size();
@@ -59,66 +59,30 @@ impl Planes {
         self.copies.get(&plane).map_or(&[], Vec::as_slice)
     }
 
-    /// Fetches the planes that this rank needs, and sends others those that they need. `needs`
-    /// returns the planes that a rank needs. They may include its own, and numbers beyond the
-    /// borders, which wrap around.
-    pub(super) async fn fetch(
-        &mut self,
-        world: &Comm,
-        needs: impl Fn(u32) -> Range<i64>,
-    ) -> Result<(), RankError> {
-        let (me, ranks) = (world.rank(), world.size());
-        let shares = Shares { count: self.extent as u32, ranks };
+    /// The own planes among these, one after the other. Numbers beyond the borders wrap around.
+    pub fn own_among(&self, planes: Range<i64>) -> Vec<f64> {
+        let numbers = self.numbers(planes).into_iter().filter(|plane| self.own.contains(plane));
+        let mut values = Vec::new();
+        for plane in numbers {
+            values.extend_from_slice(self.plane(i64::from(plane)));
+        }
+        values
+    }
+
+    /// Drops the copies of planes of other ranks.
+    pub fn drop_copies(&mut self) {
         self.copies.clear();
-        let mut sends = Vec::new();
-        // A rank that needs such a plane mostly has planes next to it; but on coarse levels any
-        // rank may.
-        for other in (0..ranks).filter(|other| *other != me) {
-            let mine: Vec<f64> = self
-                .numbers(needs(other))
-                .into_iter()
-                .filter(|plane| self.own.contains(plane))
-                .flat_map(|plane| self.plane(i64::from(plane)).to_vec())
-                .collect();
-            if !mine.is_empty() {
-                sends.push(world.isend_vec(mine, other, 0)?);
-            }
-        }
-        let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for plane in self.numbers(needs(me)) {
-            let owner = shares.owner(plane);
-            if owner != me {
-                wanted.entry(owner).or_default().push(plane);
-            }
-        }
-        // All begin to arrive at once: long ones are sent when they are asked for.
-        let arriving = wanted.keys().map(|owner| world.irecv::<f64>(*owner, 0));
-        let arriving = arriving.collect::<Result<Vec<_>, _>>()?;
-        let arrived = gridspan_ranks::wait_all(arriving).await?;
-        for (planes, (values, _)) in wanted.into_values().zip(arrived) {
-            for (plane, values) in planes.into_iter().zip(values.chunks_exact(self.size())) {
-                self.copies.insert(plane, values.to_vec());
-            }
-        }
-        gridspan_ranks::wait_all(sends).await?;
-        Ok(())
     }
 
-    /// Fetches the planes next to the own ones.
-    pub(super) async fn fetch_halo(&mut self, world: &Comm) -> Result<(), RankError> {
-        let shares = Shares { count: self.extent as u32, ranks: world.size() };
-        self.fetch(world, |rank| {
-            let own = shares.of(rank);
-            match own.is_empty() {
-                true => 0..0,
-                false => i64::from(own.start) - 1..i64::from(own.end) + 1,
-            }
-        })
-        .await
+    /// Keeps copies of planes of another rank, whose values are one after the other.
+    pub fn keep_copies(&mut self, planes: &[u32], values: &[f64]) {
+        for (plane, values) in planes.iter().zip(values.chunks_exact(self.size())) {
+            self.copies.insert(*plane, values.to_vec());
+        }
     }
 
-    /// The numbers of planes, each once, in their order.
-    fn numbers(&self, planes: Range<i64>) -> Vec<u32> {
+    /// The numbers of planes, each once, in their order. Numbers beyond the borders wrap around.
+    pub fn numbers(&self, planes: Range<i64>) -> Vec<u32> {
         let mut numbers: Vec<u32> = planes.map(|plane| self.wrapped(plane)).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -128,7 +92,7 @@ impl Planes {
     /// For each point of a row: the point, the sum of the four adjacent points outside of the row,
     /// and that of the four diagonal ones. All three have one more point at each end, which wraps
     /// around.
-    pub(super) fn around(&self, plane: i64, row: usize, sums: &mut Around) {
+    pub fn around(&self, plane: i64, row: usize, sums: &mut Around) {
         let extent = self.extent;
         let (above, below) = ((row + 1) % extent, (row + extent - 1) % extent);
         let row_of = |plane: i64, row: usize| &self.plane(plane)[row * extent..(row + 1) * extent];
@@ -150,22 +114,25 @@ impl Planes {
 }
 
 /// Sums around the points of a row, which begin at 1 and wrap around at both ends.
-pub(super) struct Around {
+pub struct Around {
     /// The points themselves.
-    pub(super) center: Vec<f64>,
-    pub(super) faces: Vec<f64>,
-    pub(super) edges: Vec<f64>,
+    pub center: Vec<f64>,
+    /// Sums of the four adjacent points outside of the row.
+    pub faces: Vec<f64>,
+    /// Sums of the four diagonal points.
+    pub edges: Vec<f64>,
 }
 
 impl Around {
-    pub(super) fn new(extent: usize) -> Self {
+    /// Zeros, for rows of `extent` points.
+    pub fn new(extent: usize) -> Self {
         let row = || vec![0.0; extent + 2];
         Self { center: row(), faces: row(), edges: row() }
     }
 
     /// Sums over the 27 points around a point of the row, by distance: itself, the 6 next to it,
     /// the 12 at edges and the 8 at corners.
-    pub(super) fn shells(&self, at: usize) -> [f64; 4] {
+    pub fn shells(&self, at: usize) -> [f64; 4] {
         let at = at + 1;
         [
             self.center[at],

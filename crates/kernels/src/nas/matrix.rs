@@ -1,5 +1,6 @@
 //! The random sparse matrix of CG: a sum of outer products of sparse vectors.
 
+use super::rank_grid::RankGrid;
 use crate::random::NasRandom;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -10,7 +11,7 @@ const CONDITION: f64 = 0.1;
 
 /// A block of a sparse matrix: the elements in some rows and some columns.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Block {
+pub struct Block {
     /// By row: the place of its first element. One more for the end.
     starts: Vec<usize>,
     /// By element: the number of its column in the block.
@@ -20,12 +21,12 @@ pub(super) struct Block {
 
 impl Block {
     /// Number of elements that are not zero.
-    pub(super) fn len(&self) -> usize {
+    pub fn nonzeros(&self) -> usize {
         self.values.len()
     }
 
     /// Multiplies with the elements of a vector that the columns have.
-    pub(super) fn multiply(&self, vector: &[f64], product: &mut [f64]) {
+    pub fn multiply(&self, vector: &[f64], product: &mut [f64]) {
         for (ends, product) in self.starts.windows(2).zip(product) {
             let row = ends[0]..ends[1];
             let terms = self.values[row.clone()].iter().zip(&self.columns[row]);
@@ -51,12 +52,16 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
     vector
 }
 
-/// Makes a block of the matrix of an order, with this number of elements in each vector: these
-/// rows, and the columns for which `column` returns a number in the block.
+/// Makes the block of a rank of the matrix of an order, with this number of elements in each vector.
 ///
 /// All ranks draw all vectors, and keep the elements of their blocks. A rank cannot skip to a
 /// vector, since the number of draws of each vector varies.
-pub(super) fn block(
+pub fn block(order: u32, nonzeros: usize, shift: f64, grid: &RankGrid) -> Block {
+    block_of(order, nonzeros, shift, grid.matrix_rows(), grid.column_in_block())
+}
+
+/// Makes a block of these rows, and of the columns for which `column` returns a number in it.
+fn block_of(
     order: u32,
     nonzeros: usize,
     shift: f64,
@@ -120,9 +125,10 @@ mod tests {
     #[test]
     fn the_matrix_is_symmetric_and_parts_are_those_of_the_whole() {
         let (order, shift) = (60, 10.0);
-        let whole = block(order, 3, shift, 0..order, Some);
+        let whole = block_of(order, 3, shift, 0..order, Some);
         // Odd columns, the last first.
-        let part = block(order, 3, shift, 20..35, |column| (column % 2 == 1).then(|| 60 - column));
+        let part =
+            block_of(order, 3, shift, 20..35, |column| (column % 2 == 1).then(|| 60 - column));
         let element = |block: &Block, row: usize, column: u32| {
             let places = block.starts[row]..block.starts[row + 1];
             places.into_iter().find(|at| block.columns[*at] == column).map(|at| block.values[at])

@@ -4,21 +4,23 @@ use std::ops::Range;
 
 /// `count` planes over `ranks` ranks; ranks may have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shares {
-    pub(super) count: u32,
-    pub(super) ranks: u32,
+pub struct Shares {
+    /// Number of planes.
+    pub count: u32,
+    /// Number of ranks.
+    pub ranks: u32,
 }
 
 impl Shares {
     /// The planes of a rank.
-    pub(super) fn of(self, rank: u32) -> Range<u32> {
+    pub fn of(self, rank: u32) -> Range<u32> {
         let bound =
             |rank: u32| (u64::from(rank) * u64::from(self.count) / u64::from(self.ranks)) as u32;
         bound(rank)..bound(rank + 1)
     }
 
     /// The rank that has a plane.
-    pub(super) fn owner(self, plane: u32) -> u32 {
+    pub fn owner(self, plane: u32) -> u32 {
         let (ranks, count) = (u64::from(self.ranks), u64::from(self.count));
         (((u64::from(plane) + 1) * ranks - 1) / count) as u32
     }

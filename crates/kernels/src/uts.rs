@@ -1,5 +1,8 @@
-//! The trees of UTS: each node's SHA-1 state determines the number of its children and their
-//! states.
+//! The trees of Unbalanced Tree Search: each node's SHA-1 state determines the number of its
+//! children and their states.
+//!
+//! Source: Olivier and others, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006. The trees are
+//! the published samples.
 
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
@@ -157,6 +160,13 @@ impl TreeCounts {
         self.nodes += 1;
         self.leaves += u64::from(children == 0);
         self.depth = self.depth.max(node.depth);
+    }
+
+    /// Adds the counts of other nodes.
+    pub fn add(&mut self, other: Self) {
+        self.nodes += other.nodes;
+        self.leaves += other.leaves;
+        self.depth = self.depth.max(other.depth);
     }
 }
 

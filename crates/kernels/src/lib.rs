@@ -1,0 +1,38 @@
+//! The computation of the reference jobs: what a processor does between two messages.
+//!
+//! - [`leanmd`]: molecular dynamics
+//! - [`pic`]: particles moving through a grid of charges
+//! - [`stencil`], [`jacobi`]: Jacobi sweeps
+//! - [`hydropad`]: dark matter and gas
+//! - [`fem`]: finite elements
+//! - [`nas`]: the NAS Parallel Benchmarks
+//! - [`uts`], [`queens`], [`mandelbrot`]: trees, boards and rows of pictures
+//! - [`knapsack`], [`tsp`]: bounds and branches
+//! - [`payload`]: payloads of broadcasts, and their digests
+//! - [`linear`]: operations on vectors
+//! - [`block_partition`]: an axis cut into blocks
+//! - [`random`]: the NAS random stream, from which several jobs draw their input
+//!
+//! The crate `gridspan-jobs` divides this work among actors, ranks, tasks and remote calls. Here is
+//! all that needs optimisation, so that builds for tests optimise this crate and no other code of
+//! the jobs. What loops over many elements is therefore not generic over types of the caller, and
+//! takes a whole block, row or list of them.
+//!
+//! Functions are pure: they depend only on their arguments, and give the same bits everywhere.
+
+pub mod block_partition;
+pub mod fem;
+pub mod hydropad;
+pub mod jacobi;
+pub mod knapsack;
+pub mod leanmd;
+pub mod linear;
+pub mod mandelbrot;
+pub mod nas;
+pub mod payload;
+pub mod pic;
+pub mod queens;
+pub mod random;
+pub mod stencil;
+pub mod tsp;
+pub mod uts;

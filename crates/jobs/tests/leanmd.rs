@@ -113,7 +113,7 @@ fn equal_simulated_runs_have_equal_logs() {
 
 #[test]
 fn the_actors_find_the_energies_that_nist_published() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/data/nist-lj-4.xyz");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/data/nist-lj-4.xyz");
     for (cutoff, truncation, energy, virial) in [
         (3.0, "truncated", -16.790, -46.249),
         (4.0, "truncated", -17.060, -47.869),

@@ -232,7 +232,7 @@ mod tests {
 
             assert_eq!(found.len(), whole.len());
             let near = |(found, whole): (&ComplexNumber, &ComplexNumber)| {
-                (found / 192.0 - whole).norm() < 1e-14
+                (found / 192.0 - whole).norm_sqr() < 1e-28
             };
             assert!(found.iter().zip(&whole).all(near), "{ranks} ranks");
         }

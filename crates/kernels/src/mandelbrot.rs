@@ -34,6 +34,23 @@ pub fn count(steps: &[u16], limit: u16) -> (u64, usize) {
     (total, steps.iter().filter(|&&at| at == limit).count())
 }
 
+/// Returns the colours of all points, each as red, green and blue: points inside are black, points
+/// that escape late are bright.
+pub fn pixels(steps: &[u16], limit: u16) -> Vec<u8> {
+    steps.iter().flat_map(|&steps| colour(steps, limit)).collect()
+}
+
+/// Returns the colour of a point, from dark blue over violet to white, by the logarithm of the
+/// steps.
+fn colour(steps: u16, limit: u16) -> [u8; 3] {
+    if steps == limit {
+        return [0; 3];
+    }
+    let light = f64::from(steps + 1).ln() / f64::from(limit).ln().max(1.0);
+    let channel = |bend: f64| (255.0 * light.powf(bend)) as u8;
+    [channel(1.2), channel(1.8), channel(0.7)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +67,13 @@ mod tests {
         let apart = [0..5, 5..6, 6..16].map(|part| rows(16, 50, part)).concat();
         assert_eq!(apart, rows(16, 50, 0..16));
         assert_eq!(count(&[3, 50, 7, 50], 50), (110, 2));
+    }
+
+    #[test]
+    fn points_inside_are_black_and_those_that_escape_late_are_bright() {
+        let pixels = pixels(&[50, 2, 40], 50);
+        let (inside, early, late) = (&pixels[..3], &pixels[3..6], &pixels[6..]);
+        assert_eq!(inside, [0; 3]);
+        assert!(early.iter().zip(late).all(|(early, late)| early < late), "{pixels:?}");
     }
 }

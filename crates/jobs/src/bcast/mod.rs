@@ -2,8 +2,10 @@
 //! the members.
 //!
 //! - [`binomial`]: the children of each member in the hand-written tree
-//! - [`member`]: the actor on each node, with [payloads](gridspan_kernels::payload) that differ
+//! - [`member`]: the actor on each node
 //! - [`job`]: main, which alternates between both ways and compares them
+//!
+//! Payloads and their digests are in [`gridspan_kernels::payload`].
 
 pub mod binomial;
 pub mod job;

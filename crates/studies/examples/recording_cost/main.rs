@@ -49,7 +49,7 @@ struct Options {
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Number of messages of a run, in millions.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1000))]
     millions: u64,
     /// Steps of molecular dynamics.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    messages(options)?;
+    message_times(options)?;
     let molecules = Molecules::new(options.steps)?;
     on_threads(options, &molecules)?;
     let samples = in_processes(options, &molecules)?;
@@ -84,7 +84,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn messages(options: &Options) -> Result<(), Box<dyn Error>> {
+fn message_times(options: &Options) -> Result<(), Box<dyn Error>> {
     for bench in BENCHES {
         let alternative = |name, by: Observed| {
             let measure = move || messages::measure(bench, options.millions * 1_000_000, by);

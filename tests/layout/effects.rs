@@ -53,6 +53,7 @@ const EFFECTS: &[Effect] = &[
             "crates/runtime/src/driver/memory.rs",
             "crates/runtime/src/driver/share.rs",
             "crates/studies/src/figures/surroundings.rs",
+            "crates/studies/src/processes.rs",
             "crates/studies/src/structure/source.rs",
             "src",
         ],

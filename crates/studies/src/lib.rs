@@ -11,6 +11,8 @@
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
 //! - Of the simulator: `speed`.
+//! - Of observing a job: `recording_cost`, of recordings and counters. Of the lab:
+//!   `lab_agreement`, beside `gridctl run --emulate`.
 //! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
 //!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in
 //!   virtual time.
@@ -35,7 +37,9 @@ pub mod charts;
 pub mod figures;
 pub mod graphs;
 pub mod networks;
+mod processes;
 pub mod stealing;
 pub mod structure;
 
 pub use cargo::{cargo, gridctl, reported_step};
+pub use processes::children_seconds;

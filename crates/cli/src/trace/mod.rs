@@ -75,7 +75,7 @@ fn write(recording: &Recording, to: impl Write) -> io::Result<Counts> {
         let thread = ThreadDescriptor {
             pid: id(node as usize),
             // No thread has the number of a process, which would make it a main thread.
-            tid: id(header.nodes.len() + record.pe as usize),
+            tid: id(header.nodes.len() + record.pe as usize).into(),
             thread_name: format!("pe{}", record.pe),
         };
         let thread = TrackDescriptor { thread: Some(thread), ..TrackDescriptor::default() };

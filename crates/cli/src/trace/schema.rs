@@ -2,8 +2,9 @@
 //!
 //! Numbers of fields, types and names are those of the published schema: `TracePacket` in
 //! `protos/perfetto/trace/trace_packet.proto`, the others in `protos/perfetto/trace/track_event` of
-//! Perfetto's repository. Names are written into each packet. Interned ones would make traces
-//! smaller, but a reader could not begin in the middle of a file.
+//! Perfetto's repository; `crates/cli/tests/trace` compares this file with it. Names are written
+//! into each packet. Interned ones would make traces smaller, but a reader could not begin in the
+//! middle of a file.
 
 use prost::{Message, Oneof};
 
@@ -156,8 +157,8 @@ pub(super) struct ThreadDescriptor {
     #[prost(int32, required, tag = "1")]
     pub(super) pid: i32,
     /// Its number.
-    #[prost(int32, required, tag = "2")]
-    pub(super) tid: i32,
+    #[prost(int64, required, tag = "2")]
+    pub(super) tid: i64,
     /// Its name.
     #[prost(string, required, tag = "5")]
     pub(super) thread_name: String,

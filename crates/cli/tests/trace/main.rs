@@ -3,13 +3,17 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod declared;
 mod perfetto;
+mod published;
 
 use common::{Output, run};
+use declared::declared;
 use gridspan_record::{
     Bin, Header, JobEnding, PeRecord, RecordedNode, RecordedPe, Recording, SentTo, Span, SpanCause,
 };
-use perfetto::{COUNTER, INSTANT, Trace};
+use perfetto::{COUNTER, INSTANT, SLICE_BEGIN, SLICE_END, Trace};
+use published::{PUBLISHED, Schema};
 use serde_json::Value;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,6 +21,8 @@ use std::process::Command;
 
 /// Names the program with which traces are read, too.
 const TRACE_PROCESSOR: &str = "GRIDSPAN_TRACE_PROCESSOR";
+/// Names the file of the published schema, a `FileDescriptorProto`; `.ci/perfetto` gets it.
+const DESCRIPTOR: &str = "GRIDSPAN_PERFETTO_DESCRIPTOR";
 /// The file that `gridctl trace` writes into a recording.
 const FILE: &str = "trace.perfetto-trace";
 
@@ -224,6 +230,40 @@ fn a_trace_is_written_to_a_named_file_or_printed() {
     let empty = run(&["trace", folder.path().to_str().unwrap()]);
     assert_eq!(empty.code, Some(2), "{empty:?}");
     assert!(empty.stderr.contains("is not a recording"), "{empty:?}");
+}
+
+#[test]
+fn the_writer_has_the_names_numbers_and_types_of_the_published_schema() {
+    let writer = declared(include_str!("../../src/trace/schema.rs"));
+    // The writer has `packet` of `Trace` as a constant, and names no value that it does not use.
+    let mut wanted = PUBLISHED.messages.clone();
+    wanted.remove("Trace");
+    assert_eq!(writer.messages, wanted);
+    for (number, name) in &writer.enums["TrackEvent.Type"] {
+        assert_eq!(PUBLISHED.enums["TrackEvent.Type"].get(number), Some(name));
+    }
+    let kinds = [SLICE_BEGIN, SLICE_END, INSTANT, COUNTER];
+    assert!(writer.enums["TrackEvent.Type"].keys().eq(&kinds), "the reader has the same");
+}
+
+#[test]
+fn the_schema_in_the_repository_is_a_part_of_the_published_one() {
+    let Some(path) = env::var_os(DESCRIPTOR) else {
+        println!("skipped: {DESCRIPTOR} names no descriptor of Perfetto's schema");
+        return;
+    };
+    let published = Schema::of_descriptor(&std::fs::read(path).unwrap());
+    for (message, fields) in &PUBLISHED.messages {
+        for (number, field) in fields {
+            let found = published.messages[message].get(number);
+            assert_eq!(found, Some(field), "field {number} of {message}");
+        }
+    }
+    for (name, values) in &PUBLISHED.enums {
+        for (number, value) in values {
+            assert_eq!(published.enums[name].get(number), Some(value), "{name}");
+        }
+    }
 }
 
 #[test]

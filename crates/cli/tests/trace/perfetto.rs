@@ -1,83 +1,10 @@
 //! Reads traces of Perfetto, and checks that they fit together.
 //!
-//! This reader shares no code with the writer. It knows the wire format of protobuf, and the numbers
-//! and types of fields in Perfetto's published schema (`trace.proto`, `trace_packet.proto` and
-//! `track_event/*.proto` in `protos/perfetto/trace`). A field that a message of the schema does not
-//! have, or that has another type there, is an error here, although readers of protobuf skip it.
+//! This reader shares no code with the writer. It decodes messages by Perfetto's published schema
+//! (`published.rs`), and knows fields by their names there.
 
+use crate::published::Message;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A field of a message as it is on the wire.
-#[derive(Clone, Copy, Debug)]
-enum Wire<'a> {
-    Varint(u64),
-    Fixed64(u64),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Wire<'a> {
-    fn varint(self) -> u64 {
-        let Self::Varint(number) = self else { panic!("{self:?} is no varint") };
-        number
-    }
-
-    fn fixed64(self) -> u64 {
-        let Self::Fixed64(number) = self else { panic!("{self:?} has not 64 bits") };
-        number
-    }
-
-    fn double(self) -> f64 {
-        f64::from_bits(self.fixed64())
-    }
-
-    fn bytes(self) -> &'a [u8] {
-        let Self::Bytes(bytes) = self else { panic!("{self:?} has no length") };
-        bytes
-    }
-
-    fn text(self) -> String {
-        String::from_utf8(self.bytes().to_vec()).unwrap()
-    }
-}
-
-/// Takes a varint from the front of a message.
-fn take_varint(bytes: &mut &[u8]) -> u64 {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first().unwrap();
-        *bytes = rest;
-        number |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return number;
-        }
-    }
-    panic!("a varint has at most ten bytes")
-}
-
-/// The numbers and values of the fields of a message.
-fn fields(mut bytes: &[u8]) -> Vec<(u64, Wire<'_>)> {
-    let mut found = vec![];
-    while !bytes.is_empty() {
-        let key = take_varint(&mut bytes);
-        let value = match key & 7 {
-            0 => Wire::Varint(take_varint(&mut bytes)),
-            1 => {
-                let (number, rest) = bytes.split_first_chunk::<8>().unwrap();
-                bytes = rest;
-                Wire::Fixed64(u64::from_le_bytes(*number))
-            }
-            2 => {
-                let length = take_varint(&mut bytes) as usize;
-                let (content, rest) = bytes.split_at(length);
-                bytes = rest;
-                Wire::Bytes(content)
-            }
-            other => panic!("the schema has no field of wire type {other}"),
-        };
-        found.push((key >> 3, value));
-    }
-    found
-}
 
 /// `TracePacket`.
 #[derive(Debug, Default)]
@@ -123,101 +50,55 @@ pub const SLICE_END: u64 = 2;
 pub const INSTANT: u64 = 3;
 pub const COUNTER: u64 = 4;
 
-fn packet(bytes: &[u8]) -> Packet {
-    let mut packet = Packet::default();
-    for (number, value) in fields(bytes) {
-        match number {
-            8 => packet.timestamp = Some(value.varint()),
-            10 => packet.sequence = value.varint(),
-            11 => packet.event = Some(event(value.bytes())),
-            60 => packet.track = Some(track(value.bytes())),
-            other => panic!("a packet of a job has no field {other}"),
-        }
+fn packet(message: &Message) -> Packet {
+    Packet {
+        timestamp: message.number("timestamp"),
+        sequence: message.number("trusted_packet_sequence_id").unwrap_or_default(),
+        event: message.message("track_event").map(event),
+        track: message.message("track_descriptor").map(track),
     }
-    packet
 }
 
-fn event(bytes: &[u8]) -> Event {
-    let mut event = Event::default();
-    for (number, value) in fields(bytes) {
-        match number {
-            4 => {
-                let (name, argument) = annotation(value.bytes());
-                assert_eq!(
-                    event.arguments.insert(name, argument),
-                    None,
-                    "an argument is given once"
-                );
-            }
-            9 => event.kind = value.varint(),
-            11 => event.track = value.varint(),
-            22 => event.categories.push(value.text()),
-            23 => event.name = Some(value.text()),
-            44 => event.value = Some(value.double()),
-            47 => event.flows.push(value.fixed64()),
-            48 => event.ending_flows.push(value.fixed64()),
-            other => panic!("an event of a job has no field {other}"),
-        }
+fn event(message: &Message) -> Event {
+    let mut arguments = BTreeMap::new();
+    for (name, argument) in message.messages("debug_annotations").into_iter().map(annotation) {
+        assert_eq!(arguments.insert(name, argument), None, "an argument is given once");
     }
-    event
+    Event {
+        at_ns: 0,
+        kind: message.number("type").unwrap(),
+        track: message.number("track_uuid").unwrap(),
+        categories: message.texts("categories"),
+        name: message.text("name"),
+        value: message.real("double_counter_value"),
+        flows: message.numbers("flow_ids"),
+        ending_flows: message.numbers("terminating_flow_ids"),
+        arguments,
+    }
 }
 
-/// `DebugAnnotation`.
-fn annotation(bytes: &[u8]) -> (String, String) {
-    let (mut name, mut argument) = (None, None);
-    for (number, value) in fields(bytes) {
-        match number {
-            3 | 7 => argument = Some(value.varint().to_string()),
-            5 => argument = Some(value.double().to_string()),
-            6 => argument = Some(value.text()),
-            10 => name = Some(value.text()),
-            other => panic!("an argument has no field {other}"),
-        }
-    }
-    (name.unwrap(), argument.unwrap())
+/// The name and the value of a `DebugAnnotation`, which has one.
+fn annotation(message: &Message) -> (String, String) {
+    let values = message.others("name");
+    let [value] = values.as_slice() else { panic!("{message:?}") };
+    (message.text("name").unwrap(), value.clone())
 }
 
-fn track(bytes: &[u8]) -> Track {
-    let mut track = Track::default();
-    for (number, value) in fields(bytes) {
-        match number {
-            1 => track.uuid = value.varint(),
-            2 => track.name = value.text(),
-            5 => track.parent = Some(value.varint()),
-            // `ProcessDescriptor`.
-            3 => {
-                for (number, value) in fields(value.bytes()) {
-                    match number {
-                        1 => track.pid = Some(value.varint()),
-                        6 => track.name = value.text(),
-                        other => panic!("a process has no field {other}"),
-                    }
-                }
-            }
-            // `ThreadDescriptor`.
-            4 => {
-                for (number, value) in fields(value.bytes()) {
-                    match number {
-                        1 => track.pid = Some(value.varint()),
-                        2 => track.tid = Some(value.varint()),
-                        5 => track.name = value.text(),
-                        other => panic!("a thread has no field {other}"),
-                    }
-                }
-            }
-            // `CounterDescriptor`.
-            8 => {
-                for (number, value) in fields(value.bytes()) {
-                    match number {
-                        6 => track.unit = Some(value.text()),
-                        other => panic!("a counter has no field {other}"),
-                    }
-                }
-            }
-            other => panic!("a track has no field {other}"),
-        }
+fn track(message: &Message) -> Track {
+    let process = message.message("process");
+    let thread = message.message("thread");
+    let name = message.text("name");
+    let name = name.or_else(|| process?.text("process_name"));
+    let name = name.or_else(|| thread?.text("thread_name"));
+    let pid = process.or(thread).map(|of| of.number("pid").unwrap());
+    Track {
+        uuid: message.number("uuid").unwrap(),
+        name: name.unwrap_or_default(),
+        parent: message.number("parent_uuid"),
+        pid,
+        tid: thread.map(|thread| thread.number("tid").unwrap()),
+        unit: message.message("counter").map(|counter| counter.text("unit_name").unwrap()),
     }
-    track
 }
 
 /// A flow: the tracks and times of the slices that it joins.
@@ -241,9 +122,7 @@ impl Trace {
     /// flows or tracks do not fit together.
     pub fn read(bytes: &[u8], end_ns: u64) -> Self {
         let mut trace = Self::default();
-        for (number, value) in fields(bytes) {
-            assert_eq!(number, 1, "a trace consists of packets");
-            let packet = packet(value.bytes());
+        for packet in Message::decode("Trace", bytes).messages("packet").into_iter().map(packet) {
             assert_ne!(packet.sequence, 0, "{packet:?}");
             match (packet.track, packet.event) {
                 (Some(track), None) => trace.add_track(track),

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The counters of one PE, which the PE writes when it is asked for them.
 pub(super) struct Gauge {
+    /// When the clock of the PE began.
     began: Instant,
     /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
     is_wanted: AtomicBool,
@@ -24,23 +25,9 @@ pub(super) struct Gauge {
     /// Microseconds in which the PE has waited, and driven the network, as of its last wait.
     idle_us: AtomicU64,
     network_us: AtomicU64,
-    /// When the wait began, in nanoseconds since `began`; 0 while the PE works.
+    /// When the wait began, by the clock of the PE in nanoseconds; 0 while the PE works.
     waits_since_ns: AtomicU64,
     answer: Mutex<GaugeAnswer>,
-}
-
-impl Default for Gauge {
-    fn default() -> Self {
-        Self {
-            began: Instant::now(),
-            is_wanted: AtomicBool::default(),
-            has_waited: AtomicBool::default(),
-            idle_us: AtomicU64::default(),
-            network_us: AtomicU64::default(),
-            waits_since_ns: AtomicU64::default(),
-            answer: Mutex::default(),
-        }
-    }
 }
 
 /// The last answer of a PE.
@@ -53,6 +40,19 @@ struct GaugeAnswer {
 }
 
 impl Gauge {
+    /// The counters of a PE whose clock began at this time.
+    pub(super) fn new(began: Instant) -> Self {
+        Self {
+            began,
+            is_wanted: AtomicBool::default(),
+            has_waited: AtomicBool::default(),
+            idle_us: AtomicU64::default(),
+            network_us: AtomicU64::default(),
+            waits_since_ns: AtomicU64::default(),
+            answer: Mutex::default(),
+        }
+    }
+
     /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
     /// the PE has to be woken if it sleeps: it is asked, and had answered the last time.
     pub(super) fn order(&self) -> bool {
@@ -99,13 +99,11 @@ impl Gauge {
         let idle_us = self.idle_us.load(Ordering::Acquire);
         match self.waits_since_ns.load(Ordering::Relaxed) {
             0 => idle_us,
-            since => idle_us + self.ns().saturating_sub(since) / 1000,
+            since => {
+                let now_ns = self.began.elapsed().as_nanos() as u64;
+                idle_us + now_ns.saturating_sub(since) / 1000
+            }
         }
-    }
-
-    /// Nanoseconds since this was created.
-    fn ns(&self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
     }
 
     /// Whether the PE is to answer.
@@ -156,7 +154,8 @@ impl<'a> Meter<'a> {
             self.gauge.has_waited.store(true, Ordering::Release);
         }
         self.waiting = Some((now, Duration::ZERO));
-        self.gauge.waits_since_ns.store(self.gauge.ns().max(1), Ordering::Relaxed);
+        // Each wait comes here, whether or not someone watches the job: no further clock is read.
+        self.gauge.waits_since_ns.store(now.0.max(1), Ordering::Relaxed);
     }
 
     /// The thread has driven the network for `time`.
@@ -238,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_thread_is_busy_network_or_idle() {
-        let (gauge, pe) = (Gauge::default(), pe());
+        let (gauge, pe) = (Gauge::new(Instant::now()), pe());
         let mut meter = Meter::new(&gauge, ms(1000));
         meter.go_on(ms(1010), &pe, None);
         assert_eq!(gauge.read().0, PeReading::default(), "it was not asked");
@@ -261,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_time_in_which_a_late_pe_has_waited_is_not_busy() {
-        let (gauge, pe) = (Gauge::default(), pe());
+        let (gauge, pe) = (Gauge::new(Instant::now()), pe());
         let mut meter = Meter::new(&gauge, ms(0));
         meter.rest(ms(0), &pe, None);
         meter.go_on(ms(3_600_000), &pe, None);
@@ -276,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_pe_that_sleeps_and_does_not_answer_is_not_busy() {
-        let (gauge, pe) = (Gauge::default(), pe());
+        let (gauge, pe) = (Gauge::new(Instant::now()), pe());
         let began = Instant::now();
         let now = || Time(began.elapsed().as_nanos() as u64);
         let mut meter = Meter::new(&gauge, now());
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_pe_that_waits_is_asked_once_and_its_time_counts_as_idle() {
-        let (gauge, pe) = (Gauge::default(), pe());
+        let (gauge, pe) = (Gauge::new(Instant::now()), pe());
         let mut meter = Meter::new(&gauge, ms(0));
         meter.rest(ms(10), &pe, None);
         assert!(gauge.order(), "it has not answered yet");
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_pe_that_does_not_answer_counts_as_busy() {
-        let (gauge, pe) = (Gauge::default(), pe());
+        let (gauge, pe) = (Gauge::new(Instant::now()), pe());
         let mut meter = Meter::new(&gauge, ms(0));
         gauge.order();
         meter.go_on(ms(10), &pe, None);

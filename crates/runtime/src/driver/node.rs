@@ -167,7 +167,7 @@ impl<'scope> Node<'scope> {
             network,
             relay,
             coordinator,
-            (limits, keeper, program.records().map(|_| begin)),
+            (limits, keeper, begin, program.records().is_some()),
         );
         let offset = program.records().map(|records| recording_offset(records, begin));
         switch.set_readings(Arc::new(SwitchReadings::new(&switch)));

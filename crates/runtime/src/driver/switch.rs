@@ -116,7 +116,7 @@ impl Switch {
         network: Option<Arc<dyn Network>>,
         mut relay: Relay,
         coordinator: CoordinatorDriver,
-        (limits, checkpoints, recorded_from): (Limits, CheckpointKeeper, Option<Instant>),
+        (limits, checkpoints, pes_began, is_recorded): (Limits, CheckpointKeeper, Instant, bool),
     ) -> Arc<Self> {
         let is_nudged = Arc::new(AtomicBool::new(false));
         if let Some(network) = network.clone() {
@@ -134,7 +134,7 @@ impl Switch {
             layout,
             node,
             first_pe,
-            gauges: inboxes.iter().map(|_| Gauge::default()).collect(),
+            gauges: inboxes.iter().map(|_| Gauge::new(pes_began)).collect(),
             inboxes,
             network,
             relay,
@@ -142,7 +142,7 @@ impl Switch {
             carried_bytes: AtomicUsize::new(0),
             threads: Mutex::default(),
             begin: Instant::now(),
-            recorded_from,
+            recorded_from: is_recorded.then_some(pes_began),
             due_ns: AtomicU64::new(NEVER),
             #[cfg(feature = "net")]
             is_nudged,

@@ -47,6 +47,7 @@ impl<A: Actor> TypedStore<A> {
         let mut handled = 0;
         let mut bytes = 0;
         let mut begin = core.stopwatch.as_ref().map(|stopwatch| stopwatch());
+        let mut ended_ns = None;
         core.running = Some(self.kind);
         while handled < budget && core.lanes.take(rank, self.kind) {
             let Some(ready) = core.queue::<A>(self.kind).and_then(|queue| queue.pop(rank)) else {
@@ -55,7 +56,7 @@ impl<A: Actor> TypedStore<A> {
             bytes += message_bytes::<A>(&ready.message);
             handled += 1;
             if RECORDED {
-                core.begin_span(Slot { kind: self.kind, index: ready.slot }, rank);
+                core.begin_span(Slot { kind: self.kind, index: ready.slot }, rank, ended_ns);
             }
             if let Some(Some(actor)) = self.actors.get_mut(ready.slot as usize) {
                 let slot = Slot { kind: self.kind, index: ready.slot };
@@ -63,7 +64,7 @@ impl<A: Actor> TypedStore<A> {
                 actor.handle(ready.message, &mut Context::new(core, self.kind, ready.slot));
             }
             if RECORDED {
-                core.end_span(self.kind);
+                ended_ns = core.end_span(self.kind);
             }
             if let Some(begun) = begin {
                 begin = core.note_handled(self.kind, ready.slot, begun);

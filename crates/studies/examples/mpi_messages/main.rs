@@ -15,7 +15,7 @@
 //! last table says how many processors each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
-use gridspan_studies::gridctl;
+use gridspan_studies::{children_seconds, gridctl};
 use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
@@ -238,15 +238,4 @@ impl Output {
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
-}
-
-/// Processor seconds of the children of this process that have ended. Linux only.
-fn children_seconds() -> Result<f64, Box<dyn Error>> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name of the program, in parentheses, may have spaces.
-    let (_, fields) = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?;
-    let mut ticks = fields.split_ascii_whitespace().skip(13).take(2).map(str::parse::<f64>);
-    let (user, system) = (ticks.next().ok_or("no time")??, ticks.next().ok_or("no time")??);
-    // Linux counts in hundredths of a second, whatever its own clock does.
-    Ok((user + system) / 100.0)
 }

@@ -8,15 +8,28 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a cause, in a queue that is at least half full.
 const CAUSE_BYTES: usize = 2 * size_of::<(u64, SpanCause)>();
+/// Largest number of causes for which a queue that becomes empty keeps its memory: enough for
+/// mailboxes that empty and fill again with each message, and little for each actor type.
+const EMPTY_QUEUE_MAX: usize = 64;
 
 /// The causes of ready messages.
 pub(crate) struct Causes {
-    queues: BTreeMap<(KindId, Rank), CauseQueue>,
+    queues: CauseQueues,
     kept: usize,
     /// Largest number of causes that are kept. Further messages have none.
     kept_max: usize,
     /// Number of ready messages.
     waiting: u64,
+}
+
+/// The queues of all types and ranks.
+#[derive(Default)]
+struct CauseQueues {
+    /// Those of the rank of nearly all messages, by type; they stay when they are empty.
+    normal: Vec<CauseQueue>,
+    /// Those of other ranks, among which are steps, so that there are always new ones. None of them
+    /// is empty.
+    others: BTreeMap<(KindId, Rank), CauseQueue>,
 }
 
 /// The causes of the messages of one type and rank.
@@ -32,19 +45,20 @@ struct CauseQueue {
 impl Causes {
     /// Keeps causes within this number of bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { queues: BTreeMap::new(), kept: 0, kept_max: bytes / CAUSE_BYTES, waiting: 0 }
+        let kept_max = bytes / CAUSE_BYTES;
+        Self { queues: CauseQueues::default(), kept: 0, kept_max, waiting: 0 }
     }
 
     /// Notes messages that have become ready, without causes.
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank, messages: u64) {
-        self.queues.entry((kind, rank)).or_default().next += messages;
+        self.queues.get_or_add(kind, rank).next += messages;
         self.waiting += messages;
     }
 
     /// Sets the cause of the message that has become ready last.
     pub(crate) fn set_last(&mut self, kind: KindId, rank: Rank, cause: SpanCause) {
         if self.kept < self.kept_max
-            && let Some(queue) = self.queues.get_mut(&(kind, rank))
+            && let Some(queue) = self.queues.get(kind, rank)
             && let Some(last) = queue.next.checked_sub(1)
         {
             queue.causes.push_back((last, cause));
@@ -54,16 +68,16 @@ impl Causes {
 
     /// Notes that the first message was taken, and returns its cause.
     pub(crate) fn pop(&mut self, kind: KindId, rank: Rank) -> Option<SpanCause> {
-        let queue = self.queues.get_mut(&(kind, rank))?;
+        let queue = self.queues.get(kind, rank)?;
         let number = queue.taken;
         queue.taken += 1;
         self.waiting = self.waiting.saturating_sub(1);
         let has_cause = queue.causes.front().is_some_and(|(of, _)| *of == number);
         let cause = if has_cause { queue.causes.pop_front() } else { None };
         self.kept -= usize::from(has_cause);
-        if queue.taken >= queue.next {
+        if queue.is_empty() {
             self.kept -= queue.causes.len();
-            self.queues.remove(&(kind, rank));
+            self.queues.end(kind, rank);
         }
         cause.map(|(_, cause)| cause)
     }
@@ -71,7 +85,7 @@ impl Causes {
     /// Notes that messages were removed; `removed` states for each of this type and rank, in order,
     /// whether it was.
     pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, removed: &[bool]) {
-        let Some(queue) = self.queues.get_mut(&(kind, rank)) else { return };
+        let Some(queue) = self.queues.get(kind, rank) else { return };
         let before = queue.causes.len();
         let (mut position, mut gone) = (0, 0);
         queue.causes.retain_mut(|(number, _)| {
@@ -86,15 +100,64 @@ impl Causes {
         let all = removed.iter().filter(|is_removed| **is_removed).count() as u64;
         queue.next = queue.next.saturating_sub(all);
         self.waiting = self.waiting.saturating_sub(all);
-        if queue.taken >= queue.next {
+        if queue.is_empty() {
             self.kept -= queue.causes.len();
-            self.queues.remove(&(kind, rank));
+            self.queues.end(kind, rank);
         }
     }
 
     /// Number of ready messages.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
+    }
+}
+
+impl CauseQueues {
+    /// The queue of a type and rank, if messages of it wait.
+    fn get(&mut self, kind: KindId, rank: Rank) -> Option<&mut CauseQueue> {
+        let queue = match rank {
+            Rank::NORMAL => self.normal.get_mut(kind.index()),
+            _ => self.others.get_mut(&(kind, rank)),
+        };
+        queue.filter(|queue| !queue.is_empty())
+    }
+
+    fn get_or_add(&mut self, kind: KindId, rank: Rank) -> &mut CauseQueue {
+        if rank != Rank::NORMAL {
+            return self.others.entry((kind, rank)).or_default();
+        }
+        if self.normal.len() <= kind.index() {
+            self.normal.resize_with(kind.index() + 1, CauseQueue::default);
+        }
+        &mut self.normal[kind.index()]
+    }
+
+    /// Empties the queue of a type and rank of which no message waits.
+    fn end(&mut self, kind: KindId, rank: Rank) {
+        match rank {
+            Rank::NORMAL => {
+                if let Some(queue) = self.normal.get_mut(kind.index()) {
+                    queue.reset();
+                }
+            }
+            _ => {
+                self.others.remove(&(kind, rank));
+            }
+        }
+    }
+}
+
+impl CauseQueue {
+    fn is_empty(&self) -> bool {
+        self.taken >= self.next
+    }
+
+    fn reset(&mut self) {
+        (self.taken, self.next) = (0, 0);
+        match self.causes.capacity() > EMPTY_QUEUE_MAX {
+            true => self.causes = VecDeque::new(),
+            false => self.causes.clear(),
+        }
     }
 }
 
@@ -125,7 +188,9 @@ mod tests {
         while causes.waiting() > 0 {
             spans.push(causes.pop(KIND, Rank::NORMAL).and_then(|cause| cause.span));
         }
-        assert!(causes.queues.is_empty() && causes.kept == 0);
+        let CauseQueues { normal, others } = &causes.queues;
+        assert!(others.is_empty() && causes.kept == 0);
+        assert!(normal.iter().all(|queue| queue.is_empty() && queue.causes.is_empty()));
         spans
     }
 
@@ -143,6 +208,30 @@ mod tests {
             causes.set_last(KIND, Rank::NORMAL, cause(span));
         }
         assert_eq!(rest(causes), [Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn a_mailbox_that_empties_and_fills_again_takes_no_new_memory() {
+        let mut causes = causes(&[]);
+        let capacity = |causes: &Causes| causes.queues.normal[KIND.index()].causes.capacity();
+        let mut first = None;
+        for span in 0..100 {
+            causes.push(KIND, Rank::NORMAL, 1);
+            causes.set_last(KIND, Rank::NORMAL, cause(span));
+            let before = *first.get_or_insert(capacity(&causes));
+            assert_eq!(causes.pop(KIND, Rank::NORMAL), Some(cause(span)));
+            assert_eq!(causes.pop(KIND, Rank::NORMAL), None, "it is empty");
+            assert_eq!((capacity(&causes), causes.kept), (before, 0));
+        }
+        let mut causes = Causes::new(10_000 * CAUSE_BYTES);
+        for span in 0..1000 {
+            causes.push(KIND, Rank::NORMAL, 1);
+            causes.set_last(KIND, Rank::NORMAL, cause(span));
+        }
+        for span in 0..1000 {
+            assert_eq!(causes.pop(KIND, Rank::NORMAL), Some(cause(span)));
+        }
+        assert_eq!(capacity(&causes), 0, "much memory is returned");
     }
 
     #[test]

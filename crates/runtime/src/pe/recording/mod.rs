@@ -5,6 +5,10 @@
 //! from the time of the turn and what handlers have charged. Of the handlers of workers, the tasks
 //! that they run are spans.
 //!
+//! **Clock reads.** They take a large part of the time of recording a short handler. So there is one
+//! at the end of each handler and one for each message that is sent: a handler begins when the one
+//! before it in the batch ends, and a message that has arrived has the time of its packet.
+//!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
 //! it: `passing` while the message is delivered, `held` while it waits for its turn, and in `causes`
@@ -72,12 +76,28 @@ impl Core {
     #[cold]
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
-        let now_ns = self.recorded_ns(&recording);
-        let cause = recording.cause_of(header, header.is_none(), now_ns);
+        let cause = self.cause_of(&mut recording, header, header.is_none());
         self.recording = Some(recording);
         if let (Some(causes), Some(cause)) = (&mut self.lanes.causes, cause) {
             causes.set_last(kind, rank, cause);
         }
+    }
+
+    /// Returns the cause of a message that is delivered here, or leaves for another PE, now. It has
+    /// arrived, or was held before; otherwise, if it `is_new`, it is sent now by what runs here.
+    /// Messages of timers have none.
+    fn cause_of(
+        &self,
+        recording: &mut Recording,
+        header: Option<&Header>,
+        is_new: bool,
+    ) -> Option<SpanCause> {
+        let known = recording.known_cause(header, is_new);
+        if known.is_some() || recording.is_timed {
+            return known;
+        }
+        let span = recording.current.filter(|_| is_new);
+        Some(recording.sent_now(span, self.recorded_ns(recording)))
     }
 
     /// Adds the trace of a message that was put out for another PE, and counts it. `is_new`: whether
@@ -90,9 +110,8 @@ impl Core {
         bytes: usize,
     ) {
         let Some(mut recording) = self.recording.take() else { return };
-        let now_ns = self.recorded_ns(&recording);
-        let cause = recording.cause_of(Some(header), is_new, now_ns);
-        let cause = cause.unwrap_or_else(|| recording.sent_now(None, now_ns));
+        let cause = self.cause_of(&mut recording, Some(header), is_new);
+        let cause = cause.unwrap_or_else(|| recording.sent_now(None, self.recorded_ns(&recording)));
         let SpanCause { pe, span, sent_ns, .. } = cause;
         self.outbox.trace(to, Trace { pe, span, sent_ns }, bytes);
         if self.common.layout.knows(to) {
@@ -141,8 +160,8 @@ impl Core {
         let Some(mut recording) = self.recording.take() else { return payload };
         if let Some(trace) = trace {
             let bytes = u32::try_from(payload.wire_len()).unwrap_or(u32::MAX);
-            let now_ns = self.recorded_ns(&recording);
-            recording.origin = Some(recording.arrived(trace, bytes, now_ns));
+            let origin = recording.arrived(trace, bytes, || self.recorded_ns(&recording));
+            recording.origin = Some(origin);
         }
         self.recording = Some(recording);
         payload
@@ -159,12 +178,13 @@ impl Core {
     /// whose origin is known, or is sent now.
     pub(in crate::pe) fn begin_passing(&mut self, traced: Option<(Trace, u32)>) {
         let Some(mut recording) = self.recording.take() else { return };
-        let now_ns = self.recorded_ns(&recording);
+        let now_ns = || self.recorded_ns(&recording);
         let arrived = traced.map(|(trace, bytes)| recording.arrived(trace, bytes, now_ns));
         let cause = arrived.or_else(|| recording.origin.clone());
         let sent_now =
-            || (!recording.is_timed).then(|| recording.sent_now(recording.current, now_ns));
-        recording.passing = cause.or_else(sent_now);
+            || (!recording.is_timed).then(|| recording.sent_now(recording.current, now_ns()));
+        let passing = cause.or_else(sent_now);
+        recording.passing = passing;
         self.recording = Some(recording);
     }
 
@@ -207,29 +227,36 @@ impl Core {
         }
     }
 
-    /// Begins the span of a handler. Call it once the message is taken out of its queue.
-    pub(in crate::pe) fn begin_span(&mut self, slot: Slot, rank: Rank) {
+    /// Begins the span of a handler. Call it once the message is taken out of its queue. `ended_ns`:
+    /// when the handler before it in the batch ended, at which it begins.
+    pub(in crate::pe) fn begin_span(&mut self, slot: Slot, rank: Rank, ended_ns: Option<u64>) {
         let causes = self.lanes.causes.as_mut();
         let (cause, ready) =
             causes.map_or((None, 0), |causes| (causes.pop(slot.kind, rank), causes.waiting()));
         if let Some(recording) = &mut self.recording {
             recording.recorder.note_queue(ready + 1);
         }
-        self.open_span(slot, step_of(rank.priority), cause);
+        self.open_span(slot, step_of(rank.priority), cause, ended_ns);
     }
 
     /// Begins the span of code of an actor that handles no message.
     #[inline]
     pub(in crate::pe) fn begin_actor_span(&mut self, slot: Slot) {
         if self.recording.is_some() {
-            self.open_span(slot, None, None);
+            self.open_span(slot, None, None, None);
         }
     }
 
     #[cold]
-    fn open_span(&mut self, slot: Slot, step: Option<u64>, cause: Option<SpanCause>) {
+    fn open_span(
+        &mut self,
+        slot: Slot,
+        step: Option<u64>,
+        cause: Option<SpanCause>,
+        ended_ns: Option<u64>,
+    ) {
         let Some(mut recording) = self.recording.take() else { return };
-        let at_ns = self.recorded_ns(&recording);
+        let at_ns = ended_ns.unwrap_or_else(|| self.recorded_ns(&recording));
         let actor = hash(self.id_in(slot));
         let span = Span { kind: slot.kind.0, actor, step, cause, ..Span::default() };
         recording.current = Some(recording.recorder.begin_span(at_ns, span));
@@ -245,15 +272,18 @@ impl Core {
         }
     }
 
-    /// Ends the span of a handler of this type.
-    pub(in crate::pe) fn end_span(&mut self, kind: KindId) {
-        self.close_span(kind, true);
+    /// Ends the span of a handler of this type. Returns when it ended, for the next one of the
+    /// batch; `None` in virtual time, which needs no clock.
+    pub(in crate::pe) fn end_span(&mut self, kind: KindId) -> Option<u64> {
+        let ended_ns = self.close_span(kind, true)?;
+        self.clock.is_some().then_some(ended_ns)
     }
 
-    /// `is_message`: whether a message was handled, which takes time in any case.
+    /// `is_message`: whether a message was handled, which takes time in any case. Returns when the
+    /// span ended.
     #[cold]
-    fn close_span(&mut self, kind: KindId, is_message: bool) {
-        let Some(mut recording) = self.recording.take() else { return };
+    fn close_span(&mut self, kind: KindId, is_message: bool) -> Option<u64> {
+        let mut recording = self.recording.take()?;
         let mut at_ns = self.recorded_ns(&recording);
         if is_message && self.clock.is_none() && recording.charged == self.charged {
             at_ns = at_ns.saturating_add(nanos(recording.message_cost));
@@ -263,6 +293,7 @@ impl Core {
         recording.recorder.note_busy(at_ns, kind.0);
         recording.current = None;
         self.recording = Some(recording);
+        Some(at_ns)
     }
 
     /// Begins a task inside a handler, which has used this time that is not charged yet.

@@ -110,22 +110,18 @@ impl Recording {
         self.records.settings().site(site)
     }
 
-    /// Returns the cause of a message that is delivered here, or leaves for another PE, now. It has
-    /// arrived, or was held before; otherwise, if it `is_new`, it is sent now by what runs here.
-    /// Messages of timers have none.
-    pub(super) fn cause_of(
+    /// Takes the cause of a message that is delivered here, or leaves for another PE, now. `None`
+    /// if it has neither arrived nor was held before, so that it is sent now.
+    pub(super) fn known_cause(
         &mut self,
         header: Option<&Header>,
         is_new: bool,
-        now_ns: u64,
     ) -> Option<SpanCause> {
         let known = self.passing.take().or_else(|| {
             let header = header.filter(|_| !is_new && !self.held.is_empty())?;
             self.held.remove(&key(header))
         });
-        let sent_now =
-            || (!self.is_timed).then(|| self.sent_now(self.current.filter(|_| is_new), now_ns));
-        known.or_else(|| self.origin.clone()).or_else(sent_now)
+        known.or_else(|| self.origin.clone())
     }
 
     /// The cause of a message that a span of this PE sends now, or the runtime.
@@ -139,10 +135,16 @@ impl Recording {
         Trace { pe: self.recorder.pe(), span: self.current, sent_ns: now_ns }
     }
 
-    /// The cause of a message of this trace and size that has arrived.
-    pub(super) fn arrived(&self, trace: Trace, bytes: u32, now_ns: u64) -> SpanCause {
+    /// The cause of a message of this trace and size that has arrived. `now_ns` is not called if
+    /// the driver has said when it arrived.
+    pub(super) fn arrived(
+        &self,
+        trace: Trace,
+        bytes: u32,
+        now_ns: impl FnOnce() -> u64,
+    ) -> SpanCause {
         let Trace { pe, span, sent_ns } = trace;
-        let received_ns = self.arrived_ns.unwrap_or(now_ns);
+        let received_ns = self.arrived_ns.unwrap_or_else(now_ns);
         SpanCause { pe, span, sent_ns, received_ns, bytes }
     }
 

@@ -392,7 +392,7 @@ async fn reduce_long_vectors(
     let later = world.iallreduce(terms, ops::sum).await?;
     let tree = |at: usize| sum_by_tree(at, 0, ranks.next_power_of_two(), ranks).to_bits();
     let right = |sums: &[f64]| sums.iter().map(|sum| sum.to_bits()).eq((0..length).map(tree));
-    // The order of the ranks: the last 15 of them are left of the digits.
+    // Digits below 16, which show the order of the ranks.
     let digits = world.allreduce(&vec![u64::from(me) % 15 + 1; length], join).await?;
     let expected = (0..ranks).fold(0_u64, |all, rank| all << 4 | u64::from(rank % 15 + 1));
     Ok(right(&sums) && right(&later) && digits.iter().all(|digits| *digits == expected))

@@ -35,7 +35,8 @@
 //!   too, and await their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
-//! together; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
+//! together; `sharing` predicts the times of ways to reduce, over `site_links`, the links that were
+//! measured; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
 //! are the operations, and `inter` those between two groups; `name_server` brings groups together;
 //! `actor` runs a rank; `world` is the main of a job of ranks.
 //!

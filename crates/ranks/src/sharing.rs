@@ -169,7 +169,7 @@ impl Sharing {
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&SiteWork, &SiteWork)> {
-        let all = self.work.iter().flat_map(|to| self.work.iter().map(move |from| (from, to)));
+        let all = self.work.iter().flat_map(move |to| self.work.iter().map(move |from| (from, to)));
         all.filter(|(from, to)| from.site != to.site)
     }
 }

@@ -69,8 +69,7 @@ fn cut<T: Copy>(all: &[T], range: Range<usize>) -> Vec<T> {
 }
 
 impl Operation {
-    /// Reduces to all ranks in this number of shares, of at most one element fewer than the vector
-    /// has.
+    /// Reduces to all ranks in this number of shares, at least one.
     pub(super) async fn allreduce_in_shares<T: Element, O: Operator<T>>(
         &self,
         values: Vec<T>,

@@ -36,6 +36,17 @@ fn the_eigenvalue_is_the_published_one() {
 }
 
 #[test]
+fn a_step_of_conjugate_gradients_takes_two_crossings_of_the_wide_area() {
+    let job = built_in("nas", "cg --class S --ranks 9");
+    let report = simulate(job, "3x3,wan=20ms");
+    report.outcome.unwrap();
+    // 16 iterations of 25 steps, and two crossings for the residual of each.
+    let crossings = 16.0 * (25.0 * 2.0 + 2.0);
+    let seconds = report.virtual_time.as_secs_f64();
+    assert!(seconds < 1.15 * 0.02 * crossings, "{seconds} s");
+}
+
+#[test]
 fn the_residual_has_the_published_norm() {
     for ranks in [1, 3, 16] {
         kernel("mg", ranks);

@@ -35,7 +35,8 @@
 //!   too, and await their messages.
 //!
 //! Inside, from the bottom: `executor` polls futures; `matching` brings messages and receives
-//! together; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
+//! together; `sharing` predicts the times of ways to reduce, over `site_links`, the links that were
+//! measured; `local` is the state of a rank, between its code and its actor; `p2p` and `collective`
 //! are the operations, and `inter` those between two groups; `name_server` brings groups together;
 //! `actor` runs a rank; `world` is the main of a job of ranks.
 //!
@@ -96,6 +97,7 @@ mod error;
 mod executor;
 mod graph;
 mod group;
+mod heads;
 mod inter;
 mod local;
 mod main_watch;
@@ -110,8 +112,11 @@ mod program;
 mod request;
 mod runs;
 mod scope;
+mod segments;
 mod selector;
 mod sequential;
+mod sharing;
+mod site_links;
 mod ticket;
 mod tree;
 mod typed_block;

@@ -1,8 +1,9 @@
 //! Operators of reductions.
 //!
 //! An operator is any function that puts the combination of two slices of equal length into the
-//! first: `left = left ∘ right`, element by element or as a whole. It must be associative; it need
-//! not be commutative, since reductions combine ranks in their order.
+//! first: `left = left ∘ right`, element by element, since parts of long vectors are combined
+//! separately. It must be associative; it need not be commutative, since reductions combine ranks
+//! in their order. Numbers that belong together, such as those of a matrix, are one element.
 //!
 //! ```
 //! use gridspan::ranks::{self, ops};

@@ -1,11 +1,13 @@
 //! Where the ranks of the job live, as of their last migration point.
 
 use crate::name_server::PlacedRanks;
+use crate::sharing::Sharing;
+use crate::site_links::SiteLinks;
 use crate::tree::CommTree;
 use gridspan_runtime::{Layout, Numbers, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Largest number of trees that a communicator keeps: one for each root of an operation.
 const TREES_MAX: usize = 64;
@@ -17,6 +19,7 @@ pub(crate) struct Places {
     pes: Numbers<u32>,
     sites: Numbers<u32>,
     site_names: Vec<String>,
+    links: SiteLinks,
     #[serde(skip)]
     learned: Mutex<Learned>,
     #[serde(skip)]
@@ -26,12 +29,12 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The table for ranks that live on these PEs.
-    pub(crate) fn new(pes: &[u64], layout: &Layout) -> Self {
+    /// The table for ranks that live on these PEs, and the links of the job.
+    pub(crate) fn new(pes: &[u64], layout: &Layout, links: SiteLinks) -> Self {
         let pes: Vec<u32> = pes.iter().map(|pe| *pe as u32).collect();
         let sites: Vec<u32> = pes.iter().map(|pe| layout.site_of(PeId(*pe)).0).collect();
         let site_names = layout.sites().map(|site| layout.site_name(site).to_owned()).collect();
-        Self { pes: pes.into(), sites: sites.into(), site_names, ..Self::default() }
+        Self { pes: pes.into(), sites: sites.into(), site_names, links, ..Self::default() }
     }
 
     /// Number of ranks at the migration point.
@@ -71,6 +74,11 @@ impl Places {
     /// The name of a site.
     pub(crate) fn site_name(&self, site: u32) -> &str {
         self.site_names.get(site as usize).map_or("", String::as_str)
+    }
+
+    /// The links of the job.
+    pub(crate) fn links(&self) -> &SiteLinks {
+        &self.links
     }
 
     /// The members of communicators of this process.
@@ -126,15 +134,18 @@ impl SharedMembers {
     }
 }
 
-/// The trees of one communicator, by root. Making one takes time in proportion to the number of
-/// ranks, so they are kept.
+/// The trees of one communicator, by root, and its ways to reduce in shares. Making one takes time
+/// in proportion to the number of ranks, so they are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Trees(Mutex<BTreeMap<u32, Arc<CommTree>>>);
+pub(crate) struct Trees {
+    by_root: Mutex<BTreeMap<u32, Arc<CommTree>>>,
+    sharing: OnceLock<Arc<Sharing>>,
+}
 
 impl Trees {
     /// Returns the tree with this root, over ranks at these places.
     pub(crate) fn of(&self, root: u32, places: impl FnOnce() -> Vec<(u32, u32)>) -> Arc<CommTree> {
-        let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trees = self.by_root.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tree) = trees.get(&root) {
             return tree.clone();
         }
@@ -145,5 +156,14 @@ impl Trees {
         let tree = Arc::new(CommTree::new(&places(), root));
         trees.insert(root, tree.clone());
         tree
+    }
+
+    /// Returns the ways to reduce in shares over ranks at these places.
+    pub(crate) fn sharing(
+        &self,
+        places: impl FnOnce() -> Vec<(u32, u32)>,
+        links: &SiteLinks,
+    ) -> Arc<Sharing> {
+        self.sharing.get_or_init(|| Arc::new(Sharing::new(&places(), links))).clone()
     }
 }

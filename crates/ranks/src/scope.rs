@@ -2,6 +2,7 @@
 
 use crate::places::{Members, Places};
 use crate::runs::{self, Run};
+use crate::sharing::Sharing;
 use crate::tree::CommTree;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -126,5 +127,18 @@ impl Scope {
             None => self.places.trees().of(root, places),
             Some(members) => members.trees.of(root, places),
         }
+    }
+
+    /// The ways to reduce in shares; `None` if no network is between the ranks.
+    pub(crate) fn sharing(&self) -> Option<Arc<Sharing>> {
+        let links = self.places.links();
+        if !links.has_network() {
+            return None;
+        }
+        let places = || (0..self.size()).map(|rank| self.place(rank)).collect();
+        Some(match &self.members {
+            None => self.places.trees().sharing(places, links),
+            Some(members) => members.trees.sharing(places, links),
+        })
     }
 }

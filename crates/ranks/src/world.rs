@@ -7,6 +7,7 @@ use crate::main_watch::MainWatch;
 use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
+use crate::site_links::SiteLinks;
 use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -242,24 +243,46 @@ async fn run_all<P: RankProgram>(
     is_alone: bool,
 ) -> Result<Vec<P::Value>, JobError> {
     let mut watch = is_alone.then(|| MainWatch::new(grid));
-    while run_once(grid, ranks, watch.as_mut()).await? {
+    let mut links = first_links(grid).await?;
+    while run_once(grid, ranks, links, watch.as_mut()).await? {
         grid.rebalance().await?;
         grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
+        links = observed_links(grid).await?;
     }
     ranks.broadcast(RankMessage::Results);
     let List(results) = ranks.reduction(Op::Concat).await?;
     Ok(results)
 }
 
+/// The links at the first run, of which only the round trips have been measured.
+async fn first_links(grid: &Grid) -> Result<SiteLinks, JobError> {
+    if grid.layout().node_count() < 2 {
+        return Ok(SiteLinks::default());
+    }
+    let places = grid.places().await?;
+    Ok(SiteLinks::new(grid.layout(), &places.hierarchy, &[]))
+}
+
+/// The links as they have been observed while ranks ran.
+async fn observed_links(grid: &Grid) -> Result<SiteLinks, JobError> {
+    if grid.layout().node_count() < 2 {
+        return Ok(SiteLinks::default());
+    }
+    let links = grid.links().await?;
+    Ok(SiteLinks::new(grid.layout(), &links.places.hierarchy, &links.estimates))
+}
+
 /// Lets all ranks run to their next migration points. Returns whether any goes on.
 async fn run_once<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
+    links: SiteLinks,
     watch: Option<&mut MainWatch>,
 ) -> Result<bool, JobError> {
     ranks.broadcast(RankMessage::Report);
     let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
-    ranks.broadcast(RankMessage::Begin(Arc::new(Places::new(&pes, grid.layout()))));
+    let places = Places::new(&pes, grid.layout(), links);
+    ranks.broadcast(RankMessage::Begin(Arc::new(places)));
     let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
     let Some(watch) = watch else { return Ok(arriving.await? > 0) };
     watch.begin(pes.len());

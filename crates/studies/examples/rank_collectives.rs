@@ -5,25 +5,29 @@
 //! ```text
 //! cargo run --release -p gridspan-studies --example rank_collectives
 //! cargo run --release -p gridspan-studies --example rank_collectives -- --real
+//! cargo run --release -p gridspan-studies --example rank_collectives -- --grids
 //! ```
 //!
 //! The first command runs 4 sites of 8 nodes in virtual time, the second 4 sites of 2 nodes in real
-//! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. All
-//! algorithms are programs of ranks over the same messages. Each operation is carried out several
-//! times in a row; a figure is the mean time of one, over all ranks.
+//! time over emulated links. Sites are 20 ms apart, and each pair has 1 Gbit/s each way. The third
+//! runs grids of other shapes in virtual time, and compares with the best of the flat algorithms.
+//! All algorithms are programs of ranks over the same messages. Each operation is carried out
+//! several times in a row; a figure is the mean time of one, over all ranks.
 //!
 //! # The bound
 //!
 //! A result needs data of all sites, which takes one crossing, and each link must carry the data
 //! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
 //! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
-//! have for those of the other. The bound is the larger of both times.
+//! have for those of the other. The bound is the larger of both times. An operation that begins
+//! when all links are idle and ends with its last byte takes at least their sum, the column `alone`.
+//! Several in a row can take less, if ranks that have their results go on before the others.
 
 use clap::Parser;
 use gridspan::ranks::{Comm, RankError, ops, run_then};
 use gridspan_runtime::driver::embedded;
 use gridspan_sim::{SimOptions, Simulation};
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, Latency, Layout, Link};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -39,6 +43,9 @@ struct Options {
     /// Run 2 nodes for each site in real time, in place of 8 in virtual time.
     #[arg(long)]
     real: bool,
+    /// Run grids of other shapes in virtual time.
+    #[arg(long, conflicts_with = "real")]
+    grids: bool,
     /// Number of operations of each kind and size.
     #[arg(long, default_value_t = 5)]
     repetitions: u32,
@@ -63,8 +70,14 @@ const ALLREDUCE_BYTES: [usize; 5] = [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20];
 const REDUCE_SCATTER_BYTES: [usize; 4] = [1 << 10, 16 << 10, 128 << 10, 1 << 20];
 const ALLTOALL_BYTES: [usize; 4] = [8, 1 << 10, 8 << 10, 64 << 10];
 
+/// One site reaches the others over slower links.
+const SLOW: &str = "4x4,wan=20ms,rate=1gbit; at 1ms link a-d rate=100mbit; \
+                    at 1ms link b-d rate=100mbit; at 1ms link c-d rate=100mbit";
+
 fn main() -> ExitCode {
-    match study(&Options::parse()) {
+    let options = Options::parse();
+    let result = if options.grids { other_grids(&options) } else { study(&options) };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("{reason}");
@@ -77,6 +90,8 @@ fn study(options: &Options) -> Result<(), String> {
     let nodes = if options.real { 2 } else { 8 };
     let time = if options.real { "real" } else { "virtual" };
     println!("{SITES} sites of {nodes} nodes, {LATENCY_MS} ms apart, in {time} time: ms each");
+    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit");
+    let spec = GridSpec::from_emulate(&spec).map_err(|error| error.to_string())?;
     let kinds = [
         ("allreduce", &[Allreduce, RecursiveDoubling, Ring][..], &ALLREDUCE_BYTES[..]),
         ("reduce-scatter", &[ReduceScatter, PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
@@ -86,54 +101,106 @@ fn study(options: &Options) -> Result<(), String> {
         println!("{kind}");
         print!("{:>10}", "bytes");
         algorithms.iter().for_each(|algorithm| print!("{:>20}", format!("{algorithm:?}")));
-        println!("{:>10}{:>14}", "bound", "over 1.15b+2");
+        println!("{:>10}{:>10}{:>14}", "bound", "alone", "over 1.15b+2");
         for &bytes in sizes {
             print!("{bytes:>10}");
             let mut ours = None;
             for &algorithm in algorithms {
-                let ms = measure(options, nodes, algorithm, bytes)?;
+                let ms = measure(options, &spec, algorithm, bytes)?;
                 ours.get_or_insert(ms);
                 print!("{ms:>20.2}");
             }
-            let bound = bound(algorithms[0], nodes, bytes);
+            let transfer = transfer(algorithms[0], nodes, bytes);
+            let (bound, alone) = (LATENCY_MS.max(transfer), LATENCY_MS + transfer);
             let over = ours.unwrap_or_default() / (1.15 * bound + 2.0);
-            println!("{bound:>10.2}{over:>14.2}");
+            println!("{bound:>10.2}{alone:>10.2}{over:>14.2}");
         }
     }
     println!("over 1.15b+2: the first column over 1.15 times the bound and 2 ms");
     Ok(())
 }
 
-/// Lower bound of the time in ms.
-fn bound(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
+/// The grids of other shapes, with their names.
+fn shapes() -> Result<Vec<(&'static str, GridSpec)>, String> {
+    let emulated = [
+        ("2 sites of 3 nodes", "2x3,wan=20ms,rate=1gbit"),
+        ("16 sites of 1 node", "16x1,wan=20ms,rate=1gbit"),
+        ("1 site of 8 nodes", "1x8"),
+        ("4 sites of 4 nodes, one over 100 Mbit/s", SLOW),
+    ];
+    let mut all = Vec::new();
+    for (name, text) in emulated {
+        all.push((name, GridSpec::from_emulate(text).map_err(|error| error.to_string())?));
+    }
+    let sites = [("a", 8), ("b", 4), ("c", 1)];
+    let sites = sites.map(|(name, nodes)| (name.to_owned(), vec![1; nodes])).to_vec();
+    let uneven = GridSpec::from_layout(&Layout::new(sites)).map_err(|error| error.to_string())?;
+    let wan = Link::wan().with_latency(Latency::from_millis(20));
+    all.push(("sites of 8, 4 and 1 nodes", uneven.with_wan(wan)));
+    Ok(all)
+}
+
+/// Compares with the best of the flat algorithms over grids of other shapes.
+fn other_grids(options: &Options) -> Result<(), String> {
+    for (name, spec) in shapes()? {
+        println!("{name}, in virtual time: ms each");
+        println!("{:>26}{:>10}{:>10}{:>24}{:>8}", "", "bytes", "ours", "best flat", "over");
+        let ranks = spec.layout().pe_count();
+        let reductions: &[Algorithm] = match ranks.is_power_of_two() {
+            true => &[RecursiveDoubling, Ring],
+            false => &[Ring],
+        };
+        let cells = [
+            ("allreduce", Allreduce, reductions, &ALLREDUCE_BYTES[..]),
+            ("reduce-scatter", ReduceScatter, &[PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
+            ("alltoall, for each pair", Alltoall, &[Pairwise][..], &ALLTOALL_BYTES[..]),
+        ];
+        for (kind, ours, others, sizes) in cells {
+            for &bytes in sizes {
+                let mine = measure(options, &spec, ours, bytes)?;
+                let mut best = (f64::INFINITY, ours);
+                for &other in others {
+                    let ms = measure(options, &spec, other, bytes)?;
+                    if ms < best.0 {
+                        best = (ms, other);
+                    }
+                }
+                let (ms, flat) = (best.0, format!("{:?} {:.2}", best.1, best.0));
+                println!("{kind:>26}{bytes:>10}{mine:>10.2}{flat:>24}{:>8.2}", mine / ms);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The time in ms for which a link between two sites is busy, at least.
+fn transfer(algorithm: Algorithm, nodes: u32, bytes: usize) -> f64 {
     let blocks = match algorithm {
         Alltoall => f64::from(nodes * nodes),
         ReduceScatter => 1.0 / f64::from(SITES),
         _ => 1.0,
     };
-    LATENCY_MS.max(blocks * bytes as f64 / BYTES_PER_MS)
+    blocks * bytes as f64 / BYTES_PER_MS
 }
 
 /// The time of one operation in ms, as the mean over all ranks.
 fn measure(
     options: &Options,
-    nodes: u32,
+    spec: &GridSpec,
     algorithm: Algorithm,
     bytes: usize,
 ) -> Result<f64, String> {
     let (tell, told) = mpsc::channel();
     let repetitions = options.repetitions;
     let rank = move |world: Comm| time_of_one(world, algorithm, bytes, repetitions);
-    let job = run_then(SITES * nodes, rank, move |times: Vec<f64>| {
+    let job = run_then(spec.layout().pe_count(), rank, move |times: Vec<f64>| {
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         tell.send(mean).map_err(|error| error.to_string().into())
     });
-    let spec = format!("{SITES}x{nodes},wan={LATENCY_MS}ms,rate=1gbit");
-    let spec = GridSpec::from_emulate(&spec).map_err(|error| error.to_string())?;
     let outcome = match options.real {
-        true => embedded::run_emulated(job, &spec),
+        true => embedded::run_emulated(job, spec),
         false => {
-            let simulation = Simulation::new(job, spec, SimOptions::default());
+            let simulation = Simulation::new(job, spec.clone(), SimOptions::default());
             simulation.map_err(|error| error.to_string())?.run().outcome
         }
     };

@@ -201,20 +201,28 @@ impl<P: RankProgram> RankActor<P> {
     }
 
     fn take(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
-        match message {
+        let has_begun_turn = match message {
             RankMessage::Piece { from, is_last, bytes } => {
                 match self.joiner.add(from, is_last, &bytes) {
                     Ok(Some(message)) => self.take_whole(message, cx),
-                    Ok(None) => {}
-                    Err(error) => cx.fail(format!("a long message of rank {from}: {error}")),
+                    Ok(None) => false,
+                    Err(error) => {
+                        cx.fail(format!("a long message of rank {from}: {error}"));
+                        false
+                    }
                 }
             }
             message => self.take_whole(message, cx),
+        };
+        if !has_begun_turn {
+            self.local.with(|state| state.begin_turn(cx.now()));
         }
         self.advance(cx);
     }
 
-    fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) {
+    /// Takes a message. Returns whether the turn of the rank's state has begun: messages of other
+    /// ranks begin it and are delivered under one lock.
+    fn take_whole(&mut self, message: RankMessage, cx: &mut Context<'_, Self>) -> bool {
         match message {
             RankMessage::Report => {
                 let pe = u64::from(cx.pe().0);
@@ -241,8 +249,15 @@ impl<P: RankProgram> RankActor<P> {
             RankMessage::Flushed { round, rank, waits } => {
                 self.note_flushed((round, rank), waits, cx);
             }
-            message => self.local.with(|state| state.deliver(message)),
+            message => {
+                self.local.with(|state| {
+                    state.begin_turn(cx.now());
+                    state.deliver(message);
+                });
+                return true;
+            }
         }
+        false
     }
 
     /// Begins the first run of a spawned rank.
@@ -290,25 +305,19 @@ impl<P: RankProgram> RankActor<P> {
     /// Polls the futures and sends their messages until nothing is left to do.
     fn advance(&mut self, cx: &mut Context<'_, Self>) {
         let Some(mut body) = self.body.take() else {
-            self.flush(cx);
+            self.flush(None, cx);
             return;
         };
-        self.local.with(|state| state.begin_turn(cx.now()));
+        // The messages that came may have left others to send.
+        let mut may_send = true;
         loop {
             let (is_woken, end) = body.poll();
-            if !is_woken && end.is_none() {
-                // The messages that came may have left others to send.
-                if !self.flush(cx) {
-                    break;
-                }
-                continue;
+            let is_polled = is_woken || end.is_some();
+            if !is_polled && !may_send {
+                break;
             }
-            let tasks = self.local.with(|state| {
-                state.changes += 1;
-                std::mem::take(&mut state.tasks)
-            });
-            body.add(tasks);
-            self.flush(cx);
+            self.flush(is_polled.then_some(&mut body), cx);
+            may_send = false;
             if let Some(end) = end {
                 self.end(end, cx);
                 return;
@@ -317,26 +326,34 @@ impl<P: RankProgram> RankActor<P> {
         self.body.set(Some(body));
     }
 
-    /// Sends the messages of the outbox, and delivers those to this rank itself. Returns whether
-    /// there were any of the latter.
-    fn flush(&mut self, cx: &mut Context<'_, Self>) -> bool {
-        let (mut has_delivered, ranks) = (false, cx.collection());
+    /// Sends the messages of the outbox, and delivers those to this rank itself, until there are
+    /// none. Gives futures that were polled the tasks that they have begun.
+    fn flush(&mut self, mut polled: Option<&mut Body<P>>, cx: &mut Context<'_, Self>) {
+        let ranks = cx.collection();
         loop {
             let spare = std::mem::take(&mut self.spare_outbox);
-            let (mut outbox, delays, charged) = self.local.with(|state| {
+            let body = polled.take();
+            let is_polled = body.is_some();
+            let (mut outbox, delays, charged, tasks) = self.local.with(|state| {
+                state.changes += u64::from(is_polled);
+                let tasks = match is_polled {
+                    true => std::mem::take(&mut state.tasks),
+                    false => Vec::new(),
+                };
                 let outbox = std::mem::replace(&mut state.outbox, spare);
-                (outbox, std::mem::take(&mut state.delays), std::mem::take(&mut state.charged))
+                let delays = std::mem::take(&mut state.delays);
+                (outbox, delays, std::mem::take(&mut state.charged), tasks)
             });
+            if let Some(body) = body {
+                body.add(tasks);
+            }
             for (delay, number) in delays {
                 cx.send_after(delay, &cx.me(), RankMessage::Elapsed(number));
             }
             if charged > Duration::ZERO {
                 cx.charge(charged);
             }
-            if outbox.is_empty() {
-                self.spare_outbox = outbox;
-                return has_delivered;
-            }
+            let mut has_delivered = false;
             for (to, message) in outbox.drain(..) {
                 match message {
                     // It comes back once the PE has handled what waits now.
@@ -357,6 +374,10 @@ impl<P: RankProgram> RankActor<P> {
                 }
             }
             self.spare_outbox = outbox;
+            // Only what is delivered here leaves more to send.
+            if !has_delivered {
+                return;
+            }
         }
     }
 

@@ -48,7 +48,7 @@ impl<P: RankProgram> RankActor<P> {
         let server = self.server.get_or_insert_default();
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
         self.size += children.ranks.len() as u32;
-        let places = Arc::new(Places::new(&[], cx.layout()));
+        let places = Arc::new(Places::new(&[], cx.layout(), self.places.links().clone()));
         let group = Arc::new(SpawnedGroup { number, children, parents, places });
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);

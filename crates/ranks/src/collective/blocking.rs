@@ -21,10 +21,11 @@ use serde::de::DeserializeOwned;
 /// Only one rank of each site, its leader, communicates with other sites. An operation whose result
 /// all ranks get takes one crossing of the wide area, and so does
 /// [`reduce_scatter`](Self::reduce_scatter), in which ranks of all PEs communicate with other sites
-/// so that each block crosses once. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and
-/// [`exscan`](Self::exscan), ranks send to each other directly. The order
+/// so that each block crosses once. So do long [`allreduce`](Self::allreduce)s, where the latencies
+/// and bandwidths of the links say that this is faster. In [`alltoall`](Self::alltoall),
+/// [`scan`](Self::scan) and [`exscan`](Self::exscan), ranks send to each other directly. The order
 /// in which values are combined depends only on the number of ranks: sums have the same bits
-/// wherever the ranks live.
+/// wherever the ranks live, and whichever way they take.
 impl Comm {
     /// Waits until all ranks have come here.
     ///

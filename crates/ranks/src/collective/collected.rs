@@ -1,6 +1,6 @@
 //! What a collective operation collects on its way up: parts as they are, or partial results.
 
-use super::segments::{SegmentKey, Segments};
+use crate::segments::{SegmentKey, Segments};
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};

@@ -4,7 +4,7 @@ mod blocking;
 mod collected;
 mod exchange;
 mod immediate;
+mod in_shares;
 pub(crate) mod operation;
 mod reduce;
 mod reduce_scatter;
-mod segments;

@@ -34,15 +34,33 @@ impl Operation {
         }
     }
 
-    /// Reduces to all ranks, in one crossing of the wide area.
+    /// Reduces to all ranks, in one crossing of the wide area: in shares if that is predicted to
+    /// be faster.
     pub(super) async fn allreduce<T: Element>(
         &self,
         values: Vec<T>,
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
+        // A single element cannot be shared.
+        let sharing = if values.len() > 1 { self.comm.scope.sharing() } else { None };
+        let shares = sharing.as_ref().and_then(|all| all.shares(values.len(), size_of::<T>()));
+        match (sharing, shares) {
+            (Some(sharing), Some(shares)) => {
+                self.allreduce_in_shares(values, sharing.heads(), shares, &op).await
+            }
+            _ => self.allreduce_over_tree(values, &op).await,
+        }
+    }
+
+    /// Reduces to all ranks over the tree.
+    async fn allreduce_over_tree<T: Element>(
+        &self,
+        values: Vec<T>,
+        op: &impl Operator<T>,
+    ) -> Result<Vec<T>, RankError> {
         let tree = self.comm.scope.tree(0);
         let expected = values.len();
-        let mut partial = self.partial(values, &op)?;
+        let mut partial = self.partial(values, op)?;
         if self.ascend(&tree, &mut partial).await? {
             self.exchange(&tree, &mut partial).await?;
             let total = partial.total()?;
@@ -92,7 +110,7 @@ impl Operation {
 
     /// Reduces nothing.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
-        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
+        self.allreduce_over_tree(Vec::<u8>::new(), &ops::bit_or).await.map(drop)
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank

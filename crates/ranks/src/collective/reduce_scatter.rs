@@ -15,78 +15,11 @@ use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
+use crate::heads::Heads;
 use crate::ops::Operator;
 use crate::packet::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// The ranks that collect for their PEs.
-struct Heads {
-    /// By rank: the head of its PE.
-    of: Vec<u32>,
-    /// By head: its site, its place among the heads of the site, and the ranks of its PE.
-    heads: BTreeMap<u32, (u32, usize, Vec<u32>)>,
-    /// By site: its heads.
-    sites: BTreeMap<u32, Vec<u32>>,
-}
-
-impl Heads {
-    /// The heads of ranks at these sites and PEs.
-    fn new(places: impl Iterator<Item = (u32, u32)>) -> Self {
-        let (mut of, mut first) = (Vec::new(), BTreeMap::new());
-        let mut heads: BTreeMap<u32, (u32, usize, Vec<u32>)> = BTreeMap::new();
-        let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (rank, place) in (0_u32..).zip(places) {
-            let head = *first.entry(place).or_insert(rank);
-            if head == rank {
-                let site = sites.entry(place.0).or_default();
-                heads.insert(head, (place.0, site.len(), Vec::new()));
-                site.push(head);
-            }
-            if let Some((.., ranks)) = heads.get_mut(&head) {
-                ranks.push(rank);
-            }
-            of.push(head);
-        }
-        Self { of, heads, sites }
-    }
-
-    /// The head that combines, at a site, the blocks of the PE of `head`.
-    fn combiner(&self, site: u32, head: u32) -> u32 {
-        let (Some((home, place, _)), Some(here)) = (self.heads.get(&head), self.sites.get(&site))
-        else {
-            return head;
-        };
-        if *home == site { head } else { here[place % here.len()] }
-    }
-
-    /// The heads whose PEs' blocks this one combines at its site: itself, and others of other
-    /// sites.
-    fn combined_by(&self, head: u32) -> Vec<u32> {
-        let site = self.site(head);
-        let all = self.heads.keys().copied();
-        all.filter(|other| self.combiner(site, *other) == head).collect()
-    }
-
-    fn site(&self, head: u32) -> u32 {
-        self.heads.get(&head).map_or(0, |(site, ..)| *site)
-    }
-
-    /// The ranks of the PEs of some heads, ascending for each head.
-    fn ranks<'a>(&'a self, heads: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
-        let found = heads.iter().filter_map(move |head| self.heads.get(head));
-        found.flat_map(|(.., ranks)| ranks.iter().copied())
-    }
-
-    /// The other heads of a site, those after this one first, so that heads begin with different
-    /// receivers.
-    fn others(&self, head: u32) -> Vec<u32> {
-        let heads = self.sites.get(&self.site(head)).map_or(&[][..], Vec::as_slice);
-        let others = heads.iter().copied().filter(|other| *other != head);
-        let (before, after): (Vec<u32>, Vec<u32>) = others.partition(|other| *other < head);
-        [after, before].concat()
-    }
-}
 
 /// Where the blocks of some ranks are in a vector that has no others.
 struct Blocks {
@@ -131,7 +64,7 @@ impl Operation {
             return Err(RankError::WrongLength { at, found, expected });
         }
         let heads = Heads::new((0..size).map(|rank| self.comm.scope.place(rank)));
-        let head = heads.of[me as usize];
+        let head = heads.head_of(me);
         let mine: Vec<T> = match head == me {
             true => self.reduce_at_head(values, &heads, counts, &op).await?,
             false => {
@@ -167,8 +100,8 @@ impl Operation {
         for part in combined.selected(|all| blocks.pick(all, heads.ranks(&[me]))) {
             total.add_sized(part, mine.length)?;
         }
-        for site in heads.sites.keys().filter(|site| **site != heads.site(me)) {
-            for part in self.take(heads.combiner(*site, me)).await? {
+        for site in heads.other_sites(heads.site(me)) {
+            for part in self.take(heads.combiner(site, me)).await? {
                 total.add_sized(part, mine.length)?;
             }
         }
@@ -181,7 +114,7 @@ impl Operation {
     }
 
     /// Combines the whole vectors of the ranks of this PE.
-    async fn collect_at_head<'a, T: Element, O: Operator<T>>(
+    pub(super) async fn collect_at_head<'a, T: Element, O: Operator<T>>(
         &self,
         values: Vec<T>,
         heads: &Heads,
@@ -237,34 +170,6 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn each_site_has_one_head_for_the_blocks_of_each_pe(
-            places in proptest::collection::vec((0_u32..4, 0_u32..3), 1..60),
-        ) {
-            let pe_of = |(site, pe): (u32, u32)| (site, 3 * site + pe);
-            let places: Vec<_> = places.into_iter().map(pe_of).collect();
-            let heads = Heads::new(places.iter().copied());
-            for (rank, place) in places.iter().enumerate() {
-                let head = heads.of[rank];
-                prop_assert_eq!(places[head as usize], *place);
-                prop_assert!(heads.ranks(&[head]).any(|other| other as usize == rank));
-            }
-            for (site, here) in &heads.sites {
-                let mut combined: Vec<u32> =
-                    here.iter().flat_map(|head| heads.combined_by(*head)).collect();
-                combined.sort_unstable();
-                prop_assert!(combined.into_iter().eq(heads.heads.keys().copied()));
-                for head in here {
-                    prop_assert!(heads.combined_by(*head).contains(head));
-                    prop_assert_eq!(heads.others(*head).len() + 1, here.len());
-                    prop_assert_eq!(heads.site(*head), *site);
-                }
-            }
-        }
-    }
 
     #[test]
     fn blocks_are_picked_from_a_vector_that_has_some_of_them() {

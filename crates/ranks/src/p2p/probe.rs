@@ -122,7 +122,7 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Status, RankError> {
-        let (probed, at) = self.probed(source.into(), tag.into(), "probe")?;
+        let (probed, at) = self.wanted(source.into(), tag.into(), "probe")?;
         Ok(match probed {
             Some((pattern, peers)) => self.found(&peers, at, |comm| comm.look(&pattern)).await,
             None => Status::NULL,
@@ -140,7 +140,7 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<Status>, RankError> {
-        let (probed, _) = self.probed(source.into(), tag.into(), "iprobe")?;
+        let (probed, _) = self.wanted(source.into(), tag.into(), "iprobe")?;
         let Some((pattern, _)) = probed else { return Ok(Some(Status::NULL)) };
         if let Some(status) = self.look(&pattern) {
             return Ok(Some(status));
@@ -159,7 +159,7 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<MatchedMessage, RankError> {
-        let (probed, at) = self.probed(source.into(), tag.into(), "mprobe")?;
+        let (probed, at) = self.wanted(source.into(), tag.into(), "mprobe")?;
         Ok(match probed {
             Some((pattern, peers)) => {
                 self.found(&peers, at, |comm| comm.matched(&pattern, at)).await
@@ -179,23 +179,13 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Option<MatchedMessage>, RankError> {
-        let (probed, at) = self.probed(source.into(), tag.into(), "improbe")?;
+        let (probed, at) = self.wanted(source.into(), tag.into(), "improbe")?;
         let Some((pattern, _)) = probed else { return Ok(Some(self.matched_nothing(at))) };
         if let Some(message) = self.matched(&pattern, at) {
             return Ok(Some(message));
         }
         go_on(&self.local).await;
         Ok(self.matched(&pattern, at))
-    }
-
-    fn probed(
-        &self,
-        source: SourceSelector,
-        tag: TagSelector,
-        call: &'static str,
-    ) -> Result<(Option<(Pattern, Peers)>, CallSite), RankError> {
-        let at = self.receiver(source, tag, call);
-        Ok((self.pattern(source, tag, at)?, at))
     }
 
     fn look(&self, pattern: &Pattern) -> Option<Status> {

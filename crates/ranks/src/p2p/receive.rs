@@ -1,14 +1,15 @@
 //! Receives, and sends that are combined with them.
 
-use super::wait::{Receiving, message, of_outcome, outcome};
+use super::wait::{Receiving, of_outcome, outcome, receive};
 use crate::comm::Comm;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
 use crate::local::{Begun, SendMode};
-use crate::matching::Arrived;
+use crate::matching::{Arrived, Pattern};
 use crate::packet::Payload;
 use crate::request::CommRequest;
+use crate::scope::Peers;
 use crate::selector::{Destination, SourceSelector, Status, TagSelector};
 use serde::de::DeserializeOwned;
 
@@ -32,9 +33,9 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<(Vec<T>, Status), RankError> {
-        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv")?;
-        let Some(begun) = receiving else { return Ok((Vec::new(), Status::NULL)) };
-        let (content, status) = message(&self.local, begun, at).await?;
+        let (wanted, at) = self.wanted(source.into(), tag.into(), "recv")?;
+        let Some((pattern, peers)) = wanted else { return Ok((Vec::new(), Status::NULL)) };
+        let (content, status) = receive(&self.local, pattern, peers, at).await?;
         Ok((content.to_vec(received_by(at, &status))?, status))
     }
 
@@ -50,9 +51,9 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<Status, RankError> {
-        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv_into")?;
-        let Some(begun) = receiving else { return Ok(Status::NULL) };
-        let (content, status) = message(&self.local, begun, at).await?;
+        let (wanted, at) = self.wanted(source.into(), tag.into(), "recv_into")?;
+        let Some((pattern, peers)) = wanted else { return Ok(Status::NULL) };
+        let (content, status) = receive(&self.local, pattern, peers, at).await?;
         content.copy_to(buffer, received_by(at, &status))?;
         Ok(status)
     }
@@ -68,9 +69,9 @@ impl Comm {
         source: impl Into<SourceSelector>,
         tag: impl Into<TagSelector>,
     ) -> Result<(V, Status), RankError> {
-        let (receiving, at) = self.begin_recv(source.into(), tag.into(), "recv_value")?;
-        let Some(begun) = receiving else { return Err(no_value(at)) };
-        let (content, status) = message(&self.local, begun, at).await?;
+        let (wanted, at) = self.wanted(source.into(), tag.into(), "recv_value")?;
+        let Some((pattern, peers)) = wanted else { return Err(no_value(at)) };
+        let (content, status) = receive(&self.local, pattern, peers, at).await?;
         Ok((content.decode(received_by(at, &status))?, status))
     }
 
@@ -165,7 +166,7 @@ impl Comm {
             self.complete(sending).await?;
             return Ok(Status::NULL);
         };
-        if let Begun::Later(ticket) = sending {
+        if let (Begun::Later(ticket), _) = sending {
             drop(outcome(&self.local, ticket).await);
         }
         let (content, status) = receiving.message().await?;
@@ -197,11 +198,21 @@ impl Comm {
         tag: TagSelector,
         call: &'static str,
     ) -> Result<(BegunReceive, CallSite), RankError> {
-        let at = self.receiver(source, tag, call);
-        let begun = self
-            .pattern(source, tag, at)?
+        let (wanted, at) = self.wanted(source, tag, call)?;
+        let begun = wanted
             .map(|(pattern, peers)| self.local.with(|state| state.receive(pattern, peers, at)));
         Ok((begun, at))
+    }
+
+    /// The messages that a receive or a probe accepts, and who can send them; `None` from no rank.
+    pub(super) fn wanted(
+        &self,
+        source: SourceSelector,
+        tag: TagSelector,
+        call: &'static str,
+    ) -> Result<(Option<(Pattern, Peers)>, CallSite), RankError> {
+        let at = self.receiver(source, tag, call);
+        Ok((self.pattern(source, tag, at)?, at))
     }
 
     /// The receive for errors.

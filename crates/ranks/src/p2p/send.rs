@@ -187,7 +187,8 @@ impl Comm {
         self.immediate(SendMode::Standard, Content::copied(numbers), to.into(), tag, "irsend")
     }
 
-    /// Begins a send.
+    /// Begins a send. Returns whether the rank lets the PE go on if the send is complete already,
+    /// too.
     pub(super) fn begin(
         &self,
         mode: SendMode,
@@ -195,28 +196,30 @@ impl Comm {
         to: Destination,
         tag: u32,
         call: &'static str,
-    ) -> Result<Begun<()>, RankError> {
+    ) -> Result<(Begun<()>, bool), RankError> {
         let peer = match to {
             Destination::Rank(rank) => Some(rank),
             Destination::Null => None,
         };
         let at = self.at(call).with(peer, Some(tag));
-        let Some(to) = self.destination(to, at)? else { return Ok(Begun::Now(())) };
+        let Some(to) = self.destination(to, at)? else { return Ok((Begun::Now(()), false)) };
         let pe_of = |rank| self.scope.places().of(rank).1;
         let is_near = pe_of(to) == pe_of(self.local.rank);
         self.local.with(|state| {
             state.note_sent(is_near);
-            state.send(mode, to, self.label(tag), content, at)
+            let begun = state.send(mode, to, self.label(tag), content, at)?;
+            Ok((begun, state.gives_way_after_send()))
         })
     }
 
     /// Waits for the end of a send. If the send is complete already, lets the PE go on: otherwise
     /// the messages of a rank that only computes and sends would not leave.
-    pub(super) async fn complete(&self, begun: Begun<()>) -> Result<(), RankError> {
+    pub(super) async fn complete(
+        &self,
+        (begun, gives_way): (Begun<()>, bool),
+    ) -> Result<(), RankError> {
         match begun {
-            Begun::Now(()) if self.local.with(|state| state.gives_way_after_send()) => {
-                go_on(&self.local).await;
-            }
+            Begun::Now(()) if gives_way => go_on(&self.local).await,
             Begun::Now(()) => {}
             Begun::Later(ticket) => drop(outcome(&self.local, ticket).await),
         }
@@ -232,7 +235,8 @@ impl Comm {
         call: &'static str,
     ) -> Result<CommRequest<'static, ()>, RankError> {
         let at = self.at(call).with(None, Some(tag));
-        Ok(match self.begin(mode, content, to, tag, call)? {
+        let (begun, _) = self.begin(mode, content, to, tag, call)?;
+        Ok(match begun {
             Begun::Now(()) => CommRequest::ended(&self.local, at, Ok(())),
             Begun::Later(ticket) => CommRequest::later(&self.local, at, ticket, |_| Ok(())),
         })

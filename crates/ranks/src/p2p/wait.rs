@@ -3,36 +3,88 @@
 use crate::content::Content;
 use crate::error::{CallSite, RankError};
 use crate::local::slots::Outcome;
-use crate::local::{Begun, Local};
-use crate::matching::Arrived;
+use crate::local::{Begun, Local, LocalState};
+use crate::matching::{Arrived, Pattern};
 use crate::packet::{Load, Part, Payload};
 use crate::request::go_on;
+use crate::scope::Peers;
 use crate::selector::Status;
 use crate::ticket::Ticket;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-/// An operation under way; if it is dropped, its operation is forgotten.
+/// An operation under way; if it is dropped before its outcome was taken, it is forgotten.
 struct Waiting<'a> {
     local: &'a Arc<Local>,
-    ticket: Ticket,
+    /// `None` before it has begun, and once its outcome was taken.
+    ticket: Option<Ticket>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.local.with(|state| state.forget(self.ticket));
+        if let Some(ticket) = self.ticket {
+            self.local.with(|state| state.forget(ticket));
+        }
     }
 }
 
 impl Waiting<'_> {
-    async fn outcome(&self) -> Outcome {
-        poll_fn(|cx| self.local.with(|state| state.slots.poll(self.ticket, cx))).await
+    async fn outcome(&mut self) -> Outcome {
+        let Self { local, ticket } = self;
+        poll_fn(|cx| local.with(|state| poll_outcome(state, ticket, cx))).await
     }
+}
+
+/// Takes the outcome of an operation, which is then over, or notes whom to wake.
+fn poll_outcome(
+    state: &mut LocalState,
+    ticket: &mut Option<Ticket>,
+    cx: &mut Context<'_>,
+) -> Poll<Outcome> {
+    let Some(waiting) = *ticket else { return Poll::Ready(Outcome::Cancelled) };
+    let polled = state.slots.poll(waiting, cx);
+    if polled.is_ready() {
+        *ticket = None;
+    }
+    polled
 }
 
 /// Waits for the end of an operation.
 pub(crate) async fn outcome(local: &Arc<Local>, ticket: Ticket) -> Outcome {
-    Waiting { local, ticket }.outcome().await
+    Waiting { local, ticket: Some(ticket) }.outcome().await
+}
+
+/// Receives a message of one of `peers`, and waits for it. If the message is there, and the rank
+/// has sent others, lets the PE go on before.
+pub(super) async fn receive(
+    local: &Arc<Local>,
+    pattern: Pattern,
+    peers: Peers,
+    at: CallSite,
+) -> Result<(Content, Status), RankError> {
+    let mut waiting = Waiting { local, ticket: None };
+    let mut not_begun = Some(peers);
+    let ticket = &mut waiting.ticket;
+    let received = poll_fn(|cx| {
+        local.with(|state| {
+            // Begins, and notes whom to wake, under one lock: this is the path of each message.
+            if let Some(peers) = not_begun.take() {
+                match state.receive(pattern, peers, at) {
+                    Begun::Later(later) => *ticket = Some(later),
+                    Begun::Now(arrived) if state.gives_way_after_recv() => {
+                        *ticket = Some(state.hold(arrived, at));
+                        state.go_on(cx.waker());
+                        return Poll::Pending;
+                    }
+                    Begun::Now(arrived) => return Poll::Ready(Outcome::Message(arrived)),
+                }
+            }
+            poll_outcome(state, ticket, cx)
+        })
+    });
+    let outcome = received.await;
+    of_outcome(outcome, at)
 }
 
 /// A receive under way, which keeps its message until it is asked for. If it is dropped, it leaves
@@ -50,11 +102,11 @@ impl<'a> Receiving<'a> {
             Begun::Now(arrived) => (local.with(|state| state.hold(arrived, at)), true),
             Begun::Later(ticket) => (ticket, false),
         };
-        Self { waiting: Waiting { local, ticket }, at, was_here }
+        Self { waiting: Waiting { local, ticket: Some(ticket) }, at, was_here }
     }
 
     /// Waits for the message.
-    pub(crate) async fn message(self) -> Result<(Content, Status), RankError> {
+    pub(crate) async fn message(mut self) -> Result<(Content, Status), RankError> {
         let local = self.waiting.local;
         if self.was_here && local.with(|state| state.gives_way_after_recv()) {
             go_on(local).await;

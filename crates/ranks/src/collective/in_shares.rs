@@ -1,0 +1,219 @@
+//! Reductions to all ranks in shares; see [`crate::sharing`].
+//!
+//! 1. The head of each PE collects the numbers of its ranks, which costs no packet, and gives each
+//!    other head of its site the shares that this one combines.
+//! 2. A head that has a share of its whole site sends it to the heads that combine the same share
+//!    at the other sites.
+//! 3. A head that has a share of all sites gives it to the other heads of its site.
+//! 4. Once a head has all shares, it gives the result to the ranks of its PE.
+//!
+//! Heads go through the shares in ascending order in each step, and through the steps one after the
+//! other. So two messages of one head to another are taken in the order in which they were sent.
+
+use super::collected::{Collected, Partial};
+use super::operation::Operation;
+use crate::content::Content;
+use crate::element::Element;
+use crate::error::RankError;
+use crate::heads::Heads;
+use crate::ops::Operator;
+use crate::packet::Part;
+use std::ops::Range;
+
+/// The division of a vector into shares, as one head sees it.
+struct Shares<'a> {
+    heads: &'a Heads,
+    /// This head, and its site.
+    me: u32,
+    site: u32,
+    /// Number of elements of the vector.
+    length: usize,
+    /// Number of shares.
+    count: usize,
+}
+
+impl Shares<'_> {
+    /// The elements of a share.
+    fn range(&self, share: usize) -> Range<usize> {
+        let bound =
+            |share: usize| (self.length as u128 * share as u128 / self.count as u128) as usize;
+        bound(share)..bound(share + 1)
+    }
+
+    /// The head that combines a share at a site.
+    fn owner(&self, site: u32, share: usize) -> u32 {
+        let here = self.heads.at_site(site);
+        here.get(share % here.len().max(1)).copied().unwrap_or(self.me)
+    }
+
+    /// The shares that this head combines.
+    fn mine(&self) -> impl Iterator<Item = usize> + use<> {
+        let heads = self.heads.at_site(self.site).len().max(1);
+        (self.heads.place(self.me)..self.count).step_by(heads)
+    }
+
+    /// The shares of the other heads of the site: the first ones of all heads come before the
+    /// second ones, and those of the next head first, so that heads begin with different receivers.
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let heads = self.heads.at_site(self.site).len().max(1);
+        let (place, count) = (self.heads.place(self.me), self.count);
+        let of_round =
+            move |begin: usize| (1..heads).map(move |step| begin + (place + step) % heads);
+        (0..count).step_by(heads).flat_map(of_round).filter(move |share| *share < count)
+    }
+}
+
+/// The elements of a share, of a value with all of them.
+fn cut<T: Copy>(all: &[T], range: Range<usize>) -> Vec<T> {
+    all.get(range).unwrap_or_default().to_vec()
+}
+
+impl Operation {
+    /// Reduces to all ranks in this number of shares, at least one.
+    pub(super) async fn allreduce_in_shares<T: Element, O: Operator<T>>(
+        &self,
+        values: Vec<T>,
+        heads: &Heads,
+        shares: usize,
+        op: &O,
+    ) -> Result<Vec<T>, RankError> {
+        let (at, me, expected) = (self.at, self.me(), values.len());
+        let head = heads.head_of(me);
+        let total: Vec<T> = if head == me {
+            let whole = self.collect_at_head(values, heads, op).await?;
+            let site = heads.site(me);
+            let shares = Shares { heads, me, site, length: expected, count: shares };
+            let combined = self.combine_shares(&whole, &shares, op).await?;
+            let total = self.complete_shares(combined, &shares).await?;
+            self.give_to_pe(&total, heads);
+            total
+        } else {
+            self.post(head, vec![Part { key: 0, content: Content::owned(values) }]);
+            self.only(self.take(head).await?)?.to_vec(at)?
+        };
+        match total.len() {
+            found if found != expected => Err(RankError::WrongLength { at, found, expected }),
+            _ => Ok(total),
+        }
+    }
+
+    /// Gives the other heads of the site their shares, and combines those of this one for the site.
+    /// Sends each to the other sites as soon as it is combined.
+    async fn combine_shares<'a, T: Element, O: Operator<T>>(
+        &self,
+        whole: &Partial<'_, T, O>,
+        shares: &Shares<'_>,
+        op: &'a O,
+    ) -> Result<Vec<(usize, Partial<'a, T, O>)>, RankError> {
+        let Shares { heads, me, site, .. } = *shares;
+        let of = |share: usize| whole.selected(|all| cut(all, shares.range(share)));
+        for share in shares.others() {
+            self.post(shares.owner(site, share), of(share));
+        }
+        let others = heads.others(me);
+        let mut combined = Vec::new();
+        for share in shares.mine() {
+            let expected = shares.range(share).len();
+            let mut partial = Partial::new(self.comm.size(), op, self.at);
+            for part in of(share) {
+                partial.add_sized(part, expected)?;
+            }
+            for other in &others {
+                for part in self.take(*other).await? {
+                    partial.add_sized(part, expected)?;
+                }
+            }
+            let parts = partial.parts()?;
+            for other in heads.other_sites(site) {
+                self.post(shares.owner(other, share), parts.clone());
+            }
+            combined.push((share, partial));
+        }
+        Ok(combined)
+    }
+
+    /// Completes the shares of this head with those of the other sites, gives them to the other
+    /// heads of the site, and joins all shares.
+    async fn complete_shares<T: Element, O: Operator<T>>(
+        &self,
+        combined: Vec<(usize, Partial<'_, T, O>)>,
+        shares: &Shares<'_>,
+    ) -> Result<Vec<T>, RankError> {
+        let Shares { heads, me, site, .. } = *shares;
+        let others = heads.others(me);
+        let mut total = vec![T::zeroed(); shares.length];
+        for (share, mut partial) in combined {
+            let range = shares.range(share);
+            for other in heads.other_sites(site) {
+                for part in self.take(shares.owner(other, share)).await? {
+                    partial.add_sized(part, range.len())?;
+                }
+            }
+            let content = Content::owned(partial.total()?);
+            content.fill(&mut total[range], self.at)?;
+            for other in &others {
+                self.post(*other, vec![Part { key: 0, content: content.clone() }]);
+            }
+        }
+        for share in shares.others() {
+            let content = self.only(self.take(shares.owner(site, share)).await?)?;
+            content.fill(&mut total[shares.range(share)], self.at)?;
+        }
+        Ok(total)
+    }
+
+    /// Gives the result to the other ranks of this PE, which share it.
+    fn give_to_pe<T: Element>(&self, total: &[T], heads: &Heads) {
+        let me = self.me();
+        let here = [me];
+        let mut others = heads.ranks(&here).filter(|rank| *rank != me).peekable();
+        if others.peek().is_none() {
+            return;
+        }
+        let content = Content::copied(total);
+        for rank in others {
+            self.post(rank, vec![Part { key: 0, content: content.clone() }]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_element_is_in_one_share_that_each_site_combines_once(
+            places in proptest::collection::vec((0_u32..4, 0_u32..3), 1..60),
+            length in 1_usize..200,
+            count in 1_usize..30,
+        ) {
+            let places = places.into_iter().map(|(site, pe)| (site, 3 * site + pe));
+            let heads = Heads::new(places);
+            for site in 0..4 {
+                let here = heads.at_site(site);
+                let mut combined = Vec::new();
+                for me in here.iter().copied() {
+                    let shares = Shares { heads: &heads, me, site, length, count };
+                    let elements = (0..count).flat_map(|share| shares.range(share));
+                    prop_assert!(elements.eq(0..length));
+                    prop_assert!(shares.mine().all(|share| shares.owner(site, share) == me));
+                    prop_assert!(shares.others().all(|share| shares.owner(site, share) != me));
+                    let mut all: Vec<usize> = shares.mine().chain(shares.others()).collect();
+                    all.sort_unstable();
+                    prop_assert!(all.into_iter().eq(0..count));
+                    // Those of one owner are in ascending order.
+                    for other in here {
+                        let of_other =
+                            shares.others().filter(|share| shares.owner(site, *share) == *other);
+                        prop_assert!(of_other.is_sorted());
+                    }
+                    combined.extend(shares.mine());
+                }
+                combined.sort_unstable();
+                prop_assert!(here.is_empty() || combined.into_iter().eq(0..count));
+            }
+        }
+    }
+}

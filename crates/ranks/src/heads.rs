@@ -1,0 +1,136 @@
+//! The ranks that send for others of their PE: the first of each PE, its head.
+
+use std::collections::BTreeMap;
+
+/// The ranks that collect for their PEs.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    /// By rank: the head of its PE.
+    of: Vec<u32>,
+    /// By head: its site, its place among the heads of the site, and the ranks of its PE.
+    heads: BTreeMap<u32, (u32, usize, Vec<u32>)>,
+    /// By site: its heads.
+    sites: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Heads {
+    /// The heads of ranks at these sites and PEs.
+    pub(crate) fn new(places: impl Iterator<Item = (u32, u32)>) -> Self {
+        let (mut of, mut first) = (Vec::new(), BTreeMap::new());
+        let mut heads: BTreeMap<u32, (u32, usize, Vec<u32>)> = BTreeMap::new();
+        let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (rank, place) in (0_u32..).zip(places) {
+            let head = *first.entry(place).or_insert(rank);
+            if head == rank {
+                let site = sites.entry(place.0).or_default();
+                heads.insert(head, (place.0, site.len(), Vec::new()));
+                site.push(head);
+            }
+            if let Some((.., ranks)) = heads.get_mut(&head) {
+                ranks.push(rank);
+            }
+            of.push(head);
+        }
+        Self { of, heads, sites }
+    }
+
+    /// The head that combines, at a site, the blocks of the PE of `head`.
+    pub(crate) fn combiner(&self, site: u32, head: u32) -> u32 {
+        let (Some((home, place, _)), Some(here)) = (self.heads.get(&head), self.sites.get(&site))
+        else {
+            return head;
+        };
+        if *home == site { head } else { here[place % here.len()] }
+    }
+
+    /// The heads whose PEs' blocks this one combines at its site: itself, and others of other
+    /// sites.
+    pub(crate) fn combined_by(&self, head: u32) -> Vec<u32> {
+        let site = self.site(head);
+        let all = self.heads.keys().copied();
+        all.filter(|other| self.combiner(site, *other) == head).collect()
+    }
+
+    /// The site of a head.
+    pub(crate) fn site(&self, head: u32) -> u32 {
+        self.heads.get(&head).map_or(0, |(site, ..)| *site)
+    }
+
+    /// The ranks of the PEs of some heads, ascending for each head.
+    pub(crate) fn ranks<'a>(&'a self, heads: &'a [u32]) -> impl Iterator<Item = u32> + 'a {
+        let found = heads.iter().filter_map(move |head| self.heads.get(head));
+        found.flat_map(|(.., ranks)| ranks.iter().copied())
+    }
+
+    /// The other heads of a site, those after this one first, so that heads begin with different
+    /// receivers.
+    pub(crate) fn others(&self, head: u32) -> Vec<u32> {
+        let heads = self.sites.get(&self.site(head)).map_or(&[][..], Vec::as_slice);
+        let others = heads.iter().copied().filter(|other| *other != head);
+        let (before, after): (Vec<u32>, Vec<u32>) = others.partition(|other| *other < head);
+        [after, before].concat()
+    }
+
+    /// The head of the PE of a rank.
+    pub(crate) fn head_of(&self, rank: u32) -> u32 {
+        self.of.get(rank as usize).copied().unwrap_or(rank)
+    }
+
+    /// The heads of a site.
+    pub(crate) fn at_site(&self, site: u32) -> &[u32] {
+        self.sites.get(&site).map_or(&[], Vec::as_slice)
+    }
+
+    /// The place of a head among those of its site.
+    pub(crate) fn place(&self, head: u32) -> usize {
+        self.heads.get(&head).map_or(0, |(_, place, _)| *place)
+    }
+
+    /// The sites except for one, those after it first, so that sites begin with different
+    /// receivers.
+    pub(crate) fn other_sites(&self, site: u32) -> impl Iterator<Item = u32> {
+        let after = self.sites.range(site.saturating_add(1)..);
+        let before = self.sites.range(..site);
+        after.chain(before).map(|(other, _)| *other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn each_site_has_one_head_for_the_blocks_of_each_pe(
+            places in proptest::collection::vec((0_u32..4, 0_u32..3), 1..60),
+        ) {
+            let pe_of = |(site, pe): (u32, u32)| (site, 3 * site + pe);
+            let places: Vec<_> = places.into_iter().map(pe_of).collect();
+            let heads = Heads::new(places.iter().copied());
+            for (rank, place) in places.iter().enumerate() {
+                let head = heads.of[rank];
+                prop_assert_eq!(places[head as usize], *place);
+                prop_assert!(heads.ranks(&[head]).any(|other| other as usize == rank));
+            }
+            for (site, here) in &heads.sites {
+                let mut combined: Vec<u32> =
+                    here.iter().flat_map(|head| heads.combined_by(*head)).collect();
+                combined.sort_unstable();
+                prop_assert!(combined.into_iter().eq(heads.heads.keys().copied()));
+                for head in here {
+                    prop_assert!(heads.combined_by(*head).contains(head));
+                    prop_assert_eq!(heads.others(*head).len() + 1, here.len());
+                    prop_assert_eq!(heads.site(*head), *site);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_sites_begin_with_the_next_one() {
+        let heads = Heads::new([(0, 0), (1, 1), (3, 2), (1, 1)].into_iter());
+        assert_eq!(heads.other_sites(1).collect::<Vec<_>>(), [3, 0]);
+        assert_eq!((heads.head_of(3), heads.at_site(1), heads.place(1)), (1, &[1][..], 0));
+    }
+}

@@ -100,8 +100,9 @@ impl Schema {
         let name = format!("{outer}{}", name_of(bytes));
         let values = wire_fields(bytes).into_iter().filter(|(number, _)| *number == 2);
         let values = values.map(|(_, value)| {
-            let numbers = wire_fields(value.bytes()).into_iter().filter(|(number, _)| *number == 2);
-            let number = numbers.last().map_or(0, |(_, number)| number.varint());
+            let mut numbers =
+                wire_fields(value.bytes()).into_iter().filter(|(number, _)| *number == 2);
+            let number = numbers.next_back().map_or(0, |(_, number)| number.varint());
             (number, name_of(value.bytes()))
         });
         self.enums.insert(name, values.collect());

@@ -1,11 +1,11 @@
 //! What a collective operation collects on its way up: parts as they are, or partial results.
 
-use crate::segments::{SegmentKey, Segments};
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
 use crate::ops::Operator;
 use crate::packet::Part;
+use crate::segments::{SegmentKey, Segments};
 use gridspan_runtime::ExactSum;
 
 /// What an operation collects on the way up.

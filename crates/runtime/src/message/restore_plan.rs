@@ -15,6 +15,15 @@ use std::collections::{BTreeMap, VecDeque};
 const TOLERANCE: u64 = 10;
 
 /// Where the parts of an image are read, and where their members continue.
+///
+/// ```
+/// use gridspan_runtime::{Layout, PeId, RestorePlan};
+///
+/// // Two PEs read the parts of four.
+/// let before = Layout::new(vec![("delft".to_owned(), vec![2, 2])]);
+/// let plan = RestorePlan::restart(&before, &Layout::single(2));
+/// assert_eq!(plan.readers, [0, 1, 0, 1].map(PeId));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestorePlan {
     /// The PE that reads each part, by the PE that wrote it.

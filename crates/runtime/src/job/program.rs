@@ -2,7 +2,8 @@
 
 use crate::coordinator::CoordinatorHost;
 use crate::error::{JobError, StartError};
-use crate::job::grid::{Grid, MainPort};
+use crate::job::grid::Grid;
+use crate::job::main_handle::MainPort;
 use crate::job::promise::Awaited;
 use crate::job::restoring::restoration;
 use crate::message::{Image, RestorePlan};

@@ -81,7 +81,7 @@ pub enum What {
         to: u32,
         /// Latency one way, in microseconds.
         latency_us: f64,
-        /// Capacity, if known.
+        /// Bandwidth, if known.
         bytes_per_second: Option<f64>,
     },
     /// A warning that the user saw.

@@ -133,9 +133,9 @@ pub struct Bin {
     pub busy_ns: Vec<(u16, u64)>,
     /// Time in the network.
     pub network_ns: u64,
-    /// Time without work.
+    /// Idle time.
     pub idle_ns: u64,
-    /// Time in which the PE was ready while other programs had the processor.
+    /// Time in which the PE was ready while other threads had the processor.
     pub waited_ns: u64,
     /// What it sent, by site, in the order of sites.
     pub sent: Vec<SentTo>,

@@ -63,11 +63,11 @@ impl RecorderConfig {
 /// What a PE used time for, besides handlers and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUse {
-    /// It had no work.
+    /// It was idle: it had nothing to run.
     Idle,
     /// It drove the network.
     Network,
-    /// It was ready while other programs had the processor.
+    /// It was ready while other threads had the processor.
     Waited,
     /// The runtime itself worked.
     Runtime,

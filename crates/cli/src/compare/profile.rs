@@ -17,7 +17,7 @@ pub(super) enum TimeKind {
     Network,
     /// Ready, while other threads had the processor.
     Waited,
-    /// Without work.
+    /// Idle.
     Idle,
     /// What is left until the end of the job, such as the time before a guest joined.
     Rest,

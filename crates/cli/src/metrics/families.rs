@@ -42,7 +42,7 @@ static COUNTS: [Count; 9] = [
     counter(
         "processor_wait_seconds_total",
         MICROS,
-        "Time in which PEs were ready to run and other programs had the processor.",
+        "Time in which PEs were ready to run and other threads had the processor.",
         |it| it.waited_us,
     ),
     counter("messages_handled_total", 1, "Messages that actors have handled.", |it| it.handled),
@@ -218,8 +218,8 @@ fn add_links(moment: &Moment, to: &mut Exposition<'_>) {
     let help = "Bytes of frames from nodes of a site to other nodes.";
     add("gridspan_link_bytes_total", Kind::Counter, help, &|link| Some(link.bytes));
     let help = "The measured bandwidth between two sites.";
-    add("gridspan_link_capacity_bytes_per_second", Kind::Gauge, help, &|link| {
-        Some(moment.capacity(link.from, link.to)?.bits_per_second() / 8)
+    add("gridspan_link_bandwidth_bytes_per_second", Kind::Gauge, help, &|link| {
+        Some(moment.bandwidth(link.from, link.to)?.bits_per_second() / 8)
     });
 }
 
@@ -271,7 +271,7 @@ mod tests {
         is("gridspan_node_resident_memory_bytes{site=\"a\",node=\"a/0\"}", 52_400_000.0);
         is("gridspan_actor_type_actors{type=\"jobs::leanmd::Cell\",site=\"a\"}", 30.0);
         is("gridspan_link_bytes_total{from=\"a\",to=\"b\"}", 50_000_000.0);
-        is("gridspan_link_capacity_bytes_per_second{from=\"a\",to=\"b\"}", 12_500_000.0);
+        is("gridspan_link_bandwidth_bytes_per_second{from=\"a\",to=\"b\"}", 12_500_000.0);
     }
 
     #[test]

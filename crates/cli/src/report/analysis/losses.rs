@@ -13,7 +13,7 @@ const PACKET_BYTES: f64 = 1200.0;
 /// Messages over a link.
 #[derive(Default)]
 struct LateMessages {
-    /// Those that are later than latency and capacity explain.
+    /// Those that are later than latency and bandwidth explain.
     late: f64,
     /// The expected number of those of which a packet is lost.
     expected: f64,

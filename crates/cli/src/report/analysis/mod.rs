@@ -8,7 +8,7 @@
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
-//! | `idle` | since when a PE had no work, where its spans were dropped |
+//! | `idle` | from when on a PE was idle, where its spans were dropped |
 //! | `transit` | why a message was under way for as long as it was |
 //! | `losses` | links whose delays losses do not explain |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |
@@ -144,7 +144,7 @@ pub(crate) struct LinkRow {
     pub(crate) bytes: u64,
     /// Latency one way at the start, if it is known.
     pub(crate) latency_ns: Option<f64>,
-    /// Capacity at the start, if it is known.
+    /// Bandwidth at the start, if it is known.
     pub(crate) bytes_per_second: Option<f64>,
     /// Probability that a packet is lost.
     pub(crate) loss: f64,

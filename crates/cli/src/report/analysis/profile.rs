@@ -18,7 +18,7 @@ pub(crate) struct Times {
     pub(crate) runtime_ns: u64,
     /// In the network.
     pub(crate) network_ns: u64,
-    /// Without work.
+    /// Idle.
     pub(crate) idle_ns: u64,
     /// Ready while other threads had the processor.
     pub(crate) waited_ns: u64,
@@ -229,8 +229,8 @@ fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     }
 }
 
-/// Returns the time of a bin within the run, outside of which PEs have no work. A bin is filled from
-/// its begin, the last one not until its end.
+/// Returns the time of a bin within the run, outside of which PEs count as idle. A bin is filled
+/// from its begin, the last one not until its end.
 fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
     if end_ns <= active[0] || begin_ns >= active[1] {
         return Times::default();

@@ -15,7 +15,7 @@ pub(crate) struct LinkState {
     pub(crate) since_ns: u64,
     /// Latency one way, in nanoseconds.
     pub(crate) latency_ns: f64,
-    /// Capacity, if it is known.
+    /// Bandwidth, if it is known.
     pub(crate) bytes_per_second: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! Why a message was under way for as long as it was.
 //!
-//! The latency of the link explains the first part. What is left is the link's capacity, if the
+//! The latency of the link explains the first part. What is left is the link's bandwidth, if the
 //! bytes that were sent over it meanwhile, or those of the message itself, take at least half of
 //! that time; else losses, if the link loses packets and no more messages are late than these
 //! explain (see [`losses`](super::losses)); else it is not known.
@@ -11,8 +11,8 @@ use super::traffic::{LinkState, Traffic};
 /// Part of the latency by which a message may be late without a further reason: jitter, and the
 /// time to send and to accept it.
 const TOLERANCE: f64 = 0.1;
-/// Part of the delay that the capacity must explain.
-const CAPACITY_PART_MIN: f64 = 0.5;
+/// Part of the delay that the bandwidth must explain.
+const BANDWIDTH_PART_MIN: f64 = 0.5;
 
 /// The time of a message under way, in nanoseconds. It may have one part besides the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -83,7 +83,7 @@ impl Transit<'_> {
             all * 1e9 / rate
         });
         match () {
-            () if needed >= CAPACITY_PART_MIN * rest => {
+            () if needed >= BANDWIDTH_PART_MIN * rest => {
                 Parts { latency, bandwidth: rest, ..Parts::default() }
             }
             // Whether losses explain so many late messages, `losses` says.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_and_much_traffic_need_capacity() {
+    fn a_large_message_and_much_traffic_need_bandwidth() {
         // 1 MB/s: 20 kB take 20 ms.
         assert_eq!(parts(&far_apart(), [20, 50], 20_000), [10.0, 20.0, 0.0, 0.0]);
         let mut recording = far_apart();

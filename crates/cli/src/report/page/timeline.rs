@@ -51,7 +51,7 @@ fn conclusion(analysis: &Analysis) -> String {
     let times = &analysis.times;
     let part = |ns: u64| format!("{:.0} %", analysis.share_of(ns) * 100.0);
     let mut text = format!(
-        "PEs computed for {} of the time, handled messages for {}, had no work for {}",
+        "PEs computed for {} of the time, handled messages for {}, were idle for {}",
         part(times.busy_ns),
         part(times.network_ns.saturating_add(times.runtime_ns)),
         part(times.idle_ns)
@@ -110,7 +110,7 @@ fn controls(analysis: &Analysis) -> String {
             ),
         );
     }
-    html += "<span><svg viewBox=\"0 0 10 10\"><rect class=\"idle\" width=\"10\" height=\"10\"/></svg>no work</span>";
+    html += "<span><svg viewBox=\"0 0 10 10\"><rect class=\"idle\" width=\"10\" height=\"10\"/></svg>idle</span>";
     html += "</div>\n";
     html
 }

@@ -38,7 +38,7 @@ fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
     let number = count(evidence.events.checkpoint_count, "checkpoint");
     let clause = format!("the job stands still for {number} of {mean} on average");
     let place = "all PEs".to_owned();
-    let because = "PEs had no work while checkpoints were made".to_owned();
+    let because = "PEs were idle while checkpoints were made".to_owned();
     Some(Limit::new(LimitKind::Checkpoints, place, share, clause).because(because))
 }
 
@@ -48,7 +48,7 @@ fn rebalances(evidence: &Evidence<'_>) -> Option<Limit> {
     let mean = mean(all.iter().map(|it| it.took_ns).fold(0, u64::saturating_add), all.len());
     let number = count(evidence.events.rebalance_count, "rebalance");
     let clause = format!("the job stands still for {number} of {mean} on average");
-    let because = "PEs had no work while actors moved".to_owned();
+    let because = "PEs were idle while actors moved".to_owned();
     Some(Limit::new(LimitKind::Rebalances, "all PEs".to_owned(), share, clause).because(because))
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum LimitKind {
     ForeignLoad,
     /// The latency of a link.
     SlowLink,
-    /// The capacity of a link.
+    /// The bandwidth of a link.
     NarrowLink,
     /// Lost packets of a link.
     LossyLink,

@@ -100,9 +100,9 @@ fn bandwidth(evidence: &Evidence<'_>) -> Option<Limit> {
     let place = named(&shares.iter().map(name).collect::<Vec<_>>());
     let (from, to) = shares[0].0;
     let link = evidence.traffic.link(from, to)?;
-    let capacity = link.state(0).and_then(|state| state.bytes_per_second);
-    let rate = capacity.map_or_else(|| "unknown".to_owned(), |rate| bytes(rate as u64) + "/s");
-    let clause = format!("the link {place} is too narrow, with a capacity of {rate}");
+    let bandwidth = link.state(0).and_then(|state| state.bytes_per_second);
+    let rate = bandwidth.map_or_else(|| "unknown".to_owned(), |rate| bytes(rate as u64) + "/s");
+    let clause = format!("the link {place} is too narrow, with a bandwidth of {rate}");
     let because = format!("{} crossed it in all", bytes(link.bytes));
     Some(Limit::new(LimitKind::NarrowLink, place, total, clause).because(because))
 }
@@ -117,7 +117,7 @@ fn loss(evidence: &Evidence<'_>) -> Option<Limit> {
     let links = [(from, to), (to, from)].map(|(from, to)| evidence.traffic.link(from, to));
     let lost = links.into_iter().flatten().map(|link| link.loss).fold(0.0, f64::max);
     let clause = format!("{place} loses packets ({:.1} %), which are sent again", lost * 100.0);
-    let because = "messages took longer than latency and capacity explain".to_owned();
+    let because = "messages took longer than latency and bandwidth explain".to_owned();
     Some(Limit::new(LimitKind::LossyLink, place, total, clause).because(because))
 }
 
@@ -127,7 +127,7 @@ fn delay(evidence: &Evidence<'_>) -> Option<Limit> {
         _ => None,
     })?;
     let place = names(evidence, &shares);
-    let clause = format!("messages over {place} take longer than its latency and capacity explain");
+    let clause = format!("messages over {place} take longer than its latency and bandwidth explain");
     Some(Limit::new(LimitKind::LinkDelay, place, total, clause))
 }
 

@@ -91,7 +91,8 @@ pub enum What {
     },
 }
 
-/// How a job ended. It is written last: a recording without it is of a job that was cut off.
+/// How a job ended. It is written last, so that a recording without it is that of a job that was
+/// cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
     /// When, in nanoseconds since the start of the job.

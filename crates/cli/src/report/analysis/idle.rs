@@ -19,7 +19,7 @@ pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64
             since = begin;
             continue;
         }
-        // A wait that lasts until the end of a bin is at its end.
+        // The PE waited at the end of the interval.
         let part = inside as f64 / width as f64;
         let idle = if inside == width { bin.idle_ns } else { (bin.idle_ns as f64 * part) as u64 };
         since -= idle.min(inside);

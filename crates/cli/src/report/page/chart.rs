@@ -12,7 +12,7 @@ const VALUES: f64 = 70.0;
 const BAR: f64 = 20.0;
 /// Height of an axis with its labels.
 const AXIS: f64 = 34.0;
-/// Letters of a label.
+/// Maximum number of letters of a label.
 const LETTERS_MAX: usize = 38;
 
 /// A part of a bar.
@@ -39,7 +39,7 @@ pub(crate) struct Bar {
 pub(crate) struct Axis {
     /// What it is, with the unit.
     pub(crate) title: &'static str,
-    /// What the values of bars are divided by.
+    /// Divisor of the values of bars.
     pub(crate) unit: f64,
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn area(
     let (left, top, height) = (LABELS, 8.0, 56.0);
     let length = WIDTH - left - VALUES;
     let highest = values.iter().copied().fold(0.0, f64::max);
-    // A bandwidth that is far from used would flatten everything; then only its number is shown.
+    // A bandwidth far above the used rate would flatten the area; then only its number is shown.
     let shown = limit.filter(|limit| *limit <= highest * 4.0);
     let most = shown.unwrap_or(0.0).max(highest).max(f64::MIN_POSITIVE);
     let bottom = top + height;

@@ -1,4 +1,4 @@
-//! Messages: who sent how much to whom, and links over time.
+//! Messages between actor types, nodes and sites, and links over time.
 
 use super::chart::{area, heat_map};
 use super::html::{Cell, Panel, Table, share, time};

@@ -77,7 +77,7 @@ impl LimitKind {
                  send smaller or fewer messages, or spread them over the step."
             }
             Self::LossyLink => {
-                "Find out where packets are lost (`gridctl topo` shows the losses of each link); until \
+                "Find out where packets are lost (`gridctl topo --json` has the losses of links); until \
                  then let fewer messages cross the link."
             }
             Self::LinkDelay => {

@@ -5,7 +5,7 @@ use gridspan::binding::{self, Binding, BindingError, Cpu, HostShare};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// What is known about the binding of a job.
+/// The binding of the PEs of a job.
 pub(super) struct Cores {
     binding: Binding,
     cpus: Result<Vec<Cpu>, BindingError>,
@@ -13,7 +13,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Looks at this machine; `None` if PEs would not be bound.
+    /// Reads the processors of this machine; `None` if PEs would not be bound.
     pub(super) fn of(launch: &Launch<'_>) -> Option<Self> {
         if launch.binding == Binding::None {
             return None;

@@ -93,8 +93,8 @@ fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts. Others
-/// have no route, so that a program that asks for one gets an error at once.
+/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts.
+/// Others have no route, so that a program that asks for one gets an error at once.
 fn network_commands(args: &LabHostArgs, all: &[Ipv4Addr]) -> String {
     let LabHostArgs { address, device, .. } = args;
     let mut commands = format!(

@@ -27,8 +27,8 @@ const IFF_TUN_EXCL: u16 = 0x8000;
 /// Length of a name with the zero at its end.
 const NAME_BYTES: usize = 16;
 
-/// `struct ifreq` of `<linux/if.h>`: the name of a device, and a union of 24 bytes on machines of 64
-/// bits and 16 bytes on those of 32 bits. The request uses the first two bytes of the union.
+/// `struct ifreq` of `<linux/if.h>`: the name of a device, and a union of 24 bytes on machines of
+/// 64 bits and 16 bytes on those of 32 bits. The request uses the first two bytes of the union.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; NAME_BYTES],

@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// Largest number of control lines of a process that are not [`FREQUENT`]: how it failed, and what
-/// it simulated. After more of them, every control line is treated as output. Frequent lines need
-/// no limit: their reports wait for space in the queue, as output does, or need no memory.
+/// Largest number of control lines of a process that are not [`FREQUENT`]: its failure, and the
+/// summary of its simulation. After more of them, every control line is treated as output. Frequent
+/// lines need no limit: their reports wait for space in the queue, as output does, or need no
+/// memory.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about samples, recordings, diagnoses,
 /// links, moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.

@@ -1,8 +1,8 @@
-//! The metrics of a job: which there are, and their values in a sample.
+//! The metrics of a job, and their values in a sample.
 //!
-//! Labels are sites, nodes, links and actor types, so that the number of series has a bound, which
-//! the size of samples gives. Nodes are listed one by one if all of them are in the sample: the
-//! nodes that compute most and least change from sample to sample.
+//! Labels are sites, nodes, links and actor types, so that the size of samples bounds the number of
+//! series. Nodes have series only if all of them are in the sample: a sample of a larger job has
+//! the nodes that compute most and least, which change from sample to sample.
 
 use super::exposition::{Exposition, Family, Kind, Labels, Sum, Totals};
 use crate::top::Moment;
@@ -18,7 +18,7 @@ const NANOS: u64 = 1_000_000_000;
 /// Takes a value out of counts.
 type Reading = fn(&TelemetryCounts) -> u64;
 
-/// A count of PEs, as a family of each kind of place. The name follows that of the kind.
+/// A count of PEs, which is a family for each kind of place. Its name follows the name of the kind.
 struct Count {
     name: &'static str,
     kind: Kind,
@@ -80,7 +80,7 @@ impl Place<'_> {
     }
 }
 
-/// Describes a moment of a job. `totals`: those of earlier moments.
+/// Renders the metrics of a moment of a job. `totals`: those of earlier moments.
 pub(super) fn text(moment: &Moment, totals: &mut Totals) -> String {
     let mut exposition = Exposition::new(totals);
     add_job(moment, &mut exposition);
@@ -157,7 +157,7 @@ fn add_nodes(moment: &Moment, to: &mut Exposition<'_>) {
     add_places("gridspan_node_", &places, to);
 }
 
-/// Adds what places of one kind have in common. `kind`: the beginning of the names.
+/// Adds the families of places of one kind. `kind`: the prefix of their names.
 fn add_places(kind: &str, places: &[Place<'_>], to: &mut Exposition<'_>) {
     let gauge = |name, help| Family { name, kind: Kind::Gauge, help, per_unit: 1 };
     let name = format!("{kind}pes");
@@ -230,7 +230,7 @@ fn site_name(moment: &Moment, site: SiteId) -> String {
     }
 }
 
-/// The name of an actor type with the paths of its modules, which tell types of one name apart.
+/// The name of an actor type with its module path, which distinguishes types of one name.
 fn type_name(moment: &Moment, number: u16) -> String {
     match moment.sample.type_names.get(usize::from(number)) {
         Some(name) => name.clone(),

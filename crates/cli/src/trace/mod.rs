@@ -41,7 +41,7 @@ const FILE: &str = "trace.perfetto-trace";
 /// Path that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Writes the trace of a recording, and prints what it has.
+/// Writes the trace of a recording, and prints the counts of its content.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
     let recording = Recording::read(&args.recording)?;
     let path = args.output.clone().unwrap_or_else(|| args.recording.join(FILE));
@@ -74,7 +74,7 @@ fn write(recording: &Recording, to: impl Write) -> io::Result<Counts> {
         let node = header.pes.get(record.pe as usize).map_or(0, |pe| pe.node);
         let thread = ThreadDescriptor {
             pid: id(node as usize),
-            // No thread has the number of a process, which would make it a main thread.
+            // A thread with the number of a process would count as its main thread.
             tid: id(header.nodes.len() + record.pe as usize),
             thread_name: format!("pe{}", record.pe),
         };

@@ -9,11 +9,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Greatest load of a PE, 13 days: a manifest may say anything.
+/// Maximum load of a PE in microseconds, 13 days: a manifest may have any number.
 const LOAD_MAX: u64 = 1 << 40;
 
-/// Mean time in microseconds that the members of a PE must have taken since they were last balanced
-/// for the times to say which PEs have much to do.
+/// Minimum mean time of the members of a PE since the last rebalance, in microseconds. Below it,
+/// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
 /// A complete checkpoint, or as much of it as a process has.

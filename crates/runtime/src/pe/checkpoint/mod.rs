@@ -74,8 +74,8 @@ impl Pe {
         }
     }
 
-    /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
-    /// end while other PEs stand still: what they have to handle is on its way.
+    /// Stops handling messages for a checkpoint, once no actor here has a replica. Replicas can end
+    /// while other PEs stand still: all messages that they have to handle are in flight.
     pub(super) fn stop_without_replicas(&mut self) {
         if self.core.replicas.is_any() {
             return;
@@ -179,7 +179,7 @@ fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> Me
 }
 
 impl Core {
-    /// Runs an action of main, once this PE handles messages.
+    /// Runs an action of main now, or once this PE handles messages again.
     pub(crate) fn act_for_main(&mut self, action: super::Action) {
         match self.checkpointing.is_stopped || self.checkpointing.is_requested {
             true => self.checkpointing.waiting.push(action),
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Runs the actions of main that waited, if it need not wait any longer.
+    /// Runs the deferred actions of main, if this PE handles messages.
     fn release_main(&mut self) {
         for action in std::mem::take(&mut self.checkpointing.waiting) {
             self.act_for_main(action);

@@ -10,10 +10,10 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = JOIN_HELP)]
 pub(crate) struct JoinArgs {
-    /// The job [default: the latest that accepts guests].
+    /// The job. Default: the latest that accepts guests.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Join this site [default: the first].
+    /// Join this site. Default: the first.
     #[arg(long = "at", value_name = "SITE")]
     pub(crate) site: Option<String>,
     /// Start N PEs.
@@ -34,7 +34,7 @@ Exit codes: 0 the node has left or the job is done, 1 it was lost or the job fai
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]
 pub(crate) struct NodesArgs {
-    /// The job [default: the latest].
+    /// The job. Default: the latest.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Print one JSON array, with an object for each node.
@@ -49,7 +49,7 @@ pub(crate) struct DrainArgs {
     /// The nodes: `SITE/NUMBER`, a host, or a site for all its nodes.
     #[arg(value_name = "NODE", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// The job [default: the latest].
+    /// The job. Default: the latest.
     #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Treat the nodes as lost if they have not left after this time, such as 30s.
@@ -65,7 +65,7 @@ pub(crate) struct AddArgs {
     /// left, or were lost.
     #[arg(value_name = "NODE", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// The job [default: the latest].
+    /// The job. Default: the latest.
     #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
 }

@@ -18,7 +18,7 @@
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
-//! | `diagnosing` | diagnoses why the job is slow or does not go on |
+//! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |

@@ -179,8 +179,8 @@ pub(super) fn shortage(
     Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
 }
 
-/// Returns a sentence that names the sites whose loss the job does not survive without the user's
-/// help, if there are several sites and any such site.
+/// Returns which sites the job does not survive without the user's help, as a sentence, if there
+/// are several sites and at least one of them is such a site.
 pub(super) fn note(spec: &GridSpec, members: &[NodeId], has_witness: bool) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);

@@ -234,7 +234,7 @@ impl Reader {
                 self.outlets.journal.note_rebalance(&report);
                 self.outlets.reports.push_waiting(Report::Balanced(report), 0);
             }
-            // Programs that embed a job receive them, too.
+            // Programs that embed a job are told of them.
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
             }

@@ -31,7 +31,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The answers of keepers, and the newest state of the job among theirs and that of this launcher.
+/// What keepers have said, and the newest state of the job among theirs and that of this launcher.
 struct Survey<'a> {
     launch: &'a Launch<'a>,
     found: BTreeMap<NodeId, KeptNode>,

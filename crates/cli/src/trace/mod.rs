@@ -74,7 +74,7 @@ fn write(recording: &Recording, to: impl Write) -> io::Result<Counts> {
         let node = header.pes.get(record.pe as usize).map_or(0, |pe| pe.node);
         let thread = ThreadDescriptor {
             pid: id(node as usize),
-            // A thread with the number of a process would count as its main thread.
+            // No thread has the number of a process, which would make it a main thread.
             tid: id(header.nodes.len() + record.pe as usize),
             thread_name: format!("pe{}", record.pe),
         };

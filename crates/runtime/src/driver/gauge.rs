@@ -52,8 +52,8 @@ struct GaugeAnswer {
 }
 
 impl Gauge {
-    /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether to
-    /// wake the PE if it sleeps: if it is asked, and answered the last time.
+    /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
+    /// the PE has to be woken if it sleeps: it is asked, and had answered the last time.
     pub(super) fn order(&self) -> bool {
         if !self.has_waited.load(Ordering::Acquire) {
             return !self.is_wanted.swap(true, Ordering::AcqRel);
@@ -107,7 +107,7 @@ impl Gauge {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// Whether the PE must answer.
+    /// Whether the PE is to answer.
     #[inline]
     fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)

@@ -28,6 +28,7 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Binding {
     /// To nothing: the system chooses.
     None,
@@ -40,17 +41,22 @@ pub enum Binding {
 impl Binding {
     /// Reads a name: `none`, `core` or `numa`.
     pub fn by_name(name: &str) -> Option<Self> {
-        [Self::None, Self::Core, Self::Numa].into_iter().find(|it| it.to_string() == name)
+        [Self::None, Self::Core, Self::Numa].into_iter().find(|it| it.name() == name)
+    }
+
+    /// Returns its name: `none`, `core` or `numa`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Core => "core",
+            Self::Numa => "numa",
+        }
     }
 }
 
 impl fmt::Display for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Core => "core",
-            Self::Numa => "numa",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -94,6 +100,7 @@ pub struct Cpu {
 
 /// PEs cannot be bound. The job runs without a binding.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BindingError {
     /// There are more PEs than cores.
     #[error(

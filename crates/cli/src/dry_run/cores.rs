@@ -36,21 +36,17 @@ impl Cores {
 
     /// How PEs would be bound, as a word.
     pub(super) fn word(&self) -> &'static str {
-        match self.binding {
-            Binding::None => "none",
-            Binding::Core => "core",
-            Binding::Numa => "numa",
-        }
+        self.binding.name()
     }
 
     /// The heading of processes whose PEs would be bound.
     pub(super) fn heading(&self) -> &'static str {
         match self.binding {
-            Binding::None => "\nprocesses:\n",
             Binding::Core => "\nprocesses, of which each PE is bound to a core:\n",
             Binding::Numa => {
                 "\nprocesses, of which each PE is bound to the NUMA domain of a core:\n"
             }
+            _ => "\nprocesses:\n",
         }
     }
 

@@ -57,7 +57,7 @@ pub use message::frame::Frame;
 pub use message::limits::Limits;
 pub use message::{
     CheckpointSegment, CheckpointStore, Diagnosis, EncodedManifest, Holding, Image, List,
-    RestorePlan, Seat, Wait, WaitKind, Waits,
+    RestorePlan, RestoreTarget, Wait, WaitKind, Waits,
 };
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;

@@ -5,9 +5,9 @@ mod partner;
 pub(in crate::pe) mod resizing;
 pub(in crate::pe) mod restoration;
 mod restore;
-mod seats;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
+mod targets;
 mod versions;
 
 use super::Pe;
@@ -99,7 +99,7 @@ impl Pe {
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
-        core.checkpointing.seats.clear();
+        core.checkpointing.targets.clear();
         core.checkpointing.dealt.clear();
         self.form_groups();
         let Self { core, stores, .. } = self;
@@ -137,7 +137,7 @@ impl Pe {
                     PlantedFault::MailboxesReversed => mailbox.reverse(),
                     _ => {}
                 }
-                if self.core.is_seated(member.id) {
+                if self.core.has_target(member.id) {
                     summary.movable += 1;
                     load_ns = load_ns.saturating_add(member.load_ns);
                 }

@@ -144,7 +144,7 @@ pub struct NodeBundle {
 pub struct RestoreOrder {
     /// The manifest of the checkpoint.
     pub manifest: EncodedManifest,
-    /// Who reads which part, and where its members continue.
+    /// The PEs that read the parts, and where the members continue.
     pub plan: RestorePlan,
 }
 

@@ -1,11 +1,11 @@
 //! The binding of PEs to the cores of their machine.
 //!
-//! A PE is a thread, which the system may move from core to core. A PE that is bound keeps its
-//! caches, and on machines with several NUMA domains the memory beside it. The nodes of a job on
-//! one host share out the cores that they may use, in the order of their numbers: each PE gets the
-//! next core. They may use what the system allows to their process: all of the machine, or the
-//! processors of a container or of a task of Slurm. Jobs know nothing of each other, so two of them
-//! on one machine bind their PEs to the same cores unless something else keeps them apart.
+//! A PE is a thread, which the system may move from core to core. A bound PE keeps its caches and,
+//! on machines with several NUMA domains, its local memory. The nodes of a job on one host divide
+//! the cores that they may use, in the order of their numbers: each PE gets the next core. They may
+//! use the processors that the system allows to their process: all of the machine, or those of a
+//! container or of a task of Slurm. Jobs do not know of each other: two jobs on one machine bind
+//! their PEs to the same cores, unless containers or Slurm separate them.
 //!
 //! Only Linux binds threads, and only the feature `net`.
 
@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use thiserror::Error;
 
-/// To what PEs are bound.
+/// The processors to which a PE is bound.
 ///
 /// ```
 /// use gridspan::Settings;
@@ -28,6 +28,7 @@ use thiserror::Error;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Binding {
     /// To nothing: the system chooses.
     None,
@@ -40,21 +41,26 @@ pub enum Binding {
 impl Binding {
     /// Reads a name: `none`, `core` or `numa`.
     pub fn by_name(name: &str) -> Option<Self> {
-        [Self::None, Self::Core, Self::Numa].into_iter().find(|it| it.to_string() == name)
+        [Self::None, Self::Core, Self::Numa].into_iter().find(|it| it.name() == name)
+    }
+
+    /// Returns its name: `none`, `core` or `numa`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Core => "core",
+            Self::Numa => "numa",
+        }
     }
 }
 
 impl fmt::Display for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Core => "core",
-            Self::Numa => "numa",
-        })
+        f.write_str(self.name())
     }
 }
 
-/// Which of the PEs on a host belong to one of its nodes.
+/// The share of a node in the PEs on its host.
 ///
 /// ```
 /// use gridspan::binding::HostShare;
@@ -92,8 +98,9 @@ pub struct Cpu {
     pub numa: u32,
 }
 
-/// PEs are not bound. The job runs as without a binding.
+/// PEs cannot be bound. The job runs without a binding.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BindingError {
     /// There are more PEs than cores.
     #[error(
@@ -105,7 +112,7 @@ pub enum BindingError {
         /// Number of cores that they may use.
         cores: usize,
     },
-    /// The system does not tell which processors there are.
+    /// The system does not report its processors.
     #[error("no PE is bound: {0}")]
     System(#[from] io::Error),
 }
@@ -147,7 +154,7 @@ pub fn assign(
 ///
 /// # Errors
 ///
-/// If the system does not tell them.
+/// If the system does not report them.
 #[cfg(all(feature = "net", target_os = "linux"))]
 pub fn cpus() -> io::Result<Vec<Cpu>> {
     use rustix::thread::{CpuSet, sched_getaffinity};
@@ -161,15 +168,15 @@ pub fn cpus() -> io::Result<Vec<Cpu>> {
 ///
 /// # Errors
 ///
-/// Always: only Linux, with the feature `net`, tells them.
+/// Always: only Linux, with the feature `net`, reports them.
 #[cfg(not(all(feature = "net", target_os = "linux")))]
 pub fn cpus() -> io::Result<Vec<Cpu>> {
     let text = "this needs Linux, and the feature `net` of the crate `gridspan`";
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-/// Binds those PEs of a job that run in this process. Also returns why they are not bound, if that
-/// is wanted and cannot be.
+/// Binds the PEs of a job that run in this process. Also returns the error if they should be bound
+/// and cannot be.
 pub(crate) fn bind(
     job: Job,
     binding: Option<Binding>,
@@ -189,7 +196,7 @@ pub(crate) fn bind(
     }
 }
 
-/// What the files of Linux say about processors.
+/// The description of processors in files of Linux.
 #[cfg(all(feature = "net", target_os = "linux"))]
 mod system {
     use super::Cpu;
@@ -201,7 +208,7 @@ mod system {
     /// The files with the processors of a core; older systems have the second one.
     const CORE: [&str; 2] = ["topology/core_cpus_list", "topology/thread_siblings_list"];
 
-    /// Looks up a processor. Where the system does not say it, it is a core alone, in domain 0.
+    /// Looks up a processor. Without a description it counts as a separate core, in domain 0.
     pub(super) fn cpu(number: u32) -> Cpu {
         let folder = Path::new(FOLDER).join(format!("cpu{number}"));
         let list = CORE.iter().find_map(|file| fs::read_to_string(folder.join(file)).ok());

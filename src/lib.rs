@@ -208,9 +208,10 @@ pub mod rpc {
 /// Runs in virtual time, with costs and faults.
 #[cfg(feature = "sim")]
 pub mod sim {
+    pub use gridspan_runtime::{Image, RestorePlan};
     pub use gridspan_sim::{
-        Departure, Ending, FaultCounts, FaultPlan, GuestPlan, LogEntry, PauseFaults, QuicCounts,
-        QuicFaults, SessionFaults, SimError, SimOptions, SimReport, Simulation,
+        Departure, Ending, FaultCounts, FaultPlan, GuestPlan, Halted, LogEntry, PauseFaults,
+        QuicCounts, QuicFaults, SessionFaults, SimError, SimOptions, SimReport, Simulation,
     };
 }
 

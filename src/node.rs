@@ -52,7 +52,7 @@ const NO_NODE: &str = "`gridctl run` starts nodes; unset GRIDSPAN_DRIVER otherwi
 /// Runs this process's part of the job.
 pub(crate) fn run(job: Job) -> ExitCode {
     if HAS_BEGUN.swap(true, Ordering::SeqCst) {
-        // The launcher has introduced this process to one job, and sends nothing about others.
+        // The launcher sends addresses and settings of one job only.
         complain(
             "this process is a node of one job, and cannot run a second one",
             "call `gridspan::main` once, or run further jobs with `gridspan::run` and `Driver::Embedded`",
@@ -113,7 +113,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     let is_wanted = settings.recovers.unwrap_or(job.makes_checkpoints());
     let recovers = is_wanted && joined.bundle.guest.is_none() && (is_restartable || !is_open);
     if recovers && is_open {
-        // Each node says so, since any may be lost before its line is read.
+        // Each node sends this, since any may be lost before its line is read.
         Control::Recovers.tell();
     }
     if is_wanted && !is_restartable && joined.bundle.identity.node == NodeId(0) {
@@ -131,7 +131,7 @@ pub(crate) fn run(job: Job) -> ExitCode {
     run_joined(control::telling(job), joined, &settings, (lines, handle))
 }
 
-/// What this process is.
+/// The role of this process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A node that ends with its launcher.
@@ -142,7 +142,8 @@ enum Kind {
     Bridge,
 }
 
-/// Returns what this process is. A node ends with the process that has started it, for now.
+/// Returns the role of this process. Until a node has its bundle, it ends with the process that
+/// started it.
 fn begin() -> Kind {
     let detached = std::env::var(DETACHED).ok().filter(|value| !value.is_empty());
     if detached.as_deref() == Some(keeper::BRIDGE) {
@@ -151,10 +152,10 @@ fn begin() -> Kind {
     die_with_launcher();
     let Some(parent) = detached else { return Kind::Attached };
     if parent.parse().is_ok_and(|parent: u32| parent != parent_id()) {
-        // It ended before the kernel knew that this process is to end with it.
+        // The launcher ended before the kernel was asked to end this process with it.
         end_with_launcher();
     }
-    // It fails if this process leads a group already, since gridctl has started it.
+    // It fails if gridctl has started this process as the leader of a group.
     let _ = rustix::process::setsid();
     Kind::Detached
 }
@@ -176,8 +177,8 @@ fn join(
     }
 }
 
-/// Takes part in the job, and again after each loss of other nodes. Then tells the launcher what
-/// was recorded.
+/// Takes part in the job, and again after each loss of other nodes. Then sends the records to the
+/// launcher.
 fn run_joined(
     job: Job,
     joined: Joined,
@@ -260,8 +261,8 @@ fn run_again(
     }
 }
 
-/// Binds the PEs of this node, if the launcher says so. The first node of each host warns if they
-/// cannot be bound, since all have the same reason.
+/// Binds the PEs of this node, if the launcher requests it. If they cannot be bound, the first node
+/// of each host warns: all its nodes have the same problem.
 fn bound(job: Job, bundle: &NodeBundle) -> Job {
     // Each run has other nodes on the host.
     let Ok(settings) = settings(&bundle.settings) else { return job };
@@ -435,15 +436,15 @@ fn watch(
     })
 }
 
-/// Takes part in a diagnosis of the job, and tells the launcher that this process runs. No thread
-/// of a PE is needed for that.
+/// Takes part in a diagnosis of the job, and tells the launcher that this process runs, without the
+/// threads of PEs.
 fn diagnose(node: Option<&NodeHandle>, number: u64) {
     let silent = node.map(|node| node.diagnose(number)).unwrap_or_default();
     let silent = silent.into_iter().map(|(node, time)| (node, time.as_secs())).collect();
     Control::Awake { number, silent }.tell();
 }
 
-/// Tells the launcher the latest sample of the counters. No thread of a PE is needed for that.
+/// Sends the latest sample of the counters to the launcher, without the threads of PEs.
 fn tell_sample(node: Option<&NodeHandle>, SampleOrder { number, lease }: SampleOrder) {
     let sample = node.and_then(|node| node.sample(lease)).map(Box::new);
     Control::Sampled { number, sample }.tell();

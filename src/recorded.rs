@@ -1,4 +1,4 @@
-//! What the PEs of a process have recorded, on its way to the launcher.
+//! Sends the records of the PEs of a process to the launcher.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a part: with its text, a control line stays below 64 KiB.
 const PART_BYTES: usize = 36 << 10;
 
-/// A part of what a PE has recorded. The parts of a PE come in order, those of all PEs of a process
-/// one PE after the other.
+/// A part of the record of a PE. The parts of a PE come in order, and the PEs of a process one
+/// after the other.
 ///
 /// ```
 /// use gridspan::control::{Control, RecordedPart};
@@ -37,8 +37,8 @@ impl RecordedPart {
         Self::parts_of(pe, bytes)
     }
 
-    /// The parts of a record, as the file of its node has it. Each is made when it is taken, so that
-    /// the record is in memory once, encoded.
+    /// The parts of a record, in the format of the file of its node. Each part is made when it is
+    /// taken, so that only the encoded record is in memory.
     pub(crate) fn of(record: PeRecord) -> impl Iterator<Item = Self> {
         let pe = record.pe;
         let bytes = encode_records(&[record]);
@@ -61,7 +61,7 @@ impl RecordedPart {
     }
 }
 
-/// Lets the job be recorded, if the launcher wants that.
+/// Records the job, if the launcher requests it.
 pub(crate) fn recorded(job: Job, settings: Option<&RecordSettings>) -> (Job, Option<Records>) {
     match settings.cloned().map(Records::new) {
         None => (job, None),

@@ -122,9 +122,11 @@ pub struct Settings {
     pub bind: Option<Binding>,
     /// Which of the PEs on its host are those of the node that gets these settings; set by the
     /// launcher. Without it, the PEs of a node process are not bound.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_share: Option<HostShare>,
     /// How the job is recorded, if it is. Only a launcher, which receives the recording, sets this.
+    #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordSettings>,
 }
@@ -247,13 +249,6 @@ impl Settings {
     #[must_use]
     pub fn with_checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
-        self
-    }
-
-    /// Sets how the job is recorded.
-    #[must_use]
-    pub fn with_record(mut self, record: RecordSettings) -> Self {
-        self.record = Some(record);
         self
     }
 

@@ -25,7 +25,7 @@
 //! | `GRIDSPAN_NODE`, `GRIDSPAN_NODES` | number of this node in the grid of the job, from 0, and of all its nodes; set by the launcher for the process of a node | |
 //! | `GRIDSPAN_LOCAL_NODE`, `GRIDSPAN_LOCAL_NODES` | the same among the nodes of this host | |
 //! | `GRIDSPAN_SITE` | name of this node's site; set by the launcher | |
-//! | `GRIDSPAN_RECORD` | what a node may record, in bytes, and when the job started, in nanoseconds since 1970, as `16000000@0`; set by the launcher | nothing is recorded |
+//! | `GRIDSPAN_RECORD` | the budget of a node's recording in bytes, and the start of the job in nanoseconds since 1970, such as `16000000@0`; set by the launcher | nothing is recorded |
 //! | `GRIDSPAN_REPORT` | `lines`: report to a launcher in [control lines](crate::control) | reports are for people |
 //!
 //! At most one of `GRIDSPAN_PES`, `GRIDSPAN_EMULATE` and `GRIDSPAN_GRID` may be set. If the grid
@@ -55,7 +55,7 @@ pub const EMULATE: &str = "GRIDSPAN_EMULATE";
 pub const GRID: &str = "GRIDSPAN_GRID";
 /// The seed.
 pub const SEED: &str = "GRIDSPAN_SEED";
-/// To what PEs are bound.
+/// The processors to which PEs are bound.
 pub const BIND: &str = "GRIDSPAN_BIND";
 /// The balancing strategy.
 pub const BALANCE: &str = "GRIDSPAN_BALANCE";
@@ -81,7 +81,7 @@ pub const CHECKPOINT: &str = "GRIDSPAN_CHECKPOINT";
 pub const RESTART: &str = "GRIDSPAN_RESTART";
 /// The file for the measurements of each rebalance.
 pub const BALANCE_DUMP: &str = "GRIDSPAN_BALANCE_DUMP";
-/// What a node may record.
+/// The budget of a node's recording.
 pub const RECORD: &str = "GRIDSPAN_RECORD";
 /// Whether to report in control lines.
 pub const REPORT: &str = "GRIDSPAN_REPORT";

@@ -1,14 +1,14 @@
-//! Keeps the files small to which a node prints.
+//! Limits the size of the files to which a node prints.
 //!
-//! The launcher copies what it reads of them. Of that, only the last part stays here; the space
-//! before it is freed. What no launcher has read stays.
+//! The launcher copies what it reads. Only the last part of the copied output stays in the files;
+//! the space before it is freed. Output that no launcher has read stays.
 
 use super::folder::KeeperFolder;
 use crate::outcome::complain;
 
 /// The limit of the two files of a node.
 pub(super) struct StreamLimit {
-    /// Number of bytes that stay of what was read of each file; at least as much is freed at once.
+    /// Number of copied bytes that stay in each file; at least as many are freed at a time.
     bytes: u64,
     /// Positions up to which space was freed.
     freed: [u64; 2],
@@ -30,7 +30,7 @@ impl StreamLimit {
             if let Err(error) = folder.free(stream, end)
                 && !std::mem::replace(&mut self.has_failed, true)
             {
-                // The job is worth more than the size of its files.
+                // The job goes on, although its files grow.
                 let text = format!("the files of a node's output grow on its host: {error}");
                 complain(&text, "use a file system that can free a part of a file");
             }

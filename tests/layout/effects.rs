@@ -82,7 +82,7 @@ const EFFECTS: &[Effect] = &[
             "crates/runtime/src/net",
             "crates/sim/src/campaign/runner.rs",
             "crates/studies/src/figures/surroundings.rs",
-            "src/embed.rs",
+            "src/embed",
             "src/keeper",
             "src/processes.rs",
             "src/variables.rs",

@@ -1,14 +1,14 @@
 //! Recordings for people: read with texts that are safe to print.
 //!
-//! Names, failures and warnings of a recording come from any source. Terminals interpret control
-//! characters, and long texts would hide what else a report says.
+//! Names, failures and warnings in a recording may come from any source. Terminals interpret
+//! control characters, and long texts would hide the rest of a report.
 
 use gridspan_record::{Happening, RecordError, Recording, What};
 use std::path::Path;
 
 /// Maximum number of characters of a text.
 const TEXT_MAX: usize = 200;
-/// What stands for the rest of a text that was cut.
+/// The mark in place of the rest of a cut text.
 const REST: &str = "…";
 
 /// Reads a recording. Control characters of its texts are replaced, and long texts are cut.

@@ -34,8 +34,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
     if args.guests > 0 || args.detach || args.process.metrics.is_some() {
-        // Guests join over the network, only processes outlive this one, and only they have
-        // samples.
+        // Guests join over the network; only separate processes outlive this one, and have samples.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
-        // What users pass in variables may be secret.
+        // Variables that users pass may be secret.
         let surroundings = surroundings.hidden();
         let launch = Launch::new(&program, &spec, processes);
         let launch = Launch { membership, surroundings, binding, ..launch };
@@ -92,7 +91,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     run_processes(args, launch)
 }
 
-/// Runs a job as processes of this launcher, or as one that it attends to.
+/// Runs a job as processes of this launcher, or attends to a detached job.
 fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliError> {
     let first = match args.detach {
         true => FirstProcess::Detached,
@@ -132,8 +131,8 @@ fn serve_metrics(args: &RunArgs, id: &str) -> Result<Option<MetricsServer>, CliE
     }
 }
 
-/// Returns the recording that the flags ask for, if they do. Guests have launchers that do not get
-/// to its folder, and a detached job may have several.
+/// Returns the recording that the flags request, if any. Not with guests, whose launchers do not
+/// reach its folder, nor for detached jobs, which may have several launchers.
 fn recording(
     args: &RunArgs,
     spec: &GridSpec,
@@ -229,8 +228,8 @@ fn checkpoints(flags: &CheckpointFlags, settings: &mut Settings) -> Result<OnLos
     Ok(on_loss)
 }
 
-/// Creates the file for the measurements of rebalances, if one is requested, so that an error shows
-/// before anything runs.
+/// Creates the file for the measurements of rebalances, if one is requested, so that an error is
+/// reported before anything runs.
 pub(crate) fn check_dump(settings: &Settings) -> Result<(), CliError> {
     let Some(path) = &settings.balance_dump else { return Ok(()) };
     let opened = OpenOptions::new().create(true).append(true).open(path);

@@ -163,7 +163,7 @@ impl Comm {
         }
     }
 
-    /// The messages that a receive accepts, and who can send them; `None` for no rank.
+    /// The messages that a receive accepts, and the ranks that can send them; `None` for no rank.
     pub(crate) fn pattern(
         &self,
         source: SourceSelector,

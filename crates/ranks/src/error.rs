@@ -7,7 +7,7 @@ use std::fmt;
 /// comes about by spawning, by connecting or by a name. Those that ranks agree on are lower.
 pub(crate) const SERVED_FROM: u32 = 1 << 30;
 
-/// The operation that failed, for errors: its name, and where and with whom it communicates.
+/// The operation that failed: its name, its communicator and its peer.
 ///
 /// ```
 /// use gridspan::ranks::{self, RankError};

@@ -1,4 +1,5 @@
-//! The peers and tags of messages: whom to send to, what to receive, and what was received.
+//! The peers and tags of messages: destinations, selections of a receive, and the status of a
+//! received message.
 
 /// The rank to which a message is sent.
 ///

@@ -2,11 +2,11 @@
 //!
 //! Nodes of one host share its clock. The correction of one host against another is half of the
 //! difference between the smallest apparent delays in the two directions (Duda et al., 1987,
-//! "Estimating Global Time in Distributed Systems"); the delays bound its error. The hosts are
-//! joined to that of node 0 by the pairs with the tightest bounds. Then each message that would
-//! still be received before it was sent moves its receiver, as far as messages in the other
-//! direction allow. What a drift of clocks leaves is cut: such a message counts as sent when it was
-//! received.
+//! "Estimating Global Time in Distributed Systems"); the delays bound its error. Hosts are
+//! connected to the host of node 0 by the pairs with the tightest bounds. If a message is still
+//! received before it was sent, the clock of its receiver is moved, as far as messages in the other
+//! direction allow. If clocks drift, this may not be enough: then the message counts as sent when
+//! it was received.
 
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, Bin, PeRecord, widen};
@@ -39,12 +39,12 @@ pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
     }
 }
 
-/// Returns the number of each PE's host, which is that of the first node on it.
+/// Returns the host of each PE. A host has the number of its first node.
 fn hosts_of_pes(header: &Header) -> Vec<usize> {
     let mut firsts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut hosts = Vec::with_capacity(header.nodes.len());
     for (number, node) in header.nodes.iter().enumerate() {
-        // Hosts that are not named are not known to share a clock.
+        // Nodes without a host name may have different clocks.
         let host = match node.host.is_empty() {
             true => number,
             false => *firsts.entry(&node.host).or_insert(number),
@@ -70,11 +70,11 @@ fn delays(hosts: &[usize], pes: &[PeRecord]) -> Delays {
     delays
 }
 
-/// Returns what has to be added to the times of each host. The host of node 0 has the clock of the
-/// job, and is corrected by nothing.
+/// Returns the correction of each host in nanoseconds. That of the host of node 0 is 0: its clock
+/// is that of the job.
 fn corrections(delays: &Delays) -> BTreeMap<usize, i64> {
     let mut corrections: BTreeMap<usize, i64> = BTreeMap::from([(0, 0)]);
-    // Prim's algorithm: the next host is the one whose clock is known best.
+    // Prim's algorithm: the next host is that with the tightest bound.
     loop {
         let joining = delays.iter().filter_map(|((from, to), there)| {
             let known = *corrections.get(from)?;
@@ -120,7 +120,7 @@ fn shifted(ns: u64, by: i64) -> u64 {
     ns.saturating_add_signed(by)
 }
 
-/// Moves bins by whole bins, since one bin is all that a screen shows.
+/// Moves bins by whole bins: a screen shows no smaller interval.
 fn shift_bins(record: &mut PeRecord, by: i64) {
     if whole_bins(record, by) == 0 || record.bins.is_empty() {
         return;

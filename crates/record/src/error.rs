@@ -34,7 +34,7 @@ pub enum RecordError {
         /// The version that this program reads.
         expected: u32,
     },
-    /// A file ends within a record: it was not written completely.
+    /// A file ends within a record.
     #[error("{} is truncated at byte {at}; remove it to read the rest", .path.display())]
     Truncated {
         /// The file.

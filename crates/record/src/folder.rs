@@ -13,13 +13,13 @@ const HEADER: &str = "recording.json";
 const HAPPENINGS: &str = "happenings.jsonl";
 const ENDING: &str = "ending.json";
 
-/// Maximum size of the header: a job of 100,000 PEs has 10 MB.
+/// Maximum size of the header in bytes: a job of 100,000 PEs has 10 MB.
 const HEADER_BYTES_MAX: u64 = 64 << 20;
-/// Maximum size of the happenings. The writer stops before it.
+/// Maximum size of the events in bytes. The writer stops before it.
 const HAPPENINGS_BYTES_MAX: u64 = 64 << 20;
-/// Maximum size of the file of a node, which is above all sensible budgets.
+/// Maximum size of the file of a node in bytes, above all sensible budgets.
 const NODE_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size of the ending.
+/// Maximum size of the ending in bytes.
 const ENDING_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes the files of one recording.
@@ -90,20 +90,20 @@ impl RecordingFolder {
     }
 
     /// Adds to the records of a node, as [`encode_records`](crate::encode_records) returns them.
-    /// They are no part of the recording before [`complete_node`](Self::complete_node).
+    /// They become a part of the recording by [`complete_node`](Self::complete_node).
     pub fn add_to_node(&self, node: u32, bytes: &[u8]) -> Result<(), RecordError> {
         let path = partial(&node_path(&self.folder, node));
         let mut file = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
         at(&path, file.write_all(bytes))
     }
 
-    /// Makes what was added for a node a part of the recording.
+    /// Makes the records that were added for a node a part of the recording.
     pub fn complete_node(&self, node: u32) -> Result<(), RecordError> {
         let path = node_path(&self.folder, node);
         at(&path, fs::rename(partial(&path), &path))
     }
 
-    /// Removes what was added for a node that is not complete.
+    /// Removes the records that were added for a node that is not complete.
     pub fn drop_node(&self, node: u32) -> Result<(), RecordError> {
         let path = partial(&node_path(&self.folder, node));
         match fs::remove_file(&path) {

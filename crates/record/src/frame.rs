@@ -38,7 +38,7 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     for record in records {
         // Encoding into memory fails for no value of this type.
         let Ok(encoded) = postcard::to_allocvec(record) else { continue };
-        // A budget above 4 GiB would exceed the length; its PE counts as missing.
+        // A record above 4 GiB does not fit the length; its PE counts as missing.
         let Ok(length) = u32::try_from(encoded.len()) else { continue };
         bytes.extend_from_slice(&length.to_le_bytes());
         bytes.extend_from_slice(&crc32fast::hash(&encoded).to_le_bytes());
@@ -47,8 +47,8 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the records of the bytes of one node. The memory is at most 30 times the bytes, besides
-/// that of names of types, of which a record has at most 65,534.
+/// Returns the records of the bytes of one node. They take at most 30 times the memory of the
+/// bytes, and the names of types, of which a record has at most 65,534.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();
     let mut rest = bytes;

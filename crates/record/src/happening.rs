@@ -81,7 +81,7 @@ pub enum What {
         to: u32,
         /// Latency one way, in microseconds.
         latency_us: f64,
-        /// Capacity, if known.
+        /// Bandwidth, if known.
         bytes_per_second: Option<f64>,
     },
     /// A warning that the user saw.
@@ -91,7 +91,8 @@ pub enum What {
     },
 }
 
-/// How a job ended. It is written last: a recording without it is of a job that was cut off.
+/// How a job ended. It is written last, so that a recording without it is that of a job that was
+/// cut off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnding {
     /// When, in nanoseconds since the start of the job.

@@ -107,7 +107,7 @@ pub struct RecordedLink {
     pub to: u32,
     /// Latency one way, in microseconds.
     pub latency_us: f64,
-    /// Capacity; `None` if it is unknown or unlimited.
+    /// Bandwidth; `None` if it is unknown or unlimited.
     pub bytes_per_second: Option<f64>,
     /// Probability that a packet is lost.
     pub loss: f64,

@@ -24,16 +24,17 @@
 //! | `node-N.rec` | the [`PeRecord`]s of node N, as [`encode_records`] writes them |
 //! | `ending.json` | the [`JobEnding`], as JSON; written last |
 //!
-//! A recording without `ending.json` is of a job that was cut off; one without the file of a node
-//! is of a job that lost the node. [`Recording::read`] accepts both, and reports the missing nodes.
+//! A recording without `ending.json` is that of a job that was cut off; one without the file of a
+//! node is that of a job that lost the node. [`Recording::read`] accepts both, and reports the
+//! missing nodes.
 //!
 //! # Budget
 //!
 //! Totals by type and bins of time cover the whole run. Bins are never dropped: when there are too
 //! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
 //! they exceed the budget: first every second window, then three of four, and so on. All PEs have
-//! the same windows, and a PE that keeps fewer keeps a part of those of the others, so that causes
-//! still lead to spans within the windows that all keep.
+//! the same windows. If a PE keeps fewer windows than others, these are among the windows of the
+//! others. So within the windows that all PEs keep, causes lead to spans.
 
 mod clocks;
 mod error;

@@ -27,8 +27,8 @@ pub const BINS_MAX: usize = 2048;
 pub struct PeRecord {
     /// Number of the PE.
     pub pe: u32,
-    /// When its process began, if that was started during the job: before, nothing is known of it.
-    /// 0 for a process of the first run.
+    /// Start of its process, if that started during the job; nothing is known of the time before. 0
+    /// for a process of the first run.
     pub began_ns: u64,
     /// Names of the actor types, by number. [`TASK`] and [`OTHER`] have no entry.
     #[serde(deserialize_with = "types")]
@@ -46,7 +46,7 @@ pub struct PeRecord {
     /// Spans of window `n`, which begins at `n * window_ns`, are kept if `n % kept_every == 0`. A
     /// power of two.
     pub kept_every: u32,
-    /// The spans kept, in the order of their numbers, which is that of their beginnings.
+    /// The kept spans, in the order of their numbers and of their begins.
     pub spans: Vec<Span>,
     /// Spans that were dropped.
     pub dropped_spans: u64,
@@ -92,8 +92,8 @@ fn totals<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TypeTotal>, D::Error
     at_most(usize::from(u16::MAX) + 1, from)
 }
 
-/// Reads a list whose elements take much more memory than their bytes, and of which there are no
-/// more than `most`.
+/// Reads a list of at most `most` elements. An element takes much more memory than its encoded
+/// bytes.
 fn at_most<'de, T, D>(most: usize, from: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -126,16 +126,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
     }
 }
 
-/// Where the time of a PE went in one interval, and what it sent.
+/// The time and the traffic of a PE in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
     /// Time in handlers and tasks by type number, in the order of numbers.
     pub busy_ns: Vec<(u16, u64)>,
     /// Time in the network.
     pub network_ns: u64,
-    /// Time without work.
+    /// Idle time.
     pub idle_ns: u64,
-    /// Time in which the PE was ready while other programs had the processor.
+    /// Time in which the PE was ready while other threads had the processor.
     pub waited_ns: u64,
     /// What it sent, by site, in the order of sites.
     pub sent: Vec<SentTo>,
@@ -227,8 +227,8 @@ pub struct TypeTotal {
 /// One run of a handler or a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// Its number on its PE, from 0, or from a higher one if the PE was started again. Dropped ones
-    /// count.
+    /// Its number on its PE. Dropped spans have numbers, too. The first is 0, or higher if the PE
+    /// was started again.
     pub number: u64,
     /// When it began.
     pub begin_ns: u64,
@@ -262,8 +262,8 @@ pub struct SpanCause {
     pub sent_ns: u64,
     /// When the PE received it.
     pub received_ns: u64,
-    /// Its bytes; 0 if it did not leave the PE, or came from the same process as a value whose size
-    /// is not known.
+    /// Its size in bytes; 0 if it did not leave the PE, or if its size is not known because it came
+    /// as a value from the same process.
     pub bytes: u32,
 }
 

@@ -1,24 +1,24 @@
 //! The recorder of one PE: collects spans and bins within a budget of bytes.
 //!
-//! The time of a PE is divided without gaps: each call says what the time since the last one was
-//! used for. Times are arguments, in nanoseconds since the start of the job; one that is earlier
-//! than that of the last call counts as equal to it.
+//! Each call accounts for the time since the call before it, so that the record of a PE has no
+//! gaps. Times are arguments, in nanoseconds since the start of the job. A time before that of the
+//! previous call counts as equal to it.
 
 use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TypeTotal, widen};
 use std::collections::BTreeMap;
 
-/// Width of a bin at first.
+/// Initial width of a bin.
 const BIN_NS: u64 = 1_000_000;
-/// Width of a window: most steps over a wide-area link fit into a few, and a PE that handles a
+/// Width of a window. Most steps over a wide-area link take a few windows, and a PE that handles a
 /// million messages per second has 20,000 spans in one.
 const WINDOW_NS: u64 = 20_000_000;
-/// A window keeps at most this part of all spans that are kept, so that no single one fills the
-/// budget.
+/// Divisor of the number of kept spans: no window keeps more than the quotient, so that none fills
+/// the budget.
 const WINDOW_PART: usize = 4;
-/// Part of the budget for bins; the rest is for spans.
+/// Divisor of the budget: the quotient is for bins, the rest for spans.
 const BINS_PART: usize = 4;
-/// Most bytes of one entry of a bin, which is a type with its time, or a site with what was sent to
-/// it: the first one takes the memory of four.
+/// Maximum memory of an entry of a bin in bytes. An entry is a type with its time, or a site with
+/// the bytes sent to it. A vector allocates four entries at first.
 const ENTRY_BYTES: usize = 64;
 /// The memory of spans grows by at least this number of them.
 const SPANS_MIN: usize = 1024;
@@ -63,11 +63,11 @@ impl RecorderConfig {
 /// What a PE used time for, besides handlers and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUse {
-    /// It had no work.
+    /// It was idle: it had nothing to run.
     Idle,
     /// It drove the network.
     Network,
-    /// It was ready while other programs had the processor.
+    /// It was ready while other threads had the processor.
     Waited,
     /// The runtime itself worked.
     Runtime,
@@ -103,7 +103,7 @@ pub struct Recorder {
     dropped: u64,
     /// Number of the next span.
     next: u64,
-    /// From when, and until when, the use of time is known.
+    /// First and last time of the record.
     began_ns: u64,
     until_ns: u64,
     open: Option<Span>,
@@ -139,7 +139,8 @@ impl Recorder {
         self.until_ns
     }
 
-    /// Begins at this time of the job, and not at its start. Has no effect after other calls.
+    /// Begins the record at this time, not at the start of the job. Has no effect after other
+    /// calls.
     pub fn begin_at(&mut self, at_ns: u64) {
         if self.until_ns == 0 && self.open.is_none() {
             let at_ns = at_ns.min(i64::MAX.unsigned_abs());
@@ -147,8 +148,8 @@ impl Recorder {
         }
     }
 
-    /// Begins a span, and returns its number, which is set here, as its times are. An open span ends.
-    /// A message that was received later counts as received now.
+    /// Begins a span, and ends an open one. Sets the number and the times of the span, and returns
+    /// the number. If the message was received after `at_ns`, it counts as received then.
     pub fn begin_span(&mut self, at_ns: u64, mut span: Span) -> u64 {
         self.end_span(at_ns);
         self.use_until(at_ns, TimeUse::Runtime);
@@ -187,13 +188,12 @@ impl Recorder {
         self.next -= u64::from(self.open.take().is_some());
     }
 
-    /// Notes that the time since the last call belongs to handlers of a type, although no span
-    /// covers it.
+    /// Counts the time since the last call as handlers of a type, without a span.
     pub fn note_busy(&mut self, at_ns: u64, kind: u16) {
         self.pass(at_ns, |bin, ns| bin.add_busy(kind, ns));
     }
 
-    /// Notes what the time since the last call was used for.
+    /// Counts the time since the last call as `what`.
     pub fn use_until(&mut self, at_ns: u64, what: TimeUse) {
         self.pass(at_ns, |bin, ns| match what {
             TimeUse::Idle => bin.idle_ns += ns,
@@ -203,8 +203,8 @@ impl Recorder {
         });
     }
 
-    /// Notes that the PE has waited for `waited_ns` of the time since `from_ns`, which counted as
-    /// busy.
+    /// Counts `waited_ns` of the time since `from_ns` as waiting for a processor. That time counted
+    /// as busy before.
     pub fn note_waited(&mut self, from_ns: u64, waited_ns: u64) {
         let first = usize::try_from(from_ns / self.bin_ns).unwrap_or(usize::MAX);
         let bins = self.bins.get_mut(first..).unwrap_or_default();
@@ -213,7 +213,7 @@ impl Recorder {
         let mut left = waited_ns.min(busy);
         for bin in bins {
             for (_, ns) in &mut bin.busy_ns {
-                // Each entry gives its share of what is left, so that rounding loses nothing.
+                // Each entry gives its share of the rest, so that rounding loses nothing.
                 let share = u128::from(left) * u128::from(*ns) / u128::from(busy.max(1));
                 let share = u64::try_from(share).unwrap_or(left).min(*ns);
                 (busy, left) = (busy - *ns, left - share);
@@ -262,7 +262,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the time since the last call to the bins that it falls into.
+    /// Adds the time since the last call to its bins.
     fn pass(&mut self, at_ns: u64, add: impl Fn(&mut Bin, u64)) {
         let at_ns = at_ns.min(i64::MAX.unsigned_abs());
         if at_ns <= self.until_ns {
@@ -331,7 +331,7 @@ impl Recorder {
         }
         self.window.1 += 1;
         if self.spans.len() == self.spans.capacity() {
-            // Up to the budget, and not to twice as much.
+            // Doubling the vector could exceed the budget.
             let more = self.spans.len().max(SPANS_MIN).min(most - self.spans.len());
             self.spans.reserve_exact(more);
         }

@@ -13,7 +13,7 @@ use crate::validity::{problem_of_events, problem_of_header, problem_of_record};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Maximum number of bytes of all nodes together: a reader has all of them in memory.
+/// Maximum size of the files of all nodes together in bytes: a reader holds all of them in memory.
 const NODES_BYTES_MAX: u64 = 2 << 30;
 
 /// A whole recording.
@@ -56,10 +56,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a recording, and corrects the clocks of different hosts so that no message is received
-    /// before it was sent. Times and indices in what it returns are valid: types, PEs, sites and
-    /// nodes exist, also those of events, and spans are in order. Fails on damaged files, other
-    /// versions of the format, and more than 2 GiB.
+    /// Reads a recording, and corrects the clocks of hosts so that no message is received before it
+    /// was sent. All times and indices in the result are valid: types, PEs, sites and nodes exist,
+    /// and spans are in order. Fails on damaged files, other versions of the format, and more than
+    /// 2 GiB.
     pub fn read(folder: &Path) -> Result<Self, RecordError> {
         let header = read_header(folder)?;
         if let Some(problem) = problem_of_header(&header) {
@@ -70,7 +70,7 @@ impl Recording {
         if let Some(problem) = problem_of_events(&header, &happenings, ending.as_ref()) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
-        // Some are reported after others that followed them.
+        // Reports may come late.
         happenings.sort_by_key(|happening| happening.at_ns);
         let mut recording =
             Self { happenings, ending, header, pes: Vec::new(), missing: Vec::new() };
@@ -117,7 +117,7 @@ impl Recording {
         self.ending.as_ref().map_or(Ok(()), |ending| files.end(ending))
     }
 
-    /// Returns when the job ended, or if it was cut off, the time of the last that is known of it.
+    /// Returns the end of the job, or of the last span or event if the job was cut off.
     pub fn end_ns(&self) -> u64 {
         if let Some(ending) = &self.ending {
             return ending.at_ns;

@@ -43,16 +43,21 @@ pub use error::{
     AskError, GridError, JobError, LossCause, Misuse, NodeProcessError, StartError, main_panicked,
 };
 pub use gridspan_topology::{Layout, NodeId, PeId, SiteId, Time};
-pub use job::grid::{Collection, Grid, MainPort, Member, Per, Progress};
+pub use job::Job;
+pub use job::collection::{Collection, Member};
+pub use job::creation::Per;
+pub use job::grid::Grid;
+pub use job::main_function::MainFuture;
+pub use job::main_handle::MainPort;
 pub use job::program::{Program, end};
+pub use job::progress::Progress;
 pub use job::promise::Awaited;
-pub use job::{Job, MainFuture};
 pub use message::codec::DecodeError;
 pub use message::frame::Frame;
 pub use message::limits::Limits;
 pub use message::{
     CheckpointSegment, CheckpointStore, Diagnosis, EncodedManifest, Holding, Image, List,
-    RestorePlan, Seat, Wait, WaitKind, Waits,
+    RestorePlan, RestoreTarget, Wait, WaitKind, Waits,
 };
 pub use pe::actor::Actor;
 pub use pe::actor::abilities::To;

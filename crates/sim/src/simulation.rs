@@ -205,7 +205,7 @@ impl Simulation {
         let quic = quic.map_err(SimError::Certificates)?;
         let network = Network::new(spec, seed);
         let network = if quic.is_some() { network.of_packets() } else { network };
-        let guests = membership::seat(&program, &options.guests)?;
+        let guests = membership::prepare(&program, &options.guests)?;
         let mut simulation = Self {
             coordinator_at: program.coordinator_node(),
             hosts: Roster::new(layout.nodes().map(|node| program.coordinator_host(node)).collect()),

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// How actors are balanced and tasks shared.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BalanceFlags {
-    /// Move actors by this strategy, whatever the program sets: at sync points, and in between when
-    /// links or other programs' use of the processors change.
+    /// Move actors by this strategy, whatever the program sets: at sync points, and also when
+    /// links, or the use of processors by other programs, change.
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<StrategyName>,
     /// Also ask the strategy at this interval, such as 5s.
@@ -70,10 +70,10 @@ pub(crate) struct ReplayArgs {
     /// Format of the file. The N-th rebalance of vt is its N-th phase.
     #[arg(long, value_name = "FORMAT", default_value = "dump")]
     pub(crate) format: SnapshotFormat,
-    /// Plan by these strategies. Default: greedy, refine, grid-cut and auto.
+    /// Plan by these strategies [default: greedy, refine, grid-cut and auto].
     #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = strategies())]
     pub(crate) strategy: Vec<StrategyName>,
-    /// Use the N-th rebalance, from 1. Default: the last.
+    /// Use the N-th rebalance, from 1 [default: the last].
     #[arg(long, value_name = "N")]
     pub(crate) rebalance: Option<NonZeroU32>,
     /// Explain why each actor moves.
@@ -82,7 +82,7 @@ pub(crate) struct ReplayArgs {
     /// Seed randomised strategies.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Print one JSON document.
+    /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) struct ExportArgs {
     /// Format of the files to write. The rebalance is phase 0 of vt.
     #[arg(long, value_name = "FORMAT", default_value = "vt")]
     pub(crate) format: SnapshotFormat,
-    /// Use the N-th rebalance, from 1. Default: the last.
+    /// Use the N-th rebalance, from 1 [default: the last].
     #[arg(long, value_name = "N")]
     pub(crate) rebalance: Option<NonZeroU32>,
 }

@@ -20,10 +20,10 @@ pub(crate) struct BcastArgs {
     #[arg(short, long, value_name = "SIZE,…", value_delimiter = ',', value_parser = size,
           default_value = "1kB,100kB,1MB")]
     pub(crate) bytes: Vec<u64>,
-    /// Broadcast from this node: its number, or the name of its host. Default: the first.
+    /// Broadcast from this node: its number, or the name of its host [default: the first].
     #[arg(short, long, value_name = "NODE")]
     pub(crate) root: Option<String>,
-    /// Plan by these strategies. Default: all.
+    /// Plan by these strategies [default: all].
     #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', value_parser = plans())]
     pub(crate) strategy: Vec<String>,
     /// Links that transfers between sites share, which a grid file does not state: `site-pairs`,

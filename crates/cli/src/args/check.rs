@@ -25,7 +25,7 @@ pub(crate) struct CheckArgs {
     #[arg(short, long, value_name = "SPEC", group = "place")]
     pub(crate) emulate: Option<String>,
     /// Reach the other hosts of a grid file by CMD, which is split at blanks and takes the
-    /// arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    /// arguments of `ssh` [default: $GRIDCTL_SSH, else ssh].
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
     /// Give up on a host that has not answered after this time.
@@ -34,7 +34,7 @@ pub(crate) struct CheckArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// The program that is to run on the hosts. Default: a built-in job.
+    /// The program that is to run on the hosts [default: a built-in job].
     #[command(subcommand)]
     pub(crate) program: Option<Command>,
 }

@@ -15,7 +15,7 @@ pub(crate) struct CheckpointFlags {
     /// --protect-sites or --node-mtbf is given].
     #[arg(long, value_name = "WHEN", value_parser = every)]
     pub(crate) checkpoint_every: Option<CheckpointEvery>,
-    /// Store checkpoints in DIR, too, which all nodes share; the last two are kept. DIR may be the
+    /// Also store checkpoints in DIR, which all nodes share; the last two are kept. DIR may be the
     /// address of a place in an object store, such as s3://BUCKET/JOB.
     #[arg(long, value_name = "DIR")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -28,18 +28,19 @@ pub(crate) struct CheckpointFlags {
     /// Keep the second copy at another site.
     #[arg(long)]
     pub(crate) protect_sites: bool,
-    /// Mean time between failures of a node, for `--checkpoint-every auto` [default: 30 days].
+    /// Assume this mean time between failures of a node, for `--checkpoint-every auto` [default: 30
+    /// days].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) node_mtbf: Option<Duration>,
-    /// What happens when nodes are lost [default: shrink if --checkpoint-every or --checkpoint is
-    /// given, or if the program makes checkpoints and its main can begin again; else fail].
+    /// Do WHAT when nodes are lost [default: shrink if --checkpoint-every or --checkpoint is given,
+    /// or if the program makes checkpoints and its main can begin again; else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
     /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later, and
     /// `--on-loss replace`.
     #[arg(long, value_name = "NODE")]
     pub(crate) spare: Vec<String>,
-    /// Time that nodes have to leave after SIGTERM, and the job to stop.
+    /// Give nodes TIME to leave after SIGTERM, and the job to stop.
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "25s")]
     pub(crate) drain_deadline: Duration,
 }
@@ -73,7 +74,7 @@ pub(crate) struct CheckpointArgs {
     /// The folder, or the address, of `gridctl run --checkpoint`.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// The number of the checkpoint. Default: the last; for verify, all.
+    /// The number of the checkpoint [default: the last; for verify, all].
     #[arg(long, value_name = "N")]
     pub(crate) number: Option<u64>,
     /// Print JSON, one object per line.

@@ -11,19 +11,19 @@ const DAY_S: u64 = 24 * 60 * 60;
 #[derive(Debug, Args)]
 #[command(after_help = ATTACH_HELP)]
 pub(crate) struct AttachArgs {
-    /// The job. Default: the latest that was started with --detach.
+    /// The job [default: the latest that was started with --detach].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Start a launcher on this machine for a job whose launcher's machine has ended. HOST is any
-    /// host with a node of the job, and provides what the launcher needs.
+    /// host with a node of the job, from which the launcher gets the state of the job.
     #[arg(long, value_name = "HOST")]
     pub(crate) from: Option<String>,
-    /// Do not count this node, host or site when it is decided whether the job may go on: you know
-    /// that it has ended for good. Repeat it for more.
+    /// State that this node, host or site has ended for good, so that it does not count in the
+    /// decision whether the job may go on; repeat it for more.
     #[arg(long, value_name = "NODE")]
     pub(crate) ended: Vec<String>,
-    /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh`. Default:
-    /// $GRIDCTL_SSH, else ssh.
+    /// Reach HOST by CMD, which is split at blanks and takes the arguments of `ssh` [default:
+    /// $GRIDCTL_SSH, else ssh].
     #[arg(long, value_name = "CMD", requires = "from")]
     pub(crate) ssh: Option<String>,
 }
@@ -40,7 +40,7 @@ Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
 #[derive(Debug, Args)]
 #[command(after_help = STOP_HELP)]
 pub(crate) struct StopArgs {
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
 }
@@ -104,14 +104,14 @@ after the time of --timeout; 1 if the exit code is not known; 2 usage.";
 #[derive(Debug, Args)]
 #[command(after_help = LOGS_HELP)]
 pub(crate) struct LogsArgs {
-    /// The job. Default: the latest that was started with --detach.
+    /// The job [default: the latest that was started with --detach].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Go on printing until the job has ended.
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Print what this node (SITE/NUMBER) has printed, also while no launcher attended to the job;
-    /// its standard output and its standard error stay separate.
+    /// Print the output of this node (SITE/NUMBER), with the output while no launcher attended to
+    /// the job; standard output and standard error stay separate.
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
 }

@@ -201,10 +201,10 @@ pub(crate) struct RunArgs {
     /// Continue when a guest is lost, and repeat its work.
     #[arg(long)]
     pub(crate) tolerate_lost_guests: bool,
-    /// Action on a job that can never continue, since everything in it waits [default: warn].
+    /// Do WHAT when the job can never continue, since all of it waits [default: warn].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_stall: Option<OnStall>,
-    /// End a job that takes longer, such as 10min, with an error that reports what it waits for.
+    /// End the job after this time, such as 10min, with an error that reports what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
     /// Declare a node lost after this much silence, from 1s to a day, besides four round trips; a
@@ -214,26 +214,26 @@ pub(crate) struct RunArgs {
     /// Set this variable for the nodes, to VALUE or to its value here; repeat it for more.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) variables: Vec<String>,
-    /// Run the nodes in DIR. Default: the current folder, on other hosts if it exists there.
+    /// Run the nodes in DIR [default: the current folder, on other hosts if it exists there].
     #[arg(long = "wdir", value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Run in the background, also after this terminal and the launcher have ended; `gridctl
-    /// attach` shows the output.
+    /// Run in the background. The job outlives this terminal and its launcher; `gridctl attach`
+    /// shows the output.
     #[arg(long, conflicts_with_all = ["guests", "dry_run"])]
     pub(crate) detach: bool,
-    /// With --detach: limit each file of output to about SIZE, at least 4kB. As much of what came
-    /// before is kept in a second file.
+    /// With --detach: limit each file of output to about SIZE, at least 4kB. A second file keeps as
+    /// much of the earlier output.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = log_limit, requires = "detach")]
     pub(crate) log_limit: u64,
-    /// With --detach, on several hosts: if exactly half of the nodes are left, they go on if DIR
-    /// settles on them and not on the other half. DIR is a folder that all launchers of the job
-    /// reach, or the address of a place in an object store.
+    /// With --detach, on several hosts: if exactly half of the nodes are left, let DIR decide
+    /// whether they or the other half go on. DIR is a folder that all launchers of the job reach,
+    /// or the address of a place in an object store.
     #[arg(long, value_name = "DIR", requires = "detach")]
     pub(crate) witness: Option<PathBuf>,
-    /// Attend to this detached job, for which gridctl starts itself.
+    /// Be the launcher of this detached job; gridctl starts itself with this flag.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]
     pub(crate) background: Option<String>,
-    /// This node, host or site of the detached job has ended for good, as the user has said.
+    /// This node, host or site of the detached job has ended for good, by `gridctl attach --ended`.
     #[arg(long, value_name = "NODE", hide = true, requires = "background")]
     pub(crate) ended: Vec<String>,
     /// Whether the job is recorded.
@@ -301,8 +301,8 @@ pub(crate) struct SimArgs {
     /// Seed everything that is random by design.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// End a job that takes longer, in virtual time, with an error that reports what it waits for
-    /// [default: a day].
+    /// End the job after this virtual time, such as 10min, with an error that reports what it waits
+    /// for [default: a day].
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
     /// Whether the job is recorded.

@@ -37,7 +37,7 @@ pub(crate) struct NodesArgs {
     /// The job. Default: the latest.
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Print JSON.
+    /// Print one JSON array, with an object for each node.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -31,7 +31,7 @@ pub(crate) struct PlaceArgs {
     #[arg(short, long, value_enum, hide_possible_values = true)]
     pub(crate) driver: Option<DriverName>,
     /// Reach the other hosts of a grid file or host file by CMD, which is split at blanks and takes
-    /// the arguments of `ssh`. Default: $GRIDCTL_SSH, else ssh.
+    /// the arguments of `ssh` [default: $GRIDCTL_SSH, else ssh].
     #[arg(long, value_name = "CMD")]
     pub(crate) ssh: Option<String>,
 }

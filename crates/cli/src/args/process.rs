@@ -1,10 +1,10 @@
-//! Arguments about the processes of a job, and what they tell others.
+//! Arguments about the processes of a job.
 
 use crate::metrics::MetricsAddress;
 use clap::{Args, ValueEnum};
 use gridspan::binding::Binding;
 
-/// How processes run, and what they tell others.
+/// How processes run, and where their input comes from and their counters go.
 #[derive(Debug, Args)]
 pub(crate) struct ProcessFlags {
     /// Serve the counters of the job to Prometheus, at http://ADDRESS/metrics: a port of this
@@ -12,12 +12,12 @@ pub(crate) struct ProcessFlags {
     /// then a separate process, as with `-n`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Which node gets the standard input of gridctl: 0 or none [default: 0 if its process runs on
+    /// Give the standard input of gridctl to NODE, 0 or none [default: 0 if its process runs on
     /// this machine, and the input is no terminal].
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
     /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a
-    /// host share out the cores that they may use [default: none].
+    /// host divide the cores that they may use [default: none].
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) bind: Option<BindFlag>,
 }

@@ -16,8 +16,8 @@ pub(crate) struct RecordFlags {
     /// exist or must be empty. Not with --detach or --guests.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
-    /// With --record: record at most SIZE of each node, from 64kB to 1GB, and of all nodes together
-    /// at most 1GB. Above it, times are coarser and spans are sampled.
+    /// With --record: keep at most SIZE for each node, from 64kB to 1GB, and at most 1GB for all
+    /// nodes together. If that is too little, times are coarser and spans are dropped.
     #[arg(long, value_name = "SIZE", default_value = "16MB", value_parser = record_bytes, requires = "record")]
     pub(crate) record_bytes: u64,
 }

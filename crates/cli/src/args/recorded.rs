@@ -1,4 +1,4 @@
-//! The command lines of what gridctl does with recordings: `gridctl trace` and `gridctl compare`.
+//! The command lines of `gridctl trace` and `gridctl compare`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub(crate) struct TraceArgs {
     /// The recording: the folder of `--record`.
     #[arg(value_name = "DIR")]
     pub(crate) recording: PathBuf,
-    /// Write the trace into FILE; `-` is standard output. Default: trace.perfetto-trace in DIR.
+    /// Write the trace into FILE; `-` is standard output [default: trace.perfetto-trace in DIR].
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -10,10 +10,10 @@ pub(crate) struct ReportArgs {
     /// The recording: the folder of `--record`.
     #[arg(value_name = "DIR")]
     pub(crate) recording: PathBuf,
-    /// Write the page into FILE; `-` is standard output. Default: report.html in DIR.
+    /// Write the page into FILE; `-` is standard output [default: report.html in DIR].
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Print one JSON object with the whole analysis, and write no page.
+    /// Print one JSON object, with the whole analysis, and write no page.
     #[arg(long, conflicts_with = "output")]
     pub(crate) json: bool,
 }

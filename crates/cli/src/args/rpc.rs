@@ -29,10 +29,10 @@ pub(crate) enum RpcVerb {
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub(crate) struct RpcServeArgs {
-    /// Execute calls on N PEs, one call at a time each. Default: one PE per core.
+    /// Execute calls on N PEs, one call at a time each [default: one PE per core].
     #[arg(short, long, value_name = "N")]
     pub(crate) pes: Option<NonZeroU32>,
-    /// Name of the server. Default: the host's name and the process id.
+    /// Name of the server [default: the host's name and the process id].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Each PE is TIMES times as fast as others.
@@ -41,7 +41,7 @@ pub(crate) struct RpcServeArgs {
     /// Keep up to SIZE of group data in memory, and the rest in an unnamed file.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = memory, conflicts_with = "registry")]
     pub(crate) memory: u64,
-    /// Folder of that file. Default: the system's folder for temporary files.
+    /// Folder of that file [default: the system's folder for temporary files].
     #[arg(long, value_name = "DIR", conflicts_with = "registry")]
     pub(crate) spill_to: Option<PathBuf>,
     /// Listen here; with port 0 the system chooses one.
@@ -50,8 +50,8 @@ pub(crate) struct RpcServeArgs {
     /// Tell other processes this address, if they cannot reach the address of --listen.
     #[arg(long, value_name = "IP", conflicts_with = "join")]
     pub(crate) advertise: Option<IpAddr>,
-    /// Write the token here, and a key beside it, with which a later daemon can replace this one.
-    /// Default: in the user's folder, while the daemon runs.
+    /// Write the token here, and a key beside it, with which a later daemon can replace this one
+    /// [default: in the user's folder, while the daemon runs].
     #[arg(long = "write-token", value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Serve no functions: be the registry of servers that join.
@@ -65,10 +65,10 @@ pub(crate) struct RpcServeArgs {
 /// Arguments of `gridctl rpc ls`.
 #[derive(Debug, Args)]
 pub(crate) struct RpcListArgs {
-    /// Token of a daemon. Default: that of the latest daemon that this user started here.
+    /// Token of a daemon [default: that of the latest daemon that this user started here].
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
-    /// Print JSON.
+    /// Print one JSON array, with an object for each server.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) struct RpcCallArgs {
     /// standard input.
     #[arg(default_value = "null", allow_hyphen_values = true)]
     pub(crate) arguments: String,
-    /// Token of a daemon. Default: that of the latest daemon that this user started here.
+    /// Token of a daemon [default: that of the latest daemon that this user started here].
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
     /// Give up on a server that has not answered after this time.
@@ -149,12 +149,12 @@ pub(crate) struct RpcRunArgs {
     /// Tasks compute TIMES times as fast as recorded.
     #[arg(long, value_name = "TIMES", value_parser = times)]
     pub(crate) faster: Option<f64>,
-    /// Map by these heuristics; `gridrpc` places each call by itself. Default: all but
-    /// `exhaustive`.
+    /// Map by these heuristics; `gridrpc` places each call by itself [default: all but
+    /// `exhaustive`].
     #[arg(short = 'H', long, value_name = "NAME,…", value_delimiter = ',', value_parser = heuristics())]
     pub(crate) heuristic: Vec<String>,
-    /// Give the client its own link into the wide area, such as 100mbit or 100mbit,20ms. Default:
-    /// it is a host of the first site.
+    /// Give the client its own link into the wide area, such as 100mbit or 100mbit,20ms [default:
+    /// it is a host of the first site].
     #[arg(long, value_name = "RATE[,LATENCY]", value_parser = link)]
     pub(crate) client: Option<Link>,
     /// Let servers communicate with the client only.

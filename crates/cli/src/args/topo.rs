@@ -15,7 +15,7 @@ pub(crate) struct TopoArgs {
     /// Start nodes to measure. Without it, a grid file is shown as written.
     #[arg(long, conflicts_with = "job")]
     pub(crate) probe: bool,
-    /// The job whose topology to show, as it sees it. Default: the latest.
+    /// Show the topology as this job sees it [default: the latest].
     #[arg(short, long, value_name = "ID", conflicts_with = "place")]
     pub(crate) job: Option<String>,
     /// Where to start nodes.

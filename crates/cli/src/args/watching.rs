@@ -1,4 +1,4 @@
-//! The command lines of `gridctl doctor` and `top`: what a running job does.
+//! The command lines of `gridctl doctor` and `gridctl top`, which look at a running job.
 
 use clap::Args;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_HELP)]
 pub(crate) struct DoctorArgs {
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Print one JSON object.
@@ -26,7 +26,7 @@ Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
 #[derive(Debug, Args)]
 #[command(after_help = TOP_HELP)]
 pub(crate) struct TopArgs {
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Take a sample this often, from 200ms to 60s.

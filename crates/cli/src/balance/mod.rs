@@ -121,7 +121,7 @@ fn because(explanation: &Explanation) -> String {
     format!("{actor} from {from} to {to}: {reason}")
 }
 
-/// The document that `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     version: u32,

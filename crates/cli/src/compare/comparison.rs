@@ -1,4 +1,4 @@
-//! All that is said about two recordings.
+//! The comparison of two recordings.
 
 use super::difference::{
     Both, CountDifference, TimeDifference, TrafficDifference, counts, ends, times, traffic,

@@ -1,9 +1,9 @@
-//! Differences of two profiles, those that explain most first.
+//! Differences of two profiles, the most important first.
 
 use super::profile::{CountUnit, PairTraffic, PePlace, PeTime, Profile, TimeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A difference is at a place if at least this share of it is there.
+/// Minimum share of a difference at its place.
 const SHARE_OF_PLACE: f64 = 2.0 / 3.0;
 
 /// A number of both recordings.
@@ -76,8 +76,8 @@ pub(super) fn ends(a: &Profile, b: &Profile) -> Both {
     Both { a: a.end_ns as f64, b: b.end_ns as f64 }
 }
 
-/// Returns the kinds of time that differ in the direction of the whole first, by size, and those
-/// that differ in the other direction last.
+/// Returns the kinds of time by their difference: first those that differ in the direction of the
+/// whole, the largest first, then the others.
 pub(super) fn times(a: &Profile, b: &Profile) -> Vec<TimeDifference> {
     let kinds: BTreeSet<&TimeKind> =
         [a, b].into_iter().flat_map(|profile| &profile.pes).flat_map(|pe| pe.ns.keys()).collect();

@@ -1,7 +1,7 @@
 //! `gridctl compare`: which of two recorded runs of a job was faster, and where the difference lies.
 //!
-//! The time of a job is the mean time of its PEs, whatever they did: so the means of all kinds of
-//! time add up to it, and their differences add up to the difference of the jobs, also if these had
+//! Each PE accounts for the whole time of the job. So the means over PEs of all kinds of time add
+//! up to the time of the job, and their differences add up to the difference of the jobs, also for
 //! different numbers of PEs.
 //!
 //! - `profile`: the numbers of one recording. `difference`: those of both, ordered.

@@ -1,4 +1,4 @@
-//! Where the time of a recorded job went, and what it sent: by names, which two jobs have in common.
+//! The use of time and the traffic of a recorded job, by names that two recordings have in common.
 
 use gridspan_record::{OTHER, PeRecord, Recording, TASK, What};
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ pub(super) enum TimeKind {
     Network,
     /// Ready, while other threads had the processor.
     Waited,
-    /// Without work.
+    /// Idle.
     Idle,
-    /// What is left until the end of the job, such as the time before a guest joined.
+    /// The rest until the end of the job, such as the time before a guest joined.
     Rest,
 }
 
@@ -52,8 +52,8 @@ pub(super) struct PePlace {
 pub(super) struct PeTime {
     /// The PE.
     pub(super) place: PePlace,
-    /// Nanoseconds of each kind, which add up to the time of the job. What is left may be negative
-    /// by the inaccuracy of the other kinds.
+    /// Nanoseconds of each kind, which add up to the time of the job. The rest may be negative,
+    /// because the other kinds are not exact.
     pub(super) ns: BTreeMap<TimeKind, f64>,
 }
 
@@ -77,8 +77,7 @@ pub(super) enum CountUnit {
     Nanoseconds,
 }
 
-/// What the runtime did, and how often or how much. All profiles have the same numbers in the same
-/// order.
+/// A count of what the runtime did. All profiles have the same counts in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobCount {
     /// What is counted.

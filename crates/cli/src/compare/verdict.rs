@@ -1,4 +1,4 @@
-//! Which of two recordings was faster, and where the difference lies, in one sentence.
+//! The verdict in one sentence: which of two recordings was faster, and where the difference lies.
 
 use super::difference::{Both, Place, TimeDifference, ends, place, times};
 use super::profile::Profile;
@@ -6,9 +6,9 @@ use crate::quantity::{digits, time};
 use gridspan_record::Recording;
 use std::time::Duration;
 
-/// Jobs whose times differ by a smaller share take the same time.
+/// Minimum share by which the times of jobs differ; below it they count as equal.
 const SHARE_MIN: f64 = 0.01;
-/// A kind of time explains most of a difference if it is at least this share of it.
+/// Minimum share of a kind of time that explains most of a difference.
 const SHARE_OF_MOST: f64 = 0.5;
 /// Names of the recordings.
 pub(super) const NAMES: [&str; 2] = ["A", "B"];
@@ -41,7 +41,7 @@ impl RecordedOutcome {
         }
     }
 
-    /// Describes it, with the time after which it came.
+    /// Describes it, with the time of the job.
     pub(super) fn after(&self, end_ns: f64) -> String {
         let after = format!("after {}", duration(end_ns));
         match self {
@@ -94,7 +94,7 @@ impl Verdict {
             return Self::Same;
         }
         let largest = times(a, b).into_iter().next();
-        // That of the whole has the same direction, unless no time was recorded.
+        // A kind that differs in the direction of the whole exists, unless no time was recorded.
         let is_same_way = |time: &TimeDifference| time.ns.difference() * ends.difference() > 0.0;
         let reason = largest.filter(is_same_way).map(|time| {
             let place = place(&time.kind, a, b);

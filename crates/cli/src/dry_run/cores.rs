@@ -5,7 +5,7 @@ use gridspan::binding::{self, Binding, BindingError, Cpu, HostShare};
 use gridspan_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// What is known about the binding of a job.
+/// The binding of the PEs of a job.
 pub(super) struct Cores {
     binding: Binding,
     cpus: Result<Vec<Cpu>, BindingError>,
@@ -13,7 +13,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Looks at this machine; `None` if PEs would not be bound.
+    /// Reads the processors of this machine; `None` if PEs would not be bound.
     pub(super) fn of(launch: &Launch<'_>) -> Option<Self> {
         if launch.binding == Binding::None {
             return None;
@@ -36,21 +36,17 @@ impl Cores {
 
     /// How PEs would be bound, as a word.
     pub(super) fn word(&self) -> &'static str {
-        match self.binding {
-            Binding::None => "none",
-            Binding::Core => "core",
-            Binding::Numa => "numa",
-        }
+        self.binding.name()
     }
 
     /// The heading of processes whose PEs would be bound.
     pub(super) fn heading(&self) -> &'static str {
         match self.binding {
-            Binding::None => "\nprocesses:\n",
             Binding::Core => "\nprocesses, of which each PE is bound to a core:\n",
             Binding::Numa => {
                 "\nprocesses, of which each PE is bound to the NUMA domain of a core:\n"
             }
+            _ => "\nprocesses:\n",
         }
     }
 

@@ -1,9 +1,9 @@
 //! `gridctl run --dry-run` and `gridctl sim --dry-run`: which PEs would run where, which processes
 //! would start, and which links would be emulated.
 //!
-//! The commands are those that the launcher would start: both come from [`Launch::command`]. What a
-//! node gets through its pipe (keys, the grid, the settings) is not shown, nor are the values of
-//! variables that the user names, which may be secrets.
+//! The commands are those that the launcher would start: both come from [`Launch::command`]. The
+//! content of the pipe to a node (keys, the grid, the settings) is not shown, nor are the values of
+//! variables that the user names: these may be secret.
 
 mod cores;
 mod links;
@@ -38,9 +38,9 @@ struct Plan<'a> {
     links: Option<(LinkKind, LinkGroups)>,
     /// Whether several nodes are behind one host or gateway.
     may_share: bool,
-    /// How PEs would be bound; `None` if they would not.
+    /// How PEs would be bound; `None` if they would not be bound.
     cores: Option<Cores>,
-    /// Why those of this machine would not be bound.
+    /// Why the PEs of this machine would not be bound.
     unbound: Option<String>,
 }
 
@@ -242,7 +242,8 @@ fn processes(launch: &Launch<'_>, is_alone: bool) -> Result<Vec<PlannedProcess>,
     }
 }
 
-/// Notes how the PEs of processes would be bound. Returns why those on this machine would not be.
+/// Sets the processors of the PEs of processes. Returns why the PEs of this machine would not be
+/// bound.
 fn bind(cores: &Cores, launch: &Launch<'_>, processes: &mut [PlannedProcess]) -> Option<String> {
     let layout = launch.spec.layout();
     let mut unbound = None;

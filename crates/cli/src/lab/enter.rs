@@ -1,4 +1,4 @@
-//! Commands on a host: processes of gridctl that move to the host and become the command.
+//! Commands on a host: gridctl moves to the namespaces of the host and becomes the command.
 
 use super::files::process_of;
 use super::namespaces::enter;
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Exit code of `ssh` if it could not run the command.
 const SSH_FAILED: u8 = 255;
-/// The shell for commands, and for users who have chosen none.
+/// The shell for commands, and for users without `$SHELL`.
 const SHELL: &str = "/bin/sh";
 
 /// Becomes a command on a host. Returns only if that fails.
@@ -43,7 +43,7 @@ pub(super) fn run_ssh(args: &LabSshArgs) -> Result<ExitCode, CliError> {
         Ok(table) => table,
         Err(error) => return failed(format!("{}: {error}", args.table.display())),
     };
-    // The words of OpenSSH, by which programs know that there is no such host.
+    // The message of OpenSSH, by which programs recognise an unknown host.
     let Some(process) = process_of(&table, &line.host) else {
         return failed(format!(
             "Could not resolve hostname {}: Name or service not known",
@@ -57,7 +57,8 @@ pub(super) fn run_ssh(args: &LabSshArgs) -> Result<ExitCode, CliError> {
     failed(format!("{SHELL}: {error}"))
 }
 
-/// Returns the shell that runs the command, in the user's home as with `ssh`. Variables stay.
+/// Returns the shell for the command, in the home of the user as with `ssh`. It keeps the
+/// variables.
 fn shell(line: &SshLine) -> Command {
     let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
     let mut command = match &line.command {

@@ -1,5 +1,5 @@
-//! The way into a lab: checks what the user and the system say, and becomes `unshare`, which
-//! becomes gridctl again, in new namespaces.
+//! Enters a lab: checks the command line and the system, and becomes `unshare`, which becomes
+//! gridctl again, in new namespaces.
 
 use super::error::LabError;
 use super::lab_host::LabHost;
@@ -35,8 +35,8 @@ pub(super) fn grid_of(args: &LabArgs) -> Result<GridSpec, CliError> {
     Ok(described.ok_or(LabError::NoGrid)?.spec)
 }
 
-/// Returns a folder that stays empty: each lab has its files there, in a file system that only its
-/// processes see.
+/// Returns a folder that stays empty: each lab mounts a file system there that only its processes
+/// see.
 fn folder() -> io::Result<PathBuf> {
     let folder = status::folder()?.join("lab");
     private::make_folder(&folder)?;

@@ -3,7 +3,7 @@
 use std::io;
 use thiserror::Error;
 
-/// A lab that cannot run. Nothing of it is left.
+/// A lab cannot run. No part of it is left.
 #[derive(Debug, Error)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum LabError {
@@ -14,10 +14,10 @@ pub(crate) enum LabError {
     #[cfg(not(target_os = "linux"))]
     #[error("a lab needs Linux")]
     OtherSystem,
-    /// The system is too old: a process cannot move to the namespaces of another one at once.
+    /// Linux is too old: a process cannot move to all namespaces of another one at once.
     #[error("a lab needs Linux 5.8 or later")]
     OldSystem,
-    /// A host of the grid has a name that a lab cannot give to a host.
+    /// The name of a host of the grid cannot be the name of a host of a lab.
     #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
     HostName {
         /// The name.
@@ -43,13 +43,13 @@ pub(crate) enum LabError {
         /// The package of Debian that has it.
         package: &'static str,
     },
-    /// There can be no TUN device.
+    /// The system refuses TUN devices.
     #[error("a lab needs /dev/net/tun: {0}")]
     NoTun(io::Error),
-    /// There can be no namespaces.
+    /// The system refuses namespaces.
     #[error("a lab needs root or user namespaces: {reason}")]
     NoNamespaces {
-        /// What `unshare` says.
+        /// The message of `unshare`.
         reason: String,
         /// What to do.
         advice: String,
@@ -57,7 +57,7 @@ pub(crate) enum LabError {
     /// The lab's file systems cannot be mounted.
     #[error("cannot mount {what} for a lab: {error}")]
     Mount {
-        /// Which one.
+        /// The file system.
         what: &'static str,
         /// The reason.
         error: io::Error,
@@ -65,10 +65,10 @@ pub(crate) enum LabError {
     /// `ip` refuses something.
     #[error("cannot set up the network of a lab: {reason}")]
     Network {
-        /// What `ip` says.
+        /// The message of `ip`.
         reason: String,
     },
-    /// A host could not be set up, as it has reported, or has ended.
+    /// A host has ended, or could not be set up, as it has reported.
     #[error("the host `{name}` of the lab has ended")]
     HostEnded {
         /// Its name.
@@ -77,7 +77,7 @@ pub(crate) enum LabError {
     /// The first process of the lab has ended, and with it all others.
     #[error("all processes of the lab were killed")]
     Killed,
-    /// A process is not one of a host of this lab.
+    /// The process to enter is not that of a host of this lab.
     #[error("cannot enter the host of the lab: {0}")]
     Enter(io::Error),
 }

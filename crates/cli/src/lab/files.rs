@@ -1,4 +1,4 @@
-//! The files of a lab, and the environment variables through which programs find them.
+//! The files of a lab, and the environment variables that name them.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | `hosts.openmpi`, `hosts.mpich` | the hosts and their slots, as Open MPI and MPICH read them |
 //! | `processes` | the process of each host, for `ssh` |
 //! | `programs/ssh` | runs a command on another host of the lab |
-//! | `temporary` | what Open MPI keeps while it runs |
-//! | `runtime` | what gridctl keeps of jobs that are started in the lab |
+//! | `temporary` | temporary files of Open MPI |
+//! | `runtime` | files of gridctl about jobs that are started in the lab |
 //! | `system-HOST` | the devices of the host, from which its `/sys` has those of the network |
 //!
 //! Everything here is a function of its arguments.
@@ -21,11 +21,11 @@ use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where programs are looked for if the user's environment does not say.
+/// The `$PATH` of the command if the user has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
-/// The services that are asked for names of hosts; see nsswitch.conf(5).
+/// The file with the services that resolve names of hosts; see nsswitch.conf(5).
 pub(super) const NAME_SERVICES: &str = "/etc/nsswitch.conf";
-/// Settings for hosts that share the cores of one machine; the user's come first.
+/// Settings for hosts that share the cores of one machine; settings of the user come first.
 ///
 /// Open MPI binds the first process of each host to the first core, which all hosts share. It also
 /// polls as if each process had a core. Inside of a user namespace, every user is root.
@@ -152,8 +152,8 @@ pub(super) fn addresses(names: &str) -> Vec<Ipv4Addr> {
     addresses.filter(|address| !address.is_loopback()).collect()
 }
 
-/// Returns nsswitch.conf(5) with which names of hosts are those of `/etc/hosts`, given that of the
-/// machine: a service before the file would not know them, and its process is outside of the lab.
+/// Returns nsswitch.conf(5) with `/etc/hosts` as the only source of host names, given the file of
+/// the machine. The process of another service is outside of the lab, and does not know the names.
 pub(super) fn name_services(of_machine: &str) -> String {
     let is_of_hosts =
         |line: &str| line.split_once(':').is_some_and(|(name, _)| name.trim() == "hosts");
@@ -180,8 +180,8 @@ pub(super) fn process_table(hosts: &[LabHost], processes: &[u32]) -> String {
     })
 }
 
-/// Finds the process of a host in the table, by the name of the host, the same without its domain,
-/// or its address.
+/// Finds the process of a host in the table, by its name with or without the domain, or by its
+/// address.
 pub(super) fn process_of(table: &str, host: &str) -> Option<u32> {
     let found = |is_it: &dyn Fn(&str, &str) -> bool| {
         table.lines().find_map(|line| {
@@ -197,7 +197,7 @@ pub(super) fn process_of(table: &str, host: &str) -> Option<u32> {
         .or_else(|| found(&has_short_name))
 }
 
-/// Returns the script that stands for `ssh`. It runs gridctl at this path.
+/// Returns the script in place of `ssh`, which runs gridctl at this path.
 pub(super) fn ssh_script(gridctl: &Path, table: &Path) -> Vec<u8> {
     let mut text = b"#!/bin/sh\nexec ".to_vec();
     let words = [gridctl.as_os_str(), OsStr::new("__lab"), OsStr::new("ssh"), table.as_os_str()];

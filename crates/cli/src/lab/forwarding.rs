@@ -13,9 +13,9 @@ use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Largest number of packets that are read from one device before other devices have their turn.
+/// Maximum number of packets that are read from a device in one turn.
 const BATCH: usize = 64;
-/// The most favourable priority of setpriority(2).
+/// The highest priority of setpriority(2).
 const PRIORITY: i32 = -20;
 
 /// Forwards packets between the devices of the hosts, in the order of the router's hosts, until
@@ -23,7 +23,7 @@ const PRIORITY: i32 = -20;
 ///
 /// # Errors
 ///
-/// If a device can no longer be read, or nothing can be waited for.
+/// If reading from a device, or waiting, fails.
 pub(super) fn forward<T>(
     router: &mut Router,
     devices: &[File],
@@ -37,11 +37,11 @@ pub(super) fn forward<T>(
     let mut polled: Vec<PollFd<'_>> = of_devices.chain(signals.polled()).collect();
     loop {
         while let Some(due) = router.poll_transmit(now()) {
-            // A device that cannot take a packet loses it, as a network card does.
+            // A device drops a packet that it cannot take, as a network card does.
             let _ = rustix::io::write(&devices[due.to], &due.bytes);
         }
         let patience = router.poll_timeout().map(|due| due.since(now()));
-        // A timeout that is too long for the system is as good as none.
+        // A timeout that is too long for the system counts as none.
         let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) => {}
@@ -78,10 +78,10 @@ fn read_packets(device: &File, mut handle: impl FnMut(&[u8])) -> io::Result<()> 
     Ok(())
 }
 
-/// Lets this thread run when a packet is due, as far as the system allows it. By default the system
-/// wakes threads up to 50 µs late, to wake several at once.
+/// Reduces the delay of timers of this thread, as far as the system allows it. By default the
+/// system wakes threads up to 50 µs late, to wake several at once.
 fn be_punctual() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    // Only root may have it.
+    // Only root may set the priority.
     let _ = setpriority_process(None, PRIORITY);
 }

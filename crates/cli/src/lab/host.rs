@@ -1,9 +1,9 @@
 //! A host of a lab: a process that has the namespaces of the host, and keeps them until the lab
 //! ends.
 //!
-//! It says its number on standard output once the host has its name and its file systems. A line on
-//! standard input says that the host has its device. Another line on standard output says that the
-//! host is ready.
+//! It prints its process number when the host has its name and its file systems. A line on standard
+//! input means that the host has its device. The process then prints another line when the host is
+//! ready.
 
 use super::error::LabError;
 use super::files::{LabFiles, NAME_SERVICES, addresses};
@@ -23,12 +23,12 @@ use std::process::ExitCode;
 
 /// Name of the only network device of each host.
 const DEVICE: &str = "eth0";
-/// Folder of the socket of the daemon that the C library asks for names before all else.
+/// Folder of the socket of the daemon that the C library asks for names first.
 const NAME_CACHE: &str = "/var/run/nscd";
-/// Packets that may wait until the router reads them; it limits queues as the grid says.
+/// Maximum number of packets that wait for the router, which limits queues as the grid specifies.
 const QUEUE_PACKETS: u32 = 4096;
 
-/// Is a host until standard input ends.
+/// Runs as a host until standard input ends.
 pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
     let failed = CliError::system("talk to the lab");
     let unnamed = |errno: Errno| CliError::system("name a host of the lab")(errno.into());
@@ -49,16 +49,16 @@ pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
     };
     run_ip(&network_commands(args, &all))?;
     writeln!(output, "ready").map_err(&failed)?;
-    // An error ends the lab, too.
+    // An error ends the host like the end of the input.
     let _ = io::copy(&mut input, &mut io::sink());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Mounts what differs between hosts. Nothing of it is seen outside of the host.
+/// Mounts the file systems that differ between hosts. They are visible on this host only.
 fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
     let failed = |what| move |errno: Errno| LabError::Mount { what, error: errno.into() };
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
-    // Processes of a lab have other numbers than outside.
+    // In a lab, processes have other numbers than outside.
     let flags = safe | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None::<&CStr>).map_err(failed("/proc"))?;
     mount_bind(files.names(), "/etc/hosts").map_err(failed("/etc/hosts"))?;
@@ -73,14 +73,15 @@ fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
         let data = c"mode=1777";
         mount("tmpfs", "/dev/shm", "tmpfs", safe, data).map_err(failed("/dev/shm"))?;
     }
-    // Only UCX and few others look there for network devices, and not all containers allow it.
+    // Not all containers allow this, and only UCX and few other programs look there for network
+    // devices.
     if let Err(error) = mount_devices(files, host) {
         tracing::info!(%error, host, "/sys has the network devices of the machine");
     }
     Ok(())
 }
 
-/// Mounts the network devices of the host below `/sys`, whose other folders stay as they are.
+/// Mounts the network devices of the host below `/sys`; other folders there stay as they are.
 fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
     let system = files.system(host);
     fs::create_dir(&system)?;
@@ -92,8 +93,8 @@ fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts. Others
-/// have no route, so that a program that asks for one gets an error at once.
+/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts.
+/// Others have no route, so that a program that asks for one gets an error at once.
 fn network_commands(args: &LabHostArgs, all: &[Ipv4Addr]) -> String {
     let LabHostArgs { address, device, .. } = args;
     let mut commands = format!(

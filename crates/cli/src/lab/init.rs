@@ -9,19 +9,18 @@ use std::io;
 use std::process::ExitCode;
 use std::thread;
 
-/// Waits for the end of standard input, whose other end the process that forwards packets holds
-/// until it ends, in whatever way.
+/// Waits for the end of standard input: the forwarding process holds the other end until it ends.
 pub(super) fn run() -> Result<ExitCode, CliError> {
     let signals = Signals::new([SIGCHLD]).map_err(CliError::system("watch for signals"))?;
     let reap = move || reap_orphans(signals);
     let thread = thread::Builder::new().name("orphans".to_owned()).spawn(reap);
     thread.map_err(CliError::system("start a thread"))?;
-    // An error ends the lab, too.
+    // An error ends the lab like the end of the input.
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes note of the end of processes whose parents have ended: the first process inherits them.
+/// Waits for processes whose parents have ended: the first process inherits them.
 fn reap_orphans(mut signals: Signals) {
     loop {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}

@@ -1,8 +1,8 @@
 //! What gridctl does inside of the namespaces of a lab: it starts the hosts and the command, and
 //! forwards packets until the command ends.
 //!
-//! It has one thread: the system gives no others to a process whose children are in another PID
-//! namespace than itself.
+//! It has one thread: a process whose children are in another PID namespace than itself cannot
+//! create threads.
 
 use super::entry::grid_of;
 use super::error::LabError;
@@ -32,7 +32,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 
-/// Packets of which this share leave late are worth a warning: one of a hundred.
+/// Divisor of the number of packets: more late packets than the quotient cause a warning.
 const LATE_SHARE: u64 = 100;
 
 /// The processes of a lab besides the command. They end with it.
@@ -49,7 +49,7 @@ struct HostProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Its number inside of the lab.
+    /// Its number in the PID namespace of the lab.
     number: u32,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn run(args: &LabRunArgs) -> Result<ExitCode, CliError> {
 }
 
 impl Lab {
-    /// Starts the first process: before it, none can be in the PID namespace of the lab.
+    /// Starts the first process of the PID namespace of the lab.
     fn start() -> Result<Self, CliError> {
         let gridctl = std::env::current_exe().map_err(CliError::system("find gridctl"))?;
         let mut command = Command::new(&gridctl);
@@ -99,7 +99,7 @@ impl Lab {
         Ok((status, router.counts()))
     }
 
-    /// Writes the files of the lab into a file system in memory, which no process outside sees.
+    /// Writes the files of the lab into a file system in memory that only processes of the lab see.
     fn write_files(&self, hosts: &[LabHost], files: &LabFiles) -> Result<(), CliError> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
         let mounted = mount("tmpfs", files.folder(), "tmpfs", flags, c"mode=0700,size=256m");
@@ -166,8 +166,7 @@ impl Lab {
         child.spawn().map_err(CliError::system("start the command of a lab"))
     }
 
-    /// Reacts to a signal. Breaks off when the command has ended, or another process that should
-    /// not have.
+    /// Reacts to a signal. Breaks off when the command has ended, or a process that the lab needs.
     fn attend(
         &mut self,
         command: &mut Child,
@@ -180,7 +179,7 @@ impl Lab {
             // The terminal sends them to the command, too.
             _ => return ControlFlow::Continue(()),
         };
-        // It may have ended a moment ago.
+        // The command may have just ended.
         let _ = kill_process(Pid::from_child(command), forwarded);
         ControlFlow::Continue(())
     }
@@ -209,7 +208,7 @@ impl Lab {
     /// Ends all processes of the lab, and waits until they have ended.
     fn end(mut self) {
         drop(self.init.stdin.take());
-        // The first process ends after all others, of which some are children of this one.
+        // The first process ends after all others. Some of these are children of this process.
         while !matches!(wait(WaitOptions::empty()), Err(Errno::CHILD)) {}
     }
 }
@@ -253,7 +252,7 @@ fn of_user(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// Tells what has become of the packets, and warns if the machine was too slow.
+/// Logs the counts of packets, and warns if the machine was too slow.
 fn tell(counts: RouterCounts) {
     let RouterCounts { packets, dropped, foreign, late, late_max } = counts;
     tracing::info!(packets, dropped, foreign, late, ?late_max, "packets of the lab");

@@ -4,12 +4,12 @@ use super::error::LabError;
 use gridspan_topology::{GridSpec, NodeId, SiteId};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Largest number of hosts. Each is a process with a TUN device, and the devices are polled one by
+/// Maximum number of hosts. Each is a process with a TUN device, and the devices are polled one by
 /// one.
 const HOSTS_MAX: usize = 128;
-/// Largest length of a name in bytes that Linux gives to a host.
+/// Maximum length of a host name in bytes, by Linux.
 const NAME_BYTES_MAX: usize = 64;
-/// First byte of all addresses. None of them is ever seen outside of the lab.
+/// First byte of all addresses, which are not visible outside of the lab.
 const NETWORK: u8 = 10;
 /// Number of bits that the addresses have in common: for programs, all hosts are in one network.
 /// Each has routes to the others only.
@@ -39,7 +39,7 @@ impl LabHost {
         for (node, full_name) in spec.hosts() {
             let (name, site) = (host_name(full_name)?, layout.site_of_node(node));
             let slots = layout.place(node).pes.len() as u32;
-            // The resolver of names takes upper and lower case for the same.
+            // Resolvers ignore the case of names.
             match hosts.iter_mut().find(|host| host.name.eq_ignore_ascii_case(name)) {
                 Some(known) if known.site == site => known.slots += slots,
                 Some(known) => return Err(LabError::TwoSites { name: known.name.clone() }),
@@ -69,7 +69,7 @@ fn host_name(full_name: &str) -> Result<&str, LabError> {
     let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(fits)
         && !name.starts_with(['-', '.']);
-    // A program that is told an address would not ask for the name.
+    // Programs do not resolve a name that is an address.
     let is_address = name.parse::<IpAddr>().is_ok();
     if !is_name || is_address || name.eq_ignore_ascii_case("localhost") {
         return Err(LabError::HostName { name: full_name.to_owned() });

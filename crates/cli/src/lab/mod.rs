@@ -1,5 +1,4 @@
-//! `gridctl lab`: an emulated grid for programs that know nothing of it, as MicroGrid is (Song et
-//! al., 2000).
+//! `gridctl lab`: an emulated grid for unmodified programs, like MicroGrid (Song et al., 2000).
 //!
 //! # Start
 //!
@@ -14,21 +13,21 @@
 //! 3. the command, which a process of gridctl becomes after it has moved to the first host
 //!    (`enter`).
 //!
-//! Namespaces have no names, so that they end with their processes.
+//! Namespaces without names end with their processes.
 //!
 //! # While the command runs
 //!
-//! The process reads what hosts send from their devices, asks the router when it is due, and writes
-//! it to the devices of other hosts then (`forwarding`, `router`). The command finds hosts by
-//! their names, and reaches them by an `ssh` that is first in its `$PATH`; variables tell MPI
-//! launchers the same (`files`).
+//! The process reads packets from the devices of hosts, and writes them to the devices of other
+//! hosts when the router says that they are due (`forwarding`, `router`). The command resolves the
+//! names of hosts, and reaches them by an `ssh` that is first in its `$PATH`. Variables name both
+//! for MPI launchers (`files`).
 //!
 //! # End and failure
 //!
-//! The first process ends when its standard input does, a pipe whose other end only the process
-//! outside of the PID namespace has. So it ends with that process, in whatever way that one ends,
-//! and the system then kills all processes of the lab, also those that have left their parents. The
-//! devices end with the files of the process that forwards.
+//! The first process ends at the end of its standard input, a pipe whose other end only the
+//! forwarding process has. So it ends with that process, however that ends, and the system then
+//! kills all processes of the lab, also those without a parent. The devices end when the forwarding
+//! process does.
 
 #[cfg(target_os = "linux")]
 mod enter;
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &LabArgs, verbose: u8) -> Result<ExitCode, CliError> {
     entry::run(args, verbose)
 }
 
-/// Is one of the processes of a lab.
+/// Runs as one of the processes of a lab.
 #[cfg(target_os = "linux")]
 pub(crate) fn run_part(part: &LabPart) -> Result<ExitCode, CliError> {
     match part {

@@ -1,4 +1,4 @@
-//! Namespaces: which ones a lab needs, whether the system gives them, and how to enter those of a
+//! Namespaces: those that a lab needs, whether the system allows them, and how to enter those of a
 //! host.
 
 use super::error::LabError;
@@ -12,15 +12,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Options of `unshare` for the process that forwards packets: its network has the devices until
-/// they are moved to the hosts, and all processes that it starts end with the first of them.
+/// Options of `unshare` for the process that forwards packets. Devices are in its network until
+/// they are moved to hosts. When the first process that it starts ends, all others end.
 const OF_LAB: [&str; 3] = ["--net", "--mount", "--pid"];
 /// Options of `unshare` that make the user root in a new user namespace.
 const OF_USER: [&str; 2] = ["--user", "--map-root-user"];
-/// Options of `unshare` for each host. With common shared memory, MPI libraries would find out that
-/// hosts are one machine.
+/// Options of `unshare` for each host. With common shared memory, MPI libraries would detect that
+/// the hosts are one machine.
 pub(super) const OF_HOST: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
-/// The same namespaces, to be entered.
+/// The same namespaces, for entering them.
 const ENTERED: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
     .union(ThreadNameSpaceType::MOUNT)
     .union(ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME)
@@ -40,7 +40,7 @@ struct Settings {
 /// Tries whether this user may have the namespaces. Returns the options of `unshare` for the
 /// process that forwards packets.
 pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
-    // Into the network that this process is in already.
+    // The network of this process itself, so that nothing changes.
     if is_unknown(move_to(getpid(), ThreadNameSpaceType::NETWORK)) {
         return Err(LabError::OldSystem);
     }
@@ -52,7 +52,7 @@ pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
     };
     let mut reason = String::new();
     for way in ways {
-        // The process ends at once. It has a /proc, as hosts have.
+        // The process ends at once. It mounts /proc, as hosts do.
         let mut command = Command::new(unshare);
         command.args(&way).args(["--fork", "--mount-proc", "--", "/bin/sh", "-c", ":"]);
         match command.stdin(Stdio::null()).output() {
@@ -91,7 +91,7 @@ impl Settings {
     }
 }
 
-/// Moves this process, which must have one thread, to the host whose process this is.
+/// Moves this process, which must have one thread, to the namespaces of the host with this process.
 pub(super) fn enter(process: u32) -> Result<(), LabError> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| LabError::Enter(io::ErrorKind::InvalidInput.into()))?;
@@ -103,9 +103,9 @@ fn move_to(process: Pid, namespaces: ThreadNameSpaceType) -> rustix::io::Result<
     move_into_thread_name_spaces(process.as_fd(), namespaces)
 }
 
-/// Whether the system does not know how to move to the namespaces of a process: Linux before 5.3 has
-/// no descriptors of processes, and Linux before 5.8 takes none for this. A user who is not root may
-/// not move to the network that it is in, which is another error.
+/// Whether the system cannot move a process to the namespaces of another: Linux before 5.3 has no
+/// descriptors of processes, and Linux before 5.8 does not accept them for this. Without root,
+/// moving to the own network fails with another error.
 fn is_unknown(moved: rustix::io::Result<()>) -> bool {
     matches!(moved, Err(Errno::NOSYS | Errno::INVAL))
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Folders in which programs are besides those of `$PATH`, which often lacks those for root.
+/// Folders that are searched besides `$PATH`, which often lacks those with programs for root.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Returns the path of `unshare`, which runs a program in new namespaces.

@@ -1,11 +1,12 @@
-//! Forwards packets between the hosts of a lab: to which host, and when they arrive there.
+//! Routes packets between the hosts of a lab, and delays, drops and orders them like the links of
+//! the grid.
 //!
-//! A packet passes the [`Shaper`] of its link, as in the simulator: in each direction, all hosts of
-//! two sites share the link between the sites, and two hosts of one site have a link that no others
-//! use. A packet that is not lost is held until it is due. Packets are IPv4; others are dropped, and
-//! so are packets to addresses outside of the lab.
+//! A packet passes the [`Shaper`] of its link, as in the simulator. In each direction, all hosts of
+//! two sites share the link between the sites, and each two hosts of one site have their own link.
+//! A packet that is not lost is held until it is due. Packets that are not IPv4, and packets to
+//! addresses outside of the lab, are dropped.
 //!
-//! The bytes of a packet are those of the whole IP packet. The same seed draws the same losses and
+//! The size of a packet is that of the whole IP packet. The same seed draws the same losses and
 //! delays for the same packets in the same order, link by link.
 //!
 //! Time is an argument, and packets come and go as bytes.
@@ -22,9 +23,9 @@ pub(super) const MTU: usize = 1500;
 /// Largest number of bytes under way, as in an emulated job: 20 Gbit/s at 100 ms. Packets beyond it
 /// are dropped.
 const HELD_BYTES_MAX: u64 = 256 << 20;
-/// Bytes that a held packet costs besides its own.
+/// Memory of a held packet in bytes, besides its content.
 const HELD_OVERHEAD_BYTES: u64 = 128;
-/// A packet that leaves later than this after it was due is counted as late.
+/// Minimum delay of a late packet after it was due.
 const LATE: Duration = Duration::from_millis(1);
 
 /// The links of a lab, and the packets that are under way.
@@ -45,24 +46,25 @@ pub(super) struct Router {
 /// A packet that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DuePacket {
-    /// Position of the host that it is for.
+    /// Position of the receiving host.
     pub(super) to: usize,
     pub(super) bytes: Box<[u8]>,
 }
 
-/// What has become of packets.
+/// Counts of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RouterCounts {
     /// Packets to hosts of the lab.
     pub(super) packets: u64,
-    /// Those that were lost on their link, did not fit its queue, or were too many at a time.
+    /// Packets that were lost on their link, did not fit the queue of the link, or exceeded the
+    /// memory for held packets.
     pub(super) dropped: u64,
     /// Packets of other kinds, and to other addresses.
     pub(super) foreign: u64,
-    /// Packets that left later than a millisecond after they were due. Time that a packet waits
-    /// before the router gets it is not known, and delays when it is due.
+    /// Packets that left more than a millisecond after they were due. The time before the router
+    /// gets a packet is not known; it delays when the packet is due.
     pub(super) late: u64,
-    /// Longest time after which a packet left later than it was due.
+    /// Longest delay of a packet after it was due.
     pub(super) late_max: Duration,
 }
 
@@ -102,7 +104,7 @@ impl Router {
         let bytes = packet.len() as u64;
         let (held_bytes, limit) = (self.held_bytes + cost(packet), self.held_bytes_max);
         let shaper = self.shaper(from, to);
-        // A slow link remembers lost packets, too, until they would have left.
+        // A slow link counts lost packets, too, until they would have left.
         if held_bytes > limit || shaper.waiting_bytes(now) > limit {
             self.counts.dropped += 1;
             return;
@@ -154,7 +156,7 @@ impl Router {
     }
 }
 
-/// What a packet counts while it is held.
+/// Memory of a packet while it is held, in bytes.
 fn cost(packet: &[u8]) -> u64 {
     packet.len() as u64 + HELD_OVERHEAD_BYTES
 }
@@ -182,7 +184,7 @@ mod tests {
         Router::new(spec, hosts, seed)
     }
 
-    /// An IPv4 packet of this many bytes, of which only what the router reads is set.
+    /// An IPv4 packet of this size, in which only the fields that the router reads are set.
     fn packet(to: [u8; 4], bytes: usize) -> Vec<u8> {
         let mut packet = vec![0; bytes];
         packet[0] = 0x45;
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!(drain(&mut router).len(), 10);
         assert_eq!(router.held_bytes, 0);
 
-        // A link that loses everything holds nothing, and remembers what waits to leave.
+        // A link that loses everything holds nothing, and counts what waits to leave.
         let mut cut = self::router("2x1,loss=100%,rate=1kbit");
         cut.held_bytes_max = 20_000;
         for n in 0..100 {

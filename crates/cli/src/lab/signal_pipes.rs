@@ -29,7 +29,7 @@ impl SignalPipes {
     /// Returns the signal at a position, whose pipe has bytes, and removes them.
     pub(super) fn take(&self, position: usize) -> io::Result<i32> {
         let (signal, pipe) = &self.pipes[position];
-        // A signal that arrives now leaves another byte, or one that is read here.
+        // A signal that arrives now leaves another byte, which may be read here.
         rustix::io::read(pipe, &mut [0_u8; 64])?;
         Ok(*signal)
     }
@@ -56,7 +56,7 @@ mod tests {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         assert_eq!(ready(at_once), [false, false]);
 
-        // Two of them are one.
+        // Two signals may count as one.
         kill_process(getpid(), Signal::USR1).unwrap();
         kill_process(getpid(), Signal::USR1).unwrap();
 

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// Options without a value that have no effect between hosts of a lab.
 const WITHOUT_VALUE: &[u8] = b"46AaCgKkqsTtvXxYy";
-/// Options with a value that have no effect there: all hosts are reached directly, and as the same
-/// user.
+/// Options with a value that have no effect between hosts of a lab: these are reached directly, and
+/// as the same user.
 const WITH_VALUE: &[u8] = b"BbcEeFIiJlmopPS";
 
 /// A command for a host.
@@ -15,13 +15,13 @@ const WITH_VALUE: &[u8] = b"BbcEeFIiJlmopPS";
 pub(super) struct SshLine {
     /// The host, without a user.
     pub(super) host: String,
-    /// What the shell of the host is to run; `None` for a shell that reads commands.
+    /// The command for the shell of the host; `None` for a shell that reads commands.
     pub(super) command: Option<OsString>,
     /// Whether the command has no standard input.
     pub(super) is_without_input: bool,
 }
 
-/// A command line that cannot be followed. Nothing was started.
+/// The command line cannot be carried out. Nothing was started.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum SshLineError {
     /// An option needs a connection, of which there is none between hosts of a lab.
@@ -69,7 +69,7 @@ impl SshLine {
 }
 
 /// Skips a word with the letters of options, and the value of the last one if the next word has it.
-/// Returns whether one of them takes standard input away from the command.
+/// Returns whether an option closes the standard input of the command.
 fn skip_options<'a>(
     letters: &[u8],
     words: &mut impl Iterator<Item = &'a OsStr>,

@@ -1,9 +1,9 @@
 //! TUN devices: network devices whose packets a process writes and reads.
 //!
-//! This is the only file of the workspace with `unsafe`. The system creates such a device only by an
-//! `ioctl`, and a call of `ioctl` cannot be checked by the compiler: what it reads and writes depends
-//! on the number of the request. The crates that wrap this one request bring the set-up of addresses
-//! and routes on other systems, with hundreds of such calls.
+//! This is the only file of the workspace with `unsafe`. The system creates such a device only by
+//! an `ioctl`. The compiler cannot check a call of `ioctl`, because the number of the request
+//! determines what it reads and writes. Crates that wrap this request also set up addresses and
+//! routes on other systems, with hundreds of such calls.
 
 #![allow(unsafe_code)]
 
@@ -27,8 +27,8 @@ const IFF_TUN_EXCL: u16 = 0x8000;
 /// Length of a name with the zero at its end.
 const NAME_BYTES: usize = 16;
 
-/// `struct ifreq` of `<linux/if.h>`: the name of a device, and a union of 24 bytes on machines of 64
-/// bits and 16 bytes on those of 32 bits. The request uses the first two bytes of the union.
+/// `struct ifreq` of `<linux/if.h>`: the name of a device, and a union of 24 bytes on machines of
+/// 64 bits and 16 bytes on those of 32 bits. The request uses the first two bytes of the union.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; NAME_BYTES],
@@ -36,14 +36,14 @@ struct InterfaceRequest {
     unused: [u8; 22],
 }
 
-/// Fails if the user cannot have TUN devices, whatever the namespaces.
+/// Checks that the user may have TUN devices, in any namespaces.
 pub(super) fn check() -> Result<(), LabError> {
     open_driver().map(drop).map_err(LabError::NoTun)
 }
 
 /// Creates a device of this name in the network namespace of this process. It exists until the file
-/// is closed. Each read takes one packet that the system sends through the device, and each write
-/// gives it one to receive; neither waits.
+/// is closed. A read takes one packet that the system sends through the device, and a write passes
+/// one packet to the system; neither waits.
 pub(super) fn create(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest {
         name: [0; 16],

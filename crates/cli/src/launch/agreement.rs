@@ -1,5 +1,5 @@
-//! Saves what another launcher needs to go on with the job, and lets the keepers of kept nodes
-//! agree to what this one does.
+//! Saves the state that another launcher needs to go on with the job, and obtains the agreement of
+//! the keepers of kept nodes.
 
 use super::child::Child;
 use super::event::{Blame, Event, Exit, Outcome};
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Work<'_> {
-    /// Begins to attend to the job of a launcher that has ended.
+    /// Takes over the job of a launcher that has ended.
     pub(super) fn take_over(&mut self, saved: &Saved) {
         let now = self.now();
         self.supervisor.take_over(saved, now);
@@ -29,7 +29,7 @@ impl Work<'_> {
         }
     }
 
-    /// Saves what another launcher needs, if it has changed.
+    /// Saves the state for another launcher, if it has changed.
     pub(super) fn save(&mut self) {
         let Some(folder) = &self.folder else { return };
         let mut saved = self.supervisor.saved();
@@ -72,7 +72,8 @@ impl Work<'_> {
         }
     }
 
-    /// Sends what another launcher needs to the keepers, if enough of them agree to this one.
+    /// Sends the state for another launcher to the keepers, if enough of them have accepted this
+    /// one.
     fn send(&mut self, saved: &Saved) {
         let Some(keepers) = self.keepers.as_mut().filter(|_| self.has_quorum) else { return };
         let content: Arc<[u8]> = match saved.to_bytes() {
@@ -126,8 +127,8 @@ impl Work<'_> {
         }
     }
 
-    /// Ends this launcher, since it may not let the job go on. The nodes have stopped, and another
-    /// launcher may have more luck.
+    /// Ends this launcher, which may not continue the job. The nodes have stopped; a later launcher
+    /// may reach more keepers.
     pub(super) fn abandon(&mut self, reason: String) -> Outcome {
         let hint = "`gridctl attach` tries again; `--ended NODE` if you know that a node, host or \
                     site has ended for good";
@@ -143,9 +144,9 @@ impl Work<'_> {
         Outcome { code: EXIT_FAILED, is_interrupted: false, blame }
     }
 
-    /// Loses the nodes that could not be reached for too long, if the job can go on without them.
-    /// If it cannot, they may be reached later. Returns the outcome for this launcher if another
-    /// one has taken over the job.
+    /// Declares nodes lost that could not be reached for too long, if the job can go on without
+    /// them. If it cannot, they may be reached later. Returns the outcome of this launcher if
+    /// another one has taken over the job.
     pub(super) fn lose_unreachable(&mut self) -> Option<Outcome> {
         let now = self.now();
         let (keepers, saved) = (self.keepers.as_mut()?, self.last_saved.as_ref()?);
@@ -165,8 +166,8 @@ impl Work<'_> {
         Some(self.yield_to(&other))
     }
 
-    /// Ends this launcher, and the nodes that another one, which attends to the job, has not taken
-    /// over.
+    /// Ends this launcher, since another one attends to the job, and the nodes that the other one
+    /// has not taken over.
     pub(super) fn yield_to(&mut self, other: &LauncherId) -> Outcome {
         reaching::end_others(&self.children);
         let by = own_name::place(&other.name).to_owned();

@@ -16,7 +16,7 @@ use gridspan_topology::{NodeId, Time};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// Time that an interrupted launcher waits for a reader of its output that may have stopped
+/// Time that an interrupted launcher waits for the reader of its output, which may have stopped
 /// reading.
 const INTERRUPTED_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -40,7 +40,7 @@ impl Work<'_> {
                 self.carry_out(command);
             }
             if let Some(outcome) = self.supervisor.outcome() {
-                // What fails here has not failed for a launcher that has taken over the job.
+                // A failure here is none if another launcher has taken over the job.
                 let other = reaching::taken_over_by(&self.children, Duration::ZERO);
                 return match other.filter(|_| outcome.code != 0) {
                     Some(other) => self.yield_to(&other),
@@ -55,7 +55,7 @@ impl Work<'_> {
                     continue;
                 }
                 Some(Decision::Refused(reason)) => {
-                    // Keepers that have accepted another launcher may be why too few agree.
+                    // Too few keepers may agree because they have accepted another launcher.
                     let other = reaching::taken_over_by(&self.children, Duration::ZERO);
                     return match other {
                         Some(other) => self.yield_to(&other),
@@ -170,7 +170,7 @@ impl Work<'_> {
         }
     }
 
-    /// Gives the task of a node that has enrolled its bundle.
+    /// Sends a node whose task has enrolled its bundle.
     fn enrol(&mut self, node: NodeId, key: NodePublicKey) {
         self.starter.enrolled(node, key);
         self.supervisor.started(self.now());
@@ -227,7 +227,7 @@ impl Work<'_> {
     /// Reports the outcome, waits until all is printed, and returns the exit code. If the user
     /// requested the end, waits for at most [`INTERRUPTED_PATIENCE`] after each event.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> u8 {
-        // Processes that wait for the end learn the exit code, and others that the job has ended.
+        // Answers all requests: those for the end get the exit code.
         if let Some(requests) = &self.requests {
             let waiting = self.supervisor.waiting_for_end().iter();
             waiting.for_each(|&id| requests.answer(id, &Answer::Ended(outcome.code)));
@@ -269,8 +269,8 @@ impl Work<'_> {
         outcome.code
     }
 
-    /// Notes in the folder that the job has ended, and then lets its keepers forget it, unless
-    /// another launcher may need what they have.
+    /// Notes in the folder that the job has ended, and then tells its keepers, unless another
+    /// launcher may need their state.
     fn note_end(&self, code: u8) {
         let Some(folder) = self.folder.as_ref().filter(|_| self.abandoned.is_none()) else {
             return;

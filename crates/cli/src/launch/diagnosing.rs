@@ -1,4 +1,5 @@
-//! A diagnosis of the running job: which nodes have answered, and what the coordinator has found.
+//! A diagnosis of the running job: the nodes that have answered, and the findings of the
+//! coordinator.
 //!
 //! # Steps
 //!
@@ -7,10 +8,10 @@
 //! 2. Each process says at once that it runs, and which nodes it suspects. The coordinator, on one
 //!    of the nodes, asks the PEs, and gives its answer after two seconds at the latest.
 //! 3. If the coordinator has not answered after [`AGAIN_AFTER`], all are asked again: a coordinator
-//!    that moves to another node meanwhile loses what it has found, and one on its way is at no
-//!    node that was asked.
-//! 4. The answer is complete when all have answered, or when the coordinator has and the others had
-//!    [`SILENT_AFTER`]. After [`PATIENCE`] it is given without the coordinator's.
+//!    that moves to another node loses its findings, and while it moves, no node has it.
+//! 4. The answer is complete when all have answered, or when the coordinator has answered and
+//!    [`SILENT_AFTER`] is over. After [`PATIENCE`] it is given without the findings of the
+//!    coordinator.
 //!
 //! A process that was stopped by a signal, or whose host does not answer, is named in the answer.
 
@@ -21,10 +22,9 @@ use std::time::Duration;
 
 /// Time within which a process says that it runs.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
-/// Time within which the coordinator answers if it stays where it is: it waits for the PEs for two
-/// seconds.
+/// Time for the coordinator to answer if it does not move: it waits for the PEs for two seconds.
 const AGAIN_AFTER: Duration = Duration::from_millis(2500);
-/// Time within which the coordinator answers, if it is asked again, too.
+/// Time for the coordinator to answer, also when it is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The diagnosis under way, if there is one.
@@ -44,7 +44,7 @@ struct UnderWay {
     members: Vec<NodeId>,
     /// Members whose processes run.
     awake: BTreeSet<NodeId>,
-    /// Members that others suspect, with the longest time since then, in seconds.
+    /// Members that others suspect, with the longest silence in seconds.
     suspected: BTreeMap<NodeId, u64>,
     /// What the coordinator has found.
     found: Option<Diagnosis>,
@@ -52,7 +52,7 @@ struct UnderWay {
 
 impl Diagnosing {
     /// Adds a request about a job of these members, by their node numbers. Returns the number with
-    /// which they are to be asked, unless that has happened.
+    /// which to ask them, unless they are being asked.
     pub(super) fn add(&mut self, request: u64, members: Vec<NodeId>, now: Time) -> Option<u64> {
         if let Some(under_way) = &mut self.under_way {
             under_way.requests.push(request);
@@ -77,7 +77,7 @@ impl Diagnosing {
         self.under_way.as_ref().map(UnderWay::due)
     }
 
-    /// Returns the number with which the members are to be asked once more, if it is time.
+    /// Returns the number with which to ask the members again, if it is time.
     pub(super) fn ask_again(&mut self, now: Time) -> Option<u64> {
         let under_way = self.under_way.as_mut()?;
         let is_time = under_way.found.is_none() && under_way.began + AGAIN_AFTER <= now;

@@ -1,18 +1,18 @@
-//! Which PEs of its machine each node has, so that nodes whose PEs are bound share out the cores.
+//! The share of each node in the PEs of its machine, so that nodes with bound PEs divide the cores.
 
 use super::plan::Processes;
 use gridspan::binding::HostShare;
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What has the processors of a node.
+/// The owner of the processors of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Machine<'a> {
     /// This machine.
     Here,
     /// Another host.
     Host(&'a str),
-    /// A task of Slurm that has processors alone.
+    /// A task of Slurm with exclusive processors.
     Task(NodeId),
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn host_shares(
     shares.map(|(&node, before)| HostShare { before, pes: sums[&machine(node)] }).collect()
 }
 
-/// The nodes that Slurm binds to processors which no other task has.
+/// The nodes that Slurm binds to exclusive processors.
 fn bound_tasks(processes: &Processes, nodes: &[NodeId]) -> BTreeSet<NodeId> {
     let Processes::Nodes { tasks: Some(allocation), .. } = processes else {
         return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The agreement of the keepers of a job to its next run (see `quorum`).
+//! The agreement of the keepers of a job on its next run (see `quorum`).
 
 use super::quorum::{Halves, Rule, Tally, open_half, shortage};
 use gridspan_runtime::net::bootstrap::RestoreOrder;
@@ -6,27 +6,27 @@ use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Time that keepers have to agree. A broken connection is noticed and opened again in it, and it
-/// is less than the time that nodes have to start, which begins with it.
+/// Time for keepers to agree. It suffices to notice a broken connection and to open it again. It is
+/// shorter than the time for nodes to start, which begins at the same time.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time for which further members are awaited before the witness is asked to settle on a half, and
-/// the time between two attempts to ask it: longer than most hosts take to save something.
+/// Time to wait for further members before the witness is asked to settle on a half, and between
+/// two attempts: longer than most hosts take to save a state.
 const WITNESS_PAUSE: Duration = Duration::from_secs(2);
 
 /// The runs of a job: the checkpoint with which each began, and its members.
 type Runs = [(u64, Vec<NodeId>)];
 
-/// What the keepers of a job have agreed to.
+/// The agreement of the keepers of a job.
 pub(super) struct Keepers {
     /// Members that have ended for good, as the user says.
     ended: BTreeSet<NodeId>,
     /// The last run that has begun.
     agreed: usize,
-    /// The last state that each keeper has saved.
+    /// Number of the last state that each keeper has saved.
     saved: BTreeMap<NodeId, u64>,
     /// What the witness has settled, if there is one.
     witness: Option<Halves>,
-    /// When the witness may be asked, unless it is being asked.
+    /// When the witness may be asked; `None` while it is asked.
     asks_at: Option<Time>,
     proposed: Option<Proposal>,
 }
@@ -35,14 +35,14 @@ pub(super) struct Keepers {
 struct Proposal {
     members: Vec<NodeId>,
     order: Option<RestoreOrder>,
-    /// Number of the state that has the run, once it was sent.
+    /// Number of the state with the run, once it was sent.
     number: Option<u64>,
     /// Why the witness has not answered.
     problem: Option<String>,
     until: Time,
 }
 
-/// What has become of a proposed run.
+/// The decision on a proposed run.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     /// It begins, with these members.
@@ -53,7 +53,7 @@ pub(super) enum Decision {
     Refused(String),
 }
 
-/// Whether nodes may be lost that cannot be reached.
+/// Whether nodes that cannot be reached may be declared lost.
 #[derive(Debug, PartialEq)]
 pub(super) enum Loss {
     Now,
@@ -108,7 +108,7 @@ impl Keepers {
         }
     }
 
-    /// Notes that the state of this number, with all runs, was sent to the keepers.
+    /// Notes that the state with this number, which has all runs, was sent to the keepers.
     pub(super) fn sent(&mut self, number: u64) {
         if let Some(proposed) = &mut self.proposed {
             proposed.number.get_or_insert(number);
@@ -131,7 +131,7 @@ impl Keepers {
         let proposed = self.proposed.as_ref()?;
         let until = proposed.until;
         if proposed.number.is_none() {
-            // No keeper was asked, and these runs may be those before the proposal.
+            // The proposal was not sent, and these runs may not have it.
             if until > now {
                 return None;
             }
@@ -164,7 +164,7 @@ impl Keepers {
         }
     }
 
-    /// Whether the witness may be asked now, which is then noted.
+    /// Whether the witness may be asked now. If so, it counts as asked.
     fn may_ask(&mut self, now: Time) -> bool {
         let is_due = self.asks_at.is_some_and(|at| at <= now);
         if is_due {
@@ -176,12 +176,12 @@ impl Keepers {
     /// Returns when [`poll`](Self::poll) must be called at `now` if no event happens before.
     pub(super) fn poll_timeout(&self, now: Time) -> Option<Time> {
         let proposed = self.proposed.as_ref()?;
-        // From then on, what keepers have saved decides, which is an event.
+        // From then on, only events of keepers change the decision.
         let asks_at = self.asks_at.filter(|&at| self.witness.is_some() && at > now);
         Some(asks_at.map_or(proposed.until, |at| at.min(proposed.until)))
     }
 
-    /// Whether another run could begin if only these nodes agreed, and the witness.
+    /// Whether another run could begin if only these nodes and the witness agreed.
     pub(super) fn may_go_on_with(&self, runs: &Runs, agrees: impl Fn(NodeId) -> bool) -> bool {
         let after = runs.get(self.agreed..).unwrap_or_default();
         (self.agreed..)
@@ -189,9 +189,9 @@ impl Keepers {
             .all(|(run, (_, members))| self.rule().tally(run, members, &agrees) != Tally::TooFew)
     }
 
-    /// Decides whether other nodes than these may be lost, if [`may_go_on_with`] these. If they
-    /// need the witness, it must have settled on them before: until then, the nodes may run
-    /// undisturbed.
+    /// Decides whether all nodes but these may be declared lost, given that the job
+    /// [`may_go_on_with`] these. If that takes the witness, it must have settled on them before;
+    /// until then the nodes are not disturbed.
     ///
     /// [`may_go_on_with`]: Self::may_go_on_with
     pub(super) fn poll_loss(

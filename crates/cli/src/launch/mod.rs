@@ -4,14 +4,14 @@
 //! | --- | --- |
 //! | `supervisor` | decides which nodes are introduced, asked to end, killed and blamed |
 //! | `pacing` | decides when each process is started or restarted |
-//! | `plan`, `host_shares` | describe a launch, and which cores its nodes share |
+//! | `plan`, `host_shares` | describe a launch, and the share of each node in the cores of its host |
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
 //! | `enrolment`, `unenrolled`, `admissions`, `task` | accept tasks; decide which; the connection to one |
 //! | `child`, `process` | one process and its pipes |
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `work`, `attending`, `agreement` | the loop; what another launcher needs, and the agreement of keepers |
-//! | `keepers`, `quorum`, `reaching` | whether the keepers of a job let it go on, and with which nodes |
+//! | `keepers`, `quorum`, `reaching` | decide, by the keepers of a job, whether it goes on, and with which nodes |
 //! | `witness` | the place that decides between two halves of them |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
@@ -115,15 +115,15 @@ use work::{Work, processes};
 /// Interval between checks whether connections are open.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Time that tasks of Slurm have to start once one of their step has: hosts differ in the scripts
-/// that the site runs before tasks.
+/// Time for tasks of Slurm to start after the first task of their step: sites run scripts before
+/// tasks, which take longer on some hosts.
 const TASK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Time in which the output of a process is read from its file after its end. It ends where the
-/// file does, so that this only bounds how slowly the launcher may read.
+/// Time to read the output of a process from its file after its end. The output ends with the file,
+/// so that this only bounds how slowly the launcher may read.
 const FILE_PATIENCE: Duration = Duration::from_secs(3600);
-/// Time that the nodes of a recorded job have to tell what they recorded, which may be a gigabyte
-/// over a slow link. Longer, and nodes that hang delay the end of a job that fails.
+/// Time for the nodes of a recorded job to send their records, which may be a gigabyte over a slow
+/// link. Nodes that hang delay the end of a failed job by this time.
 const RECORD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A job that has ended.
@@ -132,7 +132,8 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
-    /// Whether the job has ended for this launcher only: why another one may let it go on, or does.
+    /// Set if the job has ended for this launcher only: why another launcher may continue it, or
+    /// does.
     pub(crate) abandoned: Option<CliError>,
 }
 
@@ -277,7 +278,7 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     supervisor
 }
 
-/// Where other processes request something of a job; `None` if they cannot.
+/// The socket for requests of other processes; `None` if it cannot be opened.
 fn requests(launch: &Launch<'_>, events: Sender<Event>) -> Option<Requests> {
     if !launch.is_listed || !matches!(launch.processes, Processes::Nodes { .. }) {
         return None;
@@ -294,7 +295,7 @@ fn keepers(launch: &Launch<'_>) -> Option<Keepers> {
     Some(Keepers::new(agreed, kept.ended.clone(), kept.witness.is_some()))
 }
 
-/// Says which sites a job with kept nodes does not survive, when it starts.
+/// The note about sites whose loss a job with kept nodes does not survive.
 fn note(launch: &Launch<'_>) -> Option<String> {
     let is_first = launch.kept.is_some() && launch.saved().is_none();
     let members: Vec<NodeId> = launch.members().collect();
@@ -367,8 +368,8 @@ fn adopt(
     adopted.collect()
 }
 
-/// Opens the connections that nodes on other hosts share, before the first process of the job is
-/// started. If the user requests the end meanwhile, returns the signal instead.
+/// Opens the connections that nodes on other hosts share, before the first process of the job
+/// starts. If the user interrupts this, returns the signal instead.
 fn open_connections(
     launch: &Launch<'_>,
     incoming: &Receiver<Event>,

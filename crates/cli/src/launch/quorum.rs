@@ -1,32 +1,32 @@
-//! Which part of a job may go on when it has broken into several.
+//! Which part of a job may go on when the job has broken into several.
 //!
 //! A launcher may begin another run of the job only if more than half of the members of the last
-//! run have accepted it: if their keepers have saved the run durably for this launcher. Exactly
-//! half are enough if the first member is among them, on whose node the coordinator is. So of two
-//! parts at most one goes on. It does not matter whether the *nodes* of the members
-//! still run.
+//! run have accepted it: their keepers have saved the run durably for this launcher. Exactly half
+//! are enough if the first member, with the coordinator, is among them. So of two parts at most one
+//! goes on. Whether the *nodes* of the members still run does not matter.
 //!
 //! The user can be a witness: members that have ended for good, as the user says, do not count. The
 //! user thereby also says that no other part of the job has gone on with them before they ended.
 //!
-//! So can a place that all launchers reach. Then the first member decides nothing: exactly half of
-//! the members are enough if the witness has settled on them. It settles on one half of each run,
-//! the first that a launcher asks for, and for good. That half and any majority have a member in
-//! common, as any two majorities have.
+//! A place that all launchers reach can be a witness, too. Then exactly half of the members are
+//! enough only if the witness has settled on them, whether the first member is among them or not.
+//! It settles on one half of each run, the first that a launcher asks for, for good. That half and
+//! any majority have a common member, as any two majorities have.
 //!
 //! If members are enough only because others have ended, the witness is asked as well: it may have
-//! settled on a half that has gone on, and of which only some have ended. So those that agree must
-//! be that half, or have one of its members. If all of it has ended, nodes that it has added may
-//! still go on, so that only the user can let the witness settle again.
+//! settled on a half that has gone on, and of which only some members have ended. So the members
+//! that agree must be that half, or have one of its members. If all members of that half have
+//! ended, nodes that it has added may still go on, so that only the user can let the witness settle
+//! again.
 //!
 //! # Several launchers
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
-//! and say what they have saved; from then on they save nothing for launchers before it. Of what
-//! they have saved, the record of the latest launcher holds. If runs were proposed after the last
-//! one that is known to have begun, each of them may have begun, so that the launcher needs a
-//! quorum of each. Only then does it save anything. Each launcher that saves anything thus knows
-//! all runs that have begun, and those before it can begin no further one.
+//! and report the state that they have saved; from then on they refuse states of earlier launchers.
+//! The state of the latest launcher holds. Each run that was proposed after the last one that is
+//! known to have begun may have begun as well, so that the launcher needs a quorum of each. Only
+//! then does it save a state. So each launcher that saves a state knows all runs that have begun,
+//! and earlier launchers can begin no further run.
 
 use gridspan_topology::{GridSpec, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,8 @@ pub(super) struct Rule<'a> {
 pub(super) enum Tally {
     /// Enough of the members have agreed.
     Enough,
-    /// These have, which are enough if the witness settles on them; what it settles is not known.
+    /// These have agreed, and are enough if the witness settles on them. Its decision is not known
+    /// yet.
     Half(BTreeSet<NodeId>),
     TooFew,
 }
@@ -78,14 +79,14 @@ impl Rule<'_> {
                 let has_first = voters.first().is_some_and(|first| agreed.contains(first));
                 2 * agreed.len() > voters.len() || has_first
             }
-            // The witness may have settled on a half that has ended since.
+            // The half on which the witness has settled may have ended since.
             Some(_) if 2 * agreed.len() > members.len() => true,
             Some(None) => return Tally::Half(agreed),
             Some(Some(settled)) => {
                 let has_ended = voters.len() < members.len();
                 let meets = match 2 * agreed.len() > voters.len() {
                     true => !settled.is_disjoint(&agreed),
-                    // The others may be as many, and have a member of the half as well.
+                    // The other members may be as many, and have a member of the half as well.
                     false => {
                         let first = voters.iter().find(|voter| settled.contains(voter));
                         first.is_some_and(|first| agreed.contains(first))
@@ -108,11 +109,11 @@ impl Rule<'_> {
     }
 }
 
-/// The first of these runs about which the witness is to be asked, with the members of it that
-/// agree. The first of the runs is at position `first`.
+/// The first of these runs for which the witness must be asked, with its members that agree. The
+/// first of the runs is at position `first`.
 ///
-/// There is none if those of another run are too few in any case: the witness would settle in vain,
-/// and the other half could not go on.
+/// There is none if too few members of another run agree in any case: the witness would settle in
+/// vain, and the other half could not go on.
 pub(super) fn open_half(
     rule: Rule<'_>,
     (first, runs): (usize, &[(u64, Vec<NodeId>)]),
@@ -131,8 +132,8 @@ pub(super) fn open_half(
     open
 }
 
-/// Returns what is missing if the members of these runs, the first of which is at position `first`,
-/// have not agreed.
+/// Returns the missing votes if too few members of these runs have agreed. The first of the runs is
+/// at position `first`.
 pub(super) fn shortage(
     rule: Rule<'_>,
     (first, runs): (usize, &[(u64, Vec<NodeId>)]),

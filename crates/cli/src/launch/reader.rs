@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of bytes read at once.
 const READ_BYTES: usize = 32 << 10;
-/// Largest number of control lines of a process that are not [`FREQUENT`]: how it failed, and what
-/// it simulated. After more of them, every control line is treated as output. Frequent lines need no
-/// limit, because their reports wait for room in the queue, as output does, or leave nothing behind.
+/// Largest number of control lines of a process that are not [`FREQUENT`]: its failure, and the
+/// summary of its simulation. After more of them, every control line is treated as output. Frequent
+/// lines need no limit: their reports wait for space in the queue, as output does, or need no
+/// memory.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about samples, recordings, diagnoses,
 /// links, moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
@@ -54,7 +55,8 @@ fn was_dropped(line: &[u8]) -> bool {
     DROPPED.iter().any(|begin| line.starts_with(begin.as_bytes()))
 }
 
-/// Whether a control line is true for ever. The others are about a run of the job that may be over.
+/// Whether a control line holds for the whole job. The others are about one run of the job, which
+/// may be over.
 fn is_lasting(text: &[u8]) -> bool {
     matches!(Control::parse(text), Some(Control::Done | Control::Recovers))
 }
@@ -93,11 +95,11 @@ pub(super) struct Reader {
     pub(super) is_done: Arc<AtomicBool>,
     /// Whether the launcher must have handled and saved events before a line counts as read.
     pub(super) is_saved: bool,
-    /// Shared by all readers of a process until they have read all.
+    /// Dropped by each reader of a process at the end of its stream.
     pub(super) is_read: Option<Arc<()>>,
     /// Number of control lines so far, without frequent ones.
     pub(super) controls: u32,
-    /// Whether the line that begins is old: an earlier launcher was to act on it.
+    /// Whether the next line is old: an earlier launcher has acted on it, or should have.
     pub(super) is_old: bool,
 }
 
@@ -209,7 +211,7 @@ impl Reader {
         Some(Event::Listening { node, address })
     }
 
-    /// Acts on a control that is not for the supervisor, and returns any other.
+    /// Acts on a control that is not for the supervisor. Returns any other.
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
@@ -269,14 +271,14 @@ impl Reader {
         })
     }
 
-    /// Sends an event to the supervisor, and waits until it is handled, if it must be saved.
+    /// Sends an event to the supervisor. Waits until it is handled, if it must be saved.
     fn send(&self, event: Event) {
         // The launcher may have ended already.
         let _ = self.outlets.events.send(event);
         if self.is_saved {
             let (waiting, handled) = Waiting::new();
             let _ = self.outlets.events.send(Event::Read(waiting));
-            // It only ends.
+            // The channel only ends.
             let _ = handled.recv();
         }
     }

@@ -1,29 +1,29 @@
-//! Which parts of the recording the process of a node may tell, and has told.
+//! The parts of a recording that the process of a node may send, and has sent.
 
 use gridspan::control::RecordedPart;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What the processes of one node have told.
+/// The parts that the processes of one node have sent.
 #[derive(Clone, Debug)]
 pub(super) struct NodeParts {
     pes: Range<u32>,
-    /// The PEs that have not told all yet.
+    /// The PEs with further parts.
     awaited: BTreeSet<u32>,
-    /// Bytes that the present process has told.
+    /// Bytes that the present process has sent.
     received: u64,
     /// Whether a process of the node has taken part in a run.
     has_run: bool,
     /// Whether another process took part in a run before the present one.
     is_later: bool,
-    /// Whether an earlier process has told all.
+    /// Whether an earlier process has sent all parts.
     has_file: bool,
 }
 
 /// What to do with a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// It is nonsense, or too much.
+    /// It is invalid, or exceeds the limit.
     Refused,
     /// It belongs to the node.
     Added,
@@ -32,13 +32,13 @@ pub(super) enum Received {
 }
 
 impl NodeParts {
-    /// A node with these PEs, none of which has told anything.
+    /// A node with these PEs that has sent nothing.
     pub(super) fn new(pes: Range<u32>) -> Self {
         let awaited = pes.clone().collect();
         Self { pes, awaited, received: 0, has_run: false, is_later: false, has_file: false }
     }
 
-    /// Receives a part with this number of bytes, of which there may be `most` in all.
+    /// Receives a part with this number of bytes. All parts together may have `most` bytes.
     pub(super) fn receive(&mut self, part: &RecordedPart, bytes: u64, most: u64) -> Received {
         self.received = self.received.saturating_add(bytes);
         if !self.awaited.contains(&part.pe) || self.received > most {
@@ -58,24 +58,24 @@ impl NodeParts {
         self.has_run = true;
     }
 
-    /// Notes that another process of the node is started, which tells all PEs once more.
+    /// Notes that another process of the node starts, which sends all PEs again.
     pub(super) fn begin_again(&mut self) {
         let is_later = self.is_later || self.has_run;
         let has_file = self.has_file || !self.is_open();
         *self = Self { is_later, has_file, ..Self::new(self.pes.clone()) };
     }
 
-    /// Whether the present process has not told all.
+    /// Whether the present process has further parts.
     pub(super) fn is_open(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// Whether no process has told what it recorded.
+    /// Whether no process has sent all parts.
     pub(super) fn is_missing(&self) -> bool {
         self.is_open() && !self.has_file
     }
 
-    /// Whether there is what one of several processes recorded, the last that has told it.
+    /// Whether only the last of several processes has sent its parts.
     pub(super) fn is_partial(&self) -> bool {
         self.is_later && !self.is_missing()
     }

@@ -1,4 +1,4 @@
-//! The recording that the flags of a job ask for.
+//! The recording that the flags of a job request.
 
 use crate::args::RecordFlags;
 use crate::error::CliError;
@@ -8,7 +8,7 @@ use gridspan_topology::GridSpec;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Largest number of bytes for all nodes.
+/// Maximum number of bytes for all nodes together.
 const ALL_BYTES_MAX: u64 = 1_000_000_000;
 
 /// A recording to make.
@@ -24,8 +24,8 @@ pub(crate) struct RecordPlan {
 }
 
 impl RecordPlan {
-    /// Returns the recording that the flags ask for, if they do, of a job that starts now. Fails if
-    /// its folder has files.
+    /// Returns the recording that the flags request, if any, of a job that starts now. Fails if its
+    /// folder has files.
     pub(crate) fn new(
         flags: &RecordFlags,
         spec: &GridSpec,
@@ -45,7 +45,7 @@ impl RecordPlan {
         }))
     }
 
-    /// What processes have to know of it.
+    /// The settings for the processes of the job.
     pub(crate) fn settings(&self, is_simulated: bool) -> RecordSettings {
         let mut settings = RecordSettings::new(self.node_bytes);
         let started = u64::try_from(self.started_unix.as_nanos()).ok();

@@ -1,8 +1,8 @@
-//! Writes the recording of a job into a folder: its places, its events, and what nodes recorded.
+//! Writes the recording of a job into a folder: its places, its events, and the records of nodes.
 //!
-//! The header is written before the first process starts, events as they are reported, what a PE has
-//! recorded when its process has ended its part of the job, and the end of the job last. If the
-//! folder cannot be written to, the job goes on, and the user is told at its end.
+//! The header is written before the first process starts, events when they are reported, the record
+//! of a PE when its process has ended its part of the job, and the end of the job last. If writing
+//! fails, the job goes on, and a warning at its end says so.
 
 use super::journal;
 use super::plan::{Launch, Processes};
@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes that a node may send above twice its budget, which is one of memory: names of types, and
-/// what is kept of each PE in any case.
+/// Maximum number of bytes that a node sends above twice its budget. The budget bounds memory
+/// without the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
 
 /// The numbers, in the whole grid, of the PEs and sites of a run of these members.
@@ -56,7 +56,7 @@ pub(super) struct Recording {
 }
 
 struct State {
-    /// `None` once the job has ended, or something could not be written.
+    /// `None` once the job has ended, or writing has failed.
     files: Option<RecordingFolder>,
     error: Option<RecordError>,
     header: Header,
@@ -67,7 +67,7 @@ struct State {
     /// Number of runs, and when the first one began.
     runs: u32,
     began_ns: u64,
-    /// When the loss was noticed after which the job has not gone on yet.
+    /// When a loss was noticed, until the job goes on.
     lost_ns: Option<u64>,
     /// Nodes that were lost since the last run began.
     lost: Vec<NodeId>,
@@ -110,8 +110,8 @@ impl Recording {
         &self.folder
     }
 
-    /// Adds a part of what a PE has recorded, which the process of a node has sent. Parts of a node
-    /// that sends nonsense, those of another node, or more than it may, are dropped.
+    /// Adds a part of the record of a PE, sent by the process of a node. Drops the parts of a node
+    /// that sends invalid ones, those of another node, or too many bytes.
     pub(super) fn add(&self, sender: NodeId, part: &RecordedPart) {
         let mut state = self.lock();
         let Some(bytes) = part.bytes() else { return };
@@ -131,15 +131,15 @@ impl Recording {
         }
     }
 
-    /// Notes an event that happens now.
+    /// Records an event that happens now.
     fn note(&self, what: What) {
         let at_ns = self.now_ns();
         self.lock().write(|files| files.add(&Happening { at_ns, what }));
     }
 
-    /// Notes that actors have been moved.
+    /// Records a rebalance.
     pub(super) fn note_balanced(&self, report: &BalanceReport) {
-        // The job waits at a sync point only.
+        // The job stands still only at a sync point.
         let is_pause = report.cause == Cause::SyncPoint;
         let what = What::Balanced {
             trigger: journal::reason(report.cause).to_owned(),
@@ -152,7 +152,7 @@ impl Recording {
         };
         let now_ns = self.now_ns();
         let mut state = self.lock();
-        // The report comes when the effect is known. Later runs have another time.
+        // The report comes when the effect is known. The times of later runs begin at 0 again.
         let at_ns = match state.runs <= 1 {
             true => (state.began_ns + report.at.as_nanos()).min(now_ns),
             false => now_ns,
@@ -202,7 +202,7 @@ impl Recording {
         state.write(|files| files.set_header(&header));
     }
 
-    /// Notes the loss of nodes, of which several others may tell.
+    /// Records the loss of nodes, which several other nodes may report.
     pub(super) fn note_lost(&self, nodes: &[NodeId]) {
         if nodes.is_empty() {
             return;
@@ -221,7 +221,7 @@ impl Recording {
         state.write(|files| files.add(&happening));
     }
 
-    /// Notes that a run with these members is prepared.
+    /// Records that a run with these members is prepared.
     pub(super) fn note_members(&self, members: &[NodeId]) {
         let at_ns = self.now_ns();
         let mut state = self.lock();
@@ -241,7 +241,7 @@ impl Recording {
         }
     }
 
-    /// Notes that a run begins: its members know each other.
+    /// Records the begin of a run: its members are connected.
     pub(super) fn note_run(&self) {
         let now_ns = self.now_ns();
         let mut state = self.lock();
@@ -261,7 +261,7 @@ impl Recording {
         }
     }
 
-    /// Ends the recording. Returns what it lacks, or why it is not complete.
+    /// Ends the recording. Returns the nodes without complete records.
     pub(super) fn end(&self, code: u8, failure: Option<&str>) -> Result<Lacking, RecordError> {
         let now_ns = self.now_ns();
         let mut state = self.lock();
@@ -300,15 +300,15 @@ impl Recording {
 /// What a recording lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lacking {
-    /// Nodes that have not told what they recorded.
+    /// Nodes that have not sent their records.
     pub(super) missing: Vec<NodeId>,
-    /// Nodes that were started again, and of which there is what one of their processes recorded.
+    /// Nodes that were started again: the recording has the records of one of their processes.
     pub(super) partial: Vec<NodeId>,
 }
 
 impl State {
-    /// Prepares for another process of a node: its recording replaces that of the one before, of
-    /// which a part may have arrived.
+    /// Prepares for another process of a node: its records replace those of the previous process,
+    /// which may have arrived in part.
     fn begin_again(&mut self, node: NodeId) {
         if let Some(parts) = self.nodes.get_mut(node.index()) {
             parts.begin_again();
@@ -331,11 +331,11 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is known of a launch before the job runs.
+/// The header of a recording.
 fn header(launch: &Launch<'_>, plan: &RecordPlan) -> Header {
     let (spec, layout) = (launch.spec, launch.spec.layout());
     let here = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // Nodes of this machine have one clock, whatever the grid calls their hosts.
+    // Processes of this machine have one clock, also if the grid names several hosts.
     let is_elsewhere = |node: NodeId| match &launch.processes {
         Processes::Nodes { tasks: Some(_), .. } => true,
         Processes::Nodes { hosts, .. } => hosts.remote(node).is_some(),

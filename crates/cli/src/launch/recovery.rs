@@ -1,8 +1,8 @@
-//! The recovery of a job whose nodes were lost: which checkpoint it goes back to, and who takes
-//! over what.
+//! The recovery of a job whose nodes were lost: the checkpoint that it goes back to, and the nodes
+//! that take over the members of lost ones.
 //!
-//! The launcher alone decides who goes on, so that no two parts of a job can. Nodes that can reach
-//! each other but not the launcher end with it.
+//! Only the launcher decides which nodes go on, so that two parts of a job cannot both go on. Nodes
+//! that can reach each other but not the launcher end with it.
 //!
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
 //! members have consecutive node numbers; the launcher numbers them as in the first.

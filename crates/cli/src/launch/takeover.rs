@@ -1,7 +1,7 @@
 //! How another launcher takes over a job whose nodes are kept, in the two phases of `quorum`.
 //!
-//! Before the first phase it finds out which keepers can be reached, and whether another launcher
-//! attends to the job, so that nothing is disturbed if it cannot take over.
+//! Before the first phase it checks which keepers can be reached, and whether another launcher
+//! attends to the job. So an attempt that cannot succeed changes nothing.
 
 use super::bridge_command::{BridgeCommand, await_frames, kill};
 use super::own_name;
@@ -21,13 +21,13 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time in which a keeper has to answer.
+/// Time for a keeper to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of keepers that are asked at the same time.
 const ASKED_MAX: usize = 16;
-/// Silence after which a launcher does not attend to a node any more: five of its signs of life.
+/// Silence after which a launcher counts as ended: five of its signs of life.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Time for which that silence is awaited, and the interval between looks.
+/// Time to wait for that silence, and the interval between checks.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -35,8 +35,8 @@ const LOOK: Duration = Duration::from_secs(1);
 struct Survey<'a> {
     launch: &'a Launch<'a>,
     found: BTreeMap<NodeId, KeptNode>,
-    /// Nodes that have answered before, and are asked first: a launcher before this one waits for
-    /// some time only until all of them are taken over.
+    /// Nodes that have answered before, and are asked first: a previous launcher waits only for a
+    /// limited time until all of them are taken over.
     first: BTreeSet<NodeId>,
     newest: Saved,
 }
@@ -64,7 +64,7 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
     let Survey { found, mut newest, .. } = survey;
     let is_own = newest.key() == local.key() && !of_others(&newest.launcher.name);
     if !is_own && newest.recovers && newest.stage == Stage::Running {
-        // What nodes have said to the launcher before may be lost.
+        // Messages of nodes to the previous launcher may be lost.
         newest.stage = Stage::Changing;
     }
     if let Some(kept) = &mut launch.kept {
@@ -85,7 +85,7 @@ impl Survey<'_> {
         of_runs.chain(&self.newest.left).copied().collect()
     }
 
-    /// Gives all keepers of members a task, also those that only a newer state names.
+    /// Sends a task to all keepers of members, also to those that only a newer state names.
     fn ask(&mut self, task: &BridgeTask, launcher: &LauncherId) -> Result<(), CliError> {
         let mut asked = BTreeSet::new();
         loop {
@@ -125,7 +125,7 @@ impl Survey<'_> {
             match answer {
                 Ok(Ok((kept, state))) => {
                     self.found.insert(node, kept);
-                    // A node that was started just before its launcher ended has none.
+                    // A node that was started just before its launcher ended has no state.
                     let state = Saved::from_bytes(&state).ok();
                     if let Some(state) = state.filter(|it| it.key() > self.newest.key()) {
                         self.newest = state;
@@ -141,7 +141,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Waits until the launchers of others have been silent for some time.
+    /// Waits until other launchers have been silent for [`SILENCE`].
     fn await_silence(&mut self, of_others: impl Fn(&str) -> bool) -> Result<(), CliError> {
         let until = Instant::now() + SILENCE_PATIENCE;
         loop {
@@ -215,10 +215,10 @@ impl Survey<'_> {
     }
 }
 
-/// What a keeper answers: what it knows of its node, and its state; or why it does not help.
+/// The answer of a keeper: its node and its state, or the reason for a refusal.
 type Answer = Result<(KeptNode, Vec<u8>), BridgeRefusal>;
 
-/// Lets a keeper carry out the order, and returns its answer.
+/// Starts the bridge to a keeper with its order, and returns the answer of the keeper.
 fn answer(command: &mut BridgeCommand) -> io::Result<Answer> {
     let mut child = command.open()?;
     let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {

@@ -1,5 +1,5 @@
-//! The connections that have not enrolled. There is a limit to their number; once it is reached,
-//! the oldest makes room for another, so that silent ones stop no task.
+//! The connections that have not enrolled. Their number is limited. At the limit a new one replaces
+//! the oldest, so that silent connections block no task.
 
 use gridspan_runtime::net::EnrolmentCloser;
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Largest number of connections that have not enrolled.
 pub(super) const UNENROLLED_MAX: usize = 64;
-/// Age from which the oldest is ended for another. A task enrols within a few round trips, and must
-/// not lose its place to the many that start at the same time.
+/// Minimum age of a connection that is replaced. A task enrols within a few round trips, and must
+/// not be replaced by others that start at the same time.
 const AGE_MIN: Duration = Duration::from_secs(1);
 
 /// All connections that have not enrolled.
@@ -18,13 +18,14 @@ pub(super) struct AllUnenrolled(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
-    /// When each was accepted, and what ends it, in the order in which they were accepted.
+    /// The time at which each was accepted and the closer of each, in the order in which they were
+    /// accepted.
     open: BTreeMap<u64, (Instant, EnrolmentCloser)>,
     accepted: u64,
 }
 
 impl AllUnenrolled {
-    /// Returns whether there is room for another one. If need be, ends the oldest for it.
+    /// Returns whether another one is accepted. Ends the oldest for it if necessary.
     pub(super) fn make_room(&self, now: Instant) -> bool {
         let mut connections = self.lock();
         if connections.open.len() < UNENROLLED_MAX {
@@ -71,7 +72,7 @@ mod tests {
     use std::io::Read;
     use std::net::{Ipv4Addr, TcpStream};
 
-    /// Returns what ends a connection, and its other end.
+    /// Returns the closer of a connection, and its other end.
     fn connection(listener: &EnrolmentListener) -> (EnrolmentCloser, TcpStream) {
         let other = TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).unwrap();
         let accepted = listener.accept(Duration::from_secs(10)).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! The state of a launcher that attends to a job: the processes, what decides about them, and what
-//! another launcher needs.
+//! The state of a launcher that attends to a job: the processes, the supervisor, and the state for
+//! another launcher.
 //!
 //! | file | methods |
 //! | --- | --- |
@@ -47,13 +47,13 @@ pub(super) struct Work<'a> {
     pub(super) recording: Option<Arc<Recording>>,
     pub(super) incoming: Receiver<Event>,
     pub(super) begin: Instant,
-    /// Whether there will be no more output: all is printed, or the reader has closed the output.
+    /// Whether all output is printed, or its reader has closed it.
     pub(super) is_printed: bool,
-    /// Where other processes request something; `None` if they cannot.
+    /// The requests of other processes; `None` if the job accepts none.
     pub(super) requests: Option<Requests>,
     /// The folder of a detached job.
     pub(super) folder: Option<JobFolder>,
-    /// What was saved there last.
+    /// The state that was saved there last.
     pub(super) last_saved: Option<Saved>,
     /// Whether the last attempt to save it has failed.
     pub(super) is_unsaved: bool,
@@ -94,7 +94,7 @@ impl Work<'_> {
         self.children[node.index()].iter().for_each(|child| child.tell(line.to_owned()));
     }
 
-    /// Lets the job fail because of an error about a node.
+    /// Fails the job for an error of a node.
     pub(super) fn fail(&mut self, node: NodeId, error: &CliError) {
         let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
         let now = self.now();
@@ -127,7 +127,7 @@ impl Work<'_> {
         }
     }
 
-    /// Gives the members of the next run their bundles, and starts those that have no process.
+    /// Sends the members of the next run their bundles, and starts those without a process.
     pub(super) fn go_on(&mut self, members: &[NodeId], order: Option<&RestoreOrder>) {
         if let Err(error) = self.starter.renew(members, order) {
             let failure = Failure::new(&error.to_string(), error.hint().as_deref(), None);
@@ -157,7 +157,7 @@ impl Work<'_> {
     }
 }
 
-/// What another launcher recognises the processes by.
+/// The ids by which another launcher recognises the processes.
 pub(super) fn processes(children: &[Option<Child>]) -> BTreeMap<NodeId, ProcessId> {
     let children = children.iter().enumerate();
     children.filter_map(|(node, child)| Some((NodeId::from(node), child.as_ref()?.id()?))).collect()

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// The type of the content that [`Exposition::into_text`] returns.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the counters of a job have risen by since its first scrape, by series.
+/// The increases of the counters of a job since the first scrape, by series.
 ///
-/// A sum over nodes falls when a node is lost or does not answer, jumps when the node answers again,
-/// and begins again with another run of the job. A counter of Prometheus must not: each fall would be
-/// taken for a start from zero.
+/// A sum over nodes falls when a node is lost or does not answer, jumps when the node answers
+/// again, and begins at zero in another run of the job. A counter of Prometheus must not fall:
+/// Prometheus takes a fall for a restart from zero.
 #[derive(Debug, Default)]
 pub(super) struct Totals(BTreeMap<String, Total>);
 
@@ -30,7 +30,7 @@ pub(super) struct Sum {
 }
 
 impl Totals {
-    /// Returns the total of a series whose count is `now`. One that has fallen, or is that of
+    /// Returns the total of a series whose count is `now`. A count that has fallen, or is over
     /// another number of nodes than the last one, adds nothing.
     fn rise(&mut self, series: &str, now: Sum) -> u64 {
         let new = || Total { last: Sum { value: 0, nodes: now.nodes }, risen: 0 };
@@ -44,7 +44,7 @@ impl Totals {
     }
 }
 
-/// Whether values only rise.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -59,7 +59,7 @@ pub(super) struct Family<'a> {
     pub(super) kind: Kind,
     /// What a value means: one line.
     pub(super) help: &'a str,
-    /// How many of a value make the unit of the name: 1,000,000 for microseconds.
+    /// Divisor of values for the unit of the name: 1,000,000 for microseconds.
     pub(super) per_unit: u64,
 }
 

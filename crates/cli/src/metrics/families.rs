@@ -1,8 +1,8 @@
-//! The metrics of a job: which there are, and their values in a sample.
+//! The metrics of a job, and their values in a sample.
 //!
-//! Labels are sites, nodes, links and actor types, so that the number of series has a bound, which
-//! the size of samples gives. Nodes are listed one by one if all of them are in the sample: the
-//! nodes that compute most and least change from sample to sample.
+//! Labels are sites, nodes, links and actor types, so that the size of samples bounds the number of
+//! series. Nodes have series only if all of them are in the sample: a sample of a larger job has
+//! the nodes that compute most and least, which change from sample to sample.
 
 use super::exposition::{Exposition, Family, Kind, Labels, Sum, Totals};
 use crate::top::Moment;
@@ -18,7 +18,7 @@ const NANOS: u64 = 1_000_000_000;
 /// Takes a value out of counts.
 type Reading = fn(&TelemetryCounts) -> u64;
 
-/// A count of PEs, as a family of each kind of place. The name follows that of the kind.
+/// A count of PEs, which is a family for each kind of place. Its name follows the name of the kind.
 struct Count {
     name: &'static str,
     kind: Kind,
@@ -42,7 +42,7 @@ static COUNTS: [Count; 9] = [
     counter(
         "processor_wait_seconds_total",
         MICROS,
-        "Time in which PEs were ready to run and other programs had the processor.",
+        "Time in which PEs were ready to run and other threads had the processor.",
         |it| it.waited_us,
     ),
     counter("messages_handled_total", 1, "Messages that actors have handled.", |it| it.handled),
@@ -80,7 +80,7 @@ impl Place<'_> {
     }
 }
 
-/// Describes a moment of a job. `totals`: those of earlier moments.
+/// Renders the metrics of a moment of a job. `totals`: those of earlier moments.
 pub(super) fn text(moment: &Moment, totals: &mut Totals) -> String {
     let mut exposition = Exposition::new(totals);
     add_job(moment, &mut exposition);
@@ -157,7 +157,7 @@ fn add_nodes(moment: &Moment, to: &mut Exposition<'_>) {
     add_places("gridspan_node_", &places, to);
 }
 
-/// Adds what places of one kind have in common. `kind`: the beginning of the names.
+/// Adds the families of places of one kind. `kind`: the prefix of their names.
 fn add_places(kind: &str, places: &[Place<'_>], to: &mut Exposition<'_>) {
     let gauge = |name, help| Family { name, kind: Kind::Gauge, help, per_unit: 1 };
     let name = format!("{kind}pes");
@@ -218,8 +218,8 @@ fn add_links(moment: &Moment, to: &mut Exposition<'_>) {
     let help = "Bytes of frames from nodes of a site to other nodes.";
     add("gridspan_link_bytes_total", Kind::Counter, help, &|link| Some(link.bytes));
     let help = "The measured bandwidth between two sites.";
-    add("gridspan_link_capacity_bytes_per_second", Kind::Gauge, help, &|link| {
-        Some(moment.capacity(link.from, link.to)?.bits_per_second() / 8)
+    add("gridspan_link_bandwidth_bytes_per_second", Kind::Gauge, help, &|link| {
+        Some(moment.bandwidth(link.from, link.to)?.bits_per_second() / 8)
     });
 }
 
@@ -230,7 +230,7 @@ fn site_name(moment: &Moment, site: SiteId) -> String {
     }
 }
 
-/// The name of an actor type with the paths of its modules, which tell types of one name apart.
+/// The name of an actor type with its module path, which distinguishes types of one name.
 fn type_name(moment: &Moment, number: u16) -> String {
     match moment.sample.type_names.get(usize::from(number)) {
         Some(name) => name.clone(),
@@ -271,7 +271,7 @@ mod tests {
         is("gridspan_node_resident_memory_bytes{site=\"a\",node=\"a/0\"}", 52_400_000.0);
         is("gridspan_actor_type_actors{type=\"jobs::leanmd::Cell\",site=\"a\"}", 30.0);
         is("gridspan_link_bytes_total{from=\"a\",to=\"b\"}", 50_000_000.0);
-        is("gridspan_link_capacity_bytes_per_second{from=\"a\",to=\"b\"}", 12_500_000.0);
+        is("gridspan_link_bandwidth_bytes_per_second{from=\"a\",to=\"b\"}", 12_500_000.0);
     }
 
     #[test]

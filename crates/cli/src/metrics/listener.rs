@@ -1,4 +1,4 @@
-//! The socket of the server of metrics, which serves processes of its own user only.
+//! The socket of the metrics server, which serves processes of the same user only.
 
 use super::address::MetricsAddress;
 use super::peer;
@@ -27,7 +27,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// Besides those of the system: at a port, if the system does not tell the user of a client.
+    /// Those of the system. At a port, also if the system does not report the users of clients.
     pub(super) fn open(address: &MetricsAddress) -> io::Result<Self> {
         match address {
             MetricsAddress::Tcp(address) => {
@@ -41,7 +41,7 @@ impl Listener {
             }
             MetricsAddress::Unix(path) => {
                 let listener = bind(path)?;
-                // Who has connected before this is found out, too.
+                // The user of a client that connects before this is checked, too.
                 fs::set_permissions(path, Permissions::from_mode(0o600))?;
                 listener.set_nonblocking(true)?;
                 Ok(Self::Unix(UnixListener::from_std(listener)?))
@@ -49,7 +49,7 @@ impl Listener {
         }
     }
 
-    /// Describes where a client finds the metrics. `address`: where the socket was opened.
+    /// Returns the address for clients. `address`: that at which the socket was opened.
     pub(super) fn place(&self, address: &MetricsAddress) -> io::Result<String> {
         match self {
             // The system may have chosen the port.
@@ -62,7 +62,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::PermissionDenied`] if it is of another user, or has ended.
+    /// [`io::ErrorKind::PermissionDenied`] if the client is of another user, or has ended.
     pub(super) async fn accept(&self) -> io::Result<Box<dyn Connection>> {
         match self {
             Self::Tcp(listener) => {
@@ -89,7 +89,7 @@ fn check(user: Option<u32>) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Opens the socket at a path. Replaces one that a process of this user has left there.
+/// Opens the socket at a path. Replaces the socket of a process of this user that has ended.
 fn bind(path: &Path) -> io::Result<StdUnixListener> {
     match StdUnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left(path)? => {

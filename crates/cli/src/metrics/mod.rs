@@ -6,11 +6,11 @@
 //! | `listener`, `peer` | the socket, and the user of a client |
 //! | `server` | requests by HTTP, within limits |
 //! | `scraper` | asks the launcher for a sample, as `gridctl top` does |
-//! | `families`, `exposition` | which metrics there are, and their text format |
+//! | `families`, `exposition` | the metrics, and their text format |
 //!
 //! The server has its own thread, which asks the launcher over the socket of the job (see
-//! `request`). So a slow client delays no part of the job. A scrape holds a lease on samples for
-//! some seconds; otherwise the job takes none.
+//! `request`), so that a slow client does not delay the job. The job takes samples only during the
+//! lease of a scrape, which lasts a few seconds.
 
 mod address;
 mod exposition;

@@ -1,5 +1,5 @@
-//! The user whose process has the other end of a connection of the loopback interface, from the
-//! kernel's table of connections; see proc_net(5).
+//! Finds the user at the other end of a connection over the loopback interface, in the kernel's
+//! table of connections; see proc_net(5).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -7,20 +7,20 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The table of connections of IPv4.
 const TCP: &str = "/proc/net/tcp";
-/// The table of connections of IPv6. It has those to addresses of IPv4, too, if the client's socket
-/// is one for both.
+/// The table of connections of IPv6, with those to IPv4 addresses if the socket of the client is
+/// for both.
 const TCP6: &str = "/proc/net/tcp6";
-/// States of a connection that its process may still have: established, its end sent (two states),
-/// and the end of the other side received.
+/// States of a connection with an open socket: established, own end sent (two states), end of the
+/// other side received.
 const OWNED: [&str; 4] = ["01", "04", "05", "08"];
-/// The inode of a connection that no process has. Its user is not that of the process that had it.
+/// The inode of a connection without a process. Its user is not that of its former process.
 const NO_INODE: &str = "0";
 
 /// Opens the table of connections to an address.
 ///
 /// # Errors
 ///
-/// If the system has none; only Linux does.
+/// If the system has none: only Linux has it.
 pub(super) fn open_table(own: SocketAddr) -> io::Result<File> {
     File::open(match own {
         SocketAddr::V4(_) => TCP,

@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The wish for samples that a scrape has. The first sample comes after half of the period, and
-/// the wish lasts for five seconds.
+/// The lease of a scrape on samples. The first sample comes after half of the period, and the lease
+/// lasts for five seconds.
 const LEASE: TelemetryLease = TelemetryLease { period_ms: 1000, focus: None };
-/// Time for which the result of a scrape is given to others: the period of samples.
+/// Time for which other clients get the result of a scrape: the period of samples.
 const HOLDS: Duration = Duration::from_secs(1);
-/// Time that nodes have to be in the sample: several periods.
+/// Time to wait for a sample with all nodes: several periods.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two requests to the launcher.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ type Scrape = Result<String, String>;
 #[derive(Default)]
 struct State {
     totals: Totals,
-    /// The last result, and when it was there.
+    /// The last result, and its time.
     last: Option<(Instant, Scrape)>,
 }
 
@@ -49,7 +49,7 @@ impl Scraper {
     }
 
     /// Returns the metrics, or why there are none. Waits for up to [`PATIENCE`], and for the
-    /// launcher. Others that wait at the same time get the same result, also if there are none.
+    /// launcher. All callers that wait at the same time get the same result.
     pub(super) fn scrape(&self) -> Scrape {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(scrape) = state.recent(Instant::now()) {

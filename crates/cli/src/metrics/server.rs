@@ -20,21 +20,21 @@ use tokio::time::{sleep, timeout};
 
 /// The path of the metrics.
 const PATH: &str = "/metrics";
-/// Largest number of open connections, and of scrapes; further ones wait. A few programs scrape a
+/// Maximum number of open connections, and of scrapes; further ones wait. Few programs scrape a
 /// job.
 const CONNECTIONS_MAX: usize = 8;
-/// Largest size of a request in bytes: the smallest that hyper allows, and far more than any needs.
+/// Maximum size of a request in bytes: the minimum of hyper, and far more than a request needs.
 const REQUEST_BYTES_MAX: usize = 8192;
 /// Largest number of header fields of a request.
 const FIELDS_MAX: usize = 64;
-/// Time that a client has to send its request.
+/// Time for a client to send its request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 /// Time after which a connection ends, whatever its client does: a scrape takes up to eight
 /// seconds, and Prometheus itself waits for ten.
 const CONNECTION_PATIENCE: Duration = Duration::from_secs(15);
-/// Pause after a connection could not be accepted: the reason may last, such as too many open files.
+/// Pause after a failure to accept a connection: the cause, such as too many open files, may last.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Time after which another client without metrics is worth a line of the log.
+/// Minimum time between two warnings about clients that got no metrics.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Serves metrics until this process ends.
@@ -59,14 +59,14 @@ pub(super) async fn serve(listener: Listener, scraper: Arc<Scraper>) {
         };
         let scraper = scraper.clone();
         tokio::spawn(async move {
-            // What becomes of the client is no concern of the job.
+            // A failure of the client does not affect the job.
             let _ = timeout(CONNECTION_PATIENCE, attend(connection, scraper, slot)).await;
         });
     }
 }
 
-/// Answers the request of a client. Keeps its slot until a scrape for it has ended, which goes on if
-/// the client does not wait.
+/// Answers the request of a client. The slot is kept until the scrape has ended, also if the client
+/// does not wait.
 async fn attend(
     connection: Box<dyn Connection>,
     scraper: Arc<Scraper>,
@@ -98,9 +98,9 @@ async fn attend(
     http.serve_connection(TokioIo::new(connection), service).await
 }
 
-/// Returns the answer to a request that asks for something else than metrics, or that a page of the
-/// Web may have made in a browser of this user: if the name of the page's server becomes one of this
-/// machine, the page can read the answer (DNS rebinding).
+/// Returns the refusal of a request that is not for metrics, or that a web page may have made in a
+/// browser of this user: a page whose server name resolves to this machine could read the answer
+/// (DNS rebinding).
 fn refusal<B>(request: &Request<B>) -> Option<Response<Full<Bytes>>> {
     let mut hosts = request.headers().get_all(HOST).iter();
     if !hosts.all(|host| host.to_str().is_ok_and(is_this_machine)) {

@@ -1,8 +1,8 @@
-//! `gridctl report`: what limited a recorded run, where its time went, and a page that shows it.
+//! `gridctl report`: what limited a recorded run, and a page that shows the use of its time.
 //!
 //! | module | content |
 //! | --- | --- |
-//! | `analysis` | what a recording says: pure |
+//! | `analysis` | a pure function of a recording |
 //! | `text` | output for people |
 //! | `page` | the page: one HTML file |
 

@@ -24,13 +24,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for which the launcher is tried, and pause between two rounds: the network of a host that
-/// has just been started may come up late.
+/// Time to try to reach the launcher, and pause between two rounds: the network of a host that has
+/// just started may come up late.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 /// Time that one address may take.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
-/// Time that the launcher may take to answer, which has many tasks to answer.
+/// Time for the launcher to answer: it may have many tasks.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Longest line with a token in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 10;
@@ -94,7 +94,7 @@ fn token() -> Result<EnrolmentToken, CliError> {
     EnrolmentToken::from_line(&line).ok_or(CliError::NoTask)
 }
 
-/// Says which task this is, by the variables that Slurm sets for each.
+/// Describes this task by the variables that Slurm sets for each.
 fn hello(token: &EnrolmentToken, key: &NodeKey) -> Option<Hello> {
     let number = |name| std::env::var(name).ok()?.parse().ok();
     let task = (number("SLURM_PROCID")?, number("SLURM_LOCALID")?);
@@ -225,8 +225,8 @@ fn attend(
     child.wait().map_err(failed)
 }
 
-/// Starts a thread that does what the launcher orders, and ends the connection when the launcher
-/// has ended it or is silent. Nothing is sent to the result; its sender is gone then.
+/// Starts a thread that carries out the orders of the launcher, until the launcher ends the
+/// connection or is silent. Then the channel of the result closes; nothing is sent over it.
 fn listen(
     stream: &Arc<SecureStream>,
     node: &Arc<Node>,
@@ -247,14 +247,13 @@ fn listen(
             }
         }
         node.signal(SIGKILL);
-        // Threads that wait for a silent launcher to read would wait for ever.
+        // Other threads may wait for a silent launcher to read.
         stream.shutdown();
     })?;
     Ok(ended)
 }
 
-/// Starts a thread that gives signs of life. No other does: one that waits because the launcher
-/// reads slowly could not do anything else.
+/// Starts a thread for signs of life: other threads may wait for a launcher that reads slowly.
 fn beat(stream: &Arc<SecureStream>) -> Result<(), CliError> {
     let stream = stream.clone();
     spawn("beats", move || {

@@ -1,4 +1,4 @@
-//! Notices that the other side of a connection, or its host, has gone silently.
+//! Notices that the other end of a connection, or its host, has ended without closing it.
 
 use gridspan_runtime::net::SecureStream;
 use std::io::{self, Read};
@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Interval at which both sides give signs of life.
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
-/// Number of intervals without a byte after which the connection has ended: two minutes, for which a
-/// user may stop a launcher with Ctrl-Z, and Slurm may suspend tasks.
+/// Number of intervals without a byte after which the connection counts as ended. That is two
+/// minutes: a user may stop a launcher with Ctrl-Z, and Slurm may suspend tasks, for a shorter
+/// time.
 const SILENT_BEATS_MAX: u32 = 24;
 
 /// Reads from a connection. Fails with [`io::ErrorKind::TimedOut`] once nothing has come for two
@@ -25,8 +26,7 @@ impl<'a> Watched<'a> {
 
 impl Read for Watched<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        // Intervals are counted, so that the time for which this process itself was stopped is no
-        // more than one.
+        // The time for which this process itself was stopped counts as one interval.
         for _ in 0..SILENT_BEATS_MAX {
             match self.stream.reader(Some(Instant::now() + self.beat)).read(to) {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}

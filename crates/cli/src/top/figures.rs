@@ -13,7 +13,7 @@ pub(super) struct Figures {
     pub(super) network: Option<f64>,
     /// Share in which they waited.
     pub(super) idle: Option<f64>,
-    /// Share of the time in which PEs wanted a processor and other programs had it.
+    /// Share of the time in which PEs wanted a processor and other threads had it.
     pub(super) foreign: Option<f64>,
     /// Messages handled since the start.
     pub(super) messages: u64,

@@ -91,7 +91,7 @@ struct Link {
     bytes: u64,
     messages_per_s: Option<f64>,
     bytes_per_s: Option<f64>,
-    capacity_bps: Option<u64>,
+    bandwidth_bps: Option<u64>,
     used: Option<f64>,
 }
 
@@ -215,10 +215,10 @@ fn of_type(now: &Moment, it: TypePart) -> Type {
 }
 
 fn link(now: &Moment, it: LinkPart) -> Link {
-    let LinkPart { from, to, messages, bytes, messages_per_s, bytes_per_s, capacity_bps, used } =
+    let LinkPart { from, to, messages, bytes, messages_per_s, bytes_per_s, bandwidth_bps, used } =
         it;
     let [from, to] = [from, to].map(|site| now.site_name(site));
-    Link { from, to, messages, bytes, messages_per_s, bytes_per_s, capacity_bps, used }
+    Link { from, to, messages, bytes, messages_per_s, bytes_per_s, bandwidth_bps, used }
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Moment {
     }
 
     /// The bandwidth of the link between two sites, if it is known.
-    pub(crate) fn capacity(&self, from: SiteId, to: SiteId) -> Option<Bandwidth> {
+    pub(crate) fn bandwidth(&self, from: SiteId, to: SiteId) -> Option<Bandwidth> {
         let (layout, links) = (self.grid.layout(), self.links.as_ref()?);
         if from == to || from.0.max(to.0) >= layout.site_count() {
             return None;
@@ -128,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn links_between_sites_have_the_measured_capacity() {
+    fn links_between_sites_have_the_measured_bandwidth() {
         let moment = moment(1);
-        let capacity = |from, to| moment.capacity(SiteId(from), SiteId(to));
-        assert_eq!(capacity(0, 1), Some(Bandwidth::from_bits_per_second(100_000_000)));
-        assert_eq!(capacity(1, 0), None, "not measured");
-        assert_eq!(capacity(0, 0), None);
-        assert_eq!(moment.capacity(SiteId(0), SEVERAL_SITES), None);
+        let bandwidth = |from, to| moment.bandwidth(SiteId(from), SiteId(to));
+        assert_eq!(bandwidth(0, 1), Some(Bandwidth::from_bits_per_second(100_000_000)));
+        assert_eq!(bandwidth(1, 0), None, "not measured");
+        assert_eq!(bandwidth(0, 0), None);
+        assert_eq!(moment.bandwidth(SiteId(0), SEVERAL_SITES), None);
     }
 
     #[test]

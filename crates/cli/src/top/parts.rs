@@ -65,8 +65,8 @@ pub(super) struct LinkPart {
     pub(super) messages_per_s: Option<f64>,
     pub(super) bytes_per_s: Option<f64>,
     /// Bits per second, if they are known and limited.
-    pub(super) capacity_bps: Option<u64>,
-    /// Share of the capacity that is used.
+    pub(super) bandwidth_bps: Option<u64>,
+    /// Share of the bandwidth that is used.
     pub(super) used: Option<f64>,
 }
 
@@ -186,9 +186,9 @@ impl<'a> Parts<'a> {
         let part = |now: &LinkTelemetry| {
             let earlier = before.get(&key(now));
             let bytes_per_s = per_second(now.bytes, earlier.map(|it| it.1), time_us);
-            let capacity = self.now.capacity(now.from, now.to);
-            let capacity_bps =
-                capacity.filter(|it| !it.is_unlimited()).map(|it| it.bits_per_second());
+            let bandwidth = self.now.bandwidth(now.from, now.to);
+            let bandwidth_bps =
+                bandwidth.filter(|it| !it.is_unlimited()).map(|it| it.bits_per_second());
             LinkPart {
                 from: now.from,
                 to: now.to,
@@ -196,8 +196,8 @@ impl<'a> Parts<'a> {
                 bytes: now.bytes,
                 messages_per_s: per_second(now.messages, earlier.map(|it| it.0), time_us),
                 bytes_per_s,
-                capacity_bps,
-                used: bytes_per_s.zip(capacity_bps).map(|(bytes, bps)| bytes * 8.0 / bps as f64),
+                bandwidth_bps,
+                used: bytes_per_s.zip(bandwidth_bps).map(|(bytes, bps)| bytes * 8.0 / bps as f64),
             }
         };
         self.sample().links.iter().map(part).collect()
@@ -275,15 +275,15 @@ mod tests {
     }
 
     #[test]
-    fn links_are_compared_with_their_capacity() {
+    fn links_are_compared_with_their_bandwidth() {
         let (before, now) = (moment(10), moment(12));
         let links = Parts::new(&now, Some(&before)).links();
 
         let there = &links[1];
         assert_eq!((there.from, there.to), (SiteId(0), SiteId(1)));
         assert_eq!((there.messages_per_s, there.bytes_per_s), (Some(1000.0), Some(5e6)));
-        assert_eq!((there.capacity_bps, there.used), (Some(100_000_000), Some(0.4)));
-        assert_eq!((links[2].capacity_bps, links[2].used), (None, None));
+        assert_eq!((there.bandwidth_bps, there.used), (Some(100_000_000), Some(0.4)));
+        assert_eq!((links[2].bandwidth_bps, links[2].used), (None, None));
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(super) fn links(parts: Parts<'_>) -> Sheet {
         Column::new("msgs/s", 8),
         Column::new("bytes/s", 9),
         Column::new("rate", 12),
-        Column::new("capacity", 12),
+        Column::new("bandwidth", 12),
         Column::new("used%", 5),
         Column::extra("msgs", 8),
         Column::extra("bytes", 8),
@@ -148,8 +148,8 @@ pub(super) fn links(parts: Parts<'_>) -> Sheet {
             Cell::number(per_s, per_s.map_or_else(unknown, |per_s| bytes(per_s as u64))),
             Cell::number(per_s, bps.map_or_else(unknown, of_bits)),
             Cell::number(
-                link.capacity_bps.map(|bps| bps as f64),
-                link.capacity_bps.map_or_else(unknown, of_bits),
+                link.bandwidth_bps.map(|bps| bps as f64),
+                link.bandwidth_bps.map_or_else(unknown, of_bits),
             ),
             Cell::number(link.used, percent(link.used)),
             Cell::number(link.messages as f64, count(link.messages)),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn links_show_what_is_used_of_their_capacity() {
+    fn links_show_what_is_used_of_their_bandwidth() {
         let (before, now) = (moment(10), moment(12));
         assert_eq!(
             texts(&links(Parts::new(&now, Some(&before)))),

@@ -100,7 +100,7 @@ pub(super) fn summary(parts: Parts<'_>) -> Vec<Line<'static>> {
     let first = format!("{}  {sites}, {nodes}, {pes}, up {up}", now.job);
     let memory = total.memory.map_or_else(|| UNKNOWN.to_owned(), bytes);
     let second = format!(
-        "busy {} %  network {} %  idle {} %  other programs {} %  memory {memory}",
+        "busy {} %  network {} %  idle {} %  other threads {} %  memory {memory}",
         percent(of.busy),
         percent(of.network),
         percent(of.idle),

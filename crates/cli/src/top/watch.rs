@@ -12,18 +12,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that the launcher has to answer. It answers at once unless its process, or that of the node
-/// of main, is stopped.
+/// Time for the launcher to answer. It answers at once unless its process, or that of the node of
+/// main, is stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause before another request if there is no newer sample yet.
 const SOON: Duration = Duration::from_millis(100);
 /// Pause before another request after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time that another launcher has to attend to a job whose launcher has ended, and that the end of
-/// a job has to become known after its launcher is gone.
+/// Time for another launcher to take over a job whose launcher has ended, and for the end of a job
+/// to become known after the end of its launcher.
 const HANDOVER: Duration = Duration::from_secs(2);
 
-/// News of the watched job.
+/// An event of the watched job.
 pub(super) enum News {
     /// There is a newer sample.
     Moment(Box<Moment>),
@@ -65,8 +65,8 @@ impl Watcher {
         &self.job
     }
 
-    /// Waits for a newer sample, for trouble, or for the end of the job. `focus`: the node whose
-    /// PEs are wanted.
+    /// Waits for a newer sample, for a failure to answer, or for the end of the job. `focus`: the
+    /// node whose PEs the sample should list.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ pub(crate) fn observe(job: &str, lease: TelemetryLease) -> Result<Option<Moment>
     Ok(sample.map(moment))
 }
 
-/// Waits for the end of a job, and tells its exit code, if that becomes known. If its launcher ends
+/// Waits for the end of a job, and sends its exit code, if it becomes known. If the launcher ends
 /// before, asks the next one.
 fn await_end(job: &str, tell: &Sender<Option<u8>>) {
     let mut attended = Instant::now();

@@ -59,7 +59,7 @@ pub(super) fn write_links<W: Write>(
     above: u64,
     out: &mut PacketWriter<W>,
 ) -> io::Result<()> {
-    // The widths of the bins of PEs differ: the widest bins are the steps of these counters.
+    // The bins of PEs differ in width: the widest give the steps of these counters.
     let width_ns = recording.pes.iter().map(|record| record.bin_ns).max().unwrap_or(1).max(1);
     let mut links: BTreeMap<[u32; 2], Vec<u64>> = BTreeMap::new();
     for record in &recording.pes {

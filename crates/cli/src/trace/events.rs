@@ -1,4 +1,4 @@
-//! Instants of the whole job: what happened, and its end.
+//! Instants of the whole job: its events, and its end.
 
 use super::schema::{DebugAnnotation, EventType, TrackEvent, Value};
 use super::writer::PacketWriter;
@@ -17,7 +17,7 @@ pub(super) fn write<W: Write>(
     track: u64,
     out: &mut PacketWriter<W>,
 ) -> io::Result<()> {
-    // They are recorded when they are known, some of them later than they happened.
+    // Some events are recorded later than they happened.
     let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
     happenings.sort_by_key(|happening| happening.at_ns);
     for happening in happenings {

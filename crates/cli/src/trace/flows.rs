@@ -12,7 +12,7 @@ pub(super) struct Flows<'a> {
     end_ns: u64,
     /// For each PE of the recording, the number of spans of those before it.
     before: Vec<u64>,
-    /// Numbers of a span that sent and of its flow, in this order.
+    /// Number of the sending span, and number of its flow.
     sent: Vec<(u64, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Flows<'a> {
         let from = pes.binary_search_by_key(&cause.pe, |record| record.pe).ok()?;
         let at = pes[from].spans.binary_search_by_key(&number, |span| span.number).ok()?;
         // Perfetto takes the earliest event of a flow as its source, and of two at the same time
-        // the first one in the file. What is behind the end of the job is written at its end.
+        // the first one in the file. Events behind the end of the job are written at the end.
         let sender_begin = pes[from].spans[at].begin_ns.min(self.end_ns);
         let is_before = (sender_begin, from, at) < (receiver.begin_ns.min(self.end_ns), pe, span);
         is_before.then(|| self.before[from] + at as u64)

@@ -10,8 +10,8 @@
 //! | bytes between two sites | counter |
 //! | event of the job | instant on the track of the job |
 //!
-//! Recordings have the time of PEs without work and in the network per bin, not as intervals, so
-//! that they are counters in the trace. Times are nanoseconds since the start of the job.
+//! Recordings have the idle time and the network time of PEs per bin, not as intervals, so that
+//! these are counters in the trace. Times are nanoseconds since the start of the job.
 //!
 //! - `schema`: the messages of Perfetto. `writer`: writes them to a file.
 //! - `slices`, `flows`, `counters`, `events`: the parts of a trace.
@@ -41,7 +41,7 @@ const FILE: &str = "trace.perfetto-trace";
 /// Path that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Writes the trace of a recording, and prints what it has.
+/// Writes the trace of a recording, and prints the counts of its content.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
     let recording = Recording::read(&args.recording)?;
     let path = args.output.clone().unwrap_or_else(|| args.recording.join(FILE));

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 /// Category and name of the time whose spans were dropped.
 const DROPPED: (&str, &str) = ("not recorded", "dropped");
-/// Bits of the number of a span below the number of the run of its PE.
+/// Number of low bits of a span's number; the run of its PE is above them.
 const RUN_BITS: u32 = 40;
 /// Sender of a message that no span has sent.
 const NO_SPAN: &str = "main or the runtime";
@@ -52,8 +52,8 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// The number of the first span of a PE that dropped none. A PE that was started again for the nth
-/// time begins at `n << 40`.
+/// The number of the first span of a PE that dropped none. The spans of the nth run of a PE begin
+/// at `n << 40`, from 0.
 fn first_number(record: &PeRecord) -> u64 {
     record.spans.first().map_or(0, |span| span.number >> RUN_BITS << RUN_BITS)
 }

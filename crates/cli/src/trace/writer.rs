@@ -9,7 +9,7 @@ const PACKET: u8 = (1 << 3) | 2;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
-/// What a trace has.
+/// The content of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Slices.
@@ -61,7 +61,7 @@ impl<W: Write> PacketWriter<W> {
         })
     }
 
-    /// Writes an event. What clocks have put behind the end of the job happens at its end.
+    /// Writes an event. If clocks have put it behind the end of the job, it happens at the end.
     pub(super) fn event(&mut self, at_ns: u64, event: TrackEvent) -> io::Result<()> {
         let is = |kind: EventType| u64::from(event.event_type == kind as i32);
         self.counts.slices += is(EventType::SliceBegin);
@@ -77,7 +77,7 @@ impl<W: Write> PacketWriter<W> {
         self.event(at_ns, TrackEvent { double_counter_value: Some(value), ..event })
     }
 
-    /// Ends the trace, and returns what it has.
+    /// Ends the trace, and returns the counts of its content.
     pub(super) fn finish(mut self) -> io::Result<Counts> {
         self.to.flush()?;
         Ok(self.counts)

@@ -9,9 +9,7 @@ use gridspan_balance::StrategyName;
 use gridspan_kernels::fem::problem::{Equation, Problem, Solution};
 use gridspan_ranks::{Comm, run_then};
 use gridspan_runtime::driver::embedded;
-use gridspan_runtime::{
-    CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, RestorePlan, Time,
-};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, RestorePlan, Time};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use std::collections::BTreeMap;
@@ -247,23 +245,6 @@ fn repeated_solutions_have_the_same_bits_and_add_up_their_steps() {
     assert!(thrice.time > 2 * once.time);
 }
 
-/// The last complete checkpoint, with the parts of all nodes.
-fn last(stores: &[CheckpointStore]) -> Image {
-    let complete = stores.iter().filter_map(CheckpointStore::last);
-    let newest = complete.max_by_key(|image| image.number()).expect("checkpoints were made");
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for store in stores {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                let segment = image.segment(part, position).unwrap().clone();
-                all.add(part, position, segment).unwrap();
-            }
-        }
-    }
-    all
-}
-
 #[test]
 fn a_checkpoint_is_restored_on_other_numbers_of_nodes_with_the_same_bits() {
     let words = "--size 20 --ranks 6 --compute 100us --migrate-every 3";
@@ -278,7 +259,7 @@ fn a_checkpoint_is_restored_on_other_numbers_of_nodes_with_the_same_bits() {
         let first = Simulation::new(checked().0, grid("2x2x1,wan=2ms"), options).unwrap();
         let at = Time(2_000_000_000 + seed * 100_000_000);
         let Ok(halted) = first.run_until(at) else { panic!("the job has ended before {at}") };
-        let image = last(&halted.stores);
+        let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);
         let (job, told) = checked();

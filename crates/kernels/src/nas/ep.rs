@@ -52,7 +52,7 @@ mod tests {
         let share = |annulus: usize| tally.pairs[annulus] as f64 / pairs as f64;
 
         // A quarter of pi of all points lie in the circle.
-        assert!((pairs as f64 / 65_536.0 - 0.7854).abs() < 0.01, "{pairs}");
+        assert!((pairs as f64 / 65_536.0 - std::f64::consts::FRAC_PI_4).abs() < 0.01, "{pairs}");
         // Both deviates are below 1 with a probability of 0.6827 squared, and below 2 of 0.9545.
         assert!((share(0) - 0.466).abs() < 0.01 && (share(1) - 0.445).abs() < 0.01);
         // The standard deviation of a sum is the root of the number of pairs.

@@ -83,7 +83,7 @@ pub(crate) struct RankActor<P: RankProgram> {
     stuck: BTreeMap<u32, Option<String>>,
     /// At rank 0, once it was asked.
     server: Option<Box<NameServer>>,
-    /// Those who wait for the end of this rank.
+    /// The waits for the end of this rank.
     wait_for_end: Vec<Asker>,
     /// Once ranks were looked at, which those of large jobs are not.
     watch: Option<Box<WaitWatch>>,

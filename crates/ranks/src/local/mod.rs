@@ -126,7 +126,7 @@ pub(crate) struct LocalState {
     leaving: Vec<Ticket>,
     /// Delays to begin, with their numbers.
     pub(crate) delays: Vec<(Duration, u64)>,
-    /// The delays that have begun, and whom to wake.
+    /// The delays that have begun, with their wakers.
     sleeping: BTreeMap<u64, Waker>,
     last_delay: u64,
     sent: BTreeMap<u32, Sent>,
@@ -308,7 +308,7 @@ impl LocalState {
         self.last_delay
     }
 
-    /// Whether a delay is over; otherwise notes whom to wake.
+    /// Whether a delay is over; otherwise keeps the waker.
     pub(crate) fn is_over(&mut self, delay: u64, waker: &Waker) -> bool {
         match self.sleeping.get_mut(&delay) {
             Some(sleeping) => {

@@ -125,7 +125,7 @@ impl Slots {
         }
     }
 
-    /// Takes the outcome and frees the place, or notes whom to wake.
+    /// Takes the outcome and frees the place, or keeps the waker.
     pub(crate) fn poll(&mut self, ticket: Ticket, cx: &mut Context<'_>) -> Poll<Outcome> {
         if let Some(outcome) = self.take(ticket) {
             return Poll::Ready(outcome);

@@ -1,9 +1,7 @@
 //! Ranks that go on from a checkpoint after their nodes were lost.
 
 use gridspan_ranks::{Comm, Continuation, Rank, RankError, job, ops};
-use gridspan_runtime::{
-    CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, RestorePlan, Time,
-};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, RestorePlan, Time};
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
 use serde::{Deserialize, Serialize};
@@ -50,23 +48,6 @@ fn counters() -> Job {
     job::<Counter>("counters", RANKS, |_| ()).checkpoints(checkpoints)
 }
 
-/// The last complete checkpoint, with the parts of all nodes.
-pub(crate) fn last(stores: &[CheckpointStore]) -> Option<Image> {
-    let newest =
-        stores.iter().filter_map(CheckpointStore::last).max_by_key(|image| image.number())?;
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for store in stores {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                let segment = image.segment(part, position).unwrap().clone();
-                all.add(part, position, segment).unwrap();
-            }
-        }
-    }
-    Some(all)
-}
-
 #[test]
 fn ranks_go_on_from_their_last_checkpoint_on_other_grids() {
     let grid = |text| GridSpec::from_emulate(text).unwrap();
@@ -76,7 +57,7 @@ fn ranks_go_on_from_their_last_checkpoint_on_other_grids() {
         let first = Simulation::new(counters(), grid("2x2x1,wan=8ms"), options).unwrap();
         let at = Time(550_000_000 + seed * 150_000_000);
         let Ok(halted) = first.run_until(at) else { panic!("the job has ended before {at}") };
-        let image = last(&halted.stores).expect("checkpoints were made");
+        let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);
         let second = Simulation::restored(counters(), grid(text), options, (image, plan)).unwrap();

@@ -1,7 +1,6 @@
 //! Actors that are one async method.
 
 use crate::common::{SITES, everywhere, simulate};
-use crate::recovery::last;
 use gridspan_balance::StrategyName;
 use gridspan_ranks::{Inbox, Resume, Sequential, SequentialActor};
 use gridspan_runtime::driver::embedded;
@@ -211,7 +210,7 @@ fn actors_go_on_from_a_checkpoint_that_was_made_between_their_runs() {
         let Ok(halted) = first.run_until(Time(500_000_000 + seed * 100_000_000)) else {
             panic!("the job has ended")
         };
-        let image = last(&halted.stores).expect("checkpoints were made");
+        let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);
         let second = Simulation::restored(askers(), grid(text), options, (image, plan)).unwrap();

@@ -1,7 +1,6 @@
 //! Ranks that start more ranks.
 
 use crate::common::{SITES, check, everywhere, failure, simulate};
-use crate::recovery::last;
 use gridspan_balance::StrategyName;
 use gridspan_ranks::{
     ANY_SOURCE, Comm, Continuation, InterComm, InterRoot, Rank, RankError, SpawnPlacement, job,
@@ -293,7 +292,7 @@ fn spawned_ranks_go_on_from_a_checkpoint_on_other_grids() {
         let first = Simulation::new(job(), grid("2x2x1,wan=8ms"), options).unwrap();
         // A few rounds have passed, in the second of which the children have begun.
         let Ok(halted) = first.run_until(Time(700_000_000)) else { panic!("the job has ended") };
-        let image = last(&halted.stores).expect("checkpoints were made");
+        let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);
         let second = Simulation::restored(job(), grid(text), options, (image, plan)).unwrap();

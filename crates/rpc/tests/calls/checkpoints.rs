@@ -7,8 +7,7 @@ use gridspan_rpc::calls::{
 };
 use gridspan_rpc::group::Mapper;
 use gridspan_runtime::{
-    CheckpointEvery, CheckpointStore, Checkpoints, Grid, Image, Job, JobError, Progress,
-    RestorePlan, Time,
+    CheckpointEvery, Checkpoints, Grid, Job, JobError, Progress, RestorePlan, Time,
 };
 use gridspan_sim::{SimOptions, Simulation};
 use gridspan_topology::GridSpec;
@@ -88,23 +87,6 @@ fn expected() -> u64 {
     (0..ROUNDS).map(|round| (0..10 + round).sum::<u64>() + round * round).sum()
 }
 
-/// The last complete checkpoint, with the parts of all nodes.
-fn last(stores: &[CheckpointStore]) -> Image {
-    let known = stores.iter().filter_map(CheckpointStore::last);
-    let newest = known.max_by_key(|image| image.number()).expect("checkpoints were made");
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for store in stores {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                let segment = image.segment(part, position).unwrap().clone();
-                all.add(part, position, segment).unwrap();
-            }
-        }
-    }
-    all
-}
-
 #[test]
 fn groups_of_calls_go_on_from_a_checkpoint_on_any_number_of_pes() {
     for (seed, text) in [(1, "2x2x1,wan=8ms"), (2, "1x1x2"), (3, "3x2x2,wan=8ms"), (4, "1x1x1")] {
@@ -113,7 +95,7 @@ fn groups_of_calls_go_on_from_a_checkpoint_on_any_number_of_pes() {
         let first = Simulation::new(job(&notes), grid("2x2x1,wan=8ms"), options).unwrap();
         let at = Time(1_500_000_000 + seed * 400_000_000);
         let Ok(halted) = first.run_until(at) else { panic!("it has ended before {at}") };
-        let image = last(&halted.stores);
+        let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         assert_eq!(image.members(), 0, "servers are left out");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);

@@ -20,13 +20,14 @@ impl Affinity {
         Self(set)
     }
 
-    /// The processors on which the calling thread may run; `None` if the system does not say it.
+    /// The processors on which the calling thread may run; `None` if the system does not report
+    /// them.
     pub(super) fn of_this_thread() -> Option<Self> {
         sched_getaffinity(None).ok().map(Self)
     }
 
-    /// Lets the calling thread run on these processors only. If the system refuses, it runs where
-    /// it could before.
+    /// Restricts the calling thread to these processors. If the system refuses, the thread stays
+    /// unrestricted.
     pub(super) fn apply(self) {
         if let Err(error) = sched_setaffinity(None, &self.0) {
             tracing::warn!(%error, cpus = ?self.0, "a thread is not bound to its processors");

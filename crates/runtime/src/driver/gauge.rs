@@ -1,9 +1,8 @@
-//! The counters of a node's PEs, where other threads of the node find them while someone watches
-//! the job.
+//! The counters of a node's PEs, for other threads of the node, while the job is watched.
 //!
-//! A PE that is asked answers between two turns, and best when it begins to wait: until it goes on,
-//! nothing but its idle time changes, so that the next sample needs no answer. To wake a sleeping
-//! thread costs more than a whole sample should.
+//! A PE answers between two turns, preferably when it begins to wait. While it waits only its idle
+//! time changes, so that the next sample needs no answer: waking a sleeping thread costs more than
+//! a whole sample should.
 
 use super::share::Share;
 use crate::message::telemetry::PeReading;
@@ -18,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Gauge {
     /// When the clock of the PE began.
     began: Instant,
-    /// Whether the PE is asked, and has not answered. A busy PE reads this once in each turn.
+    /// Whether the PE must answer. A busy PE reads this once in each turn.
     is_wanted: AtomicBool,
     /// Whether the PE has waited since its last answer, so that only its idle time has changed.
     has_waited: AtomicBool,
@@ -35,7 +34,7 @@ pub(super) struct Gauge {
 struct GaugeAnswer {
     /// The counters, and when they were read; `None` before the PE's thread begins.
     reading: Option<(PeReading, Instant)>,
-    /// Time that the PE has spent on answers.
+    /// Time that the PE has spent on answering.
     spent: Duration,
 }
 
@@ -62,17 +61,17 @@ impl Gauge {
         let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((reading, at)) = &mut answer.reading {
             let now = Instant::now();
-            // Its thread may have driven the network for a part of this time, which its next answer
-            // says.
+            // The thread may have driven the network in a part of this time, which its next answer
+            // corrects.
             reading.counts.idle_us += now.saturating_duration_since(*at).as_micros() as u64;
             *at = now;
         }
         false
     }
 
-    /// Returns the counters, and the time that the PE has spent on them. If the PE has not
-    /// answered, it is inside a handler, so that the time since its last wait counts as busy; or it
-    /// still waits, since it was not woken or got no processor, so that this wait counts as idle.
+    /// Returns the counters, and the time that the PE has spent on answering. If the PE has not
+    /// answered, it is inside a handler, and the time since its last wait counts as busy; or it
+    /// still waits, because it was not woken or got no processor, and the wait counts as idle.
     pub(super) fn read(&self) -> (PeReading, Duration) {
         let is_late = self.is_wanted.load(Ordering::Acquire);
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -92,8 +91,8 @@ impl Gauge {
         (reading, answer.spent)
     }
 
-    /// Microseconds in which the PE has waited. A part of a wait that it still is in may be one in
-    /// which it drives the network, which it says at the end of the wait.
+    /// Microseconds in which the PE has waited. In the present wait it may have driven the network,
+    /// which is known at the end of the wait.
     fn idle_us(&self) -> u64 {
         // In this order, a wait that ends meanwhile does not count twice.
         let idle_us = self.idle_us.load(Ordering::Acquire);
@@ -137,8 +136,8 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Begins to measure the calling thread. A PE that enters a long handler before it is asked for
-    /// its counters counts as busy since then.
+    /// Begins to measure the calling thread. A PE that enters a long handler before the first
+    /// request counts as busy since `now`.
     pub(super) fn new(gauge: &'a Gauge, now: Time) -> Self {
         gauge.write(PeReading::default(), Instant::now());
         let (idle, network, attended) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -181,8 +180,8 @@ impl<'a> Meter<'a> {
         pe.record_use(now, TimeUse::Idle);
     }
 
-    /// The thread waits no more. If it did not wait, and the PE is asked for its counters, the PE
-    /// answers: one that was woken for that alone does so when it waits again.
+    /// The thread does not wait any longer. If it did not wait, and the PE must answer, it answers.
+    /// A PE that was woken only for the answer gives it when it waits again.
     #[inline]
     pub(super) fn go_on(&mut self, now: Time, pe: &Pe, share: Option<&Share>) {
         if let Some((since, driven)) = self.waiting.take() {
@@ -207,7 +206,7 @@ impl<'a> Meter<'a> {
         (counts.idle_us, counts.network_us) = (micros(self.idle), micros(self.network));
         counts.busy_us = micros(used.saturating_sub(self.idle).saturating_sub(self.network));
         let totals = match share {
-            // The driver has read them a moment ago, unless the PE was in a long handler.
+            // The driver has just read them, unless the PE was in a long handler.
             Some(share) => share.last_totals(),
             None => self.share.get_or_insert_with(Share::new).totals(),
         };

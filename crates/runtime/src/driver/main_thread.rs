@@ -4,7 +4,7 @@ use super::switch::Switch;
 use crate::MainFuture;
 use crate::address::id::MAIN_PE;
 use crate::error::{JobError, main_panicked};
-use crate::job::grid::MainPort;
+use crate::job::main_handle::MainPort;
 use crate::job::program::{Program, end};
 use crate::job::promise::Awaited;
 use std::panic::{AssertUnwindSafe, catch_unwind};

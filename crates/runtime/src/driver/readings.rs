@@ -6,15 +6,15 @@ use crate::message::telemetry::{NodeReading, NodeReadings};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Time for which a reading of the resident memory holds. To read it takes longer than all else in
-/// a sample, and memory changes slowly.
+/// Time for which a reading of the resident memory is used. Reading takes longer than the rest of a
+/// sample, and memory changes slowly.
 const MEMORY_HOLDS: Duration = Duration::from_secs(5);
 
 /// The counters of the node of a switch.
 pub(super) struct SwitchReadings {
     switch: Weak<Switch>,
     begin: Instant,
-    /// Opened when it is first read, since most jobs are never watched.
+    /// Opened at the first reading, since most jobs are not watched.
     memory: Mutex<Option<RecentMemory>>,
 }
 

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Period of reading the counts, which takes 1 µs, and ten times as long if the code is not in the
-/// processor's caches.
+/// Period of reading the counts, which takes 1 µs, or 10 µs if the code is not in the processor's
+/// caches.
 const EVERY: Duration = Duration::from_millis(100);
 /// Bytes of a line: room for two numbers of 20 digits and a third.
 const LINE_BYTES_MAX: usize = 80;
@@ -60,8 +60,8 @@ impl Share {
         self.counts().map(durations)
     }
 
-    /// Returns the same as of the last reading, or reads it if that is older than [`EVERY`]. The
-    /// next [`look`](Self::look) returns what it would have returned without this.
+    /// Returns the [`totals`](Self::totals) of the last reading, or reads them again if it is older
+    /// than [`EVERY`]. Does not change the result of the next [`look`](Self::look).
     pub(super) fn last_totals(&self) -> Option<(Duration, Duration)> {
         match self.read.elapsed() < EVERY {
             true => self.last.map(durations),

@@ -1,44 +1,47 @@
 //! A job's definition: its actor types, its maps and operations, and its main function.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | here | a job, its main and its settings |
+//! | `actor_types`, `listeners` | further methods of a job |
+//! | `main_function` | a main function, once or again |
+//! | `definition`, `program`, `restoring` | what drivers make of a job |
+//! | `grid`, `creation`, `progress`, `collection` | the interfaces of main |
+//! | `main_handle`, `promise` | how these reach PE 0 |
 
+mod actor_types;
+pub(crate) mod collection;
+pub(crate) mod creation;
+mod definition;
 pub(crate) mod grid;
+mod listeners;
+pub(crate) mod main_function;
+pub(crate) mod main_handle;
 pub(crate) mod program;
+pub(crate) mod progress;
 pub(crate) mod promise;
 pub(crate) mod restoring;
 
-use crate::address::collection::{CreateAt, PlacementMap};
-use crate::address::index::Ix1;
-use crate::error::{JobError, StartError};
+use crate::address::collection::PlacementMap;
+use crate::error::JobError;
 use crate::job::grid::Grid;
-use crate::message::Diagnosis;
+use crate::job::main_function::{Main, MainFuture};
 use crate::message::limits::Limits;
 use crate::pe::actor::registry::Registry;
 use crate::pe::actor::resources::Resources;
-use crate::pe::links::{Links, OnFailure, OnLinks};
+use crate::pe::links::{OnFailure, OnLinks};
 use crate::pe::watch::Watch;
-use crate::pe::{
-    Balancing, CheckpointEvery, Checkpoints, Common, GuestEvent, OnGuests, PlantedFault, Records,
-};
-use crate::pe::{CheckpointReport, RunOfJob};
-use crate::reduce::{Custom, CustomOp, Op};
-use crate::schema::definition::{Definition, Origin};
-use crate::{Actor, Context};
+use crate::pe::{Balancing, Checkpoints, OnGuests, PlantedFault, Records};
+use crate::reduce::CustomOp;
+use crate::schema::definition::Origin;
+use gridspan_balance::MakeStrategy;
 use gridspan_balance::stealing::{Directory, MakeStealingPolicy};
-use gridspan_balance::{BalanceReport, MakeStrategy, Plan, Snapshot};
 use gridspan_bcast::Mode;
-use gridspan_topology::{Layout, LinkChange, NodeId, PeId};
-use std::collections::{BTreeMap, BTreeSet};
+use gridspan_topology::{NodeId, PeId};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The future of a main function.
-pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
-
-enum Main {
-    Once(Box<dyn FnOnce(Grid) -> MainFuture + Send>),
-    Again(Arc<dyn Fn(Grid) -> MainFuture + Send + Sync>),
-}
 
 /// One program, defined identically on all nodes, which compare their definitions before they
 /// start.
@@ -106,244 +109,6 @@ impl Job {
             bound: BTreeMap::new(),
             records: None,
         }
-    }
-
-    /// Adds an actor type. The order of types is part of the definition.
-    pub fn actor<A: Actor>(mut self) -> Self {
-        self.registry.add::<A>();
-        self
-    }
-
-    /// Adds an actor type whose actors may be replicated at two sites, so that actors at both sites
-    /// that exchange messages with such an actor wait for one crossing of the wide area in a step
-    /// instead of two. A strategy decides whether that is worth the work, which both replicas do:
-    /// `auto`, or `replicate`, which always replicates at the borders of sites.
-    ///
-    /// The caller promises that actors of this type are determinate (G. Kahn, "The semantics of a
-    /// simple language for parallel programming", 1974): the messages that an actor sends to
-    /// another, and their order, follow from its initial state and from the messages it received,
-    /// where each sender's messages of one priority or step are in order. A broadcast counts as a
-    /// message to each member, and all broadcasts of an actor to one collection are in one order,
-    /// whatever their priorities. The messages must not depend on how those of different senders,
-    /// priorities or steps interleave, even in ways that cannot occur while the actor is in one
-    /// place, nor on time, place, or [`Actor::arrived`]. Handlers may send, multicast, broadcast,
-    /// contribute, count items of phases, answer, and request a migration; other effects of
-    /// handlers outside the actor happen twice. An actor that asks, sets timers, waits for
-    /// quiescence or at a sync point, inserts members, or destroys itself ends the job with an
-    /// error, and so does a replica that at its end has not sent as much as the first.
-    pub fn deterministic<A: Actor>(mut self) -> Self {
-        self.registry.add_deterministic::<A>();
-        self
-    }
-
-    /// Adds an actor type whose members are created by the first message to them. `init` makes the
-    /// initial value of a member from its index. It is part of the job's definition, so it gives
-    /// the same on every node; call this once for a type.
-    ///
-    /// [`Grid::create`](crate::Grid::create) creates the first members of a collection as usual,
-    /// from any values. From then on a message to a member that does not exist creates it, once:
-    /// all messages to it are handled once, and in order from each sender, whether they are sent
-    /// before or after its creation. They count in the memory budget while they wait. Messages are
-    /// those of `send`, `ask` and timers, results of reductions that are sent to the member, and
-    /// multicasts to sections that it belongs to. A broadcast creates no member. Groups have one
-    /// member for each PE or node from the start, and no other.
-    ///
-    /// A created member takes part in reductions, broadcasts and sync points like an inserted one;
-    /// see [`Context::insert`](crate::Context::insert). So contribute to a reduction over a
-    /// collection while no members are being created, for example after quiescence. A broadcast
-    /// that a sender makes right after a message to a new member may or may not reach that member.
-    ///
-    /// A member that has destroyed itself is created again, from the value of `init`, by the next
-    /// message that arrives for it; messages that had arrived before it ended are dropped. An
-    /// insertion by [`Context::insert`](crate::Context::insert) or
-    /// [`Collection::insert_on`](crate::Collection::insert_on) ends the job with an error, because
-    /// a message could create the same member at the same time.
-    ///
-    /// ```
-    /// use gridspan_runtime::{Actor, Context, CreateAt, Ix1, Job, Op, To};
-    ///
-    /// #[derive(serde::Serialize, serde::Deserialize)]
-    /// struct Word { count: u64 }
-    ///
-    /// #[derive(Clone, serde::Serialize, serde::Deserialize)]
-    /// enum Message { Seen, Report }
-    ///
-    /// impl Actor for Word {
-    ///     type Index = Ix1;
-    ///     type Init = u64;
-    ///     type Message = Message;
-    ///
-    ///     fn create(count: u64, _cx: &mut Context<Self>) -> Self { Word { count } }
-    ///
-    ///     fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
-    ///         match message {
-    ///             Message::Seen => self.count += 1,
-    ///             Message::Report => cx.contribute(Op::Concat, self.count, To::main()),
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let job = Job::new("words").on_demand::<Word>(CreateAt::Home, |_index| 0);
-    /// let job = job.main(async |grid| {
-    ///     let words = grid.create::<Word>(Ix1::range(0), |_| 0).await?;
-    ///     for number in [7, 2_000_000, 7] {
-    ///         words.member(Ix1(number)).send(Message::Seen);
-    ///     }
-    ///     grid.quiescence().await?;
-    ///     words.broadcast(Message::Report);
-    ///     let counts: Vec<u64> = words.reduction(Op::Concat).await?;
-    ///     assert_eq!(counts, [2, 1]);
-    ///     Ok(())
-    /// });
-    /// # gridspan_runtime::driver::embedded::run(job, 2).unwrap();
-    /// ```
-    pub fn on_demand<A: Actor>(mut self, at: CreateAt, init: fn(A::Index) -> A::Init) -> Self {
-        self.registry.add_on_demand::<A>(at, init);
-        self
-    }
-
-    /// Adds an actor type whose [groups](Grid::create_group) can change their size, so that the job
-    /// can continue from a checkpoint on another number of PEs or nodes: with fewer after a loss,
-    /// or as it likes after a restart. It is part of the job's definition, so it gives the same on
-    /// every node; call this once for a type.
-    ///
-    /// A member goes with its PE. Where several come to one PE, the first takes in the others, by
-    /// one call of `merge` for each: first comes a member whose own PE goes on, then, in the order
-    /// of their old indices, the others. Messages that wait for them, and delayed ones, go to the
-    /// member that has taken them in. Where none comes, or where it had destroyed itself,
-    /// [`create`](Actor::create) makes a member from the value of `init`, unless all members of the
-    /// group had. Then [`arrived`](Actor::arrived) is called for members that were there before. Do
-    /// not contribute to a reduction in these functions.
-    ///
-    /// The index of a member is that of its new PE or node. So references to members, and sections,
-    /// that actors or main keep from before name others, or none: messages to an index that the
-    /// group does not have are dropped. Make sections again after a restoration. If the number
-    /// stays the same, so do all indices.
-    ///
-    /// No checkpoint is made while some members have contributed to an operation over the group and
-    /// others have not. Await reductions over it before a
-    /// [progress point](Grid::progress): a message that waits there, and that lets each member
-    /// contribute, comes twice to a member that takes in another, and not to a new one.
-    ///
-    /// ```
-    /// use gridspan::prelude::*;
-    /// use gridspan::{CheckpointEvery, Checkpoints};
-    ///
-    /// /// Counts what happens on its PE.
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Tally { events: u64 }
-    ///
-    /// #[derive(Clone, Serialize, Deserialize)]
-    /// enum Message { Happened, Report }
-    ///
-    /// impl Actor for Tally {
-    ///     type Index = Ix1;
-    ///     type Init = ();
-    ///     type Message = Message;
-    ///
-    ///     fn create((): (), _cx: &mut Context<Self>) -> Self { Tally { events: 0 } }
-    ///
-    ///     fn handle(&mut self, message: Message, cx: &mut Context<Self>) {
-    ///         match message {
-    ///             Message::Happened => self.events += 1,
-    ///             Message::Report => cx.contribute(Sum, self.events, To::main()),
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let job = Job::new("tallies")
-    ///     .resizable_group::<Tally>(|_index| (), |tally, other, _cx| tally.events += other.events)
-    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
-    ///     .restartable_main(async |grid: Grid| {
-    ///         let tallies = match grid.restored().await? {
-    ///             Some(reference) => grid.collection(reference),
-    ///             None => grid.create_group::<Tally>(Per::Pe, |_| ()).await?,
-    ///         };
-    ///         tallies.member(Ix1(0)).send(Message::Happened);
-    ///         grid.progress(&tallies.reference()).await?;
-    ///         tallies.broadcast(Message::Report);
-    ///         assert_eq!(tallies.reduction::<u64>(Sum).await?, 1);
-    ///         Ok(())
-    ///     });
-    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
-    /// ```
-    pub fn resizable_group<A: Actor<Index = Ix1>>(
-        mut self,
-        init: fn(Ix1) -> A::Init,
-        merge: fn(&mut A, A, &mut Context<'_, A>),
-    ) -> Self {
-        self.registry.add_resizable::<A>(init, merge);
-        self
-    }
-
-    /// Adds an actor type that checkpoints leave out, with the messages and timers for its members.
-    /// A main that begins again creates collections of this type again, on any number of PEs. Use it
-    /// for actors whose work main repeats, as servers of calls are: after a restoration, messages to
-    /// the members that there were are dropped, and a question that another actor has
-    /// [asked them with a tag](Context::ask_tagged) has no answer. No checkpoint is made while one
-    /// of them waits for an answer that goes to a [closure](Context::ask).
-    ///
-    /// ```
-    /// use gridspan::prelude::*;
-    /// use gridspan::{CheckpointEvery, Checkpoints};
-    ///
-    /// /// Answers from a table that it makes at its start.
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Server { squares: Vec<u64> }
-    ///
-    /// impl Actor for Server {
-    ///     type Index = Ix1;
-    ///     type Init = u64;
-    ///     type Message = (u64, Reply<u64>);
-    ///
-    ///     fn create(size: u64, _cx: &mut Context<Self>) -> Self {
-    ///         Server { squares: (0..size).map(|n| n * n).collect() }
-    ///     }
-    ///
-    ///     fn handle(&mut self, (n, reply): (u64, Reply<u64>), cx: &mut Context<Self>) {
-    ///         cx.reply(reply, self.squares[n as usize]);
-    ///     }
-    /// }
-    ///
-    /// let job = Job::new("squares")
-    ///     .transient::<Server>()
-    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
-    ///     .restartable_main(async |grid: Grid| {
-    ///         let first = grid.restored::<u64>().await?.unwrap_or(0);
-    ///         let servers = grid.create_group::<Server>(Per::Pe, |_| 100).await?;
-    ///         for n in first..5 {
-    ///             grid.progress(&n).await?;
-    ///             let server = servers.member(Ix1(0));
-    ///             let square = server.ask(Duration::MAX, move |reply| (n, reply)).await?;
-    ///             assert_eq!(square, n * n);
-    ///         }
-    ///         Ok(())
-    ///     });
-    /// # gridspan::embed::Runner::on_threads(2).run(job).unwrap();
-    /// ```
-    pub fn transient<A: Actor>(mut self) -> Self {
-        self.registry.add_transient::<A>();
-        self
-    }
-
-    /// Adds the type of workers for tasks of this name. Their groups have ended when a checkpoint
-    /// is made, so that nothing of them is restored on another number of PEs.
-    pub(crate) fn workers<A: Actor>(mut self, tasks: &'static str) -> Self {
-        self.registry.add_workers::<A>(tasks);
-        self
-    }
-
-    /// Adds a placement map for [`Placement::Custom`](crate::Placement::Custom).
-    pub fn placement(mut self, map: PlacementMap) -> Self {
-        self.maps.push(map);
-        self
-    }
-
-    /// Adds an operation for reductions, and returns it for use in contributions.
-    pub fn reducer(mut self, name: impl Into<String>, combine: CustomOp) -> (Self, Op) {
-        self.reducers.push((name.into(), combine));
-        let position = u16::try_from(self.reducers.len() - 1).expect("fewer than 65,536 reducers");
-        (self, Op::Custom(Custom(position)))
     }
 
     /// Adds a value that actors read with [`Context::resource`](crate::Context::resource): one of
@@ -415,41 +180,6 @@ impl Job {
             Box::pin(async move { main(grid).await })
         })));
         self
-    }
-
-    /// Returns the same job for another run, or `None` if its main can begin once only.
-    pub fn again(&self) -> Option<Self> {
-        let main = match &self.main {
-            None => None,
-            Some(Main::Again(main)) => Some(Main::Again(main.clone())),
-            Some(Main::Once(_)) => return None,
-        };
-        Some(Self {
-            name: self.name.clone(),
-            registry: self.registry.clone(),
-            maps: self.maps.clone(),
-            reducers: self.reducers.clone(),
-            main,
-            limits: self.limits,
-            balancing: self.balancing.clone(),
-            stealing: self.stealing.clone(),
-            broadcasts: self.broadcasts,
-            coordinator: self.coordinator,
-            seed: self.seed,
-            fault: self.fault,
-            on_links: self.on_links.clone(),
-            tolerates_lost_guests: self.tolerates_lost_guests,
-            on_guests: self.on_guests.clone(),
-            on_failure: self.on_failure.clone(),
-            watch: self.watch.clone(),
-            checkpoints: self.checkpoints,
-            checkpoint_folder: self.checkpoint_folder.clone(),
-            restart: None,
-            origin: self.origin.clone(),
-            resources: self.resources.clone(),
-            bound: self.bound.clone(),
-            records: self.records.clone(),
-        })
     }
 
     /// Sets the byte budgets of each PE.
@@ -541,54 +271,11 @@ impl Job {
         self.seed
     }
 
-    /// Adds a listener for the estimates of the links. It is called when some have changed, with
-    /// these changes, and every two seconds. Runs in the coordinator of a job of several nodes; it
-    /// must not block.
-    pub fn on_links(
-        mut self,
-        tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
-    ) -> Self {
-        self.on_links.push(Arc::new(tell));
-        self
-    }
-
     /// Sets whether the job continues when a guest, a node that has joined the running job, is
     /// lost. Tasks that the guest had are then run again elsewhere, so that they may run more than
     /// once; their results count once. Default no: the job ends with an error that names the guest.
     pub fn tolerate_lost_guests(mut self, yes: bool) -> Self {
         self.tolerates_lost_guests = yes;
-        self
-    }
-
-    /// Adds a listener for events of guests. Runs in the coordinator; it must not block.
-    pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
-        self.on_guests.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for a failure of the job while PEs may be inside handlers and unable to end
-    /// it: this node has declared a founder lost, or PE 0 does not end the job at its time limit.
-    /// Runs on a thread that is not a PE; it must not block.
-    pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
-        self.on_failure.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for warnings: that the job can never continue, with the reason; that it has
-    /// waited for one handler for long; or that a node runs another build. Runs in the coordinator
-    /// or, for a long handler on PE 0, on a thread of node 0; it must not block. Stalls are
-    /// detected only if there is a listener or the job [fails on them](Self::fail_on_stall); in
-    /// virtual time a job that stalls has failed.
-    pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.watch.on_warning.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out
-    /// why the job is slow or does not go on, each with the number of the request. Runs in the
-    /// coordinator; it must not block.
-    pub fn on_diagnosis(mut self, tell: impl Fn(u64, &Diagnosis) + Send + Sync + 'static) -> Self {
-        self.watch.on_diagnosis.push(Arc::new(tell));
         self
     }
 
@@ -642,10 +329,10 @@ impl Job {
     }
 
     /// Also stores checkpoints in a folder, which all nodes must share; without other settings, as
-    /// often as [`CheckpointEvery::Auto`] says. Default none. The simulator ignores it. With the
-    /// feature `object-store` this can be the address of a place in an object store, such as
-    /// `s3://bucket/job`, whose keys nodes take from environment variables such as
-    /// `AWS_ACCESS_KEY_ID`.
+    /// often as [`CheckpointEvery::Auto`](crate::CheckpointEvery::Auto) says. Default none. The
+    /// simulator ignores it. With the feature `object-store` this can be the address of a place in
+    /// an object store, such as `s3://bucket/job`, whose keys nodes take from environment variables
+    /// such as `AWS_ACCESS_KEY_ID`.
     pub fn checkpoint_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.checkpoint_folder = Some(folder.into());
         self
@@ -658,14 +345,6 @@ impl Job {
         self
     }
 
-    /// Lets the coordinator run on node 0 if its node is not in this layout, after a loss.
-    pub(crate) fn coordinator_within(mut self, layout: &Layout) -> Self {
-        if self.coordinator.0 >= layout.node_count() {
-            self.coordinator = NodeId(0);
-        }
-        self
-    }
-
     pub(crate) fn restart_from(&self) -> Option<&Path> {
         self.restart.as_deref()
     }
@@ -673,59 +352,6 @@ impl Job {
     /// A folder in which checkpoints are stored in addition to the memory of the nodes.
     pub fn folder(&self) -> Option<&Path> {
         self.checkpoint_folder.as_deref()
-    }
-
-    pub(crate) fn listens_to_failure(&self) -> &[OnFailure] {
-        &self.on_failure
-    }
-
-    /// Adds a listener for rebalances, called for each with the snapshot and the plan that is
-    /// carried out. Runs in the coordinator; it must not block for long.
-    pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
-        self.balancing.on_snapshot.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for the reports of rebalances: called once nothing has to be moved, the
-    /// effect of the moves is known, or the job ends. Runs in the coordinator; it must not block.
-    pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
-        self.balancing.on_balance.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies,
-    /// are kept. Runs in the coordinator; it must not block.
-    ///
-    /// ```
-    /// use gridspan::prelude::*;
-    /// use gridspan::{CheckpointEvery, Checkpoints};
-    /// use std::sync::mpsc;
-    ///
-    /// let (tell, complete) = mpsc::channel();
-    /// let job = Job::new("saved")
-    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
-    ///     .on_checkpoint(move |report| tell.send(report.number).unwrap_or_default())
-    ///     .restartable_main(async |grid: Grid| {
-    ///         grid.progress(&1).await?;
-    ///         grid.sleep(Duration::from_millis(50)).await?;
-    ///         Ok(())
-    ///     });
-    /// gridspan::embed::Runner::on_threads(2).run(job).unwrap();
-    /// assert_eq!(complete.recv(), Ok(1));
-    /// ```
-    pub fn on_checkpoint(
-        mut self,
-        tell: impl Fn(&CheckpointReport) + Send + Sync + 'static,
-    ) -> Self {
-        self.watch.on_checkpoint.push(Arc::new(tell));
-        self
-    }
-
-    /// Adds a listener for [`Grid::report_progress`], called with its arguments on the node of main.
-    /// It must not block.
-    pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
-        self.watch.on_progress.push(Arc::new(tell));
-        self
     }
 
     /// Records what the PEs of this process do, for reports after the job. All processes of the job
@@ -752,114 +378,5 @@ impl Job {
     pub fn origin(mut self, build: u64, host: impl Into<String>) -> Self {
         self.origin = Origin { build, host: host.into() };
         self
-    }
-
-    /// Returns the definition that nodes compare.
-    fn definition(&self) -> Definition {
-        let parts = self.registry.kinds().flat_map(|kind| kind.parts()).collect();
-        Definition { fingerprint: self.fingerprint(), parts, origin: self.origin.clone() }
-    }
-
-    /// Returns a hash of the definition: equal for equal names, actor types, maps and reducers in
-    /// equal order, if messages, initial values and states have the same structure on the wire.
-    pub fn fingerprint(&self) -> u64 {
-        let names = self.registry.kinds().map(|kind| kind.name());
-        let maps = self.maps.iter().map(|map| -> &str { map.name() });
-        let reducers = self.reducers.iter().map(|(name, _)| name.as_str());
-        let deterministic =
-            self.registry.deterministic_names().flat_map(|name| ["deterministic", name]);
-        let all = std::iter::once(self.name.as_str()).chain(names).chain(maps).chain(reducers);
-        let on_demand = self.registry.on_demand_names().flat_map(|(name, at)| match at {
-            CreateAt::Home => ["created at home", name],
-            CreateAt::Sender => ["created at a sender", name],
-        });
-        let resizable = self.registry.resizable_names().flat_map(|name| ["resizable", name]);
-        let transient = self.registry.transient_names().flat_map(|name| ["transient", name]);
-        let all = all.chain(deterministic).chain(on_demand).chain(resizable).chain(transient);
-        let all = all.flat_map(|name| name.bytes().chain([0xff]));
-        let parts = self.registry.kinds().flat_map(|kind| kind.parts());
-        let structures = parts.flat_map(|part| part.structure.to_le_bytes());
-        // FNV-1a, with a separator after each name.
-        all.chain(structures).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
-    /// Checks the definition against a layout.
-    pub(crate) fn check(&self, layout: &Layout) -> Result<(), StartError> {
-        if self.coordinator.0 >= layout.node_count() {
-            let (node, nodes) = (self.coordinator, layout.node_count());
-            return Err(StartError::NoSuchCoordinator { node, nodes });
-        }
-        let maps = self.maps.iter().map(|map| ("placement map", map.name()));
-        let reducers = self.reducers.iter().map(|(name, _)| ("reducer", name.as_str()));
-        let mut names = BTreeSet::new();
-        if let Some((what, name)) = maps.chain(reducers).find(|&entry| !names.insert(entry)) {
-            let (what, name) = (what.to_owned(), name.to_owned());
-            return Err(StartError::DefinedTwice { what, name });
-        }
-        Ok(())
-    }
-
-    /// Returns the data that all PEs share.
-    pub(crate) fn common(&self, layout: &Arc<Layout>) -> Common {
-        Common {
-            layout: layout.clone(),
-            coordinator: self.coordinator,
-            tree: Arc::new(self.broadcasts.tree(layout, self.coordinator)),
-            kinds: self.registry.kinds().collect(),
-            deterministic: Arc::new(self.registry.deterministic().clone()),
-            on_demand: Arc::new(self.registry.on_demand().clone()),
-            resizing: Arc::new(self.registry.resizing().clone()),
-            maps: self.maps.iter().copied().collect(),
-            task_names: Arc::new(self.registry.task_names().clone()),
-            reducers: self.reducers.iter().map(|(_, combine)| *combine).collect(),
-            limits: self.limits,
-            balancing: self.balancing.clone(),
-            stealing: self.stealing.clone(),
-            broadcasts: self.broadcasts,
-            seed: self.seed,
-            definition: Arc::new(self.definition()),
-            fault: self.fault,
-            on_links: self.on_links.clone(),
-            tolerates_lost_guests: self.tolerates_lost_guests,
-            on_guests: self.on_guests.clone(),
-            watch: self.watch.clone(),
-            run: Arc::new(RunOfJob {
-                job: self.name.clone(),
-                number: 0,
-                checkpoints: match self.checkpoints.every {
-                    // A folder is of no use without checkpoints.
-                    None if self.checkpoint_folder.is_some() => {
-                        self.checkpoints.with_every(CheckpointEvery::Auto)
-                    }
-                    _ => self.checkpoints,
-                },
-                maps: self.maps.iter().map(|map| map.name().to_owned()).collect(),
-                reducers: self.reducers.iter().map(|(name, _)| name.clone()).collect(),
-            }),
-            node_local: Arc::default(),
-            resources: self.resources.clone(),
-            records: self.records.clone(),
-        }
-    }
-
-    /// Returns the parts of the definition that main needs, and main itself.
-    pub(crate) fn into_main(mut self) -> (Registry, Vec<PlacementMap>, MainFunction) {
-        let main = self.main.take();
-        (self.registry, self.maps, MainFunction(main))
-    }
-}
-
-/// A main function that has not started.
-pub(crate) struct MainFunction(Option<Main>);
-
-impl MainFunction {
-    pub(crate) fn begin(self, grid: Grid) -> MainFuture {
-        match self.0 {
-            Some(Main::Once(main)) => main(grid),
-            Some(Main::Again(main)) => main(grid),
-            None => Box::pin(async { Ok(()) }),
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::coordinator::CoordinatorHost;
 use crate::error::{JobError, StartError};
-use crate::job::grid::{Grid, MainPort};
+use crate::job::grid::Grid;
+use crate::job::main_handle::MainPort;
 use crate::job::promise::Awaited;
 use crate::job::restoring::restoration;
 use crate::message::{Image, RestorePlan};
@@ -114,11 +115,11 @@ impl Program {
         if let Some(restoring) = &self.restoring {
             let Restoring { image, plan, restoration } = &**restoring;
             machine.prepare_to_restore(restoration);
-            let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.seats));
-            for (part, (_, seat)) in parts.filter(|(_, (reader, _))| **reader == pe) {
+            let parts = image.layout().pes().zip(plan.readers.iter().zip(&plan.targets));
+            for (part, (_, target)) in parts.filter(|(_, (reader, _))| **reader == pe) {
                 for position in image.segments_of(part) {
                     match image.segment(part, position) {
-                        Some(segment) => machine.restore(part, segment, seat),
+                        Some(segment) => machine.restore(part, segment, target),
                         None => machine.fail(JobError::Failed(format!(
                             "segment {position} of {part} in checkpoint {} is missing",
                             image.number()

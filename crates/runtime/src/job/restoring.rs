@@ -9,7 +9,7 @@ use crate::address::collection::{CollectionInfo, Map};
 use crate::address::id::KindId;
 use crate::coordinator::CoordinatorPart;
 use crate::error::StartError;
-use crate::message::{ActorType, Image, Manifest, RestorePlan, Seat};
+use crate::message::{ActorType, Image, Manifest, RestorePlan, RestoreTarget};
 use crate::pe::{Common, ResizedGroup, Resizing, Restoration};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
@@ -59,17 +59,17 @@ pub(crate) fn restoration(
 fn fits(plan: &RestorePlan, before: &Layout, layout: &Layout) -> bool {
     let parts = before.pe_count() as usize;
     let is_known = |pe: &PeId| layout.contains(*pe);
-    let is_sound = |seat: &Seat| match seat {
-        Seat::On(pe) => is_known(pe),
-        Seat::Over(shares) | Seat::Shared(shares) => {
+    let is_sound = |target: &RestoreTarget| match target {
+        RestoreTarget::On(pe) => is_known(pe),
+        RestoreTarget::Over(shares) | RestoreTarget::Shared(shares) => {
             !shares.is_empty() && shares.iter().all(|(pe, share)| is_known(pe) && *share > 0)
         }
-        Seat::Homes => true,
+        RestoreTarget::Homes => true,
     };
     plan.readers.len() == parts
-        && plan.seats.len() == parts
+        && plan.targets.len() == parts
         && plan.readers.iter().all(is_known)
-        && plan.seats.iter().all(is_sound)
+        && plan.targets.iter().all(is_sound)
 }
 
 /// Checks that the job has these names, in this order, before others: values of the checkpoint

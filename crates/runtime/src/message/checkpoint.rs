@@ -142,7 +142,7 @@ impl CheckpointSegment {
 
 /// Where the members of a part continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Seat {
+pub enum RestoreTarget {
     /// On this PE.
     On(PeId),
     /// On these PEs, in proportion to their numbers.

@@ -9,14 +9,23 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Greatest load of a PE, 13 days: a manifest may say anything.
+/// Maximum load of a PE in microseconds, 13 days: a manifest may have any number.
 const LOAD_MAX: u64 = 1 << 40;
 
-/// Mean time in microseconds that the members of a PE must have taken since they were last balanced
-/// for the times to say which PEs have much to do.
+/// Minimum mean time of the members of a PE since the last rebalance, in microseconds. Below it,
+/// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
 /// A complete checkpoint, or as much of it as a process has.
+///
+/// ```
+/// use gridspan_runtime::{CheckpointStore, Image};
+///
+/// // Two nodes that have not kept a checkpoint.
+/// let stores = [CheckpointStore::default(), CheckpointStore::default()];
+/// assert!(Image::gathered(&stores)?.is_none());
+/// # Ok::<(), gridspan_runtime::StartError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Image {
     manifest: Manifest,
@@ -36,6 +45,28 @@ impl Image {
             return Err(unreadable("it does not have a part for each PE"));
         }
         Ok(Self { manifest: decoded, encoded: manifest, segments: BTreeMap::new() })
+    }
+
+    /// Gathers the last complete checkpoint that any of these nodes knows, with all parts that any
+    /// of them keeps. `None` if no node knows one.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Checkpoint`] if the nodes keep parts of different jobs.
+    pub fn gathered<'a>(
+        stores: impl IntoIterator<Item = &'a CheckpointStore>,
+    ) -> Result<Option<Self>, StartError> {
+        let stores: Vec<_> = stores.into_iter().collect();
+        let known = stores.iter().filter_map(|store| store.last());
+        let Some(newest) = known.max_by_key(|image| image.number()) else { return Ok(None) };
+        let mut all = newest.clone();
+        for store in stores {
+            let kept = store.image(&all.encoded)?;
+            for ((part, position), bytes) in kept.segments {
+                all.add(part, position, bytes)?;
+            }
+        }
+        Ok(Some(all))
     }
 
     /// Number of the checkpoint.
@@ -362,6 +393,22 @@ mod tests {
         assert_eq!(holdings[0].parts, [PeId(1)]);
         let image = store.image(&manifest(3)).unwrap();
         assert_eq!(image.segment(PeId(1), 0).unwrap(), &b"1234"[..]);
+    }
+
+    #[test]
+    fn the_last_checkpoint_is_gathered_from_nodes_that_do_not_all_know_that_it_is_complete() {
+        let [mut first, mut second] = [CheckpointStore::default(), CheckpointStore::default()];
+        assert!(Image::gathered([&first, &second]).unwrap().is_none());
+        first.keep(&segment(3, 0));
+        first.complete(manifest(3)).unwrap();
+        second.complete(manifest(2)).unwrap();
+        second.keep(&segment(3, 1));
+
+        let image = Image::gathered([&first, &second]).unwrap().unwrap();
+
+        assert_eq!((image.number(), image.parts().len()), (3, 2));
+        let of_one = Image::gathered([&second]).unwrap().unwrap();
+        assert_eq!((of_one.number(), of_one.parts().len()), (2, 0));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) use checkpoint::{
     ActorType, AwaitedImage, CheckpointMessage, DelayedImage, DrainCounts, Manifest, MemberImage,
     PartImage, PartSummary, QuestionImage, RestoredPart, Segment,
 };
-pub use checkpoint::{CheckpointSegment, Seat};
+pub use checkpoint::{CheckpointSegment, RestoreTarget};
 pub(crate) use control::{
     Accepted, Arrival, Contribution, Control, Edge, Follower, Insertion, Loads, MainRequest, Moves,
     Multicast, MulticastMember, MulticastTarget, Piece, ReductionGroup, Tombstone,

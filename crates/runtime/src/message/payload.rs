@@ -1,4 +1,4 @@
-//! A value whose type only its receiver knows: moved within a process, encoded between nodes.
+//! A value of a type that only its receiver knows: moved within a process, encoded between nodes.
 
 use crate::message::codec::{self, DecodeError};
 use crate::message::trace::Trace;

@@ -5,7 +5,7 @@
 //! of a PE is the time that its members have taken since they were last balanced, if the job
 //! measures that, and their number otherwise.
 
-use crate::message::{Image, Seat};
+use crate::message::{Image, RestoreTarget};
 use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,12 +15,21 @@ use std::collections::{BTreeMap, VecDeque};
 const TOLERANCE: u64 = 10;
 
 /// Where the parts of an image are read, and where their members continue.
+///
+/// ```
+/// use gridspan_runtime::{Layout, PeId, RestorePlan};
+///
+/// // Two PEs read the parts of four.
+/// let before = Layout::new(vec![("delft".to_owned(), vec![2, 2])]);
+/// let plan = RestorePlan::restart(&before, &Layout::single(2));
+/// assert_eq!(plan.readers, [0, 1, 0, 1].map(PeId));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestorePlan {
     /// The PE that reads each part, by the PE that wrote it.
     pub readers: Vec<PeId>,
     /// Where the members of each part continue, by the PE that wrote it.
-    pub seats: Vec<Seat>,
+    pub targets: Vec<RestoreTarget>,
 }
 
 impl RestorePlan {
@@ -29,10 +38,10 @@ impl RestorePlan {
     pub fn restart(before: &Layout, layout: &Layout) -> Self {
         let pes = layout.pe_count();
         let is_same = before.pe_count() == pes;
-        let seat = |pe| if is_same { Seat::On(pe) } else { Seat::Homes };
+        let target = |pe| if is_same { RestoreTarget::On(pe) } else { RestoreTarget::Homes };
         Self {
             readers: before.pes().map(|pe| PeId(pe.0 % pes)).collect(),
-            seats: before.pes().map(seat).collect(),
+            targets: before.pes().map(target).collect(),
         }
     }
 
@@ -77,7 +86,7 @@ impl RestorePlan {
                 parts.push(Part { site, own, load: loads[pe as usize], position });
             }
         }
-        Ok(Self { readers, seats: Redistribution::new(&parts, layout).seats(&parts) })
+        Ok(Self { readers, targets: Redistribution::new(&parts, layout).targets(&parts) })
     }
 }
 
@@ -231,28 +240,28 @@ impl Redistribution {
     }
 
     /// Where the members of each part continue.
-    fn seats(self, parts: &[Part<'_>]) -> Vec<Seat> {
+    fn targets(self, parts: &[Part<'_>]) -> Vec<RestoreTarget> {
         let Self { sites, filled, kept, given } = self;
         let all: Vec<usize> = (0..filled.len()).collect();
-        let seat = |((part, kept), mut given): ((&Part<'_>, u64), Vec<(PeId, u64)>)| {
+        let target = |((part, kept), mut given): ((&Part<'_>, u64), Vec<(PeId, u64)>)| {
             let Some(own) = part.own else {
                 if given.is_empty() {
                     // It has members of groups only, which go to different PEs.
                     let near = sites.get(part.site).unwrap_or(&all);
                     given.push((PeId::from(near[part.position % near.len()]), 1));
                 }
-                return Seat::Over(given);
+                return RestoreTarget::Over(given);
             };
             let returned = given.iter().filter(|(pe, _)| *pe == own).map(|(_, share)| share);
             let kept = kept + returned.sum::<u64>();
             given.retain(|(pe, _)| *pe != own);
             if given.is_empty() {
-                return Seat::On(own);
+                return RestoreTarget::On(own);
             }
             given.insert(0, (own, kept.max(1)));
-            Seat::Shared(given)
+            RestoreTarget::Shared(given)
         };
-        parts.iter().zip(kept).zip(given).map(seat).collect()
+        parts.iter().zip(kept).zip(given).map(target).collect()
     }
 }
 
@@ -270,15 +279,15 @@ mod tests {
         loads: &[u64],
         layout: &Layout,
         successors: &[Option<u32>],
-    ) -> (Vec<Seat>, Vec<u64>) {
+    ) -> (Vec<RestoreTarget>, Vec<u64>) {
         let successors: Vec<_> = successors.iter().map(|it| it.map(NodeId)).collect();
         let holders = vec![Some(NodeId(0)); successors.len()];
         let plan = RestorePlan::of_loads(before, loads, layout, &successors, &holders).unwrap();
         let mut got = vec![0; layout.pe_count() as usize];
-        for (seat, &load) in plan.seats.iter().zip(loads) {
-            match seat {
-                Seat::On(pe) => got[pe.index()] += load,
-                Seat::Shared(shares) | Seat::Over(shares) if load > 0 => {
+        for (target, &load) in plan.targets.iter().zip(loads) {
+            match target {
+                RestoreTarget::On(pe) => got[pe.index()] += load,
+                RestoreTarget::Shared(shares) | RestoreTarget::Over(shares) if load > 0 => {
                     assert_eq!(shares.iter().map(|(_, share)| share).sum::<u64>(), load);
                     shares.iter().for_each(|&(pe, share)| got[pe.index()] += share);
                 }
@@ -286,7 +295,7 @@ mod tests {
             }
         }
         assert_eq!(got.iter().sum::<u64>(), loads.iter().sum::<u64>());
-        (plan.seats, got)
+        (plan.targets, got)
     }
 
     #[test]
@@ -298,11 +307,14 @@ mod tests {
         let plan =
             |holders: &[_]| RestorePlan::of_loads(&before, &[8; 4], &layout, &successors, holders);
 
-        let RestorePlan { readers, seats } = plan(&holders).unwrap();
+        let RestorePlan { readers, targets } = plan(&holders).unwrap();
 
         assert_eq!(readers, [PeId(1), PeId(1), PeId(0), PeId(1)]);
-        let lost = Seat::Over(vec![(PeId(0), 8)]);
-        assert_eq!(seats, [lost.clone(), lost, Seat::On(PeId(0)), Seat::On(PeId(1))]);
+        let lost = RestoreTarget::Over(vec![(PeId(0), 8)]);
+        assert_eq!(
+            targets,
+            [lost.clone(), lost, RestoreTarget::On(PeId(0)), RestoreTarget::On(PeId(1))]
+        );
         assert_eq!(plan(&[None, holders[1], holders[2]]), Err(vec![NodeId(0)]));
     }
 
@@ -367,19 +379,23 @@ mod tests {
     #[test]
     fn loads_that_differ_little_stay_where_they_are() {
         let layout = Layout::new(vec![site("a", &[1, 1, 1])]);
-        let (seats, _) = planned(&layout, &[95, 105, 100], &layout, &[Some(0), Some(1), Some(2)]);
-        assert_eq!(seats, [0, 1, 2].map(|pe| Seat::On(PeId(pe))));
-        let (seats, got) = planned(&layout, &[20, 180, 100], &layout, &[Some(0), Some(1), Some(2)]);
+        let (targets, _) = planned(&layout, &[95, 105, 100], &layout, &[Some(0), Some(1), Some(2)]);
+        assert_eq!(targets, [0, 1, 2].map(|pe| RestoreTarget::On(PeId(pe))));
+        let (targets, got) =
+            planned(&layout, &[20, 180, 100], &layout, &[Some(0), Some(1), Some(2)]);
         assert_eq!(got, [100; 3]);
-        assert_eq!(seats[1], Seat::Shared(vec![(PeId(1), 100), (PeId(0), 80)]));
+        assert_eq!(targets[1], RestoreTarget::Shared(vec![(PeId(1), 100), (PeId(0), 80)]));
     }
 
     #[test]
     fn parts_without_load_go_to_different_pes() {
         let before = Layout::new(vec![site("a", &[2, 2])]);
         let layout = Layout::new(vec![site("a", &[2])]);
-        let (seats, _) = planned(&before, &[0; 4], &layout, &[None, Some(0)]);
-        let lost = |pe| Seat::Over(vec![(PeId(pe), 1)]);
-        assert_eq!(seats, [lost(0), lost(1), Seat::On(PeId(0)), Seat::On(PeId(1))]);
+        let (targets, _) = planned(&before, &[0; 4], &layout, &[None, Some(0)]);
+        let lost = |pe| RestoreTarget::Over(vec![(PeId(pe), 1)]);
+        assert_eq!(
+            targets,
+            [lost(0), lost(1), RestoreTarget::On(PeId(0)), RestoreTarget::On(PeId(1))]
+        );
     }
 }

@@ -1,11 +1,13 @@
-//! Where messages come from, for the recording of a job. It travels only while a job is recorded:
-//! behind the messages of a frame, beside the value of a payload, or behind an encoded payload.
+//! The trace of a message: where it comes from, for the recording of a job. Only recorded jobs send
+//! traces: behind the messages of a frame, beside the value of a payload, or behind an encoded
+//! payload.
 
 use crate::message::codec::{self, DecodeError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What marks a payload with a trace: random bytes, with which no other payload ends by chance.
+/// The mark at the end of a payload with a trace: random bytes, with which no other payload ends by
+/// chance.
 const MARK: [u8; 16] = [
     0x8e, 0x1f, 0x52, 0xd3, 0x07, 0xb9, 0x64, 0xaa, 0x3c, 0xe0, 0x95, 0x7b, 0xd8, 0x41, 0xf6, 0x2d,
 ];
@@ -15,8 +17,8 @@ const TRAILER_BYTES: usize = 4 + 8 + 8 + MARK.len();
 const NO_SPAN: u64 = u64::MAX;
 /// Approximate bytes of the trace of a message in a frame.
 const TRACE_BYTES: usize = 14;
-/// Bytes of memory that count towards the memory budget for each message with a trace: of the trace,
-/// and of the size of the message.
+/// Number of bytes that a trace adds to a message in the memory budget: the trace, and the size of
+/// the message.
 pub(crate) const TRACE_MEMORY: usize = size_of::<(Trace, u32)>() + size_of::<u32>();
 
 /// Where a message comes from.

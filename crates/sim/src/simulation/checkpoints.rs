@@ -4,10 +4,44 @@
 use super::{Event, Simulation};
 use crate::options::SimOptions;
 use crate::report::{SimError, SimReport};
-use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan};
+use gridspan_runtime::{CheckpointStore, Image, Job, Program, RestorePlan, StartError};
 use gridspan_topology::{GridSpec, NodeId, Time};
 
 /// A run that was stopped: what each node keeps of checkpoints, and the report so far.
+///
+/// ```
+/// use gridspan_runtime::{CheckpointEvery, Checkpoints, Grid, Job, RestorePlan};
+/// use gridspan_sim::{SimOptions, Simulation};
+/// use gridspan_topology::{GridSpec, Time};
+/// use std::time::Duration;
+///
+/// fn job() -> Job {
+///     Job::new("steps")
+///         .checkpoints(Checkpoints::every(CheckpointEvery::Points(10)))
+///         .restartable_main(async |grid: Grid| {
+///             for step in grid.restored::<u64>().await?.unwrap_or(0)..100 {
+///                 grid.progress(&step).await?;
+///                 grid.sleep(Duration::from_millis(10)).await?;
+///             }
+///             Ok(())
+///         })
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = SimOptions::with_seed(1);
+/// let first = Simulation::new(job(), GridSpec::from_emulate("2x2,wan=8ms")?, options.clone())?;
+/// let Ok(halted) = first.run_until(Time(700_000_000)) else { return Err("it has ended".into()) };
+///
+/// // The job goes on from its last checkpoint on another grid.
+/// let image = halted.checkpoint()?.ok_or("there is no checkpoint")?;
+/// let grid = GridSpec::from_emulate("1x1x2")?;
+/// let plan = RestorePlan::restart(image.layout(), grid.layout());
+/// let report = Simulation::restored(job(), grid, options, (image, plan))?.run();
+/// assert_eq!(report.outcome, Ok(()));
+/// # Ok(())
+/// # }
+/// ```
+#[non_exhaustive]
 pub struct Halted {
     /// Whether it stopped after a checkpoint, as [`pausing_at`](Simulation::pausing_at) asked for.
     pub is_paused: bool,
@@ -15,6 +49,18 @@ pub struct Halted {
     pub stores: Vec<CheckpointStore>,
     /// The report of the run, which has no outcome of the job.
     pub report: SimReport,
+}
+
+impl Halted {
+    /// Returns the last complete checkpoint that any node knows, with the parts of all nodes.
+    /// `None` if no checkpoint is complete.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Image::gathered`].
+    pub fn checkpoint(&self) -> Result<Option<Image>, StartError> {
+        Image::gathered(&self.stores)
+    }
 }
 
 impl Simulation {

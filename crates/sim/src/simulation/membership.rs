@@ -13,7 +13,7 @@ use gridspan_topology::Speed;
 use std::collections::BTreeMap;
 
 /// A guest with its machines.
-pub(super) struct Seated {
+pub(super) struct PreparedGuest {
     guest: NodeId,
     plan: GuestPlan,
     machines: Vec<Pe>,
@@ -22,23 +22,26 @@ pub(super) struct Seated {
 }
 
 /// Creates the planned guests, numbered in each site in the order of the plans.
-pub(super) fn seat(program: &Program, plans: &[GuestPlan]) -> Result<Vec<Seated>, SimError> {
+pub(super) fn prepare(
+    program: &Program,
+    plans: &[GuestPlan],
+) -> Result<Vec<PreparedGuest>, SimError> {
     let mut numbers = BTreeMap::<SiteId, u32>::new();
-    let seat = |&plan: &GuestPlan| {
+    let prepare = |&plan: &GuestPlan| {
         let number = numbers.entry(plan.site).or_default();
         let guest = program.layout().guest(plan.site, *number);
         let guest = guest.ok_or(SimError::NoPlace { site: plan.site.0 })?;
         *number += 1;
         let (machines, relay, host) = program.guest_node(guest, plan.pes);
-        Ok(Seated { guest, plan, machines, relay, host })
+        Ok(PreparedGuest { guest, plan, machines, relay, host })
     };
-    plans.iter().map(seat).collect()
+    plans.iter().map(prepare).collect()
 }
 
 impl Simulation {
     /// Schedules the arrivals and departures of guests.
-    pub(super) fn expect(&mut self, guests: Vec<Seated>) {
-        for Seated { guest, plan, machines, relay, host } in guests {
+    pub(super) fn expect(&mut self, guests: Vec<PreparedGuest>) {
+        for PreparedGuest { guest, plan, machines, relay, host } in guests {
             self.nodes.add(guest, Node::guest());
             self.relays.add(guest, relay);
             self.hosts.add(guest, host);

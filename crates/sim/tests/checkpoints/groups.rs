@@ -1,7 +1,7 @@
 //! Groups on other numbers of PEs and nodes than at the checkpoint: no message is lost, and members
 //! are merged and created where they should.
 
-use super::{every, gathered, grid, without};
+use super::{every, grid, without};
 use gridspan_runtime::{
     Actor, Collection, CollectionRef, Context, Grid, Image, Ix1, Job, JobError, NodeId, Op, Per,
     Progress, RestorePlan, StartError, Step, Task, TaskContext, To,
@@ -227,7 +227,7 @@ fn checkpoint(features: Features, text: &str, seed: u64) -> (Image, Notes) {
         Err(report) => panic!("it has ended: {:?}", report.outcome),
     };
     let notes = notes.lock().unwrap().clone();
-    (gathered(&halted.stores, None).unwrap(), notes)
+    (halted.checkpoint().unwrap().unwrap(), notes)
 }
 
 fn restore(
@@ -330,7 +330,7 @@ fn no_checkpoint_is_made_while_a_resizable_group_contributes() {
     let Ok(halted) = simulation.unwrap().run_until(Time(9_000_000_000)) else {
         panic!("it has ended")
     };
-    assert!(gathered(&halted.stores, None).is_none());
+    assert!(halted.checkpoint().unwrap().is_none());
     let reason = notes.lock().unwrap().postponed.clone().unwrap();
     assert!(reason.contains("Tally") && reason.contains("under way"), "{reason}");
 

@@ -21,21 +21,10 @@ pub(crate) fn every(points: u64) -> Checkpoints {
     Checkpoints::every(CheckpointEvery::Points(points))
 }
 
-/// All parts of the last complete checkpoint that any node knows.
-pub(crate) fn gathered(stores: &[CheckpointStore], lost: Option<usize>) -> Option<Image> {
-    let left = || stores.iter().enumerate().filter(|(node, _)| Some(*node) != lost);
-    let known = left().filter_map(|(_, store)| store.last());
-    let newest = known.max_by_key(|image| image.number())?;
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for (_, store) in left() {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                all.add(part, position, image.segment(part, position).unwrap().clone()).unwrap();
-            }
-        }
-    }
-    Some(all)
+/// The last complete checkpoint of the nodes other than `lost`.
+pub(crate) fn gathered(stores: &[CheckpointStore], lost: usize) -> Option<Image> {
+    let left = stores.iter().enumerate().filter(|(node, _)| *node != lost);
+    Image::gathered(left.map(|(_, store)| store)).unwrap()
 }
 
 /// The grid without one node, and the numbers that the nodes of the grid have in it.

@@ -1,6 +1,6 @@
 //! Checkpoints of jobs with an open pool of tasks.
 
-use crate::{every, gathered, grid};
+use crate::{every, grid};
 use gridspan_runtime::{
     Grid, GridError, Image, Job, JobError, Progress, RestorePlan, Step, Task, TaskContext, TaskPool,
 };
@@ -75,7 +75,7 @@ fn checkpoint(notes: &Arc<Mutex<Notes>>, at: Duration) -> Image {
     let simulation = Simulation::new(job(notes), grid("2x2x1,wan=8ms"), SimOptions::with_seed(3));
     let halted = simulation.unwrap().run_until(Time(at.as_nanos() as u64));
     let Ok(halted) = halted else { panic!("it has ended before {at:?}") };
-    gathered(&halted.stores, None).unwrap()
+    halted.checkpoint().unwrap().unwrap()
 }
 
 #[test]

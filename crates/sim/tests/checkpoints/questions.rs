@@ -219,7 +219,11 @@ fn expected() -> Vec<u64> {
 /// Runs until a time. Returns the last checkpoint, without the parts that only a lost node has.
 fn image(simulation: Simulation, at: Time, lost: Option<usize>) -> Image {
     let Ok(halted) = simulation.run_until(at) else { panic!("it has ended before {at}") };
-    gathered(&halted.stores, lost).expect("checkpoints were made")
+    let image = match lost {
+        Some(lost) => gathered(&halted.stores, lost),
+        None => halted.checkpoint().unwrap(),
+    };
+    image.expect("checkpoints were made")
 }
 
 fn start(notes: &Shared, seed: u64) -> Simulation {

@@ -1,6 +1,6 @@
 //! Checkpoints of programs with other versions of their actors.
 
-use super::{every, gathered, grid};
+use super::{every, grid};
 use gridspan_runtime::{
     Actor, Collection, CollectionRef, Context, Grid, Image, Ix1, Job, JobError, OldState, Op, Per,
     RestorePlan, StartError, To, UpgradeError,
@@ -112,7 +112,7 @@ async fn begin<A: Version>(grid: &Grid) -> Result<Collection<A>, JobError> {
 fn checkpoint(job: Job) -> Image {
     let simulation = Simulation::new(job, grid("1x2x1"), SimOptions::with_seed(3)).unwrap();
     let Ok(halted) = simulation.run_until(Time(3_000_000_000)) else { panic!("it has ended") };
-    gathered(&halted.stores, None).unwrap()
+    halted.checkpoint().unwrap().unwrap()
 }
 
 fn restore(job: Job, image: &Image) -> Result<(), JobError> {

@@ -1,6 +1,6 @@
 //! Other waits of actors at a checkpoint: for quiescence, and for answers that come too late.
 
-use super::{every, gathered, grid};
+use super::{every, grid};
 use gridspan_runtime::{
     Actor, Collection, CollectionRef, Context, Grid, GridError, Ix1, Job, Op, Progress, Reply,
     RestorePlan, TaggedAnswer, To,
@@ -145,7 +145,7 @@ impl Case {
         };
         assert_eq!(start().run().outcome, Ok(()));
         let Ok(halted) = start().run_until(Time(3_000_000_000)) else { panic!("it has ended") };
-        let image = gathered(&halted.stores, None).unwrap();
+        let image = halted.checkpoint().unwrap().unwrap();
         let spec = grid("1x1x3");
         let plan = RestorePlan::restart(image.layout(), spec.layout());
         let (job, options) = (self.job(&reports), SimOptions::with_seed(2));

@@ -198,7 +198,7 @@ fn a_job_continues_from_a_checkpoint_on_any_layout() {
             let simulation = Simulation::new(stopped, spec, SimOptions::with_seed(seed)).unwrap();
             let at = Time(40_000_000 + seed * 61_000_000);
             let Ok(halted) = simulation.run_until(at) else { panic!("it has ended before {at}") };
-            let Some(image) = gathered(&halted.stores, None) else { continue };
+            let Some(image) = halted.checkpoint().unwrap() else { continue };
             results.lock().unwrap().clear();
             let spec = grid(text);
             let plan = RestorePlan::restart(image.layout(), spec.layout());
@@ -226,7 +226,7 @@ fn a_job_continues_without_any_of_its_nodes() {
         let at = Time(300_000_000 + seed * 37_000_000);
         let halted = Simulation::new(first, spec.clone(), options).unwrap().run_until(at);
         let Ok(halted) = halted else { panic!("it has ended before {at}") };
-        let Some(image) = gathered(&halted.stores, Some(lost)) else { continue };
+        let Some(image) = gathered(&halted.stores, lost) else { continue };
         results.lock().unwrap().clear();
         let (left, nodes) = without(&spec, lost as u32);
         // The next node of the site has the copies.
@@ -267,7 +267,7 @@ fn encoding_and_decoding_take_as_long_as_the_rate_says() {
 
     let first = Simulation::new(job(), grid("1x2"), options()).unwrap().run_until(until);
     let Ok(halted) = first else { panic!("it has ended") };
-    let image = gathered(&halted.stores, None).unwrap();
+    let image = halted.checkpoint().unwrap().unwrap();
     let began = image.at();
     let plan = RestorePlan::restart(image.layout(), image.layout());
     let second = Simulation::restored(job(), grid("1x2"), options(), (image, plan)).unwrap();

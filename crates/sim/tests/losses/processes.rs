@@ -76,27 +76,14 @@ impl Processes {
     }
 
     fn go_on(&mut self, members: Vec<usize>) -> Result<Option<(Image, RestorePlan)>, ()> {
-        let stores = || self.stores.iter().flatten();
-        let known = stores().filter_map(CheckpointStore::last).max_by_key(|image| image.number());
-        let Some(known) = known else {
+        let Some(image) = Image::gathered(self.stores.iter().flatten()).unwrap() else {
             self.runs = vec![(0, members)];
             return Ok(None);
         };
-        let manifest = known.manifest().clone();
-        let number = known.number();
-        let parts: Vec<Option<Image>> = self
-            .stores
-            .iter()
-            .map(|store| store.as_ref().map(|store| store.image(&manifest).unwrap()))
-            .collect();
-        let mut image = Image::new(manifest).unwrap();
-        for has in parts.iter().flatten() {
-            for part in has.parts() {
-                for at in has.segments_of(part) {
-                    image.add(part, at, has.segment(part, at).unwrap().clone()).unwrap();
-                }
-            }
-        }
+        let number = image.number();
+        let has = |store: &CheckpointStore| store.image(image.manifest()).unwrap();
+        let parts: Vec<Option<Image>> =
+            self.stores.iter().map(|store| store.as_ref().map(has)).collect();
         let before = image.layout().clone();
         let (_, were) = self.runs.iter().rev().find(|(began, _)| *began < number).unwrap();
         let position =

@@ -4,9 +4,7 @@
 use crate::cells::{Cells, PAIRS, Postponed};
 use crate::{Act, BUSY, SLOW, play};
 use gridspan_runtime::pe::PlantedFault;
-use gridspan_runtime::{
-    CheckpointEvery, CheckpointStore, Checkpoints, Image, Job, JobError, RestorePlan, Time,
-};
+use gridspan_runtime::{CheckpointEvery, Checkpoints, Job, JobError, RestorePlan, Time};
 use gridspan_sim::{FaultPlan, PauseFaults, SimOptions, SimReport, Simulation};
 use gridspan_topology::GridSpec;
 use std::time::Duration;
@@ -23,23 +21,6 @@ fn grid(text: &str) -> GridSpec {
 fn job(cells: Cells, postponed: &Postponed, acts: &'static [Act]) -> Job {
     let checkpoints = Checkpoints::every(CheckpointEvery::Points(1));
     play(cells.restartable_job(postponed), acts).checkpoints(checkpoints)
-}
-
-/// The last complete checkpoint, with the parts of all nodes.
-fn last(stores: &[CheckpointStore]) -> Image {
-    let known = stores.iter().filter_map(CheckpointStore::last);
-    let newest = known.max_by_key(|image| image.number()).expect("checkpoints were made");
-    let mut all = Image::new(newest.manifest().clone()).unwrap();
-    for store in stores {
-        let image = store.image(newest.manifest()).unwrap();
-        for part in image.parts() {
-            for position in image.segments_of(part) {
-                let segment = image.segment(part, position).unwrap().clone();
-                all.add(part, position, segment).unwrap();
-            }
-        }
-    }
-    all
 }
 
 fn options(seed: u64) -> SimOptions {
@@ -61,7 +42,7 @@ fn restarted(seed: u64, fault: PlantedFault, text: &str) -> SimReport {
     let first = Simulation::new(first, grid("2x2,wan=15ms"), options(seed)).unwrap();
     let at = Time(1_300_000_000 + seed % 37 * 57_000_000);
     let Ok(halted) = first.run_until(at) else { panic!("it has ended before {at}") };
-    let image = last(&halted.stores);
+    let image = halted.checkpoint().unwrap().expect("checkpoints were made");
     let plan = RestorePlan::restart(image.layout(), grid(text).layout());
     // Only what is in the image shows the fault.
     let again = job(UNEVEN, &postponed, if text.contains(',') { ONCE } else { &[] });

@@ -327,7 +327,7 @@ impl<'a> World<'a> {
         if self.plan.away.is_none() {
             members = self.members().to_vec();
         }
-        if gathered(&self.stores)?.is_some_and(|image| !is_whole(&image)) {
+        if Image::gathered(self.stores.iter().flatten())?.is_some_and(|image| !is_whole(&image)) {
             self.life.unprotected += 1;
             return Ok((self.read_folder(&folder, members)?, known));
         }
@@ -347,7 +347,8 @@ impl<'a> World<'a> {
         folder: &[Option<CheckpointStore>],
         members: Vec<usize>,
     ) -> Result<Start, Box<dyn Error>> {
-        let image = gathered(folder)?.ok_or("the folder has no checkpoint")?;
+        let image =
+            Image::gathered(folder.iter().flatten())?.ok_or("the folder has no checkpoint")?;
         let plan = RestorePlan::restart(image.layout(), self.grid(&members)?.layout());
         for &process in &members {
             self.stores[process].get_or_insert_default().adopt(image.clone());
@@ -377,7 +378,7 @@ impl<'a> World<'a> {
     /// Goes on with other members from the last checkpoint that any of them knows. `None` if there
     /// is none.
     fn go_on(&mut self, members: Vec<usize>) -> Result<Start, Box<dyn Error>> {
-        let Some(image) = gathered(&self.stores)? else {
+        let Some(image) = Image::gathered(self.stores.iter().flatten())? else {
             self.runs = vec![(0, members)];
             return Ok(None);
         };
@@ -412,25 +413,6 @@ impl<'a> World<'a> {
         self.runs.push((number, members));
         Ok(Some((image, plan)))
     }
-}
-
-/// The last complete checkpoint that any process knows, with all parts that they have. `None` if
-/// there is none.
-fn gathered(stores: &[Option<CheckpointStore>]) -> Result<Option<Image>, Box<dyn Error>> {
-    let known = stores.iter().flatten().filter_map(CheckpointStore::last);
-    let Some(known) = known.max_by_key(|image| image.number()) else { return Ok(None) };
-    let mut image = Image::new(known.manifest().clone())?;
-    for store in stores.iter().flatten() {
-        let has = store.image(known.manifest())?;
-        for part in has.parts() {
-            for position in has.segments_of(part) {
-                if let Some(segment) = has.segment(part, position) {
-                    image.add(part, position, segment.clone())?;
-                }
-            }
-        }
-    }
-    Ok(Some(image))
 }
 
 fn is_whole(image: &Image) -> bool {

@@ -1,4 +1,4 @@
-//! The end of the job: who is blamed, and how its processes are made to end.
+//! The end of the job: which node is blamed, and how processes are made to end.
 
 use super::super::event::{Blame, Command};
 use super::{KILL_PATIENCE, Phase, SETTLE, Step, Supervisor};

@@ -15,8 +15,8 @@ impl Supervisor {
         }
     }
 
-    /// Sets whether there is an `srun` none of whose tasks has enrolled. The begin and the end of
-    /// that restart the timeout of the start.
+    /// Sets whether there is an `srun` none of whose tasks has enrolled. A change restarts the
+    /// timeout of the start.
     pub(in super::super) fn await_srun(&mut self, awaits_srun: bool, now: Time) {
         if std::mem::replace(&mut self.awaits_srun, awaits_srun) != awaits_srun {
             let patience = self.start_patience();
@@ -26,14 +26,14 @@ impl Supervisor {
         }
     }
 
-    /// Sets the time for which output may follow the end of its process, if that is longer than
-    /// that of pipes.
+    /// Sets the time to wait for output after the end of its process, if it is longer than for
+    /// pipes.
     pub(in super::super) fn set_drain_patience(&mut self, patience: Duration) {
         self.patience.drain = self.patience.drain.max(patience);
     }
 
-    /// Sets the time that nodes have to end, by themselves after a failure and when they were asked
-    /// to or have left, if that is longer than without it.
+    /// Sets the time for nodes to end after a failure, a request to end, or leaving, if it is
+    /// longer than the default.
     pub(in super::super) fn set_end_patience(&mut self, patience: Duration) {
         self.patience.settle = self.patience.settle.max(patience);
         self.patience.grace = self.patience.grace.max(patience);

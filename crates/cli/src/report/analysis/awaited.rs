@@ -7,12 +7,12 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub(crate) enum Awaited {
-    /// For a PE, which computed.
+    /// For a PE that computed.
     Computing {
         /// The PE.
         pe: usize,
     },
-    /// For a PE, which sent, received or had lost the processor.
+    /// For a PE that sent, received, or waited for its processor.
     Overhead {
         /// The PE.
         pe: usize,
@@ -24,14 +24,14 @@ pub(crate) enum Awaited {
         /// The receiving site.
         to: usize,
     },
-    /// For a link that other bytes used, or for the transmission of a large message.
+    /// For the transmission of bytes: of other messages before it, or of a large message itself.
     Bandwidth {
         /// The sending site.
         from: usize,
         /// The receiving site.
         to: usize,
     },
-    /// For messages that were sent again after losses.
+    /// For packets that were sent again after losses.
     Loss {
         /// The sending site.
         from: usize,
@@ -76,12 +76,12 @@ impl Awaited {
     }
 }
 
-/// Largest number of pieces that are kept apart.
+/// Maximum number of pieces.
 const PIECES_MAX: usize = 16;
-/// Number of slots of equal length into which more pieces are sorted.
+/// Number of slots of equal length into which more pieces are merged.
 const SLOTS: usize = 4;
 
-/// What was awaited, piece by piece in the order of time, with the time of each in nanoseconds.
+/// What a PE waited for, as pieces in the order of time, each with its length in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Pieces(Vec<(Awaited, f64)>);
 
@@ -125,8 +125,8 @@ impl Pieces {
         self.0.iter().map(|(_, ns)| ns).sum()
     }
 
-    /// Sorts many pieces into slots: within a slot, the time for each reason is kept but not the
-    /// order, and reasons of little time count as unknown.
+    /// Merges many pieces into slots of equal length. A slot keeps the time of each cause but not
+    /// the order, and causes with little time count as unknown.
     pub(crate) fn shorten(&mut self) {
         if self.0.len() <= PIECES_MAX {
             return;

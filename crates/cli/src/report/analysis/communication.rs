@@ -1,4 +1,4 @@
-//! Who sent how much to whom: by actor types and nodes from the messages of kept spans, by sites
+//! Messages between actor types and between nodes, from the messages of kept spans; between sites,
 //! from the counts over the whole run.
 
 use super::history::History;
@@ -19,7 +19,7 @@ const OTHERS: &str = "others";
 pub(crate) struct Cell {
     /// Messages; estimated if spans were dropped.
     pub(crate) messages: f64,
-    /// Their bytes, of those that left their PE.
+    /// Bytes of those that left their PE.
     pub(crate) bytes: f64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Communication {
     pub(crate) nodes: Matrix,
     /// By sites; messages between PEs, each of which may carry several of actors.
     pub(crate) sites: Matrix,
-    /// The number of messages that one in the matrices of types and nodes stands for.
+    /// Number of messages that one message in the matrices of types and nodes stands for.
     pub(crate) weight: f64,
 }
 

@@ -10,12 +10,12 @@ use serde::Serialize;
 
 /// Maximum number of events of each kind that are listed.
 const LISTED_MAX: usize = 1000;
-/// Maximum number of pauses that waits are compared with.
+/// Maximum number of pauses.
 const PAUSES_MAX: usize = 100_000;
-/// Number of columns before and after a rebalance from which its gain is estimated.
+/// Minimum number of columns before and after a rebalance for an estimate of its gain.
 const COLUMNS_MIN: u64 = 4;
 
-/// Reasons of rebalances that slow a job by themselves: other threads, and links.
+/// Triggers that slow a job by themselves: other threads, and links.
 const OUTSIDE: [&str; 2] = ["foreign load", "link"];
 
 /// A rebalance.
@@ -31,22 +31,22 @@ pub(crate) struct Rebalance {
     pub(crate) moved: u64,
     /// Bytes of their state.
     pub(crate) bytes: u64,
-    /// Share of the step time that it should save.
+    /// Predicted share of the step time that it saves.
     pub(crate) predicted_gain: Option<f64>,
-    /// Share of the step time that it saved, as the job has measured.
+    /// Share of the step time that it saved, as measured by the job.
     pub(crate) realised_gain: Option<f64>,
     /// Decrease of the time for the same work, as estimated from the busy time of all PEs before
     /// and after it.
     pub(crate) observed_gain: Option<f64>,
     /// Time that it took.
     pub(crate) took_ns: u64,
-    /// When the next rebalance moved actors, or the end of the job.
+    /// Time of the next rebalance that moved actors, or the end of the job.
     pub(crate) until_ns: u64,
 }
 
 impl Rebalance {
-    /// The gain: realised, or else observed, unless the reason of the rebalance itself changed the
-    /// work per second.
+    /// The realised gain; without one the observed gain, unless the trigger of the rebalance also
+    /// changed the work per second.
     pub(crate) fn gain(&self) -> Option<f64> {
         let is_outside = OUTSIDE.iter().any(|reason| self.trigger.contains(reason));
         self.realised_gain.or(self.observed_gain.filter(|_| !is_outside))
@@ -120,12 +120,12 @@ impl Pauses {
         self.times.iter().filter(move |(_, of)| *of == what).map(|(times, _)| *times)
     }
 
-    /// Returns the parts of the pauses in which no PE ran a handler: for the rest, the job went on.
+    /// Returns the parts of the pauses in which no PE ran a handler; in the rest the job went on.
     pub(crate) fn in_quiet(&self, history: &History<'_>) -> Self {
         let spans = history.pes.iter().flat_map(|pe| &pe.spans);
         let mut busy: Vec<[u64; 2]> = spans.map(|kept| [kept.span.begin_ns, kept.end_ns]).collect();
         busy.sort_unstable();
-        // Until when each of these, or one before it, ran.
+        // End of the last handler up to each one.
         let ends = busy.iter().scan(0, |until, [_, end]| {
             *until = (*end).max(*until);
             Some(*until)
@@ -172,7 +172,7 @@ impl Pauses {
 pub(crate) struct Events {
     /// Rebalances that moved actors.
     pub(crate) rebalances: Vec<Rebalance>,
-    /// The number of these, also of those that are not listed.
+    /// Number of these, with those that are not listed.
     pub(crate) rebalance_count: usize,
     /// Checkpoints.
     pub(crate) checkpoints: Vec<CheckpointRow>,
@@ -257,7 +257,7 @@ fn pause(happening: &Happening) -> Option<([u64; 2], Awaited)> {
     let at = happening.at_ns;
     let until_now = |ns: &u64| [at.saturating_sub(*ns), at];
     Some(match &happening.what {
-        // Elsewhere the job goes on while actors move.
+        // Otherwise the job goes on while actors move.
         What::Balanced { pause_ns, .. } if is_sync_point(&happening.what) => {
             ([at, at.saturating_add(*pause_ns)], Awaited::Rebalance)
         }
@@ -290,7 +290,7 @@ fn mark(what: &What, places: &Places) -> Option<(MarkKind, String)> {
     })
 }
 
-/// Completes rebalances by how long they were in effect, and by their observed gains.
+/// Sets how long rebalances were in effect, and their observed gains.
 fn measure(rebalances: &mut [Rebalance], places: &Places, profile: &Profile) {
     let begins: Vec<u64> = rebalances.iter().map(|rebalance| rebalance.at_ns).collect();
     let mut since = 0;

@@ -1,25 +1,24 @@
 //! The kept spans of all PEs, and the gaps between them.
 //!
-//! Where spans were dropped, only windows that all PEs keep are used, since a wait can be explained
-//! only where the sender's spans are known too. A gap is known if the numbers of the spans around
-//! it follow each other: then no span was dropped between them. Otherwise bins say for how long the
-//! PE had no work before the span.
+//! If spans were dropped, the analysis uses only windows that all PEs keep: the spans of the sender
+//! explain a wait. A gap is known if the numbers of the spans before and after it are consecutive,
+//! so that no span between them was dropped. Otherwise bins tell how long the PE was idle before
+//! the span.
 //!
-//! In real time a span takes as long as the clock says, also if other threads have the processor
-//! meanwhile. In virtual time that waiting follows the span; here it is made a part of it, so that
-//! both mean the same.
+//! In real time a span includes the time in which other threads had the processor. In virtual time
+//! that time follows the span; here it is added to the span, so that spans have one meaning.
 
 use super::idle::idle_since;
 use super::places::Places;
 use gridspan_record::{DriverKind, PeRecord, Recording, Span};
 use std::collections::BTreeMap;
 
-/// Maximum number of spans that are looked at; of more, fewer windows are used. An analysis then
-/// takes a few seconds, and half a gigabyte at most: a gap has up to 16 pieces of 32 bytes.
+/// Maximum number of spans; if there are more, the analysis uses fewer windows. It then takes a few
+/// seconds and at most half a gigabyte, since a gap has up to 16 pieces of 32 bytes.
 const SPANS_MAX: usize = 1_000_000;
 /// Bits of the number of a span below the number of the run of its PE.
 const RUN_BITS: u32 = 40;
-/// Maximum number of windows in one of which spans are kept.
+/// Maximum of `History::every`.
 const EVERY_MAX: u64 = 1 << 40;
 
 /// A time between two spans of a PE.
@@ -27,8 +26,8 @@ const EVERY_MAX: u64 = 1 << 40;
 pub(crate) struct Gap {
     /// End of the span before; 0 at the start of the job.
     pub(crate) begin_ns: u64,
-    /// When the message of the next span was there. Until then, the PE waited for it; afterwards it
-    /// was ready.
+    /// When the message of the next span had arrived. The PE waited for it until then, and was
+    /// ready afterwards.
     pub(crate) arrived_ns: u64,
     /// Begin of the next span, or the end of the job.
     pub(crate) end_ns: u64,
@@ -41,8 +40,7 @@ pub(crate) struct Gap {
 pub(crate) struct KeptSpan<'a> {
     /// The span.
     pub(crate) span: &'a Span,
-    /// When it ended, with the time that it waited for the processor. Its messages leave then, at
-    /// the latest.
+    /// End, with the time that it waited for the processor. Its messages have left by then.
     pub(crate) end_ns: u64,
 }
 
@@ -53,7 +51,7 @@ pub(crate) struct PeHistory<'a> {
     pub(crate) spans: Vec<KeptSpan<'a>>,
     /// The known gaps, in the order of time.
     pub(crate) gaps: Vec<Gap>,
-    /// Time of all spans before each one.
+    /// Sum of the times of the spans before each one, in nanoseconds.
     busy_before: Vec<u64>,
 }
 
@@ -64,7 +62,7 @@ pub(crate) struct SpanEnd {
     pub(crate) end_ns: u64,
     /// The PE.
     pub(crate) pe: u32,
-    /// The place of the span among those of the PE.
+    /// Position of the span on the PE.
     pub(crate) at: u32,
 }
 
@@ -79,9 +77,9 @@ pub(crate) struct History<'a> {
     pub(crate) ends_at: BTreeMap<usize, Vec<SpanEnd>>,
     /// Width of a window.
     pub(crate) window_ns: u64,
-    /// The spans of one of so many windows are here.
+    /// One of this many windows is used.
     pub(crate) every: u64,
-    /// Share of the spans of the job that are here.
+    /// Share of the spans of the job that are used.
     pub(crate) share: f64,
     /// Begin and end of the run.
     pub(crate) run: [u64; 2],
@@ -136,14 +134,14 @@ impl<'a> History<'a> {
         ends.get(after.checked_sub(1)?)
     }
 
-    /// Returns the span of this number on a PE, by its place.
+    /// Returns the span with this number on a PE, and its position.
     pub(crate) fn find(&self, pe: u32, number: u64) -> Option<(usize, KeptSpan<'a>)> {
         let spans = &self.pes.get(pe as usize)?.spans;
         let at = spans.binary_search_by_key(&number, |kept| kept.span.number).ok()?;
         Some((at, spans[at]))
     }
 
-    /// Part of the windows of the run whose spans are here.
+    /// Share of the windows of the run that are used.
     pub(crate) fn kept_part(&self) -> f64 {
         let first = self.run[0] / self.window_ns;
         let end = self.run[1].div_ceil(self.window_ns).max(first.saturating_add(1));
@@ -156,8 +154,8 @@ impl<'a> History<'a> {
         self.ends.len()
     }
 
-    /// Returns how many PEs computed at a time, on average over the time in which at least one did.
-    /// 0 without spans.
+    /// Returns the mean number of PEs that computed at the same time, while at least one did. 0
+    /// without spans.
     pub(crate) fn parallelism(&self) -> f64 {
         let spans = self.pes.iter().flat_map(|pe| &pe.spans);
         let mut all: Vec<(u64, u64)> =
@@ -178,8 +176,8 @@ fn window(record: &PeRecord, span: &Span) -> u64 {
     span.begin_ns / record.window_ns.max(1)
 }
 
-/// Returns the smallest number such that all PEs keep one of so many windows, and at most
-/// [`SPANS_MAX`] spans are in these.
+/// Returns the smallest `every` such that all PEs keep each window whose number is a multiple of
+/// it, and these windows have at most [`SPANS_MAX`] spans.
 fn every(recording: &Recording) -> u64 {
     let kept = recording.pes.iter().map(|record| u64::from(record.kept_every.max(1)));
     let mut every = kept.max().unwrap_or(1);
@@ -207,9 +205,9 @@ fn as_recorded(span: &Span) -> KeptSpan<'_> {
     KeptSpan { span, end_ns: span.end_ns() }
 }
 
-/// Returns spans with the time that the PE waited for the processor after each. How much that was
-/// is known by bins; what a bin says is shared by the gaps in it. `end_ns`: the end of the job, if
-/// these are all spans of the PE.
+/// Returns spans with the time that the PE waited for the processor after each. Bins have these
+/// times; the gaps within a bin share its time. `end_ns`: the end of the job, if these are all
+/// spans of the PE.
 fn with_waiting<'a>(
     record: &PeRecord,
     spans: &[&'a Span],
@@ -303,8 +301,8 @@ impl<'a> PeHistory<'a> {
 /// Returns the gaps before spans, in a run that begins at `free_ns`.
 fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    // The number that the next span has if none was dropped. A PE that was started again for the
-    // nth time begins at `n << RUN_BITS`.
+    // Number of the next span if none was dropped. The spans of the nth run of a PE begin at `n <<
+    // RUN_BITS`, from 0.
     let mut number = spans.first().map_or(0, |kept| kept.span.number >> RUN_BITS << RUN_BITS);
     for (at, KeptSpan { span, end_ns }) in spans.iter().enumerate() {
         let begin_ns = match number == span.number {
@@ -321,8 +319,8 @@ fn gaps(spans: &[KeptSpan<'_>], record: &PeRecord, mut free_ns: u64) -> Vec<Gap>
     gaps
 }
 
-/// Returns when the wait for a span began, if the span before it was dropped and the one before
-/// that ended at `free_ns`. What was before the window and before the message was sent, cannot be
+/// Returns the begin of the wait for a span, if spans were dropped between it and a span that ended
+/// at `free_ns`. The part before both the window and the sending of the message cannot be
 /// explained.
 fn after_dropped(record: &PeRecord, span: &Span, free_ns: u64) -> u64 {
     let window_ns = window(record, span).saturating_mul(record.window_ns.max(1));

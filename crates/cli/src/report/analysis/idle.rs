@@ -1,12 +1,12 @@
-//! Since when a PE had no work, where its spans were dropped: by its bins.
+//! From when on a PE was idle, where its spans were dropped: by its bins.
 
 use gridspan_record::PeRecord;
 
-/// Part of an interval without work from which a PE counts as without work in all of it.
+/// Smallest idle part of an interval in all of which the PE counts as idle.
 const WHOLE_MIN: f64 = 0.9;
 
-/// Returns since when a PE had no work before a time, but no time before `least_ns`. Where bins are
-/// wider than waits, it is what the PE waited on average in such an interval.
+/// Returns from when on a PE was idle until a time, at the earliest `least_ns`. Where bins are
+/// wider than waits, the wait is as long as waits were on average in such an interval.
 pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64 {
     let width = record.bin_ns.max(1);
     let mut since = until_ns;
@@ -19,7 +19,7 @@ pub(crate) fn idle_since(record: &PeRecord, until_ns: u64, least_ns: u64) -> u64
             since = begin;
             continue;
         }
-        // A wait that lasts until the end of a bin is at its end.
+        // The PE waited at the end of the interval.
         let part = inside as f64 / width as f64;
         let idle = if inside == width { bin.idle_ns } else { (bin.idle_ns as f64 * part) as u64 };
         since -= idle.min(inside);
@@ -41,7 +41,7 @@ mod tests {
         let since = |until, least| idle_since(&record, until, least);
         assert_eq!([since(35, 0), since(30, 0), since(35, 18), since(20, 0)], [16, 16, 18, 16]);
         assert_eq!([since(40, 0), since(5, 0), since(5, 9), since(99, 0)], [35, 5, 5, 99]);
-        // 4 of 10 ns are without work, so 2 of 5.
+        // 4 of 10 ns are idle, so 2 of 5.
         assert_eq!(since(15, 0), 13);
     }
 }

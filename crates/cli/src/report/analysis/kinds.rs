@@ -21,18 +21,18 @@ pub(crate) struct KindRow {
     pub(crate) share: f64,
 }
 
-/// The handlers of a PE beside those of the same types on other PEs. Types that no other PE ran are
-/// left out.
+/// The handlers of a PE, compared with those of the same types on other PEs. Types that no other PE
+/// ran are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Pace {
     /// Their time.
     pub(crate) own_ns: f64,
-    /// The time of as many handlers of these types elsewhere.
+    /// Expected time of these handlers, by the mean times of the types on other PEs.
     pub(crate) usual_ns: f64,
 }
 
 impl Pace {
-    /// How many times as long as elsewhere handlers take. 1 if there are none.
+    /// Own time over expected time. 1 if there are none.
     pub(crate) fn factor(self) -> f64 {
         if self.usual_ns > 0.0 { self.own_ns / self.usual_ns } else { 1.0 }
     }
@@ -43,7 +43,7 @@ impl Pace {
 pub(crate) struct Kinds {
     /// The types.
     pub(crate) rows: Vec<KindRow>,
-    /// For each PE the places of its types in `rows`, then those of tasks and of the runtime.
+    /// For each PE the positions of its types in `rows`, then those of tasks and of the runtime.
     tables: BTreeMap<u32, Vec<usize>>,
     paces: BTreeMap<u32, Pace>,
     task: usize,
@@ -61,7 +61,7 @@ fn row<'a, 'b>(found: &'a mut BTreeMap<&'b str, KindRow>, name: &'b str) -> &'a 
     found.entry(name).or_insert_with(|| KindRow { name: name.to_owned(), ..KindRow::default() })
 }
 
-/// Returns how long the handlers and tasks of a PE take, beside those of all PEs.
+/// Compares the times of the handlers and tasks of a PE with those of all PEs.
 fn pace(record: &PeRecord, all: &BTreeMap<&str, KindRow>) -> Pace {
     let mut pace = Pace::default();
     for own in record.totals.iter().filter(|total| total.number != OTHER) {
@@ -111,7 +111,7 @@ impl Kinds {
         Self { rows, tables, paces, task, runtime }
     }
 
-    /// Returns the place in [`rows`](Self::rows) of a type number of a PE.
+    /// Returns the position in [`rows`](Self::rows) of a type number of a PE.
     pub(crate) fn place(&self, pe: usize, kind: u16) -> usize {
         match kind {
             TASK => self.task,
@@ -124,13 +124,13 @@ impl Kinds {
         }
     }
 
-    /// Returns how long the handlers and tasks of a PE take. `None` if it has no record.
+    /// Returns the comparison of the times of a PE's handlers and tasks with those of others.
+    /// `None` if the PE has no record.
     pub(crate) fn pace(&self, pe: usize) -> Option<Pace> {
         u32::try_from(pe).ok().and_then(|pe| self.paces.get(&pe)).copied()
     }
 
-    /// Returns the place of a type among those other than the runtime's own work, those with the
-    /// most time first.
+    /// Returns the rank of a type by time, without the runtime's own work.
     pub(crate) fn rank(&self, place: usize) -> usize {
         match place {
             place if place == self.runtime => usize::MAX,
@@ -138,7 +138,7 @@ impl Kinds {
         }
     }
 
-    /// The types that took time, other than the runtime's own work.
+    /// The types that took time, without the runtime's own work.
     pub(crate) fn used(&self) -> impl Iterator<Item = &KindRow> {
         let all = self.rows.iter().enumerate().filter(|(place, _)| *place != self.runtime);
         all.map(|(_, row)| row).filter(|row| row.total_ns > 0)

@@ -1,5 +1,4 @@
-//! Who gave each PE its work: the actors that computed there, and the PEs whose messages they
-//! handled. From the spans that are kept.
+//! The actors that computed on each PE, and the PEs that sent their messages, by the kept spans.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -11,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct TopActor {
     /// Its hash.
     pub(crate) actor: u64,
-    /// Its type, as a place in [`Kinds::rows`].
+    /// Its type, as a position in [`Kinds::rows`].
     pub(crate) kind: usize,
     /// Its share of the time of the PE's handlers.
     pub(crate) share: f64,
@@ -22,9 +21,9 @@ pub(crate) struct TopActor {
 pub(crate) struct PeLoad {
     /// The actor that computed most.
     pub(crate) top_actor: Option<TopActor>,
-    /// The other PE whose messages most handlers handled, and their share of all handlers.
+    /// The other PE that sent most of the handled messages, and its share of them.
     pub(crate) top_sender: Option<(usize, f64)>,
-    /// Messages of that PE over the number of its handlers that sent them; 0 without one.
+    /// Mean number of messages that a sending handler of that PE sent here; 0 without such a PE.
     pub(crate) burst: f64,
     /// Number of handlers.
     pub(crate) spans: usize,
@@ -51,7 +50,7 @@ impl Loads {
 fn load(history: &History<'_>, kinds: &Kinds, pe: usize, actors: &mut BTreeSet<u64>) -> PeLoad {
     let spans = &history.pes[pe].spans;
     let mut by_actor: BTreeMap<u64, (f64, u16)> = BTreeMap::new();
-    // Messages of each PE, and which of its handlers sent them.
+    // Number of messages from each PE, and the spans that sent them.
     let mut by_sender: BTreeMap<usize, (usize, BTreeSet<u64>)> = BTreeMap::new();
     let (mut busy, mut count) = (0.0, 0);
     for span in spans.iter().map(|kept| kept.span).filter(|span| span.kind != OTHER) {

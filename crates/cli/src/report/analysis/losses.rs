@@ -1,11 +1,11 @@
-//! Links on which more messages are late than losses of packets explain: their latency varies.
+//! Links with more late messages than lost packets explain: their latency varies.
 
 use super::history::History;
 use super::transit::Transit;
 use std::collections::BTreeMap;
 
-/// Late messages over those of which a packet is lost, at most, if losses are the reason. Messages
-/// wait for a packet of another one, so that each loss makes several late.
+/// Maximum ratio of late messages to messages with a lost packet, if losses are the cause. A
+/// message may wait for a lost packet of another, so that a loss makes several messages late.
 const LATE_FACTOR_MAX: f64 = 3.0;
 /// Bytes of a message in a packet.
 const PACKET_BYTES: f64 = 1200.0;
@@ -13,14 +13,14 @@ const PACKET_BYTES: f64 = 1200.0;
 /// Messages over a link.
 #[derive(Default)]
 struct LateMessages {
-    /// Those that are later than latency and capacity explain.
+    /// Number of messages that are later than latency and bandwidth explain.
     late: f64,
-    /// The expected number of those of which a packet is lost.
+    /// Expected number of messages with a lost packet.
     expected: f64,
 }
 
-/// Returns the links with losses, by sending and receiving site, where losses are not the reason of
-/// most delays.
+/// Returns the links that lose packets, by sending and receiving site, on which most delays have
+/// another cause.
 pub(crate) fn varying_links(history: &History<'_>, transit: Transit<'_>) -> Vec<(usize, usize)> {
     let (places, traffic) = (transit.places, transit.traffic);
     if traffic.links.values().all(|link| link.loss <= 0.0) {

@@ -8,14 +8,14 @@
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
 //! | `history` | the kept spans, and the gaps between them |
-//! | `idle` | since when a PE had no work, where its spans were dropped |
-//! | `transit` | why a message was under way for as long as it was |
-//! | `losses` | links whose delays losses do not explain |
+//! | `idle` | from when on a PE was idle, where its spans were dropped |
+//! | `transit` | what the travel time of a message consists of |
+//! | `losses` | links with more delays than losses explain |
 //! | `awaited`, `waits` | what PEs waited for, back to its beginning |
-//! | `loads` | which actors and senders gave each PE its work |
+//! | `loads` | the actors and senders behind the work of each PE |
 //! | `path` | the critical path |
-//! | `communication` | who sent how much to whom |
-//! | `timeline` | what each PE did, in few enough cells to be drawn |
+//! | `communication` | messages between actor types, nodes and sites |
+//! | `timeline` | what each PE did, in a bounded number of cells |
 //! | `limits` | what limited the run |
 //!
 //! The size of an analysis is bounded, whatever the size of the recording.
@@ -81,14 +81,14 @@ pub(crate) struct OutcomeRow {
     pub(crate) teardown_ns: u64,
 }
 
-/// What was recorded, and what not.
+/// What was recorded and used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Coverage {
     /// Spans that the analysis used.
     pub(crate) spans: usize,
     /// Share of all spans that was dropped, by the recorder or to bound the analysis.
     pub(crate) dropped_share: f64,
-    /// Spans of one of so many windows are used.
+    /// One of this many windows is used.
     pub(crate) one_window_of: u64,
     /// Width of a window.
     pub(crate) window_ns: u64,
@@ -144,7 +144,7 @@ pub(crate) struct LinkRow {
     pub(crate) bytes: u64,
     /// Latency one way at the start, if it is known.
     pub(crate) latency_ns: Option<f64>,
-    /// Capacity at the start, if it is known.
+    /// Bandwidth at the start, if it is known.
     pub(crate) bytes_per_second: Option<f64>,
     /// Probability that a packet is lost.
     pub(crate) loss: f64,
@@ -161,7 +161,7 @@ pub(crate) struct Analysis {
     pub(crate) version: u32,
     /// Name of the job.
     pub(crate) job: String,
-    /// The arguments after `gridctl`, without those of a long command that come last.
+    /// The arguments after `gridctl`; those beyond [`COMMAND_MAX`] bytes are left out.
     pub(crate) command: Vec<String>,
     /// What ran the job.
     pub(crate) driver: DriverKind,
@@ -187,13 +187,13 @@ pub(crate) struct Analysis {
     pub(crate) times: Times,
     /// The handler types, those with the most time first.
     pub(crate) kinds: Vec<KindRow>,
-    /// What PEs waited for, the greatest first.
+    /// What PEs waited for, the longest waits first.
     pub(crate) waits: Vec<WaitRow>,
     /// The PEs.
     pub(crate) pes: Vec<PeRow>,
     /// The links, those with the most bytes first.
     pub(crate) links: Vec<LinkRow>,
-    /// Who sent how much to whom.
+    /// Messages between actor types, nodes and sites.
     pub(crate) communication: Communication,
     /// The critical path.
     pub(crate) path: CriticalPath,
@@ -266,7 +266,7 @@ impl Analysis {
     }
 }
 
-/// The first words of the command.
+/// The first words of the command, up to [`COMMAND_MAX`] bytes.
 fn command(recording: &Recording) -> Vec<String> {
     let mut left = COMMAND_MAX;
     let is_short = |word: &&String| {

@@ -1,10 +1,11 @@
-//! The critical path: what the end of the job, or of a window, waited for, back to its beginning.
+//! The critical path: the chain of spans and messages that determined the end of the job, or of a
+//! window.
 //!
 //! The walk begins at the span that ended last. Before a span comes the message that it handled, or
-//! the span before it on the same PE, whichever was later: if the message was there already, the PE
-//! was the bottleneck, and the message waited in its queue. So the times on the path add up to the
-//! time of the walk. If spans were dropped, there is a walk in each window that is kept, and what
-//! came before the window is not known.
+//! the span before it on the same PE, whichever was later. If the message had arrived before, the
+//! PE was the bottleneck, and the message waited in its queue. So the times on the path add up to
+//! the time of the walk. If spans were dropped, there is a walk in each kept window, and the time
+//! before the window is unknown.
 
 use super::history::History;
 use super::kinds::Kinds;
@@ -21,7 +22,7 @@ enum Part {
     Handler(usize),
     /// A message under way between two sites.
     Link(usize, usize),
-    /// The PE was ready, and did not run the handler yet.
+    /// The PE was ready and had not begun the handler.
     Overhead,
     /// Main, or the runtime.
     Main,
@@ -56,7 +57,7 @@ pub(crate) struct PathPart {
     pub(crate) ns: u64,
     /// Share of the path.
     pub(crate) share: f64,
-    /// The time of these in which the next message of the path waited in the queue of the PE.
+    /// Part of the time in which the next message of the path waited in the queue of the PE.
     pub(crate) queued_ns: u64,
 }
 
@@ -75,7 +76,7 @@ pub(crate) struct CriticalPath {
     pub(crate) parts: Vec<PathPart>,
     /// Time of the path on each PE, the longest first; at most 16.
     pub(crate) pes: Vec<(usize, u64)>,
-    /// Number of times that the path goes from one PE to another.
+    /// Number of changes of the PE.
     pub(crate) hops: u64,
 }
 
@@ -171,7 +172,7 @@ impl Walk<'_> {
     fn back(&mut self, from: u64, to: u64) -> Option<u64> {
         let last = *self.history.last_end(from, to)?;
         let (mut pe, mut at, mut until) = (last.pe as usize, last.at as usize, last.end_ns);
-        // Each round goes to an earlier span of the same PE, or to one that began before.
+        // Each round goes to a span that began earlier, so that the walk ends.
         for _ in 0..=self.history.span_count() {
             let Some(next) = self.round([pe, at], [from, until]) else { break };
             (pe, at, until) = next;
@@ -179,8 +180,9 @@ impl Walk<'_> {
         Some(last.end_ns.saturating_sub(from))
     }
 
-    /// Adds a span until a time, and what was before it. Returns the span before it: its PE, its
-    /// place and the time until which it is on the path. `None` at the end of the walk.
+    /// Adds a span up to a time, and the message or the gap before it. Returns the previous span of
+    /// the path: its PE, its position, and the time up to which it is on the path. `None` at the
+    /// end of the walk.
     fn round(&mut self, [pe, at]: [usize; 2], times: [u64; 2]) -> Option<(usize, usize, u64)> {
         let [from, until] = times;
         let history = self.history;
@@ -209,7 +211,7 @@ impl Walk<'_> {
         }
         self.add(Part::Overhead, [received.max(from), begin]);
         let found = cause.span.and_then(|number| history.find(cause.pe, number));
-        // Messages leave when their handler has ended, at the latest.
+        // Messages have left when their handler has ended.
         let left = found.map_or(cause.sent_ns, |(_, kept)| kept.end_ns.max(cause.sent_ns));
         let sent = left.min(received);
         let [sender, here] = [cause.pe as usize, pe].map(|pe| self.places.site_of(pe));

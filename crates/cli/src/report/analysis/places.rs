@@ -2,7 +2,7 @@
 
 use gridspan_record::Recording;
 
-/// The places of a recorded job. A number that leads nowhere stands for the first place.
+/// The places of a recorded job. An invalid number stands for the first place.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     sites: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where the time of each PE went, over time: the bins of all PEs on one grid of columns.
+//! The time of each PE over time: the bins of all PEs, on a common grid of columns.
 
 use super::places::Places;
 use gridspan_record::{Bin, DriverKind, OTHER, PeRecord, Recording, Span};
@@ -18,7 +18,7 @@ pub(crate) struct Times {
     pub(crate) runtime_ns: u64,
     /// In the network.
     pub(crate) network_ns: u64,
-    /// Without work.
+    /// Idle.
     pub(crate) idle_ns: u64,
     /// Ready while other threads had the processor.
     pub(crate) waited_ns: u64,
@@ -118,7 +118,7 @@ impl Profile {
     pub(crate) fn pe_time_ns(&self) -> f64 {
         let [begin_ns, until_ns] = self.active;
         let times = self.recorded().map(|(_, pe)| {
-            // Its process may have begun later.
+            // The process of the PE may have begun later.
             until_ns.saturating_sub(begin_ns.max(pe.began_ns)) as f64
         });
         times.sum::<f64>().max(1.0)
@@ -131,8 +131,8 @@ impl Profile {
         total
     }
 
-    /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends count
-    /// in part.
+    /// Returns the overhead of all PEs within times that do not overlap. Columns at their ends
+    /// count in part.
     pub(crate) fn overhead_within(&self, times: impl Iterator<Item = [u64; 2]>) -> f64 {
         let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
         let mut until = vec![0.0; columns + 1];
@@ -174,8 +174,9 @@ impl Profile {
         Some(work / ((end - first) * self.column_ns) as f64)
     }
 
-    /// Returns how uneven the PEs are at each time: the greatest busy time over the mean, in about
-    /// `parts` parts of the run, averaged with the weight of the work in them. 1 if they are even.
+    /// Returns the unevenness of PEs: the greatest busy time over the mean, in each of about
+    /// `parts` parts of the run, averaged with the work of the parts as weights. 1 if PEs are even
+    /// at each time.
     pub(crate) fn unevenness(&self, parts: usize) -> f64 {
         let columns = self.recorded().map(|(_, pe)| pe.columns.len()).max().unwrap_or(0);
         let width = columns.div_ceil(parts.max(1)).max(1);
@@ -198,7 +199,8 @@ impl Profile {
     }
 }
 
-/// Returns the width of columns: that of the widest bins, doubled until there are at most `most`.
+/// Returns the width of columns: that of the widest bins, doubled until there are at most `most`
+/// columns.
 fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     let widest = recording.pes.iter().map(|record| record.bin_ns).max().unwrap_or(0).max(1);
     let mut width = widest;
@@ -208,7 +210,7 @@ fn column_ns(recording: &Recording, end_ns: u64, most: u64) -> u64 {
     width
 }
 
-/// Returns when the first handler began and the last one ended. Where spans were dropped, bins tell.
+/// Returns when the first handler began and the last one ended. If spans were dropped, by bins.
 fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     let (mut begin, mut until) = (u64::MAX, 0);
     for record in &recording.pes {
@@ -229,8 +231,8 @@ fn active(recording: &Recording, end_ns: u64) -> [u64; 2] {
     }
 }
 
-/// Returns the time of a bin within the run, outside of which PEs have no work. A bin is filled from
-/// its begin, the last one not until its end.
+/// Returns the time of a bin within the run, outside of which PEs count as idle. The last bin is
+/// filled from its begin, not to its end.
 fn cut(bin: &Bin, [begin_ns, end_ns]: [u64; 2], active: [u64; 2]) -> Times {
     if end_ns <= active[0] || begin_ns >= active[1] {
         return Times::default();

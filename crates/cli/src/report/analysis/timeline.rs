@@ -1,4 +1,4 @@
-//! What each PE did over time, in few enough rows and columns to be drawn.
+//! What each PE did over time, in a bounded number of rows and columns.
 
 use super::kinds::Kinds;
 use super::places::Places;
@@ -13,7 +13,7 @@ pub(crate) const CELLS_MAX: usize = 16_000;
 /// Maximum number of handler types with a series; the others share one.
 pub(crate) const KINDS_MAX: usize = 6;
 
-/// What a row is.
+/// What a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RowKind {
@@ -25,7 +25,7 @@ pub(crate) enum RowKind {
     Site,
 }
 
-/// What a series is.
+/// What a series stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "series", rename_all = "snake_case")]
 pub(crate) enum Series {
@@ -56,7 +56,7 @@ pub(crate) struct TimelineRow {
 /// The timeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Timeline {
-    /// What rows are.
+    /// What rows stand for.
     pub(crate) of: RowKind,
     /// Rows that are left out, if there are too many sites.
     pub(crate) left_out: usize,
@@ -174,7 +174,7 @@ fn percent(sums: &[Vec<u64>], count: u64, column_ns: u64, end_ns: u64) -> Vec<Ve
         let begin = (column as u64).saturating_mul(column_ns);
         let width = column_ns.min(end_ns.saturating_sub(begin)).max(1);
         let sum: f64 = sums.iter().map(|series| series[column] as f64).sum();
-        // Clocks of different nodes differ a little, so that more than the time may be used.
+        // The clocks of nodes differ a little, so that the sum may exceed the width.
         let whole = (width as f64 * count.max(1) as f64).max(sum);
         let mut left = 100.0;
         for (series, percent) in sums.iter().zip(&mut percent) {

@@ -1,4 +1,4 @@
-//! What was sent over each link, over time, and what is known of the link.
+//! The traffic of each link over time, and its properties.
 
 use super::places::Places;
 use super::profile::Profile;
@@ -15,7 +15,7 @@ pub(crate) struct LinkState {
     pub(crate) since_ns: u64,
     /// Latency one way, in nanoseconds.
     pub(crate) latency_ns: f64,
-    /// Capacity, if it is known.
+    /// Bandwidth, if it is known.
     pub(crate) bytes_per_second: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ impl Traffic {
     }
 
     /// Returns the bytes that were sent over a link between two times. The columns at both ends
-    /// count as a whole; if they are wider than the interval, they count in part.
+    /// count in full, or in part if they are wider than the interval.
     pub(crate) fn bytes_within(&self, link: &LinkTraffic, [from_ns, to_ns]: [u64; 2]) -> f64 {
         let first = from_ns / self.column_ns;
         let end = (to_ns / self.column_ns).saturating_add(1);
@@ -121,7 +121,7 @@ impl Traffic {
     }
 }
 
-/// Returns the links of the header, with what happened to them.
+/// Returns the links of the header, with their changes.
 fn known(recording: &Recording) -> BTreeMap<(usize, usize), LinkTraffic> {
     let mut links: BTreeMap<(usize, usize), LinkTraffic> = BTreeMap::new();
     let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;

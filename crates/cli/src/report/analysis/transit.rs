@@ -1,20 +1,20 @@
-//! Why a message was under way for as long as it was.
+//! What the travel time of a message consists of.
 //!
-//! The latency of the link explains the first part. What is left is the link's capacity, if the
-//! bytes that were sent over it meanwhile, or those of the message itself, take at least half of
-//! that time; else losses, if the link loses packets and no more messages are late than these
-//! explain (see [`losses`](super::losses)); else it is not known.
+//! The latency of the link explains the first part. The rest is due to the bandwidth, if sending
+//! the bytes that crossed the link meanwhile, or those of the message itself, takes at least half
+//! of it. Otherwise it is due to losses, if the link loses packets and these explain the number of
+//! late messages (see [`losses`](super::losses)). Otherwise its cause is unknown.
 
 use super::places::Places;
 use super::traffic::{LinkState, Traffic};
 
-/// Part of the latency by which a message may be late without a further reason: jitter, and the
-/// time to send and to accept it.
+/// Part of the latency by which a message may be late without another cause: jitter, and the time
+/// to send and to receive it.
 const TOLERANCE: f64 = 0.1;
-/// Part of the delay that the capacity must explain.
-const CAPACITY_PART_MIN: f64 = 0.5;
+/// Part of the delay that the bandwidth must explain.
+const BANDWIDTH_PART_MIN: f64 = 0.5;
 
-/// The time of a message under way, in nanoseconds. It may have one part besides the latency.
+/// The travel time of a message in nanoseconds: the latency, and at most one other part.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Parts {
     /// The latency of the link.
@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) delay: f64,
 }
 
-/// The ways of messages over links.
+/// The travel times of messages over links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transit<'a> {
     /// The places.
@@ -42,8 +42,8 @@ impl Transit<'_> {
         self.places.node_of(from_pe) == self.places.node_of(to_pe)
     }
 
-    /// Returns the latency of the link between two PEs at a time, in nanoseconds; 0 if it is unknown,
-    /// and inside a node.
+    /// Returns the latency of the link between two PEs at a time, in nanoseconds; 0 if it is
+    /// unknown, and inside a node.
     pub(crate) fn latency_ns(&self, from_pe: usize, to_pe: usize, at_ns: u64) -> f64 {
         if self.is_inside_node(from_pe, to_pe) {
             return 0.0;
@@ -75,7 +75,7 @@ impl Transit<'_> {
         }
         let needed = bytes_per_second.map_or(0.0, |rate| {
             let own = f64::from(bytes);
-            // Inside a site each pair of nodes has a link, so other messages there do not count.
+            // Inside a site each pair of nodes has its own link, so other messages do not count.
             let all = match from == to {
                 true => own,
                 false => self.traffic.bytes_within(link, [sent_ns, received_ns]).max(own),
@@ -83,10 +83,10 @@ impl Transit<'_> {
             all * 1e9 / rate
         });
         match () {
-            () if needed >= CAPACITY_PART_MIN * rest => {
+            () if needed >= BANDWIDTH_PART_MIN * rest => {
                 Parts { latency, bandwidth: rest, ..Parts::default() }
             }
-            // Whether losses explain so many late messages, `losses` says.
+            // `losses` determines whether losses explain this.
             () if link.loss > 0.0 => Parts { latency, loss: rest, ..Parts::default() },
             () => Parts { latency, delay: rest, ..Parts::default() },
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_and_much_traffic_need_capacity() {
+    fn a_large_message_and_much_traffic_need_bandwidth() {
         // 1 MB/s: 20 kB take 20 ms.
         assert_eq!(parts(&far_apart(), [20, 50], 20_000), [10.0, 20.0, 0.0, 0.0]);
         let mut recording = far_apart();

@@ -1,19 +1,19 @@
-//! What PEs waited for, back to the place where it began.
+//! What PEs waited for, traced back to the cause.
 //!
-//! A wait ends with a message. While the message was under way, its link was awaited ([`transit`]
-//! says what of it). Before it was sent, its sender was awaited: where the sender computed, that
-//! computation; where the sender itself waited, whatever the sender waited for at that time. So
-//! the waits of a chain of PEs lead to the PE or the link at its end, as in Böhme et al.
-//! (2010), "Identifying the Root Causes of Wait States in Large-Scale Parallel Applications".
+//! A wait ends with a message. While the message travelled, the PE waited for the link ([`transit`]
+//! divides that time). Before the message was sent, the PE waited for the sender: for its
+//! computation, or, while the sender itself waited, for the cause of that wait. So the waits of a
+//! chain of PEs lead to the PE or the link at its end, as in Böhme et al. (2010), "Identifying the
+//! Root Causes of Wait States in Large-Scale Parallel Applications".
 //!
-//! Main is not in a recording, nor is the runtime, which tells the results of reductions. A message
-//! of these is traced back to the span whose own message could arrive last before it, since that is
-//! most likely what they waited for: of each site the last one that ended early enough for the
-//! latency of the way. After its end the latency was awaited; the time that is left is main's own.
+//! Neither main nor the runtime, which sends the results of reductions, is in a recording. Their
+//! messages are traced back to the span whose message could arrive last before, since they most
+//! likely waited for it. Of each site, that is the last span that ended one latency earlier. The
+//! time after its end is the latency of the link, and then main's own time.
 //!
-//! Gaps are explained in the order of their ends: a message is sent before the wait for it ends, so
-//! the waits of its sender that matter are explained already. Messages leave when their handler has
-//! ended, at the latest.
+//! Gaps are explained in the order of their ends. A message is sent before the wait for it ends, so
+//! that the earlier waits of its sender are explained by then. Messages have left when their
+//! handler has ended.
 //!
 //! [`transit`]: super::transit
 
@@ -25,7 +25,8 @@ use super::transit::{Parts, Transit};
 use gridspan_record::SpanCause;
 use std::collections::BTreeMap;
 
-/// Largest number of a sender's gaps that are looked at for one wait; of more, some stand for all.
+/// Maximum number of a sender's gaps that are visited for one wait; if there are more, a sample
+/// stands for all.
 const GAPS_MAX: usize = 256;
 
 /// All waits of a job.
@@ -75,12 +76,12 @@ struct Tracing<'a> {
     history: &'a History<'a>,
     transit: Transit<'a>,
     pauses: &'a Pauses,
-    /// What each PE waited for in each of its gaps, so far.
+    /// What each PE waited for, by gap, as far as it is explained.
     found: Vec<Vec<Option<Pieces>>>,
 }
 
 impl Tracing<'_> {
-    /// Returns what a PE waited for in a gap, until the message was there.
+    /// Returns what a PE waited for in a gap, until its message arrived.
     fn explain(&self, pe: usize, gap: &Gap) -> Pieces {
         let [begin, arrived] = [gap.begin_ns, gap.arrived_ns];
         let mut pieces = Pieces::default();
@@ -96,7 +97,7 @@ impl Tracing<'_> {
             Some(Some(cause)) => self.message(pe, cause, [begin, arrived], &mut pieces),
         }
         for (awaited, [from, to]) in self.pauses.within(begin, arrived) {
-            // Whatever else was awaited meanwhile would not have come earlier.
+            // Nothing else that the PE waited for could have come during the pause.
             let [from, to] = [from, to].map(|at| (at - begin) as f64);
             let before = std::mem::take(&mut pieces);
             pieces.push_part(&before, [0.0, from]);
@@ -133,7 +134,7 @@ impl Tracing<'_> {
         let Parts { latency, bandwidth, loss, delay } =
             self.transit.parts([sender, pe], times, cause.bytes);
         let total = latency + bandwidth + loss + delay;
-        // The wait may have begun when the message was under way already.
+        // The wait may have begun while the message travelled.
         let part = if total > 0.0 { way / total } else { 0.0 };
         let [from, at] = [sender, pe].map(|pe| self.transit.places.site_of(pe));
         to.push(Awaited::Bandwidth { from, to: at }, bandwidth * part);
@@ -142,8 +143,8 @@ impl Tracing<'_> {
         to.push(Awaited::Latency { from, to: at }, latency * part);
     }
 
-    /// Explains a wait for all PEs, until the end of the job or a sync point. What is left after the
-    /// end of the last span, and the way from there to PE 0, is `rest`.
+    /// Explains a wait for all PEs, until the end of the job or a sync point. The time after the
+    /// last span has ended and its message could reach PE 0 is `rest`.
     fn all(&self, [begin, end]: [u64; 2], rest: Awaited, to: &mut Pieces) {
         let mut left = begin as f64;
         if let Some(last) = self.history.last_end(begin, end) {
@@ -157,8 +158,8 @@ impl Tracing<'_> {
         to.push(rest, end as f64 - left);
     }
 
-    /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. What
-    /// is left after the last message could arrive there, is `rest`.
+    /// Explains a wait until `sent`, when main or the runtime sent a message from PE `sender`. The
+    /// time after the last message could arrive there is `rest`.
     fn last(&self, begin: u64, sent: u64, sender: usize, rest: Awaited, to: &mut Pieces) {
         let arrivals = self.history.ends_at.keys().filter_map(|site| {
             let way = |end: &SpanEnd| self.transit.latency_ns(end.pe as usize, sender, sent) as u64;
@@ -181,7 +182,7 @@ impl Tracing<'_> {
         to.push(rest, sent.saturating_sub(left) as f64);
     }
 
-    /// Explains a wait for a PE between two times: by what it did, and by what it waited for.
+    /// Explains a wait for a PE between two times, by its work and its own waits.
     fn sender(&self, pe: usize, from: u64, until: u64, to: &mut Pieces) {
         if until <= from {
             return;
@@ -209,8 +210,8 @@ impl Tracing<'_> {
         self.between(pe, [at, until], before, to);
     }
 
-    /// Adds the time of a PE between two gaps. Gaps that were left out are as the one before, if it
-    /// is given; without one, spans were dropped.
+    /// Adds the time of a PE between two gaps. Gaps that were not visited count like the gap
+    /// before, if it is given; without one, spans were dropped.
     fn between(
         &self,
         pe: usize,

@@ -12,7 +12,7 @@ const VALUES: f64 = 70.0;
 const BAR: f64 = 20.0;
 /// Height of an axis with its labels.
 const AXIS: f64 = 34.0;
-/// Letters of a label.
+/// Maximum number of letters of a label.
 const LETTERS_MAX: usize = 38;
 
 /// A part of a bar.
@@ -39,7 +39,7 @@ pub(crate) struct Bar {
 pub(crate) struct Axis {
     /// What it is, with the unit.
     pub(crate) title: &'static str,
-    /// What the values of bars are divided by.
+    /// Divisor of the values of bars.
     pub(crate) unit: f64,
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn area(
     let (left, top, height) = (LABELS, 8.0, 56.0);
     let length = WIDTH - left - VALUES;
     let highest = values.iter().copied().fold(0.0, f64::max);
-    // A capacity that is far from used would flatten everything; then only its number is shown.
+    // A bandwidth far above the used rate would flatten the area; then only its number is shown.
     let shown = limit.filter(|limit| *limit <= highest * 4.0);
     let most = shown.unwrap_or(0.0).max(highest).max(f64::MIN_POSITIVE);
     let bottom = top + height;
@@ -245,11 +245,11 @@ pub(crate) fn area(
         let y = y(limit);
         put(&mut svg, format_args!("<path class=\"limit\" d=\"M{left:.1} {y:.1}h{length:.1}\"/>"));
     }
-    let capacity =
-        limit.map_or_else(String::new, |limit| format!(", capacity {} {unit}", label(limit)));
+    let bandwidth =
+        limit.map_or_else(String::new, |limit| format!(", bandwidth {} {unit}", label(limit)));
     let texts = [
         (left - 6.0, top + 22.0, "end", cut(name, LETTERS_MAX)),
-        (left - 6.0, top + 38.0, "end", format!("at most {} {unit}{capacity}", label(highest))),
+        (left - 6.0, top + 38.0, "end", format!("at most {} {unit}{bandwidth}", label(highest))),
         (left, bottom + 14.0, "start", "0".to_owned()),
         (left + length, bottom + 14.0, "end", end.to_owned()),
     ];
@@ -307,8 +307,8 @@ mod tests {
     #[test]
     fn an_area_shows_a_limit_that_is_near() {
         let near = area("a → b", &[1.0, 4.0], Some(5.0), "MB/s", "2 s");
-        assert!(near.contains("class=\"limit\"") && near.contains("capacity 5 MB/s"), "{near}");
+        assert!(near.contains("class=\"limit\"") && near.contains("bandwidth 5 MB/s"), "{near}");
         let far = area("a → b", &[1.0, 4.0], Some(500.0), "MB/s", "2 s");
-        assert!(!far.contains("class=\"limit\"") && far.contains("capacity 500 MB/s"), "{far}");
+        assert!(!far.contains("class=\"limit\"") && far.contains("bandwidth 500 MB/s"), "{far}");
     }
 }

@@ -9,7 +9,7 @@ use crate::report::analysis::events::Rebalance;
 /// Maximum number of bars of a chart.
 const BARS_MAX: usize = 25;
 
-/// Renders what each rebalance did.
+/// Renders the effect of each rebalance.
 pub(crate) fn rebalances(analysis: &Analysis) -> Option<Panel> {
     let events = &analysis.events;
     if events.rebalances.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn rebalances(analysis: &Analysis) -> Option<Panel> {
     Some(Panel { id: "rebalances", title, conclusion, body, tables: vec![table] })
 }
 
-/// A bar for the predicted gain, and one for what came of it.
+/// A bar for the predicted gain, and one for the realised or observed gain.
 fn gains(rebalance: &Rebalance) -> Vec<Bar> {
     let one = |what: &str, class: &str, gain: f64| {
         let class = if gain < 0.0 { format!("{class} queued") } else { class.to_owned() };

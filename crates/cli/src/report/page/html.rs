@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Maximum number of rows of a table on the page; its file has all.
+/// Maximum number of rows of a table on the page; the file of the table has all.
 const ROWS_SHOWN_MAX: usize = 100;
 
 /// Escapes a text for the content of an element or an attribute in double quotes.
@@ -91,8 +91,8 @@ impl Cell {
         Self { shown: quantity::bytes(bytes), raw: bytes.to_string(), is_number: true }
     }
 
-    /// The value in a file. Programs for tables take a text that begins with such a character for a
-    /// formula; after an apostrophe it is a text.
+    /// The value in a file. Spreadsheets read a text that begins with one of these characters as a
+    /// formula, and after an apostrophe as a text.
     fn in_file(&self) -> Cow<'_, str> {
         match !self.is_number && self.raw.starts_with(['=', '+', '-', '@', '\t', '\r']) {
             true => Cow::Owned(format!("'{}", self.raw)),
@@ -116,7 +116,7 @@ pub(crate) struct Row {
     site: Option<usize>,
 }
 
-/// A table, which is shown on the page, and is a file with comma-separated values.
+/// A table on the page, with a file of comma-separated values.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     /// Name of the file.
@@ -212,7 +212,7 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// A panel: a title, what it shows in a sentence, a picture, and the numbers of the picture.
+/// A panel: a title, one sentence about what it shows, a picture, and the numbers of the picture.
 pub(crate) struct Panel {
     /// The anchor.
     pub(crate) id: &'static str,

@@ -1,5 +1,5 @@
-//! The page: one HTML file without anything from elsewhere. Pictures are inline SVG, numbers are
-//! files in `data:` addresses, and the browser is told to load nothing.
+//! The page: one HTML file that loads nothing. Pictures are inline SVG, and the files of tables are
+//! `data:` addresses.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | `traffic` | messages and links |
 //! | `events` | rebalances, other events |
 //!
-//! Its size is bounded, because that of the analysis is.
+//! The size of the analysis bounds that of the page.
 
 mod chart;
 mod events;
@@ -26,7 +26,8 @@ use html::escaped;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
-/// The browser applies styles and runs the script of the page, and loads nothing.
+/// Content security policy: the browser applies the styles and runs the script of the page, and
+/// loads nothing.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'";
 

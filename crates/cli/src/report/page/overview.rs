@@ -61,8 +61,8 @@ fn facts(analysis: &Analysis) -> Vec<(&'static str, String)> {
 fn date(unix_ms: u64) -> String {
     let seconds = unix_ms / 1000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // `civil_from_days` of Hinnant (2013), "chrono-Compatible Low-Level Date Algorithms": years begin
-    // in March, so that the day of a leap year is the last one.
+    // `civil_from_days` of Hinnant (2013), "chrono-Compatible Low-Level Date Algorithms": years
+    // begin in March, so that the day of a leap year is the last one.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -95,7 +95,8 @@ pub(crate) fn limits(analysis: &Analysis) -> Panel {
             );
         }
         body += "</ol>\n<p><small>Shares are of the time of all PEs, without launch and \
-                 teardown. Each is what would be saved at most without the limit; shares of several limits may overlap.</small></p>\n";
+                 teardown. At most that much would be saved without the limit; shares may \
+                 overlap.</small></p>\n";
     }
     body += &coverage(analysis);
     let titles = [
@@ -126,7 +127,7 @@ pub(crate) fn limits(analysis: &Analysis) -> Panel {
     }
 }
 
-/// Renders what was not recorded.
+/// Renders the gaps of the recording.
 fn coverage(analysis: &Analysis) -> String {
     let coverage = &analysis.coverage;
     let mut html = String::new();

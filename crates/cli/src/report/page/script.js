@@ -126,7 +126,7 @@
       left -= part;
       if (part > 0) lines.push(`${part} %  ${data.series[at]}`);
     });
-    if (left > 0) lines.push(`${left} %  no work`);
+    if (left > 0) lines.push(`${left} %  idle`);
     tip.textContent = lines.join("\n");
     const box = document.querySelector(".timeline").getBoundingClientRect();
     tip.style.left = `${Math.min(event.clientX - box.left + 14, box.width - 230)}px`;

@@ -51,7 +51,7 @@ fn conclusion(analysis: &Analysis) -> String {
     let times = &analysis.times;
     let part = |ns: u64| format!("{:.0} %", analysis.share_of(ns) * 100.0);
     let mut text = format!(
-        "PEs computed for {} of the time, handled messages for {}, had no work for {}",
+        "PEs computed for {} of the time, handled messages for {}, were idle for {}",
         part(times.busy_ns),
         part(times.network_ns.saturating_add(times.runtime_ns)),
         part(times.idle_ns)
@@ -110,12 +110,12 @@ fn controls(analysis: &Analysis) -> String {
             ),
         );
     }
-    html += "<span><svg viewBox=\"0 0 10 10\"><rect class=\"idle\" width=\"10\" height=\"10\"/></svg>no work</span>";
+    html += "<span><svg viewBox=\"0 0 10 10\"><rect class=\"idle\" width=\"10\" height=\"10\"/></svg>idle</span>";
     html += "</div>\n";
     html
 }
 
-/// Renders boxes that show and hide what belongs to each site, in the whole page.
+/// Renders check boxes that show and hide the content of each site on the whole page.
 pub(crate) fn filter(analysis: &Analysis) -> String {
     if analysis.sites.len() < 2 {
         return String::new();
@@ -175,8 +175,8 @@ fn of_row(row: &TimelineRow, timeline: &Timeline) -> String {
     html
 }
 
-/// Returns the outline of a series on top of those below it, and adds it to these. Equal columns
-/// side by side are one rectangle.
+/// Returns the outline of a series on top of the series below it, and adds the series to `below`.
+/// Adjacent equal columns become one rectangle.
 fn stacked(percent: &[u8], below: &mut [u8]) -> String {
     let mut path = String::new();
     let columns: Vec<(u8, u8)> = percent.iter().copied().zip(below.iter().copied()).collect();
@@ -213,7 +213,7 @@ fn data(analysis: &Analysis) -> String {
         "series": timeline.series.iter().map(name).collect::<Vec<_>>(),
         "rows": timeline.rows.iter().map(row).collect::<Vec<_>>(),
     });
-    // A name must not end the element.
+    // A name with `</script>` must not end the element.
     let text = data.to_string().replace('<', "\\u003c");
     format!("<script type=\"application/json\" id=\"timeline-data\">{text}</script>\n")
 }

@@ -1,4 +1,4 @@
-//! Messages: who sent how much to whom, and links over time.
+//! Messages between actor types, nodes and sites, and links over time.
 
 use super::chart::{area, heat_map};
 use super::html::{Cell, Panel, Table, share, time};
@@ -84,7 +84,7 @@ pub(crate) fn links(analysis: &Analysis) -> Panel {
         ("MESSAGES", "messages"),
         ("BYTES", "bytes"),
         ("MEAN RATE", "bytes_per_second"),
-        ("CAPACITY", "capacity_bytes_per_second"),
+        ("BANDWIDTH", "bandwidth_bytes_per_second"),
         ("USED", "used"),
         ("LATENCY", "latency_ns"),
         ("LOSS", "loss"),
@@ -101,7 +101,7 @@ pub(crate) fn links(analysis: &Analysis) -> Panel {
             Cell::bytes(link.bytes),
             Cell::bytes(rate as u64),
             Cell::optional(link.bytes_per_second, |rate| Cell::bytes(rate as u64)),
-            Cell::optional(link.bytes_per_second, |capacity| Cell::share(rate / capacity)),
+            Cell::optional(link.bytes_per_second, |bandwidth| Cell::share(rate / bandwidth)),
             Cell::optional(link.latency_ns, |ns| Cell::time(ns as u64)),
             Cell::share(link.loss),
         ]);
@@ -113,9 +113,9 @@ pub(crate) fn links(analysis: &Analysis) -> Panel {
             };
             let rates = link.columns.iter().enumerate().map(|(at, bytes)| of_column(at, *bytes));
             let rates: Vec<f64> = rates.collect();
-            let capacity = link.bytes_per_second.map(|rate| rate / MB_S);
+            let bandwidth = link.bytes_per_second.map(|rate| rate / MB_S);
             body += &format!("<div data-sites=\"{} {}\">", link.from, link.to);
-            body += &area(&link.name, &rates, capacity, "MB/s", &time(end_ns));
+            body += &area(&link.name, &rates, bandwidth, "MB/s", &time(end_ns));
             body += "</div>\n";
         }
     }

@@ -1,4 +1,4 @@
-//! Where time went: handlers by type, waits, and the critical path.
+//! The use of time: handlers by type, waits, and the critical path.
 
 use super::chart::{Axis, Bar, BarPart, bars};
 use super::html::{Cell, Panel, Table, share, time};
@@ -88,17 +88,17 @@ pub(crate) fn waits(analysis: &Analysis) -> Panel {
     let idle = share(analysis.share_of(analysis.times.idle_ns));
     let conclusion = match analysis.waits.first().filter(|row| row.share > 0.0) {
         Some(row) => format!(
-            "PEs had no work for {idle} of the time, most of it ({}) for this reason: {}.",
+            "PEs were idle for {idle} of the time, most of it ({}) for this reason: {}.",
             share(row.share),
             row.awaited
         ),
-        None => format!("PEs had no work for {idle} of the time."),
+        None => format!("PEs were idle for {idle} of the time."),
     };
     let axis = Axis { title: "share of the time of all PEs, %", unit: 1.0 };
     let mut body = if all.is_empty() { String::new() } else { bars(&all, &axis) };
-    body += "<p><small>While a message was under way, its link was awaited; before it was sent, its \
-             sender, or whatever the sender itself waited for.</small></p>\n";
-    Panel { id: "waits", title: "Why PEs had no work", conclusion, body, tables: vec![table] }
+    body += "<p><small>While a message travelled, the PE waited for its link; before that, for its \
+             sender, or for what the sender itself waited for.</small></p>\n";
+    Panel { id: "waits", title: "Why PEs were idle", conclusion, body, tables: vec![table] }
 }
 
 /// Renders the critical path.
@@ -136,7 +136,8 @@ pub(crate) fn path(analysis: &Analysis) -> Panel {
     Panel { id: "path", title: "Critical path", conclusion: of_path(analysis), body, tables }
 }
 
-/// A bar whose first part is the time in which no message waited.
+/// A bar: first the time in which no message waited, then the time in which the next message of the
+/// path waited.
 fn bar(part: &PathPart) -> Bar {
     let class = match part.kind {
         PathPartKind::Handlers => "k0",

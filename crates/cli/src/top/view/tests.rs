@@ -37,7 +37,7 @@ fn the_sites_of_a_job_fit_80_columns() {
         lines,
         [
             "leanmd-4711  2 sites, 4 nodes, 4 PEs, up 12s",
-            "busy 40 %  network 5 %  idle 55 %  other programs 27 %  memory 210 MB",
+            "busy 40 %  network 5 %  idle 55 %  other threads 27 %  memory 210 MB",
             "actors 64  messages 10.0k/s  steps 5.00/s  queue 60 (72.0 kB)  tasks 0",
             "rebalances 2  moved 12  lost nodes 1  watching takes 9 us a node, at most 12",
             "[1 sites] 2 nodes  3 actors  4 links  5 events",
@@ -61,7 +61,7 @@ fn wide_screens_show_more_columns() {
         lines,
         [
             "leanmd-4711  2 sites, 4 nodes, 4 PEs, up 12s",
-            "busy 40 %  network 5 %  idle 55 %  other programs 27 %  memory 210 MB",
+            "busy 40 %  network 5 %  idle 55 %  other threads 27 %  memory 210 MB",
             "actors 64  messages 10.0k/s  steps 5.00/s  queue 60 (72.0 kB)  tasks 0",
             "rebalances 2  moved 12  lost nodes 1  watching takes 9 us a node, at most 12",
             " 1 sites [2 nodes] 3 actors  4 links  5 events",
@@ -79,12 +79,12 @@ fn wide_screens_show_more_columns() {
 }
 
 #[test]
-fn links_are_shown_with_their_capacity() {
+fn links_are_shown_with_their_bandwidth() {
     let (lines, _) = shown(&[Key::Tab(3)], (80, 24), None);
     assert_eq!(
         lines[5..10],
         [
-            "linkv                       msgs/s    bytes/s          rate      capacity  used%",
+            "linkv                       msgs/s    bytes/s          rate     bandwidth  used%",
             "inside a                       900    4.50 MB   36.0 Mbit/s             -      -",
             "a > b                         1000    5.00 MB   40.0 Mbit/s    100 Mbit/s     40",
             "b > a                          800    4.00 MB   32.0 Mbit/s             -      -",
@@ -120,7 +120,7 @@ fn the_page_of_events_shows_them_from_the_top_and_no_rates_before_the_second_sam
     assert_eq!(
         lines[1..7],
         [
-            "busy - %  network - %  idle - %  other programs - %  memory 210 MB",
+            "busy - %  network - %  idle - %  other threads - %  memory 210 MB",
             "actors 64  messages -/s  queue 60 (72.0 kB)  tasks 0",
             "rebalances 2  moved 12  lost nodes 1  watching takes 9 us a node, at most 12",
             " 1 sites  2 nodes  3 actors  4 links [5 events]",

@@ -3,7 +3,8 @@
 use crate::address::id::COORDINATOR;
 use crate::coordinator::{CoordinatorCommand, CoordinatorEvent, CoordinatorHost};
 use crate::error::JobError;
-use crate::job::grid::{Grid, MainPort};
+use crate::job::grid::Grid;
+use crate::job::main_handle::MainPort;
 use crate::job::program::Program;
 use crate::message::{Content, Control, Diagnosis, MainStatus, Packet, WaitKind};
 use crate::pe::{Action, Pe, PeCommand, PendingWork, TurnOutput};

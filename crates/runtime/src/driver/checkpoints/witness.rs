@@ -1,4 +1,4 @@
-//! A place where one of several values that exclude each other is settled, for good.
+//! A place that settles on one of several conflicting values, for good.
 
 use super::archive::open_storage;
 use super::storage::CheckpointStorage;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A folder, or a place in an object store, where the first of several values holds.
+/// A folder, or a place in an object store, that keeps the first of several conflicting values.
 ///
 /// ```
 /// use gridspan_runtime::driver::Witness;
@@ -49,22 +49,22 @@ impl Witness {
         opened.map_err(|error| about(&location.display(), &error))
     }
 
-    /// Settles a value under a name `GROUP/NAME`, unless one is settled. Returns the one that is:
-    /// of several processes that do this at once, on any machines, all get the same.
+    /// Settles a value under a name `GROUP/NAME`, unless one is settled. Returns the settled value.
+    /// All processes that do this, on any machines and at any time, get the same value.
     ///
     /// # Errors
     ///
-    /// An error means that it is not known which value is settled, if any: the place cannot be
-    /// reached, or is a folder of a file system without hard links.
+    /// If the place cannot be reached, or is a folder of a file system without hard links. It is
+    /// then not known whether a value is settled.
     pub fn settle(&self, name: &str, value: &[u8]) -> io::Result<Bytes> {
         let put = self.0.put_once(name, vec![Bytes::copy_from_slice(value)]);
-        // The answer to an earlier attempt may be lost, so what is there holds.
+        // An earlier attempt may have succeeded without an answer, so the stored value counts.
         let settled = self.0.get(name);
         settled.map_err(|error| about(&self.0.path_of(name), &put.err().unwrap_or(error)))
     }
 
-    /// Checks that the place keeps the value that is settled under a name, by an attempt to settle
-    /// another one: some object stores ignore the condition that there is none.
+    /// Checks that the place keeps the settled value of a name, by an attempt to settle another
+    /// one: some object stores ignore the condition that there is no value yet.
     ///
     /// # Errors
     ///

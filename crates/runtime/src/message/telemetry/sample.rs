@@ -29,7 +29,7 @@ pub struct TelemetryCounts {
     pub idle_us: u64,
     /// Microseconds in which PEs had a processor; 0 where the system does not count them.
     pub ran_us: u64,
-    /// Microseconds in which PEs were ready to run while other programs had the processor.
+    /// Microseconds in which PEs were ready to run while other threads had the processor.
     pub waited_us: u64,
     /// Number of messages handled.
     pub handled: u64,

@@ -143,8 +143,8 @@ impl Core {
         }
     }
 
-    /// The PE that has the timers and questions of this one. After a restoration on fewer PEs, each
-    /// has those of several.
+    /// The PE that keeps the timers and questions of `pe`. After a restoration on fewer PEs, a PE
+    /// keeps those of several.
     pub(crate) fn keeper_of(&self, pe: PeId) -> PeId {
         PeId(pe.0 % self.common.layout.pe_count())
     }

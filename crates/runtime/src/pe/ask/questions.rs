@@ -1,11 +1,11 @@
 //! A question on the PE where it was asked: it is opened, answered or timed out, stored in a
 //! checkpoint, and restored.
 //!
-//! An answer is addressed to the PE that asked, and to a slot there. Both may be in states and
-//! messages, so they stay the name of the question when the job continues on other PEs: its
-//! *keeper* there is the PE of that number, modulo the number of PEs. Slots of a later run are
-//! numbered above those of earlier ones, so an answer to a question that has timed out cannot be
-//! taken for that to another one.
+//! An answer is addressed to a slot on the PE that asked. States and messages may contain this
+//! address, so it does not change when the job continues on other PEs: the *keeper* of the question
+//! is then the PE with that number modulo the number of PEs. Slots of a later run are numbered
+//! above those of earlier runs, so that the answer to a question that has timed out cannot reach
+//! another question.
 
 use super::delayed::RestoredMessage;
 use super::waits::{AfterAnswer, Question, Unanswered};
@@ -55,7 +55,7 @@ impl Core {
             }
             AfterAnswer::Quiescent(message) => {
                 if answer.is_ok() {
-                    // It counts as pending work from now on.
+                    // The message of the answer counts as pending work from now on.
                     self.created += 1;
                     message.send(self);
                 }

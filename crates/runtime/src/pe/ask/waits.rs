@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The action to run with an answer, or with the reason why there is none.
 pub(crate) type Resume<C> = CallbackWith<C, Result<Payload, AskError>>;
 
-/// What follows when a question is answered, or has timed out.
+/// The action when a question is answered, or has timed out.
 pub(crate) enum AfterAnswer<C> {
     /// The action runs. Checkpoints cannot contain it.
     Run(Resume<C>),

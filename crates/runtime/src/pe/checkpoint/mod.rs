@@ -5,9 +5,9 @@ mod partner;
 pub(in crate::pe) mod resizing;
 pub(in crate::pe) mod restoration;
 mod restore;
-mod seats;
 pub(in crate::pe) mod settings;
 pub(in crate::pe) mod state;
+mod targets;
 mod versions;
 
 use super::Pe;
@@ -74,8 +74,8 @@ impl Pe {
         }
     }
 
-    /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
-    /// end while other PEs stand still: what they have to handle is on its way.
+    /// Stops handling messages for a checkpoint, once no actor here has a replica. Replicas can end
+    /// while other PEs stand still: all messages that they have to handle are in flight.
     pub(super) fn stop_without_replicas(&mut self) {
         if self.core.replicas.is_any() {
             return;
@@ -99,7 +99,7 @@ impl Pe {
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
         }
-        core.checkpointing.seats.clear();
+        core.checkpointing.targets.clear();
         core.checkpointing.dealt.clear();
         self.form_groups();
         let Self { core, stores, .. } = self;
@@ -137,7 +137,7 @@ impl Pe {
                     PlantedFault::MailboxesReversed => mailbox.reverse(),
                     _ => {}
                 }
-                if self.core.is_seated(member.id) {
+                if self.core.has_target(member.id) {
                     summary.movable += 1;
                     load_ns = load_ns.saturating_add(member.load_ns);
                 }
@@ -179,7 +179,7 @@ fn member_image(member: &Member, state: Bytes, mailbox: Vec<(i32, Bytes)>) -> Me
 }
 
 impl Core {
-    /// Runs an action of main, once this PE handles messages.
+    /// Runs an action of main now, or once this PE handles messages again.
     pub(crate) fn act_for_main(&mut self, action: super::Action) {
         match self.checkpointing.is_stopped || self.checkpointing.is_requested {
             true => self.checkpointing.waiting.push(action),
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Runs the actions of main that waited, if it need not wait any longer.
+    /// Runs the deferred actions of main, if this PE handles messages.
     fn release_main(&mut self) {
         for action in std::mem::take(&mut self.checkpointing.waiting) {
             self.act_for_main(action);

@@ -3,7 +3,7 @@
 use crate::address::collection::Map;
 use crate::address::id::{ActorId, CollectionId, KindId, SectionId};
 use crate::address::index::{ActorIndex, Ix1, Key};
-use crate::message::{ActorType, Manifest, MemberRecord, RestorePlan, Seat};
+use crate::message::{ActorType, Manifest, MemberRecord, RestorePlan, RestoreTarget};
 use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 
@@ -85,13 +85,13 @@ impl ResizedGroup {
         };
         let of_pe = |pe: PeId| if is_per_node { layout.node_of(pe).0 } else { pe.0 };
         let successor = |(number, pe): (u32, &PeId)| {
-            let (is_spread, to) = match plan.seats.get(pe.index()) {
-                Some(Seat::On(pe)) => (false, of_pe(*pe)),
-                Some(seat @ (Seat::Over(shares) | Seat::Shared(shares))) => {
+            let (is_spread, to) = match plan.targets.get(pe.index()) {
+                Some(RestoreTarget::On(pe)) => (false, of_pe(*pe)),
+                Some(target @ (RestoreTarget::Over(shares) | RestoreTarget::Shared(shares))) => {
                     let to = shares.first().map_or(0, |(pe, _)| of_pe(*pe));
-                    (matches!(seat, Seat::Over(_)), to)
+                    (matches!(target, RestoreTarget::Over(_)), to)
                 }
-                Some(Seat::Homes) | None => (false, number % members),
+                Some(RestoreTarget::Homes) | None => (false, number % members),
             };
             (FormerOrder { is_spread, number }, to)
         };

@@ -9,7 +9,7 @@ use crate::error::JobError;
 use crate::message::codec;
 use crate::message::{
     AwaitedImage, CheckpointMessage, Control, DelayedImage, MemberImage, MemberRecord, PartImage,
-    QuestionImage, RestoredPart, Seat,
+    QuestionImage, RestoreTarget, RestoredPart,
 };
 use crate::pe::core::Core;
 use crate::pe::delivery::Place;
@@ -51,8 +51,8 @@ impl Pe {
         core.enter_forming();
     }
 
-    /// Restores a segment of `part` of the image, whose members continue at `seat`.
-    pub fn restore(&mut self, part: PeId, segment: &Bytes, seat: &Seat) {
+    /// Restores a segment of `part` of the image, whose members continue at `target`.
+    pub fn restore(&mut self, part: PeId, segment: &Bytes, target: &RestoreTarget) {
         let image: PartImage = match codec::decode("a checkpoint", segment) {
             Ok(image) => image,
             Err(error) => return self.core.fail(JobError::Protocol(error.to_string())),
@@ -70,9 +70,9 @@ impl Pe {
         }
         let all = members.len() + delayed.len() + gone.len() + questions.len();
         let mut parts: BTreeMap<PeId, RestoredPart> = BTreeMap::new();
-        self.core.assign_seats(part, &members, seat);
+        self.core.assign_targets(part, &members, target);
         for member in members {
-            let Some(pe) = self.core.seat_of(member.id, seat) else { continue };
+            let Some(pe) = self.core.target_of(member.id, target) else { continue };
             parts.entry(pe).or_default().members.push(member);
         }
         for image in delayed.into_iter().filter_map(|image| self.core.redirected(image)) {

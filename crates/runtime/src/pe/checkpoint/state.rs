@@ -31,7 +31,7 @@ pub(crate) struct Checkpointing<C> {
     /// Slots of the questions about quiescence that were restored and not asked again yet.
     pub(crate) quiescence: Vec<u64>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
-    pub(crate) seats: BTreeMap<ActorId, PeId>,
+    pub(crate) targets: BTreeMap<ActorId, PeId>,
     /// By part: number of its members for which this PE has chosen each PE.
     pub(crate) dealt: BTreeMap<PeId, BTreeMap<PeId, u64>>,
     /// Actions of main that wait until the PE continues.
@@ -84,7 +84,7 @@ impl<C> Default for Checkpointing<C> {
             forming: BTreeMap::new(),
             restored: Vec::new(),
             quiescence: Vec::new(),
-            seats: BTreeMap::new(),
+            targets: BTreeMap::new(),
             dealt: BTreeMap::new(),
             waiting: Vec::new(),
             progress: None,

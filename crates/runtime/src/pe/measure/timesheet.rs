@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Spent {
     /// Time in which the PE had a processor.
     pub ran: Duration,
-    /// Time in which it was ready to run while other programs had the processor.
+    /// Time in which it was ready to run while other threads had the processor.
     pub waited: Duration,
     /// The part of `ran` that went into sending and receiving, if the driver knows it. Otherwise it
     /// is the time that handlers leave of `ran`.

@@ -1,4 +1,4 @@
-//! How a job is recorded, and where the recorders of this process's PEs are between its runs.
+//! How a job is recorded, and the recorders of the PEs of this process between runs.
 
 use gridspan_record::{PeRecord, Recorder, RecorderConfig};
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct RecordSettings {
     pub places: Option<RecordedPlaces>,
 }
 
-/// Binary logarithm of the number of spans for which each run has numbers.
+/// Number of bits for the numbers of the spans of a run.
 const SPANS_OF_RUN: u32 = 40;
 
 /// The numbers of the PEs and sites of a run in the recording of the job. After a loss, or a change
@@ -48,8 +48,8 @@ impl RecordSettings {
         Self { node_bytes, started_unix_ns: None, run: 0, places: None }
     }
 
-    /// The number of the first span of a PE that begins in this run: those of another process that
-    /// had the PE before are different.
+    /// The number of the first span of a PE whose process began with this run. Processes of earlier
+    /// runs had lower numbers.
     pub(crate) fn first_span(&self) -> u64 {
         u64::from(self.run) << SPANS_OF_RUN
     }

@@ -1,14 +1,14 @@
-//! Limits in the work of PEs: others wait while some compute.
+//! Limits in the work of PEs: PEs for which others wait while they compute.
 //!
-//! The reason is in how these PEs differ from the others. If hardly any two PEs compute at a time,
-//! that is a chain; if some have nothing to do for lack of actors, there are too few of these.
-//! Otherwise the excess of each awaited PE is divided, by the logarithms of its factors: a PE that
-//! takes twice as long as others with 1.41 times the work at 1/1.41 of the speed is half slow, half
-//! overloaded. The part that is due to work is one hot actor, a flood of messages, or imbalance.
+//! The cause follows from how these PEs differ from the others. If hardly any two PEs compute at
+//! the same time, the cause is a chain. If some PEs have no actors, there are too few actors.
+//! Otherwise the excess time of each awaited PE is divided by the logarithms of its factors: a PE
+//! that takes twice as long as others, with 1.41 times the work at 1/1.41 of the speed, is half
+//! slow and half overloaded. The overload is one hot actor, a flood of messages, or imbalance.
 //!
-//! PEs that wait for an overloaded one also wait for each other, in the order of their messages.
-//! Such waits would be gone with the overload: together they are what all PEs would save if they had
-//! the same to do, the greatest occupied time less the mean. Up to that, they count to the overload.
+//! PEs that wait for an overloaded PE also wait for each other, in the order of their messages.
+//! Without the overload there would be no such waits. With equal loads, PEs would save the greatest
+//! occupied time less the mean; up to that time, these waits count as overload.
 
 use super::evidence::Evidence;
 use super::imbalance;
@@ -18,32 +18,32 @@ use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::profile::PeProfile;
 use std::collections::BTreeMap;
 
-/// Smallest share of the time of all PEs that is looked into.
+/// Minimum share of the time of all PEs for a limit.
 const SHARE_MIN: f64 = 0.02;
-/// Share of tasks in the work of handlers from which the job counts as one of tasks.
+/// Minimum share of tasks in the time of handlers of a job of tasks.
 const TASKS_MIN: f64 = 0.5;
-/// PEs that compute at a time, at most, in a chain. Two chains side by side have two.
+/// Maximum number of PEs that compute at the same time in a chain. Two parallel chains have two.
 const CHAIN_MAX: f64 = 1.3;
-/// A chain goes from PE to PE: none has more than this part of the work. One that stays on a PE is
-/// an imbalance.
+/// Maximum share of a PE in the work of a chain, which goes from PE to PE. A chain on one PE is an
+/// imbalance.
 const CHAIN_PE_MAX: f64 = 0.7;
-/// Share of the time of all PEs in which they wait for others that compute, at least, in a chain.
-/// Where latency takes nearly all of the time, PEs compute alone by chance.
+/// Minimum share of the time of all PEs in which they wait for others that compute, in a chain. If
+/// latency takes nearly all of the time, PEs compute alone by chance.
 const CHAIN_SHARE_MIN: f64 = 0.1;
-/// Part of the greatest work of a PE below which a PE counts as having none: creating actors and
-/// broadcasts are work, too.
+/// Maximum work of a PE without actors, as a part of the greatest work of a PE: creating actors and
+/// broadcasting are work, too.
 const NO_WORK_MAX: f64 = 0.02;
-/// A PE takes longer than others by at least this factor, if totals explain why they wait for it.
+/// Minimum ratio of the time of a PE to that of others, if totals explain why others wait for it.
 const EXCESS_MIN: f64 = 1.05;
-/// Part of the usual speed below which a PE is slow; measured speeds of equal processors differ by
-/// up to a tenth.
+/// Maximum speed of a slow PE, as a part of the usual speed. Measured speeds of equal processors
+/// differ by up to a tenth.
 const SLOW_MAX: f64 = 0.85;
 
-/// Returns the limits, and the share of waits that these do not explain.
+/// Returns the limits, and the share of the waits that they do not explain.
 pub(crate) fn limits(evidence: &Evidence<'_>) -> (Vec<Limit>, f64) {
     let mut shares = awaited_pes(evidence);
     let total: f64 = shares.values().sum();
-    // What PEs lost themselves, if other PEs wait for other reasons.
+    // The time that PEs themselves lost to other threads, if others do not wait for them.
     let lost = || foreign(evidence, &BTreeMap::new());
     if evidence.kinds.task_share() >= TASKS_MIN {
         return (starved(evidence, total).into_iter().chain(lost()).collect(), 0.0);
@@ -85,7 +85,7 @@ fn awaited_pes(evidence: &Evidence<'_>) -> BTreeMap<usize, f64> {
     shares.collect()
 }
 
-/// Tasks ran out. PEs without a task wait for those that have some, or for nothing at all.
+/// Tasks ran out. PEs without a task wait for PEs with tasks, or for nothing.
 fn starved(evidence: &Evidence<'_>, computing: f64) -> Option<Limit> {
     let share = computing + evidence.unknown_share();
     if share < SHARE_MIN {
@@ -108,8 +108,8 @@ fn starved(evidence: &Evidence<'_>, computing: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::StarvedTasks, named(&idle), share, clause).because(evidence))
 }
 
-/// There are PEs without work, and fewer actors than PEs. That explains waits of these PEs only, of
-/// the `share` of all waits for PEs that compute.
+/// Some PEs have no work, and there are fewer actors than PEs. That explains the waits of these PEs
+/// only, as a part of `share`, the share of all waits for PEs that compute.
 fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     let pes = evidence.profile.recorded().count();
     let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
@@ -121,7 +121,8 @@ fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
         .collect();
     let (without, share) = (idle.len(), share.min(idle.iter().sum()));
     let actors = evidence.loads.actors;
-    // Actors that compute one after the other would not use more PEs, unless there is only one.
+    // Actors that compute one after the other would not use more PEs; a single actor could be
+    // split.
     let is_parallel = actors <= 1 || evidence.parallelism > CHAIN_MAX;
     if share < SHARE_MIN || actors >= pes || !is_parallel {
         return None;
@@ -132,7 +133,7 @@ fn too_few_actors(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::TooFewActors, place, share, clause).because(because))
 }
 
-/// Hardly any two PEs compute at a time, and the work goes from PE to PE.
+/// Hardly any two PEs compute at the same time, and the work goes from PE to PE.
 fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     let pes = evidence.profile.recorded().count();
     let busy = evidence.profile.recorded().map(|(_, pe)| pe.total.busy_ns as f64);
@@ -151,7 +152,7 @@ fn chain(evidence: &Evidence<'_>, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::SerialChain, place, share, clause).because(evidence))
 }
 
-/// Shares of waits for PEs, by why these take longer than others.
+/// Shares of the waits for PEs, by the cause of their excess time.
 #[derive(Default)]
 struct Excess {
     usual_speed: f64,
@@ -162,8 +163,8 @@ struct Excess {
 }
 
 impl Excess {
-    /// Adds waits of PEs for others that are not overloaded, of all the `total` waits for PEs, so far
-    /// as imbalance explains them.
+    /// Adds waits for PEs that are not overloaded, as far as imbalance explains them. `total`: the
+    /// share of all waits for PEs.
     fn take_waits_of_others(&mut self, total: f64, imbalance: f64) {
         let parts =
             || [&self.slow, &self.foreign, &self.work].into_iter().flat_map(|it| it.values());
@@ -179,7 +180,7 @@ impl Excess {
         self.unexplained = total - wanted;
     }
 
-    /// Divides the share of the waits for a PE.
+    /// Divides the share of the waits for a PE by cause.
     fn add(&mut self, evidence: &Evidence<'_>, pe: usize, share: f64) {
         let occupied = evidence.occupied_ns(pe);
         let others = evidence.mean_of_others(pe, |pe| evidence.occupied_ns(pe));
@@ -254,7 +255,8 @@ fn slow(evidence: &Evidence<'_>, excess: &Excess) -> Option<Limit> {
     Some(Limit::new(kind, place, share, clause).because(evidence))
 }
 
-/// Nodes whose processors other threads use: what their PEs lost, and what others waited for them.
+/// Nodes whose processors other threads use: the time that their PEs lost, and the waits of others
+/// for them.
 fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let places = evidence.places;
     let mut by_node: BTreeMap<usize, f64> = BTreeMap::new();

@@ -7,10 +7,10 @@ use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::events::Rebalance;
 use std::time::Duration;
 
-/// Smallest share of the time of all PEs that is looked into.
+/// Minimum share of the time of all PEs for a limit.
 const SHARE_MIN: f64 = 0.02;
-/// Loss of a plan, as a part of the step time, from which the plan counts as bad: twice the gain
-/// below which plans count as noise.
+/// Minimum loss of a bad plan, as a part of the step time: twice the gain below which plans count
+/// as noise.
 const LOSS_MIN: f64 = 0.02;
 
 /// Returns the limits other than plans.
@@ -38,7 +38,7 @@ fn checkpoints(evidence: &Evidence<'_>) -> Option<Limit> {
     let number = count(evidence.events.checkpoint_count, "checkpoint");
     let clause = format!("the job stands still for {number} of {mean} on average");
     let place = "all PEs".to_owned();
-    let because = "PEs had no work while checkpoints were made".to_owned();
+    let because = "PEs were idle while checkpoints were made".to_owned();
     Some(Limit::new(LimitKind::Checkpoints, place, share, clause).because(because))
 }
 
@@ -48,7 +48,7 @@ fn rebalances(evidence: &Evidence<'_>) -> Option<Limit> {
     let mean = mean(all.iter().map(|it| it.took_ns).fold(0, u64::saturating_add), all.len());
     let number = count(evidence.events.rebalance_count, "rebalance");
     let clause = format!("the job stands still for {number} of {mean} on average");
-    let because = "PEs had no work while actors moved".to_owned();
+    let because = "PEs were idle while actors moved".to_owned();
     Some(Limit::new(LimitKind::Rebalances, "all PEs".to_owned(), share, clause).because(because))
 }
 
@@ -62,19 +62,19 @@ fn losses(evidence: &Evidence<'_>) -> Option<Limit> {
 pub(crate) struct BadPlan {
     /// The limit.
     pub(crate) limit: Limit,
-    /// Whether the job has measured the loss. Otherwise it is an upper bound: what followed the plan
-    /// may have other reasons.
+    /// Whether the job measured the loss. Otherwise the loss is an upper bound, since it may have
+    /// other causes.
     pub(crate) is_measured: bool,
 }
 
-/// Returns the plan that cost most, with the share of all plans that made steps longer.
+/// Returns the plan with the highest cost, with the share of all plans that made steps longer.
 pub(crate) fn bad_plan(evidence: &Evidence<'_>) -> Option<BadPlan> {
     let [begin, until] = evidence.profile.active;
     let end = until.saturating_sub(begin).max(1) as f64;
     let lost = |rebalance: &Rebalance| {
         let loss = -rebalance.gain().unwrap_or(0.0);
         let in_effect = rebalance.until_ns.saturating_sub(rebalance.at_ns) as f64;
-        // Steps that take 1 + loss of their time before could take 1.
+        // A step took 1 before the plan, and 1 + loss after it.
         if loss >= LOSS_MIN { loss / (1.0 + loss) * in_effect / end } else { 0.0 }
     };
     let all = &evidence.events.rebalances;

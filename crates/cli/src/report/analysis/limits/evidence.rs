@@ -1,4 +1,4 @@
-//! Everything from which limits are concluded, and shares of the time of all PEs.
+//! The facts from which limits are concluded, and shares of the time of all PEs.
 
 use crate::report::analysis::awaited::Awaited;
 use crate::report::analysis::events::Events;
@@ -9,7 +9,7 @@ use crate::report::analysis::profile::Profile;
 use crate::report::analysis::traffic::Traffic;
 use crate::report::analysis::waits::Waits;
 
-/// What is known of a run.
+/// The facts about a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Evidence<'a> {
     /// The places.
@@ -22,15 +22,15 @@ pub(crate) struct Evidence<'a> {
     pub(crate) traffic: &'a Traffic,
     /// What PEs waited for.
     pub(crate) waits: &'a Waits,
-    /// Who gave PEs their work.
+    /// The actors and senders behind the work of PEs.
     pub(crate) loads: &'a Loads,
     /// The events.
     pub(crate) events: &'a Events,
     /// Whether the job ran in virtual time.
     pub(crate) is_simulated: bool,
-    /// Part of the time of the run whose spans are known.
+    /// Share of the time of the run whose spans are known.
     pub(crate) kept_part: f64,
-    /// Number of PEs that computed at a time.
+    /// Mean number of PEs that computed at the same time.
     pub(crate) parallelism: f64,
 }
 
@@ -45,25 +45,26 @@ impl Evidence<'_> {
         self.share_of(self.profile.total().idle_ns as f64)
     }
 
-    /// Returns the time for which all known waits stand, in nanoseconds: where spans are known, PEs
-    /// waited for about as long as elsewhere, also in waits that could not be explained.
+    /// Returns the time that all known waits stand for, in nanoseconds. Known waits are a sample:
+    /// in the windows with known spans, PEs waited for about as long as in others, also in waits
+    /// without an explanation.
     fn waits_ns(&self) -> f64 {
         self.waits.total_ns().max(self.profile.total().idle_ns as f64 * self.kept_part)
     }
 
-    /// Returns the share of the time of all PEs that is in this part of the known waits. These stand
-    /// for all waits, whose time is known exactly.
+    /// Returns the share of this part of the known waits in the time of all PEs. Known waits stand
+    /// for all waits, whose total time is known exactly.
     pub(crate) fn share_of_waits(&self, ns: f64) -> f64 {
         let all = self.waits_ns();
         if all > 0.0 { ns / all * self.idle_share() } else { 0.0 }
     }
 
-    /// Share of the time of all PEs in which they waited for this.
+    /// Share of the time of all PEs in which they waited for `awaited`.
     pub(crate) fn share(&self, awaited: Awaited) -> f64 {
         self.share_of_waits(self.waits.awaited.get(&awaited).copied().unwrap_or(0.0))
     }
 
-    /// Share of the time of all PEs in which they waited for what is not known.
+    /// Share of the time of all PEs in waits without a known cause.
     pub(crate) fn unknown_share(&self) -> f64 {
         let explained = self.share_of_waits(self.waits.total_ns());
         self.share(Awaited::Unknown) + (self.idle_share() - explained).max(0.0)
@@ -76,7 +77,7 @@ impl Evidence<'_> {
         if count > 0.0 { sum / count } else { 0.0 }
     }
 
-    /// Time in which a PE had something to do, in nanoseconds.
+    /// Time in which a PE was not idle, in nanoseconds.
     pub(crate) fn occupied_ns(&self, pe: usize) -> f64 {
         self.profile.pes.get(pe).map_or(0.0, |profile| profile.total.occupied_ns())
     }
@@ -86,8 +87,7 @@ impl Evidence<'_> {
         self.profile.total().occupied_ns() / self.profile.recorded().count().max(1) as f64
     }
 
-    /// Share of the time of all PEs that would be saved if all had as much to do as they have on
-    /// average.
+    /// Share of the time of all PEs that equal loads would save.
     pub(crate) fn imbalance_share(&self) -> f64 {
         let occupied = || self.profile.recorded().map(|(pe, _)| self.occupied_ns(pe));
         let most = occupied().fold(0.0, f64::max);

@@ -5,40 +5,38 @@ use super::limit::{Limit, LimitKind, named, percent};
 use crate::report::analysis::kinds::Pace;
 use std::collections::BTreeMap;
 
-/// Ready messages of a PE, at most, from which its queue counts as long: more than a PE handles in
-/// one go.
+/// Minimum length of a long queue, by its maximum: more messages than a PE handles in one turn.
 const QUEUE_MIN: u32 = 64;
-/// The queue is at least this many times as long as that of the PE in the middle; else all PEs have
-/// long queues, which is no flood of one.
+/// Minimum ratio of the queue to the median queue of all PEs. Below it all PEs have long queues,
+/// which is no flood of one PE.
 const QUEUE_FACTOR: u32 = 4;
-/// Part of the handlers of a PE whose messages come from one other PE, at least, in a flood.
+/// Minimum share of one sending PE in the messages of a flood.
 const SENDER_MIN: f64 = 0.6;
-/// Handlers of a PE, at least, in a flood.
+/// Minimum number of handlers of the flooded PE.
 const HANDLERS_MIN: usize = 64;
-/// Messages that a handler of the sender sends to the PE, at least, in a flood. The stage of a
-/// pipeline that takes longest has a long queue, too, but gets one message for each handler.
+/// Minimum mean number of messages that a sending handler sends to the flooded PE. The slowest
+/// stage of a pipeline has a long queue, too, but gets one message from each handler.
 const BURST_MIN: f64 = 8.0;
-/// Work of a PE over the mean, by counts of handlers, below which it has no more than others.
+/// Minimum work of a PE with more work than others, over the mean, by the number of handlers.
 const EXCESS_MIN: f64 = 1.05;
-/// Time of handlers over that of the same types elsewhere, from which they are slow.
+/// Minimum time of slow handlers, over the time of the same types on other PEs.
 const SLOW_FACTOR_MIN: f64 = 1.2;
-/// Part of the work of a PE that one actor has, at least, if the PE is loaded because of it.
+/// Minimum share of a hot actor in the work of its PE.
 const ACTOR_MIN: f64 = 0.5;
-/// Work of a hot actor over the mean work of a PE, at least: with less, moving the other actors of
-/// its PE away would help.
+/// Minimum work of a hot actor over the mean work of a PE. Below it, moving the other actors of the
+/// PE away would help.
 const ACTOR_LOAD_MIN: f64 = 1.2;
-/// Part of the unevenness of PEs that sites must explain. PEs of a random placement differ inside
-/// sites, too; then the means of sites explain less than half.
+/// Minimum part of the unevenness of PEs that the means of sites explain, if sites are uneven. With
+/// a random placement PEs differ inside sites, too, and the means explain less than half.
 const SITE_PART_MIN: f64 = 0.6;
-/// Smallest unexplained share that is looked into.
+/// Minimum unexplained share for a limit.
 const SHARE_MIN: f64 = 0.02;
-/// Number of parts of the run in which unevenness is looked at.
+/// Number of parts of the run for which the unevenness is computed.
 const PARTS: usize = 32;
-/// Work of the busiest PE over the mean, within such parts, from which the load counts as one that
-/// moves.
+/// Minimum work of the busiest PE in such a part, over the mean, of a load that moves.
 const MOVING_MIN: f64 = 1.5;
 
-/// Divides the shares of waits for PEs with more work than others.
+/// Divides the shares of the waits for PEs with more work than others by cause.
 pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
     let (mut floods, mut hot) = (Vec::new(), Vec::new());
     let (mut slow, mut uneven) = (BTreeMap::new(), BTreeMap::new());
@@ -60,8 +58,8 @@ pub(crate) fn limits(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> 
     limits
 }
 
-/// Whether the handlers of a PE take longer than handlers of the same types elsewhere, without
-/// being more. In virtual time the speeds of PEs are known, so that their work is the reason.
+/// Whether the handlers of a PE take longer than those of the same types on other PEs, while their
+/// number is no larger. Not in virtual time: speeds are known there, so that work is the cause.
 fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
     let usual = |pe: usize| evidence.kinds.pace(pe).map_or(0.0, |pace| pace.usual_ns);
     let is_more = usual(pe) >= EXCESS_MIN * evidence.mean_of_others(pe, usual);
@@ -69,7 +67,7 @@ fn has_slow_handlers(evidence: &Evidence<'_>, pe: usize) -> bool {
     !evidence.is_simulated && !is_more && evidence.kinds.pace(pe).is_some_and(is_slow)
 }
 
-/// PEs whose handlers take longer than elsewhere.
+/// PEs whose handlers take longer than those of the same types on other PEs.
 fn slow_handlers(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
     let greatest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let factor = evidence.kinds.pace(*greatest.0)?.factor();
@@ -83,7 +81,7 @@ fn slow_handlers(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Opti
     Some(Limit::new(LimitKind::SlowHandlers, place, share, clause).because(because))
 }
 
-/// Names PEs, those with the greatest shares first.
+/// Names PEs by decreasing share.
 fn named_pes(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> String {
     let mut places: Vec<(usize, f64)> = shares.iter().map(|(pe, share)| (*pe, *share)).collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -101,14 +99,14 @@ fn merged(mut limits: Vec<Limit>) -> Option<Limit> {
     Some(Limit { place: named(&places), share, ..greatest })
 }
 
-/// The longest queue of the PE in the middle.
+/// The median of the longest queues of PEs.
 fn usual_queue(evidence: &Evidence<'_>) -> u32 {
     let mut queues: Vec<u32> = evidence.profile.recorded().map(|(_, pe)| pe.queue_max).collect();
     queues.sort_unstable();
     queues.get(queues.len() / 2).copied().unwrap_or(0)
 }
 
-/// A PE with a long queue of messages from one other PE, whose handlers send many each.
+/// A PE with a long queue of messages from one other PE, each of whose handlers sends many.
 fn flood(evidence: &Evidence<'_>, pe: usize, share: f64, usual_queue: u32) -> Option<Limit> {
     let load = evidence.loads.pes.get(pe)?;
     let (sender, part) = load.top_sender.filter(|(_, part)| *part >= SENDER_MIN)?;
@@ -126,7 +124,7 @@ fn flood(evidence: &Evidence<'_>, pe: usize, share: f64, usual_queue: u32) -> Op
     Some(Limit::new(LimitKind::Flood, format!("{from} to {to}"), share, clause).because(because))
 }
 
-/// A PE whose work is mostly that of one actor.
+/// A PE with one actor that has most of the work.
 fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
     let top = evidence.loads.pes.get(pe)?.top_actor?;
     let load = top.share * evidence.occupied_ns(pe) / evidence.mean_occupied_ns().max(1.0);
@@ -142,7 +140,7 @@ fn hot_actor(evidence: &Evidence<'_>, pe: usize, share: f64) -> Option<Limit> {
     Some(Limit::new(LimitKind::HotActor, place, share, clause).because(because))
 }
 
-/// The work of a PE: occupied time without that of other threads, times its speed.
+/// The work of a PE: its occupied time without that of other threads, times its speed.
 fn work(evidence: &Evidence<'_>, pe: usize) -> f64 {
     let times = evidence.profile.pes.get(pe).map(|profile| profile.total).unwrap_or_default();
     (times.occupied_ns() - times.waited_ns as f64) * evidence.places.speed(pe)
@@ -183,8 +181,8 @@ fn imbalance(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<L
     Some(Limit::new(LimitKind::Imbalance, place, share, clause).because(because))
 }
 
-/// Explains waits for PEs that do not have more work than others in all. Returns the share that is
-/// left.
+/// Explains waits for PEs whose total work is that of others. Returns the limit, and the share that
+/// is left.
 pub(crate) fn moving(evidence: &Evidence<'_>, share: f64) -> (Option<Limit>, f64) {
     let factor = evidence.profile.unevenness(PARTS);
     if share < SHARE_MIN || factor < MOVING_MIN {

@@ -15,7 +15,7 @@ pub(crate) enum LimitKind {
     ForeignLoad,
     /// The latency of a link.
     SlowLink,
-    /// The capacity of a link.
+    /// The bandwidth of a link.
     NarrowLink,
     /// Lost packets of a link.
     LossyLink,
@@ -29,7 +29,7 @@ pub(crate) enum LimitKind {
     Imbalance,
     /// Sites have different loads.
     SiteImbalance,
-    /// At each time another PE has more to do than the others.
+    /// One PE has more to do than the others, at each time another one.
     MovingImbalance,
     /// Messages cost more than their handlers compute.
     SmallGrains,
@@ -39,19 +39,19 @@ pub(crate) enum LimitKind {
     MessageVolume,
     /// A rebalance made the job slower.
     BadPlan,
-    /// Rebalances let the job stand still.
+    /// The job stood still for rebalances.
     Rebalances,
     /// There are fewer actors than PEs.
     TooFewActors,
     /// Main.
     Main,
-    /// One PE sends more to another one than that can handle.
+    /// One PE sends more messages to another than that PE can handle.
     Flood,
     /// There were too few tasks.
     StarvedTasks,
-    /// Each handler waits for the one before.
+    /// Each handler waits for the handler before it.
     SerialChain,
-    /// Checkpoints let the job stand still.
+    /// The job stood still for checkpoints.
     Checkpoints,
     /// The job stood still after losses.
     Losses,
@@ -77,19 +77,18 @@ impl LimitKind {
                  send smaller or fewer messages, or spread them over the step."
             }
             Self::LossyLink => {
-                "Find out why packets are lost (`gridctl check`); until then let fewer messages cross \
-                 the link."
+                "Find out where packets are lost (`gridctl topo --json` has the losses of links); until \
+                 then let fewer messages cross the link."
             }
             Self::LinkDelay => {
-                "Look at the link with `gridctl topo` and `gridctl check`: others may use it, or its \
-                 latency varies."
+                "Look at the link with `gridctl topo`: other traffic may use it, or its latency varies."
             }
             Self::HotActor => {
                 "Split the actor, since a PE handles its messages one after the other."
             }
             Self::SlowHandlers => {
-                "Measure the speeds of the processors (`gridctl check`). Then let the runtime move \
-                 actors: `--balance auto`, with sync points."
+                "Let the runtime measure the speeds of PEs and move actors: `--balance auto`, with sync \
+                 points."
             }
             Self::Imbalance | Self::SiteImbalance => {
                 "Let the runtime move actors: `--balance auto`, with sync points."
@@ -144,7 +143,7 @@ pub(crate) struct Limit {
     pub(crate) share: f64,
     /// What it is, as the beginning of a sentence.
     pub(crate) clause: String,
-    /// Numbers from which it was concluded.
+    /// The numbers that support it.
     pub(crate) evidence: String,
     /// What to do.
     pub(crate) advice: &'static str,
@@ -156,7 +155,7 @@ impl Limit {
         Self { kind, place, share, clause, evidence: String::new(), advice: kind.advice() }
     }
 
-    /// Sets the numbers from which it was concluded.
+    /// Sets the numbers that support it.
     pub(crate) fn because(self, evidence: String) -> Self {
         Self { evidence, ..self }
     }
@@ -164,7 +163,7 @@ impl Limit {
 
 /// Maximum number of places that are named.
 const NAMED_MAX: usize = 3;
-/// Part of the greatest share from which a place is named beside the greatest.
+/// Minimum share of a named place, as a part of the greatest share.
 const NAMED_PART_MIN: f64 = 0.25;
 
 /// Names the places with the greatest shares, given the greatest first.

@@ -7,16 +7,16 @@ use crate::report::analysis::awaited::Awaited;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Smallest share of the time of all PEs that is looked into.
+/// Minimum share of the time of all PEs for a limit.
 const SHARE_MIN: f64 = 0.02;
-/// Part of the work of PEs that messages cost besides their handlers, from which they count as a
-/// limit. A fifth of the run could be saved at most.
+/// Minimum share of the cost of messages, besides their handlers, in the work of PEs. Then at most
+/// a fifth of the run could be saved.
 const OVERHEAD_MIN: f64 = 0.2;
-/// Mean size of messages from which their bytes, not their number, count as the reason: copying and
-/// encrypting that many takes longer than handling a message.
+/// Minimum mean size of large messages in bytes: copying and encrypting takes longer than the rest
+/// of handling a message.
 const BYTES_MIN: f64 = 16e3;
-/// Cost of a message beside its handler, at most; the runtime needs a microsecond or a few. What
-/// costs more has other reasons.
+/// Maximum cost of a message besides its handler; the runtime takes a few microseconds. A higher
+/// cost has other causes.
 const COST_MAX_NS: f64 = 100e3;
 
 /// Returns the limits.
@@ -31,7 +31,7 @@ pub(crate) fn limits(evidence: &Evidence<'_>) -> Vec<Limit> {
     all.into_iter().flatten().collect()
 }
 
-/// Two sites, in the order of the link or of their numbers.
+/// Two sites, in the direction of the link, or in the order of their numbers.
 type Ends = (usize, usize);
 
 /// Returns the shares of waits for links that `of` selects, the greatest first, and their sum.
@@ -100,9 +100,9 @@ fn bandwidth(evidence: &Evidence<'_>) -> Option<Limit> {
     let place = named(&shares.iter().map(name).collect::<Vec<_>>());
     let (from, to) = shares[0].0;
     let link = evidence.traffic.link(from, to)?;
-    let capacity = link.state(0).and_then(|state| state.bytes_per_second);
-    let rate = capacity.map_or_else(|| "unknown".to_owned(), |rate| bytes(rate as u64) + "/s");
-    let clause = format!("the link {place} is too narrow, with a capacity of {rate}");
+    let bandwidth = link.state(0).and_then(|state| state.bytes_per_second);
+    let rate = bandwidth.map_or_else(|| "unknown".to_owned(), |rate| bytes(rate as u64) + "/s");
+    let clause = format!("the link {place} is too narrow, with a bandwidth of {rate}");
     let because = format!("{} crossed it in all", bytes(link.bytes));
     Some(Limit::new(LimitKind::NarrowLink, place, total, clause).because(because))
 }
@@ -117,7 +117,7 @@ fn loss(evidence: &Evidence<'_>) -> Option<Limit> {
     let links = [(from, to), (to, from)].map(|(from, to)| evidence.traffic.link(from, to));
     let lost = links.into_iter().flatten().map(|link| link.loss).fold(0.0, f64::max);
     let clause = format!("{place} loses packets ({:.1} %), which are sent again", lost * 100.0);
-    let because = "messages took longer than latency and capacity explain".to_owned();
+    let because = "messages took longer than latency and bandwidth explain".to_owned();
     Some(Limit::new(LimitKind::LossyLink, place, total, clause).because(because))
 }
 
@@ -127,14 +127,15 @@ fn delay(evidence: &Evidence<'_>) -> Option<Limit> {
         _ => None,
     })?;
     let place = names(evidence, &shares);
-    let clause = format!("messages over {place} take longer than its latency and capacity explain");
+    let clause =
+        format!("messages over {place} take longer than its latency and bandwidth explain");
     Some(Limit::new(LimitKind::LinkDelay, place, total, clause))
 }
 
-/// What messages cost besides their handlers: in the network and in the runtime.
+/// The cost of messages besides their handlers: in the network and in the runtime.
 fn overhead(evidence: &Evidence<'_>) -> Option<Limit> {
     let total = evidence.profile.total();
-    // While a checkpoint is made, the runtime is busy with that.
+    // The time of the runtime during checkpoints is the cost of checkpoints.
     let paused = evidence.profile.overhead_within(evidence.events.pauses.of(Awaited::Checkpoint));
     let (busy, overhead) = (total.busy_ns as f64, (total.overhead_ns() - paused).max(0.0));
     let part = overhead / (busy + overhead).max(1.0);

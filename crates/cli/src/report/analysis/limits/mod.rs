@@ -1,16 +1,16 @@
 //! What limited a run.
 //!
-//! Each limit has a share of the time of all PEs: how much of it would be saved at most without the
-//! limit. Shares are comparable, and limits are ordered by them.
+//! Each limit has a share of the time of all PEs, which would be saved at most without the limit.
+//! Limits are ordered by their shares.
 //!
 //! | module | limits |
 //! | --- | --- |
-//! | `computing` | PEs for which others wait: slow, loaded, in a chain, without tasks |
+//! | `computing` | slow and loaded PEs for which others wait; chains; PEs without tasks |
 //! | `imbalance` | loads: hot actors, floods, uneven PEs and sites |
 //! | `messages` | links, and the cost of messages |
 //! | `control` | main, pauses, bad plans |
 //!
-//! `evidence` has what is known, and `limit` the kinds of limits.
+//! `evidence` has the facts, and `limit` the kinds of limits.
 
 mod computing;
 mod control;
@@ -29,12 +29,12 @@ pub(crate) use limit::{Limit, LimitKind, percent};
 use control::BadPlan;
 use serde::Serialize;
 
-/// Share of the time of all PEs from which a limit is the reason why a run is not healthy. Less
-/// than a tenth is what measurements of the same job vary by.
+/// Minimum share of a limit in a run that is not healthy. Measurements of the same job vary by up
+/// to a tenth.
 pub(crate) const LIMITED_MIN: f64 = 0.1;
-/// Share from which a limit is listed.
+/// Minimum share of a listed limit.
 const LISTED_MIN: f64 = 0.02;
-/// Share of handlers in the time of all PEs from which a run without limits is healthy.
+/// Minimum share of handlers in the time of all PEs, in a healthy run.
 const HEALTHY_MIN: f64 = 0.5;
 
 /// The outcome of the diagnosis.
@@ -58,18 +58,18 @@ pub(crate) struct Diagnosis {
     pub(crate) sentence: String,
     /// Share of the time of all PEs in handlers.
     pub(crate) busy_share: f64,
-    /// Share in which they waited for what is not known.
+    /// Share of the time of all PEs with waits without a known cause.
     pub(crate) unknown_share: f64,
     /// The limits, the greatest first.
     pub(crate) limits: Vec<Limit>,
 }
 
 impl Diagnosis {
-    /// Concludes from what is known.
+    /// Concludes the diagnosis from evidence.
     pub(crate) fn of(evidence: &Evidence<'_>) -> Self {
         let (mut limits, unexplained) = computing::limits(evidence);
         let is_of_tasks = limits.iter().any(|limit| limit.kind == LimitKind::StarvedTasks);
-        // Idle PEs of a job of tasks wait for no known message, and count as waiting for tasks.
+        // Idle PEs of a job of tasks count as waiting for tasks, not for an unknown message.
         let unknown = if is_of_tasks { 0.0 } else { evidence.unknown_share() };
         let waits = UnknownWaits { no_reason: unknown, each_other: unexplained };
         limits.extend(messages::limits(evidence));
@@ -77,7 +77,7 @@ impl Diagnosis {
         if let Some(BadPlan { mut limit, is_measured }) = control::bad_plan(evidence) {
             let taken = give_to(&limit, &mut limits);
             if !is_measured {
-                // Work may have become less for other reasons, which have limits themselves.
+                // Other limits may have reduced the work as well.
                 limit.share = taken;
             }
             limits.push(limit);
@@ -127,8 +127,8 @@ impl UnknownWaits {
     }
 }
 
-/// Takes what a bad plan has cost from the limits that are its effects: uneven loads, and messages
-/// over links. The greatest is taken from first. Returns what was taken.
+/// Moves the cost of a bad plan from the limits that are its effects, uneven loads and messages
+/// over links, the greatest first. Returns the share that was moved.
 fn give_to(plan: &Limit, limits: &mut [Limit]) -> f64 {
     let is_effect = |limit: &&mut Limit| {
         matches!(

@@ -130,8 +130,8 @@ fn slow_handlers_of_a_real_processor_are_told_from_too_many() {
     assert!(limit.clause.contains("take 2.0 times as long as"), "{}", limit.clause);
 }
 
-/// Two sites with a PE each. A PE works for 2 ms of each period, and waits for the other one. Of two
-/// windows of 20 ms one is kept.
+/// Two sites with a PE each. A PE works for 2 ms of each period, and waits for the other one. Of
+/// two windows of 20 ms one is kept.
 fn sampled(begin_ms: u64, period_ms: u64) -> Recording {
     let way_ms = period_ms - 2;
     let mut recording = recording(2, 1);
@@ -156,7 +156,8 @@ fn sampled(begin_ms: u64, period_ms: u64) -> Recording {
 
 #[test]
 fn waits_that_are_longer_than_windows_are_explained_where_they_end() {
-    // Of 19 waits of 48 ms in 952 ms, 9 end in windows that are kept. These are half of all windows.
+    // Of 19 waits of 48 ms in 952 ms, 9 end in windows that are kept. These are half of all
+    // windows.
     first(&sampled(0, 50), LimitKind::SlowLink, 2.0 * 9.0 * 48.0 / 952.0);
 }
 

@@ -214,7 +214,7 @@ fn exchange(way_ms: u64, bytes: u32) -> Recording {
 }
 
 #[test]
-fn latency_capacity_and_losses_of_a_link_are_told_apart() {
+fn latency_bandwidth_and_losses_of_a_link_are_told_apart() {
     let idle = 270.0 / 290.0;
     let limit = first(&exchange(10, 100), LimitKind::SlowLink, 90.0 / 110.0);
     assert_eq!(limit.place, "the link between a and b");

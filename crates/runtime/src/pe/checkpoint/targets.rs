@@ -4,7 +4,7 @@
 //! neighbours and should stay together.
 
 use crate::address::id::{ActorId, CollectionId};
-use crate::message::{MemberImage, Seat};
+use crate::message::{MemberImage, RestoreTarget};
 use crate::pe::core::Core;
 use gridspan_topology::PeId;
 use std::collections::BTreeMap;
@@ -12,33 +12,38 @@ use std::collections::BTreeMap;
 impl Core {
     /// Chooses the PEs of the members of a segment of `part`, if several PEs take over the part.
     /// Members that are bound to each other get the same one.
-    pub(super) fn assign_seats(&mut self, part: PeId, members: &[MemberImage], seat: &Seat) {
-        let (Seat::Over(shares) | Seat::Shared(shares)) = seat else { return };
+    pub(super) fn assign_targets(
+        &mut self,
+        part: PeId,
+        members: &[MemberImage],
+        target: &RestoreTarget,
+    ) {
+        let (RestoreTarget::Over(shares) | RestoreTarget::Shared(shares)) = target else { return };
         let mut bases: BTreeMap<CollectionId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
             let base = self.base_of(member.id);
             // A base has the position of the first member that is bound to it.
-            if self.is_seated(member.id) && !self.checkpointing.seats.contains_key(&base) {
-                self.checkpointing.seats.insert(base, self.me);
+            if self.has_target(member.id) && !self.checkpointing.targets.contains_key(&base) {
+                self.checkpointing.targets.insert(base, self.me);
                 bases.entry(base.collection).or_default().push(base);
             }
         }
         let dealt = self.checkpointing.dealt.entry(part).or_default();
         for bases in bases.into_values() {
             let numbers = numbers(bases.len() as u64, shares, dealt);
-            let seats = numbers.flat_map(|(pe, number)| (0..number).map(move |_| pe));
-            self.checkpointing.seats.extend(bases.into_iter().zip(seats));
+            let targets = numbers.flat_map(|(pe, number)| (0..number).map(move |_| pe));
+            self.checkpointing.targets.extend(bases.into_iter().zip(targets));
         }
     }
 
     /// The PE on which a member of a part continues. `None` if its group has ended.
-    pub(super) fn seat_of(&mut self, id: ActorId, seat: &Seat) -> Option<PeId> {
+    pub(super) fn target_of(&mut self, id: ActorId, target: &RestoreTarget) -> Option<PeId> {
         let id = self.checkpointing.restoration.as_ref()?.receiver(id)?;
-        let is_seated = self.is_seated(id);
-        let chosen = match seat {
-            Seat::On(pe) if is_seated => Some(*pe),
-            Seat::Over(_) | Seat::Shared(_) if is_seated => {
-                self.checkpointing.seats.get(&self.base_of(id)).copied()
+        let has_target = self.has_target(id);
+        let chosen = match target {
+            RestoreTarget::On(pe) if has_target => Some(*pe),
+            RestoreTarget::Over(_) | RestoreTarget::Shared(_) if has_target => {
+                self.checkpointing.targets.get(&self.base_of(id)).copied()
             }
             _ => None,
         };
@@ -46,7 +51,7 @@ impl Core {
     }
 
     /// Whether a member continues on the PE that the plan gives, and not at its home.
-    pub(super) fn is_seated(&self, id: ActorId) -> bool {
+    pub(super) fn has_target(&self, id: ActorId) -> bool {
         self.collections.get(id.collection).is_some_and(|it| it.info.migratable())
     }
 }

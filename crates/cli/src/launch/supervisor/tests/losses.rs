@@ -1,0 +1,188 @@
+//! How a job goes on after the loss of nodes.
+
+use super::*;
+
+#[test]
+fn a_job_goes_on_if_its_program_makes_checkpoints_and_no_flag_forbids_it() {
+    let killed = |on_loss, makes_checkpoints| {
+        let mut supervisor = recovering(on_loss);
+        if makes_checkpoints {
+            supervisor.handle(Event::Recovers, seconds(1));
+        }
+        assert_eq!(supervisor.saved().recovers, supervisor.may_recover());
+        ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+        actions(&mut supervisor).contains(&Command::Recover(A))
+    };
+    assert!(killed(OnLoss::AsProgram, true) && killed(OnLoss::Shrink, false));
+    assert!(!killed(OnLoss::AsProgram, false) && !killed(OnLoss::Fail, true));
+}
+
+#[test]
+fn the_other_nodes_go_on_when_one_is_killed() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+    // It listened again before the loss was noticed.
+    supervisor.handle(Event::Listening { node: A, address: address(7) }, seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    let [Command::GoOn(members, Some(order))] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(
+        (&members[..], &order.plan.readers[..]),
+        (&[A][..], &[gridspan_runtime::PeId(0); 2][..])
+    );
+    supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(6));
+    assert_eq!(actions(&mut supervisor), [Command::Introduce(vec![A], vec![address(8)])]);
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_job_that_has_made_no_checkpoint_begins_again_a_few_times() {
+    let mut supervisor = recovering(OnLoss::Replace);
+    let none = || Holdings { checkpoints: vec![], is_restartable: true };
+
+    for time in (5..).step_by(5).map(seconds).take(5) {
+        ends(&mut supervisor, B, Exit::Signal(9), time);
+        supervisor.handle(Event::Holds { node: A, holdings: none() }, time);
+        let [Command::Recover(A), Command::GoOn(members, None)] = &actions(&mut supervisor)[..]
+        else {
+            panic!()
+        };
+        assert_eq!(members, &[A, B]);
+        for (node, port) in [(A, 8), (B, 9)] {
+            supervisor.handle(Event::Listening { node, address: address(port) }, time);
+        }
+        actions(&mut supervisor);
+    }
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(30));
+    supervisor.handle(Event::Holds { node: A, holdings: none() }, seconds(30));
+    ends(&mut supervisor, A, Exit::Signal(15), seconds(31));
+
+    let message = supervisor.outcome().unwrap().blame.unwrap().message;
+    assert!(message.ends_with("it began again 5 times, and made no checkpoint"), "{message}");
+}
+
+#[test]
+fn a_lost_node_is_started_again_once_it_has_ended() {
+    let mut supervisor = recovering(OnLoss::Replace);
+
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Signal(9) }, seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)], "its output is still read");
+    (0..2).for_each(|_| supervisor.handle(Event::StreamEnded { node: B }, seconds(5)));
+
+    let [Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, B]);
+    for (node, port) in [(A, 8), (B, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(6));
+    }
+    let introduced = Command::Introduce(vec![A, B], vec![address(8), address(9)]);
+    assert_eq!(actions(&mut supervisor), [introduced]);
+    ends(&mut supervisor, A, Exit::Code(0), seconds(9));
+    ends(&mut supervisor, B, Exit::Code(0), seconds(9));
+    assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_spare_node_takes_the_place_of_one_that_cannot_be_started_again() {
+    let c = NodeId(2);
+    let grid = gridspan_topology::GridSpec::from_emulate("1x3").unwrap();
+    let names = ["a/0", "a/1", "a/2"].map(str::to_owned).to_vec();
+    let mut supervisor = Supervisor::new(names, true, Time(0));
+    supervisor.set_recovery(Runs::new(grid, &[c]), OnLoss::Replace);
+    for (node, port) in [(A, 1), (B, 2)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, Time(0));
+    }
+    commands(&mut supervisor);
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(5));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, B], "the same node at first");
+
+    // Its host does not answer.
+    ends(&mut supervisor, B, Exit::Code(255), seconds(6));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(7));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, c]);
+
+    // There is no other spare node.
+    ends(&mut supervisor, c, Exit::Code(255), seconds(8));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(9));
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A]);
+}
+
+#[test]
+fn a_job_without_the_parts_of_a_lost_node_ends_with_the_reason() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0]) }, seconds(5));
+    supervisor.handle_timeout(seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Ask(A)]);
+    ends(&mut supervisor, A, Exit::Signal(15), seconds(6));
+
+    let outcome = supervisor.outcome().unwrap();
+    let message = outcome.blame.unwrap().message;
+    assert!(
+        message.starts_with("the job cannot go on without b/1: no node that is left"),
+        "{message}"
+    );
+    assert_eq!(outcome.code, 1);
+}
+
+#[test]
+fn the_failure_of_a_program_is_no_loss() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    // The end of the process is noticed before its report is read.
+    supervisor.handle(Event::Exited { node: B, exit: Exit::Code(1) }, seconds(5));
+    let failure = report("a handler panicked", Some(B), false);
+    supervisor.handle(Event::Failed { node: B, failure }, seconds(5));
+    (0..2).for_each(|_| supervisor.handle(Event::StreamEnded { node: B }, seconds(5)));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), []);
+    assert_eq!(supervisor.outcome().unwrap().blame.unwrap().message, "a handler panicked");
+}
+
+#[test]
+fn a_failure_during_the_recovery_ends_the_job() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    let failure = report("a handler panicked", Some(A), false);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(5));
+    ends(&mut supervisor, A, Exit::Code(1), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A)]);
+    assert_eq!(supervisor.outcome().unwrap().blame.unwrap().message, "a handler panicked");
+}
+
+#[test]
+fn a_job_that_was_done_before_a_loss_is_done() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, A, Exit::Code(0), seconds(5));
+    ends(&mut supervisor, B, Exit::Signal(11), seconds(5));
+
+    assert_eq!(actions(&mut supervisor), []);
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!(outcome.blame.unwrap().message, "b/1 was killed by SIGSEGV (11)");
+}
+
+#[test]
+fn a_node_that_does_not_stop_is_left_behind() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+
+    ends(&mut supervisor, B, Exit::Signal(9), seconds(5));
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(125)));
+    supervisor.handle_timeout(seconds(125));
+
+    assert_eq!(actions(&mut supervisor), [Command::Recover(A), Command::Kill(A)]);
+    ends(&mut supervisor, A, Exit::Signal(9), seconds(126));
+    let message = supervisor.outcome().unwrap().blame.unwrap().message;
+    assert_eq!(message, "the job cannot go on without a/0: no node is left");
+}

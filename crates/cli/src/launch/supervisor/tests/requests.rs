@@ -1,0 +1,110 @@
+//! Requests about a running job: to kill it, to wait for its end, for a diagnosis, for samples.
+
+use super::*;
+use gridspan_runtime::Diagnosis;
+use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
+use gridspan_runtime::net::bootstrap::SampleOrder;
+
+#[test]
+fn a_request_to_kill_the_job_kills_all_nodes_at_once() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
+    assert!(commands(&mut supervisor).is_empty());
+
+    supervisor.handle(Event::Requested { id: 7, request: Request::Kill }, seconds(2));
+
+    let answer = Command::Answer(7, Answer::Done("the job is killed".to_owned()));
+    let told = Command::TellRecovery("`gridctl kill` kills all nodes".to_owned());
+    assert_eq!(commands(&mut supervisor), [answer, told, Command::Kill(A), Command::Kill(B)]);
+    [A, B].into_iter().for_each(|node| ends(&mut supervisor, node, Exit::Signal(9), seconds(2)));
+    let outcome = supervisor.outcome().unwrap();
+    assert_eq!((outcome.code, outcome.is_interrupted, outcome.blame), (137, true, None));
+    assert_eq!(supervisor.waiting_for_end(), [4], "they get the exit code");
+}
+
+#[test]
+fn a_diagnosis_asks_all_nodes_and_names_one_that_does_not_answer() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    assert_eq!(commands(&mut supervisor), [Command::Diagnose(A, 1), Command::Diagnose(B, 1)]);
+
+    supervisor.handle(Event::Awake { node: A, number: 1, silent: vec![(B, 5)] }, seconds(10));
+    let diagnosis = Box::new(Diagnosis { pes: 2, unanswered: 1, ..Diagnosis::default() });
+    supervisor.handle(Event::Diagnosed { number: 1, diagnosis }, seconds(11));
+    assert_eq!((commands(&mut supervisor), supervisor.poll_timeout()), (vec![], Some(seconds(12))));
+    supervisor.handle_timeout(seconds(12));
+
+    let told = commands(&mut supervisor);
+    let [Command::Answer(3, Answer::Diagnosis(found))] = &told[..] else { panic!("{told:?}") };
+    let summary = found.summary();
+    assert!(summary.starts_with("b/1 has been silent for 5 s"), "{summary}");
+    assert_eq!(supervisor.poll_timeout(), None);
+}
+
+#[test]
+fn a_coordinator_that_does_not_answer_is_sought_at_all_nodes_once_more() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(10));
+    let asked = [Command::Diagnose(A, 1), Command::Diagnose(B, 1)];
+    assert_eq!(commands(&mut supervisor), asked);
+
+    let again = supervisor.poll_timeout().unwrap();
+    supervisor.handle_timeout(again);
+
+    assert!(again < seconds(13), "{again:?}");
+    assert_eq!(commands(&mut supervisor), asked);
+    assert_eq!(supervisor.poll_timeout(), Some(seconds(15)));
+}
+
+#[test]
+fn a_job_that_starts_or_ends_refuses_a_diagnosis_with_the_reason() {
+    let refusal = |supervisor: &mut Supervisor| {
+        commands(supervisor);
+        supervisor.handle(Event::Requested { id: 3, request: Request::Diagnose }, seconds(1));
+        let told = commands(supervisor);
+        let [Command::Answer(3, Answer::Refused(reason))] = &told[..] else { panic!("{told:?}") };
+        reason.clone()
+    };
+    let mut supervisor = starting();
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+    let wanted = "it is starting, and waits until these nodes listen: b/1";
+    assert_eq!(refusal(&mut supervisor), wanted);
+
+    let mut supervisor = running();
+    ends(&mut supervisor, B, Exit::Code(3), seconds(1));
+    assert_eq!(refusal(&mut supervisor), "it is ending");
+}
+
+#[test]
+fn the_node_of_main_answers_requests_for_samples() {
+    let mut supervisor = running();
+    let lease = TelemetryLease { period_ms: 1000, focus: None };
+    let request = Request::Sample(lease);
+    supervisor.handle(Event::Requested { id: 40, request: request.clone() }, seconds(1));
+    supervisor.handle(Event::Requested { id: 41, request: request.clone() }, seconds(1));
+    let asked = [1, 2].map(|number| Command::Sample(A, SampleOrder { number, lease }));
+    assert_eq!(commands(&mut supervisor), asked);
+
+    let sample = Some(Box::<TelemetrySample>::default());
+    let sampled = |number| Event::Sampled { number, sample: sample.clone() };
+    supervisor.handle(sampled(2), seconds(2));
+    supervisor.handle(sampled(2), seconds(2));
+    assert_eq!(commands(&mut supervisor), [Command::TellObserved(41, sample.clone(), 0)]);
+
+    // The job ends because a node is lost, so that the other one need not answer any more.
+    let failure = report("lost node1", Some(B), true);
+    supervisor.handle(Event::Failed { node: A, failure }, seconds(3));
+    supervisor.handle(Event::Requested { id: 42, request }, seconds(3));
+    let answers = commands(&mut supervisor);
+    assert!(answers.contains(&Command::TellObserved(42, None, 1)), "{answers:?}");
+}
+
+#[test]
+fn requests_that_wait_for_the_end_are_known_then() {
+    let mut supervisor = running();
+    supervisor.handle(Event::Requested { id: 4, request: Request::Wait }, seconds(1));
+    assert!(commands(&mut supervisor).is_empty());
+    ends(&mut supervisor, A, Exit::Code(0), seconds(2));
+    ends(&mut supervisor, B, Exit::Code(0), seconds(2));
+    assert_eq!((supervisor.outcome(), supervisor.waiting_for_end()), (Some(DONE), &[4][..]));
+}

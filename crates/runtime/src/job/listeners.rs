@@ -1,0 +1,108 @@
+//! The listeners of a job, which are called in the process where their event is known.
+
+use crate::error::JobError;
+use crate::job::Job;
+use crate::message::Diagnosis;
+use crate::pe::links::{Links, OnFailure};
+use crate::pe::{CheckpointReport, GuestEvent};
+use gridspan_balance::{BalanceReport, Plan, Snapshot};
+use gridspan_topology::LinkChange;
+use std::sync::Arc;
+
+impl Job {
+    /// Adds a listener for the estimates of the links. It is called when some have changed, with
+    /// these changes, and every two seconds. Runs in the coordinator of a job of several nodes; it
+    /// must not block.
+    pub fn on_links(
+        mut self,
+        tell: impl Fn(&Links, &[LinkChange]) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_links.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for events of guests. Runs in the coordinator; it must not block.
+    pub fn on_guests(mut self, tell: impl Fn(&GuestEvent) + Send + Sync + 'static) -> Self {
+        self.on_guests.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for a failure of the job while PEs may be inside handlers and unable to end
+    /// it: this node has declared a founder lost, or PE 0 does not end the job at its time limit.
+    /// Runs on a thread that is not a PE; it must not block.
+    pub fn on_failure(mut self, tell: impl Fn(&JobError) + Send + Sync + 'static) -> Self {
+        self.on_failure.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for warnings: that the job can never continue, with the reason; that it has
+    /// waited for one handler for long; or that a node runs another build. Runs in the coordinator
+    /// or, for a long handler on PE 0, on a thread of node 0; it must not block. Stalls are
+    /// detected only if there is a listener or the job [fails on them](Self::fail_on_stall); in
+    /// virtual time a job that stalls has failed.
+    pub fn on_warning(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.watch.on_warning.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for answers to [requests](crate::driver::NodeHandle::diagnose) to find out
+    /// why the job is slow or does not go on, each with the number of the request. Runs in the
+    /// coordinator; it must not block.
+    pub fn on_diagnosis(mut self, tell: impl Fn(u64, &Diagnosis) + Send + Sync + 'static) -> Self {
+        self.watch.on_diagnosis.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for rebalances, called for each with the snapshot and the plan that is
+    /// carried out. Runs in the coordinator; it must not block for long.
+    pub fn on_snapshot(mut self, tell: impl Fn(&Snapshot, &Plan) + Send + Sync + 'static) -> Self {
+        self.balancing.on_snapshot.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for the reports of rebalances: called once nothing has to be moved, the
+    /// effect of the moves is known, or the job ends. Runs in the coordinator; it must not block.
+    pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
+        self.balancing.on_balance.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for checkpoints, called for each once all of its parts, and their copies,
+    /// are kept. Runs in the coordinator; it must not block.
+    ///
+    /// ```
+    /// use gridspan::prelude::*;
+    /// use gridspan::{CheckpointEvery, Checkpoints};
+    /// use std::sync::mpsc;
+    ///
+    /// let (tell, complete) = mpsc::channel();
+    /// let job = Job::new("saved")
+    ///     .checkpoints(Checkpoints::every(CheckpointEvery::Points(1)))
+    ///     .on_checkpoint(move |report| tell.send(report.number).unwrap_or_default())
+    ///     .restartable_main(async |grid: Grid| {
+    ///         grid.progress(&1).await?;
+    ///         grid.sleep(Duration::from_millis(50)).await?;
+    ///         Ok(())
+    ///     });
+    /// gridspan::embed::Runner::on_threads(2).run(job).unwrap();
+    /// assert_eq!(complete.recv(), Ok(1));
+    /// ```
+    pub fn on_checkpoint(
+        mut self,
+        tell: impl Fn(&CheckpointReport) + Send + Sync + 'static,
+    ) -> Self {
+        self.watch.on_checkpoint.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for [`Grid::report_progress`](crate::Grid::report_progress), called with its
+    /// arguments on the node of main. It must not block.
+    pub fn on_progress(mut self, tell: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        self.watch.on_progress.push(Arc::new(tell));
+        self
+    }
+
+    pub(crate) fn listens_to_failure(&self) -> &[OnFailure] {
+        &self.on_failure
+    }
+}

@@ -1,0 +1,107 @@
+//! What main's interfaces share: they pass actions to PE 0, and await promises that PE 0 resolves.
+
+use crate::Actor;
+use crate::address::collection::PlacementMap;
+use crate::address::id::KindId;
+use crate::error::GridError;
+use crate::job::promise::{Awaited, Promise, Resolve, promise};
+use crate::message::MainRequest;
+use crate::pe::actor::registry::Registry;
+use crate::pe::{Action, Core};
+use gridspan_topology::Layout;
+use serde::de::DeserializeOwned;
+use std::any::type_name;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Accepts actions for PE 0. The driver that created it runs each on that PE, in order.
+pub type MainPort = Arc<dyn Fn(Action) + Send + Sync>;
+
+/// The way from main to PE 0. Clones share it.
+#[derive(Clone)]
+pub(crate) struct MainHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    port: MainPort,
+    layout: Arc<Layout>,
+    registry: Registry,
+    maps: Vec<PlacementMap>,
+    awaited: Arc<Awaited>,
+    phases: AtomicU32,
+    streamed: AtomicU64,
+}
+
+impl MainHandle {
+    /// Creates the handle of a job with these types and placement maps, whose main has begun this
+    /// number of phases.
+    pub(crate) fn new(
+        port: MainPort,
+        layout: Arc<Layout>,
+        registry: Registry,
+        maps: Vec<PlacementMap>,
+        awaited: Arc<Awaited>,
+        phases: u32,
+    ) -> Self {
+        let (phases, streamed) = (AtomicU32::new(phases), AtomicU64::new(0));
+        let shared = Shared { port, layout, registry, maps, awaited, phases, streamed };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.shared.layout
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    pub(crate) fn maps(&self) -> &[PlacementMap] {
+        &self.shared.maps
+    }
+
+    /// Number of phases so far.
+    pub(crate) fn phases(&self) -> &AtomicU32 {
+        &self.shared.phases
+    }
+
+    /// Number of tasks of streams whose outputs main has not taken.
+    pub(crate) fn streamed(&self) -> &AtomicU64 {
+        &self.shared.streamed
+    }
+
+    pub(crate) fn promise<T>(&self) -> (Resolve<T>, Promise<T>) {
+        promise(&self.shared.awaited)
+    }
+
+    /// Runs an action on PE 0, after those before it.
+    pub(crate) fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
+        (self.shared.port)(Box::new(move |core: &mut Core| core.act_for_main(Box::new(action))));
+    }
+
+    /// Sends a request to the coordinator, and awaits its answer.
+    pub(crate) async fn ask_coordinator<T: DeserializeOwned + Send + 'static>(
+        &self,
+        request: MainRequest,
+    ) -> Result<T, GridError> {
+        let (resolve, answer) = self.promise();
+        self.run(move |core| {
+            core.ask_coordinator(request, move |_, found| resolve.with(Ok(found)))
+        });
+        wait(answer).await
+    }
+
+    /// The number of an actor type, if the job has it.
+    pub(crate) fn kind<A: Actor>(&self) -> Result<KindId, GridError> {
+        self.shared
+            .registry
+            .find::<A>()
+            .ok_or(GridError::NotRegistered(type_name::<A>().to_owned()))
+    }
+}
+
+/// Awaits a promise, which a driver that has ended has dropped.
+pub(crate) async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
+    promised.await.unwrap_or(Err(GridError::Ending))
+}

@@ -1,0 +1,61 @@
+//! The events of a running job.
+
+use gridspan_balance::BalanceReport;
+use gridspan_runtime::CheckpointReport;
+use gridspan_topology::LinkChange;
+#[cfg(feature = "net")]
+use gridspan_topology::NodeId;
+
+/// An event in a running job.
+///
+/// ```
+/// use gridspan::embed::Event;
+///
+/// fn line(event: &Event) -> String {
+///     match event {
+///         Event::Balanced(report) => format!("rebalanced: {report}"),
+///         Event::LinksChanged(changes) => format!("{} links have changed", changes.len()),
+///         Event::Warning(text) => format!("warning: {text}"),
+///         _ => String::new(),
+///     }
+/// }
+/// # assert_eq!(line(&Event::Warning("slow".to_owned())), "warning: slow");
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A rebalance was judged; see [`Job::on_balance`](gridspan_runtime::Job::on_balance).
+    Balanced(BalanceReport),
+    /// Main has [reported](crate::Grid::report_progress) that a part of its work is done.
+    Progress {
+        /// Work that is done, in units of the program's choice.
+        done: u64,
+        /// All work.
+        total: u64,
+    },
+    /// A checkpoint is complete; see [`Job::on_checkpoint`](gridspan_runtime::Job::on_checkpoint).
+    Checkpoint(CheckpointReport),
+    /// The estimates of links have changed.
+    LinksChanged(Vec<LinkChange>),
+    /// A problem of the job, which continues. See
+    /// [`Job::on_warning`](gridspan_runtime::Job::on_warning).
+    Warning(String),
+    /// A node process has printed a line on its standard output. Lines over 64 KiB are divided, and
+    /// bytes that are not UTF-8 are replaced.
+    #[cfg(feature = "net")]
+    Output {
+        /// The node.
+        node: NodeId,
+        /// The line, without its end.
+        line: String,
+    },
+}
+
+impl Event {
+    pub(super) fn is_output(&self) -> bool {
+        #[cfg(feature = "net")]
+        return matches!(self, Self::Output { .. });
+        #[cfg(not(feature = "net"))]
+        false
+    }
+}

@@ -8,9 +8,10 @@
 //!   writes.
 //! - [`graphs`]: object graphs; examples `cutter`, which compares the cutter with METIS and the
 //!   optimum, and `leaders`.
+//! - [`mpi`]: the implementations of MPI that studies compare with.
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
-//! - Of the simulator: `speed`.
+//! - Of the simulator: `speed`. Of the launcher: `start_costs`, beside those of MPI and Slurm.
 //! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
 //!   nodes leave and join; and `lossy_days`, which compares with the model of Daly (2006) in
 //!   virtual time.
@@ -32,10 +33,13 @@ mod book;
 pub mod broadcast;
 mod cargo;
 pub mod charts;
+mod children;
 pub mod figures;
 pub mod graphs;
+pub mod mpi;
 pub mod networks;
 pub mod stealing;
 pub mod structure;
 
 pub use cargo::{cargo, gridctl, reported_step};
+pub use children::children_seconds;

@@ -203,6 +203,13 @@ pub mod rpc {
     pub mod group {
         pub use gridspan_rpc::group::{Arguments, CallGroup, Lazy, Mapper, Parts, Room};
     }
+
+    /// Spans of calls for OpenTelemetry.
+    pub mod trace {
+        pub use gridspan_rpc::trace::{
+            Propagator, PropagatorError, TraceContext, TraceContextError, set_propagator,
+        };
+    }
 }
 
 /// Runs in virtual time, with costs and faults.

@@ -96,6 +96,15 @@ pub enum Control {
         /// The latest sample of the job's counters, if there is one.
         sample: Option<Box<TelemetrySample>>,
     },
+    /// The program has taken forwarded [standard input](crate::input).
+    InputTaken {
+        /// Number of this process, as the launcher has said it.
+        number: u64,
+        /// Number of bytes since this process has begun.
+        taken: u64,
+        /// Whether the program takes no more.
+        is_closed: bool,
+    },
 }
 
 /// What a process has of checkpoints.

@@ -84,6 +84,7 @@ const EFFECTS: &[Effect] = &[
             "crates/sim/src/campaign/runner.rs",
             "crates/studies/src/figures/surroundings.rs",
             "src/embed.rs",
+            "src/input.rs",
             "src/keeper",
             "src/processes.rs",
             "src/variables.rs",

@@ -17,7 +17,8 @@
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
 //! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
 //! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together
-//! find out what the job waits for at a [`diagnose_line`]. The launcher of a guest is
+//! find out what the job waits for at a [`diagnose_line`]. Lines that begin with [`INPUT`] bring
+//! standard input to a node that cannot inherit it. The launcher of a guest is
 //! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
 //! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
 //! a character that programs do not print.
@@ -334,6 +335,8 @@ pub enum LauncherRequest {
     Diagnose(u64),
     /// Tell the launcher the latest sample of the job's counters.
     Sample(SampleOrder),
+    /// Pass on standard input, as the text of this line says.
+    Input(String),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -416,12 +419,22 @@ impl SampleOrder {
     }
 }
 
+/// The beginning of the lines with the standard input of the launcher, which a node gets that cannot
+/// inherit it. What follows is for the layers above.
+pub const INPUT: &str = "input ";
+
+/// Reads the text of a line that begins with [`INPUT`].
+fn input_text(line: &[u8]) -> Option<String> {
+    let text = line.strip_prefix(INPUT.as_bytes())?.strip_suffix(b"\n")?;
+    str::from_utf8(text).ok().map(str::to_owned)
+}
+
 /// The lines of the launcher after the start, for [`join`].
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
 /// the launcher has ended. Passes all lines on to [`join`], except those of a [`PauseOrder`] or a
-/// [`SampleOrder`] and those that request a diagnosis.
+/// [`SampleOrder`], those that request a diagnosis, and those with standard input.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -451,7 +464,8 @@ pub fn watch_launcher(
                 line => PauseOrder::of_line(line)
                     .map(LauncherRequest::Pause)
                     .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample))
-                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose)),
+                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose))
+                    .or_else(|| input_text(line).map(LauncherRequest::Input)),
             };
             let is_for_join = !matches!(
                 request,
@@ -459,6 +473,7 @@ pub fn watch_launcher(
                     LauncherRequest::Pause(_)
                         | LauncherRequest::Sample(_)
                         | LauncherRequest::Diagnose(_)
+                        | LauncherRequest::Input(_)
                 )
             );
             if let Some(request) = request {
@@ -621,6 +636,19 @@ mod tests {
             [LauncherRequest::Recover, LauncherRequest::Recover]
         );
         assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
+    }
+
+    #[test]
+    fn standard_input_is_handled_before_the_bundle_that_follows() {
+        let line = bundles().remove(0).to_line().unwrap();
+        let lines = format!("{INPUT}begin 1\n{line}{INPUT}part eA==\n");
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+        let _: NodeBundle = read_line(&mut lines, "the bundle").unwrap();
+        let input = |text: &str| LauncherRequest::Input(text.to_owned());
+        assert_eq!(receive.try_recv(), Ok(input("begin 1")), "it was handled by then");
+        assert_eq!(receive.recv(), Ok(input("part eA==")));
     }
 
     #[test]

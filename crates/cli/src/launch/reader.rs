@@ -28,7 +28,8 @@ const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
 /// recordings, diagnoses, links, moves, guests, warnings, checkpoints, the recovery from losses, and
 /// changes of the nodes.
-const FREQUENT: [&[u8]; 15] = [
+const FREQUENT: [&[u8]; 16] = [
+    b"{\"processors\"",
     b"{\"input-taken\"",
     b"{\"sampled\"",
     b"{\"recorded\"",
@@ -218,6 +219,9 @@ impl Reader {
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
+            Control::Processors(cpus) => {
+                self.record(|recording| recording.note_processors(self.origin.node, &cpus));
+            }
             Control::Recorded(part) => {
                 self.record(|recording| recording.add(self.origin.node, &part));
             }

@@ -88,7 +88,7 @@ pub struct HostShare {
 /// assert_eq!(cores, [[0, 2], [1, 3]]);
 /// # Ok::<(), gridspan::binding::BindingError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Its number.
     pub number: u32,

@@ -13,6 +13,7 @@
 //! program are different builds.
 
 use crate::advice;
+use crate::binding::{Cpu, cpus};
 use crate::links::LinkReport;
 pub use crate::recorded::RecordedPart;
 use crate::simulated::Summary;
@@ -87,6 +88,8 @@ pub enum Control {
         /// The answer.
         diagnosis: Diagnosis,
     },
+    /// The processors that this process may use, if the job is recorded.
+    Processors(Vec<Cpu>),
     /// A part of what a PE has recorded.
     Recorded(RecordedPart),
     /// The answer to a request for a [sample](gridspan_runtime::net::bootstrap::SampleOrder).
@@ -95,6 +98,15 @@ pub enum Control {
         number: u64,
         /// The latest sample of the job's counters, if there is one.
         sample: Option<Box<TelemetrySample>>,
+    },
+    /// The program has taken forwarded [standard input](crate::input).
+    InputTaken {
+        /// Number of this process, as the launcher has said it.
+        number: u64,
+        /// Number of bytes since this process has begun.
+        taken: u64,
+        /// Whether the program takes no more.
+        is_closed: bool,
     },
 }
 
@@ -210,6 +222,16 @@ impl Failure {
     /// Whether the job failed because nodes were lost.
     pub fn is_loss(&self) -> bool {
         !self.lost.is_empty()
+    }
+}
+
+/// Tells the launcher which processors this process may use, if the job is recorded. Where the
+/// system does not say it, the recording does not either. Call it before PEs are bound.
+pub(crate) fn tell_processors(records: Option<&Records>) {
+    if records.is_some()
+        && let Ok(cpus) = cpus()
+    {
+        Control::Processors(cpus).tell();
     }
 }
 

@@ -90,6 +90,7 @@
 //! - [`variables`]: the environment variables.
 //! - [`binding`]: the binding of PEs to cores.
 //! - [`control`]: messages from a process of the job to the launcher that started it.
+//! - [`input`]: the standard input of a node that cannot inherit it.
 //! - [`keeper`]: the nodes of detached jobs on other hosts.
 //! - [`links`]: the estimates of a job's links.
 //! - [`topology`], [`balance`], [`bcast`], [`ranks`], [`rpc`], [`sim`], [`workflow`]: the parts, for
@@ -122,6 +123,8 @@ mod build;
 pub mod control;
 mod dump;
 pub mod embed;
+#[cfg(feature = "net")]
+pub mod input;
 #[cfg(feature = "net")]
 pub mod keeper;
 pub mod links;
@@ -202,6 +205,13 @@ pub mod rpc {
     /// Groups of calls, which are mapped and executed as a whole.
     pub mod group {
         pub use gridspan_rpc::group::{Arguments, CallGroup, Lazy, Mapper, Parts, Room};
+    }
+
+    /// Spans of calls for OpenTelemetry.
+    pub mod trace {
+        pub use gridspan_rpc::trace::{
+            Propagator, PropagatorError, TraceContext, TraceContextError, set_propagator,
+        };
     }
 }
 

@@ -16,6 +16,7 @@
 use crate::binding;
 use crate::build::{build, host};
 use crate::control::{self, Control, Failure, Holdings, Pause};
+use crate::input::ForwardedInput;
 use crate::keeper;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
 use crate::settings::Settings;
@@ -186,6 +187,7 @@ fn run_joined(
     (lines, handle): (LauncherLines, Handle),
 ) -> ExitCode {
     let records = settings.record.clone().map(Records::new);
+    control::tell_processors(records.as_ref());
     let code = run_again(job, joined, (settings, records.as_ref()), (lines, handle));
     control::tell_records(records.as_ref());
     code
@@ -396,7 +398,11 @@ fn watch(
     is_restartable: bool,
 ) -> io::Result<LauncherLines> {
     let at_end = handle.clone();
+    let mut input = ForwardedInput::default();
     let on_request = move |request| {
+        if let LauncherRequest::Input(text) = &request {
+            return input.handle(text);
+        }
         if let LauncherRequest::Diagnose(number) = request {
             let node = lock(&handle).node.clone();
             return diagnose(node.as_ref(), number);
@@ -421,6 +427,7 @@ fn watch(
             (None, LauncherRequest::Leave | LauncherRequest::Recover) => {}
             (_, LauncherRequest::Diagnose(_)) => {}
             (_, LauncherRequest::Sample(_)) => {}
+            (_, LauncherRequest::Input(_)) => {}
         }
     };
     bootstrap::watch_launcher(launcher, on_request, move || {

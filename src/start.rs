@@ -44,6 +44,7 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let job = ending_overdue(job, spec, is_told);
             let job = bound(job, spec, start);
             let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
+            control::tell_processors(records.as_ref());
             let outcome = embed(job, spec);
             let code = conclude(outcome, spec.layout(), start.report_lines);
             control::tell_records(records.as_ref());

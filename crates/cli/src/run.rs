@@ -9,7 +9,7 @@ use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
-use crate::standard_input::{FirstProcess, is_passed};
+use crate::standard_input::{FirstProcess, input_way};
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::binding::Binding;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
-        is_passed(args.process.stdin, FirstProcess::Detached, false)?;
+        input_way(args.process.stdin, FirstProcess::Detached, false)?;
         let has_witness = args.witness.is_some();
         return detach::start(&program, place, &surroundings, (args.json, has_witness));
     }
@@ -104,7 +104,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         guests: args.guests,
         log_limit: args.log_limit,
         metrics: metrics.as_ref().map(|server| server.place().to_owned()),
-        passes_input: is_passed(args.process.stdin, first, io::stdin().is_terminal())?,
+        input: input_way(args.process.stdin, first, io::stdin().is_terminal())?,
         ..launch
     };
     match &args.background {

@@ -1,15 +1,16 @@
-//! Which process reads the standard input of gridctl: that of node 0, or none.
+//! Which process reads the standard input of gridctl, and how: that of node 0, or none.
 //!
 //! A process of this machine inherits it. So it reads a pipe or a file directly, up to its end, and
-//! nothing is read that it does not ask for. Three inputs cannot be passed on in this way:
+//! nothing is read that it does not ask for. To a process that `ssh` or `srun` has started, whose
+//! standard input is the channel from the launcher, the launcher forwards it (`launch::input_flow`).
+//! Two inputs are not passed on:
 //!
 //! - A terminal stops processes in the background that read from it, and nodes are such.
-//! - `ssh` and `srun` forward one standard input, which is the channel from the launcher.
 //! - A detached job outlives it.
 
 use crate::args::StdinFlag;
 use crate::error::CliError;
-use crate::launch::Processes;
+use crate::launch::{InputWay, Processes};
 use gridspan_topology::NodeId;
 
 /// How the process of node 0 is started.
@@ -34,32 +35,28 @@ impl FirstProcess {
     }
 }
 
-/// Whether the process of node 0 gets the standard input.
+/// How the process of node 0 gets the standard input.
 ///
 /// # Errors
 ///
 /// If the user wants that, and it cannot be.
-pub(crate) fn is_passed(
+pub(crate) fn input_way(
     flag: Option<StdinFlag>,
     first: FirstProcess,
     is_terminal: bool,
-) -> Result<bool, CliError> {
-    let refusal = match first {
-        FirstProcess::Here if is_terminal => Some(CliError::TerminalInput),
-        FirstProcess::Here => None,
-        FirstProcess::Elsewhere => {
-            let reason = "node 0 is on another host or a task of Slurm, where its standard input \
-                          is the channel to the launcher";
-            Some(CliError::NoInput { reason })
-        }
+) -> Result<InputWay, CliError> {
+    let way = match first {
         FirstProcess::Detached => {
-            Some(CliError::NoInput { reason: "a detached job outlives the standard input" })
+            Err(CliError::NoInput { reason: "a detached job outlives the standard input" })
         }
+        _ if is_terminal => Err(CliError::TerminalInput),
+        FirstProcess::Here => Ok(InputWay::Inherited),
+        FirstProcess::Elsewhere => Ok(InputWay::Forwarded),
     };
-    match (flag, refusal) {
-        (Some(StdinFlag::First), Some(refusal)) => Err(refusal),
-        (Some(StdinFlag::None), _) => Ok(false),
-        (_, refusal) => Ok(refusal.is_none()),
+    match flag {
+        Some(StdinFlag::First) => way,
+        Some(StdinFlag::None) => Ok(InputWay::Nowhere),
+        None => Ok(way.unwrap_or(InputWay::Nowhere)),
     }
 }
 
@@ -70,16 +67,18 @@ mod tests {
     #[test]
     fn the_first_process_gets_what_it_can_read() {
         use FirstProcess::{Detached, Elsewhere, Here};
-        let passed = |flag, first, is_terminal| is_passed(flag, first, is_terminal).ok();
+        use InputWay::{Forwarded, Inherited, Nowhere};
+        let way = |flag, first, is_terminal| input_way(flag, first, is_terminal).ok();
         for flag in [None, Some(StdinFlag::First)] {
-            assert_eq!(passed(flag, Here, false), Some(true));
+            assert_eq!(way(flag, Here, false), Some(Inherited));
+            assert_eq!(way(flag, Elsewhere, false), Some(Forwarded));
         }
-        for (first, is_terminal) in [(Here, true), (Elsewhere, false), (Detached, false)] {
-            assert_eq!(passed(None, first, is_terminal), Some(false), "{first:?}");
-            assert_eq!(passed(Some(StdinFlag::First), first, is_terminal), None, "{first:?}");
+        for (first, is_terminal) in [(Here, true), (Elsewhere, true), (Detached, false)] {
+            assert_eq!(way(None, first, is_terminal), Some(Nowhere), "{first:?}");
+            assert_eq!(way(Some(StdinFlag::First), first, is_terminal), None, "{first:?}");
         }
         for first in [Here, Elsewhere, Detached] {
-            assert_eq!(passed(Some(StdinFlag::None), first, false), Some(false), "{first:?}");
+            assert_eq!(way(Some(StdinFlag::None), first, false), Some(Nowhere), "{first:?}");
         }
     }
 }

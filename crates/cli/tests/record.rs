@@ -65,6 +65,12 @@ fn two_processes_record_what_each_did_and_which_message_caused_it() {
     assert_eq!((header.nodes.len(), header.pes.len()), (2, 2));
     assert_eq!(header.nodes[0].host, header.nodes[1].host, "one machine has one clock");
     assert!(header.started_unix_ms.is_some());
+    let [host] = &header.hosts[..] else { panic!("{:?}", header.hosts) };
+    assert_eq!(host.name, header.nodes[0].host);
+    // Nothing binds this process, so that nodes may use what it may.
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap().count();
+    assert_eq!(host.hardware_threads, allowed);
+    assert!(host.cores >= 1 && host.cores <= host.hardware_threads);
     let ending = recording.ending.as_ref().unwrap();
     assert_eq!((ending.exit_code, &ending.failure), (0, &None));
     assert!(recording.missing.is_empty());
@@ -87,6 +93,7 @@ fn threads_record_like_processes() {
     let place = ["run", "--emulate", "2x1,wan=3ms"];
     let (_, recording) = recorded(&place, &parent.path().join("emulated"));
     assert_eq!(recording.header.driver, DriverKind::Threads);
+    assert_eq!(recording.header.hosts.len(), 1);
     assert_eq!(recording.header.sites.len(), 2);
     let wan = recording.header.links.iter().find(|link| link.from != link.to).unwrap();
     assert_eq!(wan.latency_us, 3000.0);
@@ -129,6 +136,7 @@ fn the_recording_of_a_simulation_is_the_same_for_the_same_seed() {
     assert!(files == again, "the files differ");
     assert_eq!((recording.header.driver, recording.header.seed), (DriverKind::Simulated, 4));
     assert_eq!(recording.header.started_unix_ms, None);
+    assert_eq!(recording.header.hosts, [], "those of this machine mean nothing in virtual time");
     assert_eq!(recording.pes.len(), 4);
     assert!(crossings(&recording) > 100);
     assert!(recording.end_ns() > 0);

@@ -25,13 +25,13 @@ pub enum RecordError {
     },
     /// The recording is of another version of the format.
     #[error(
-        "the recording has format {found}, and this program reads format {expected}; use the \
+        "the recording has format {found}, and this program reads formats up to {expected}; use the \
          gridctl that made it"
     )]
     Version {
         /// The version of the recording.
         found: u32,
-        /// The version that this program reads.
+        /// The latest version that this program reads.
         expected: u32,
     },
     /// A file ends within a record.

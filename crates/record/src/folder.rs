@@ -2,7 +2,7 @@
 
 use crate::error::RecordError;
 use crate::happening::{Happening, JobEnding};
-use crate::header::{Header, VERSION};
+use crate::header::{Header, VERSION, VERSION_MIN};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -138,7 +138,7 @@ pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
         version: u32,
     }
     let Versioned { version } = parse(&path, &bytes)?;
-    if version != VERSION {
+    if !(VERSION_MIN..=VERSION).contains(&version) {
         return Err(RecordError::Version { found: version, expected: VERSION });
     }
     parse(&path, &bytes)
@@ -216,7 +216,7 @@ mod tests {
     };
     use crate::error::RecordError;
     use crate::happening::{Happening, What};
-    use crate::header::Header;
+    use crate::header::{Header, RecordedHost};
     use std::fs;
 
     #[test]
@@ -260,7 +260,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(HEADER), r#"{"version": 7, "places": []}"#).unwrap();
         let error = read_header(folder.path()).unwrap_err();
-        assert!(matches!(error, RecordError::Version { found: 7, expected: 1 }), "{error}");
+        assert!(matches!(error, RecordError::Version { found: 7, expected: 2 }), "{error}");
+    }
+
+    /// A header as version 1 wrote it.
+    const OF_VERSION_1: &str = r#"{"version":1,"job":"ring","command":["run","ring"],"driver":"processes","seed":3,
+        "started_unix_ms":1700000000000,"sites":["a"],"nodes":[{"site":0,"host":"d01","name":"a-0"}],
+        "pes":[{"node":0,"speed":1.0}],
+        "links":[{"from":0,"to":0,"latency_us":50.0,"bytes_per_second":null,"loss":0.0}]}"#;
+
+    #[test]
+    fn a_header_of_version_1_is_read_without_what_came_later() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(HEADER), OF_VERSION_1).unwrap();
+        let header = read_header(folder.path()).unwrap();
+        assert_eq!((header.version, &*header.job, header.seed), (1, "ring", 3));
+        assert_eq!((header.nodes[0].host.as_str(), header.links[0].latency_us), ("d01", 50.0));
+        assert_eq!(header.hosts, []);
+        fs::write(folder.path().join(HEADER), OF_VERSION_1.replace(":1,", ":0,")).unwrap();
+        let error = read_header(folder.path()).unwrap_err();
+        assert!(matches!(error, RecordError::Version { found: 0, .. }), "{error}");
+    }
+
+    #[test]
+    fn the_processors_of_hosts_are_read_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = RecordedHost { name: "d01".to_owned(), cores: 4, hardware_threads: 8 };
+        let header = Header { hosts: vec![host], ..Header::default() };
+        RecordingFolder::create(folder.path(), &header).unwrap();
+        assert_eq!(read_header(folder.path()).unwrap(), header);
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the format. A reader refuses other versions.
-pub const VERSION: u32 = 1;
+/// Version of the format. A reader also reads the earlier ones, which lack what is said to be of a
+/// later version, and refuses all others.
+pub const VERSION: u32 = 2;
+/// The earliest version that is read.
+pub(crate) const VERSION_MIN: u32 = 1;
 
 /// What is known before the job runs.
 ///
@@ -20,7 +23,7 @@ pub const VERSION: u32 = 1;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// [`VERSION`].
+    /// [`VERSION`], or an earlier one.
     pub version: u32,
     /// Name of the job.
     pub job: String,
@@ -40,6 +43,9 @@ pub struct Header {
     pub pes: Vec<RecordedPe>,
     /// Links between sites, and inside of sites (`from == to`).
     pub links: Vec<RecordedLink>,
+    /// The hosts whose processors are known, since version 2. None are in virtual time.
+    #[serde(default)]
+    pub hosts: Vec<RecordedHost>,
 }
 
 impl Default for Header {
@@ -55,6 +61,7 @@ impl Default for Header {
             nodes: Vec::new(),
             pes: Vec::new(),
             links: Vec::new(),
+            hosts: Vec::new(),
         }
     }
 }
@@ -81,6 +88,24 @@ pub struct RecordedNode {
     pub host: String,
     /// Its name in messages to people.
     pub name: String,
+}
+
+/// The processors of a host of a recorded job.
+///
+/// ```
+/// use gridspan_record::RecordedHost;
+///
+/// let host = RecordedHost { name: "d01".to_owned(), cores: 4, hardware_threads: 8 };
+/// assert!(host.hardware_threads >= host.cores);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedHost {
+    /// Its name, as nodes have it.
+    pub name: String,
+    /// Number of cores that the processes of the job could use.
+    pub cores: u32,
+    /// Number of hardware threads of these that they could use.
+    pub hardware_threads: u32,
 }
 
 /// A processing element of a recorded job.

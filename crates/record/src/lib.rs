@@ -3,7 +3,7 @@
 //! **A recording**
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
-//!   [`RecordedLink`], [`DriverKind`].
+//!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
 //! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
@@ -28,6 +28,15 @@
 //! node is that of a job that lost the node. [`Recording::read`] accepts both, and reports the
 //! missing nodes.
 //!
+//! # Versions
+//!
+//! A reader reads recordings of its own [`VERSION`] and of all earlier ones.
+//!
+//! | version | adds |
+//! | --- | --- |
+//! | 1 | |
+//! | 2 | the processors of hosts |
+//!
 //! # Budget
 //!
 //! Totals by type and bins of time cover the whole run. Bins are never dropped: when there are too
@@ -51,7 +60,9 @@ pub use error::RecordError;
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};
 pub use happening::{Happening, JobEnding, What};
-pub use header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe, VERSION};
+pub use header::{
+    DriverKind, Header, RecordedHost, RecordedLink, RecordedNode, RecordedPe, VERSION,
+};
 pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
 pub use recorder::{Recorder, RecorderConfig, TimeUse};
 pub use recording::Recording;

@@ -5,7 +5,9 @@
 //! - [`group`]: calls in a group give lazy results; the group is mapped and executed as a whole
 //!   (Brady, Dongarra, Guidolin, Lastovetsky and Seymour (2010), "SmartGridRPC"). Task graphs,
 //!   platforms and heuristics are those of `gridspan_workflow`.
+//! - [`trace`]: spans of calls for OpenTelemetry.
 
 mod block;
 pub mod calls;
 pub mod group;
+pub mod trace;

@@ -8,9 +8,10 @@
 //!   writes.
 //! - [`graphs`]: object graphs; examples `cutter`, which compares the cutter with METIS and the
 //!   optimum, and `leaders`.
+//! - [`mpi`]: the implementations of MPI that studies compare with.
 //! - [`networks`]: networks with a known hierarchy, for `cargo bench --bench topology`.
 //! - [`stealing`]: the experiment of Zhang et al. (2007), for `cargo bench --bench stealing`.
-//! - Of the simulator: `speed`.
+//! - Of the simulator: `speed`. Of the launcher: `start_costs`, beside those of MPI and Slurm.
 //! - Of observing a job: `recording_cost`, of recordings and counters. Of the lab:
 //!   `lab_agreement`, beside `gridctl run --emulate`.
 //! - Of checkpoints: `checkpoint_cost`; `recoveries`, which kills processes; `resizing`, in which
@@ -36,6 +37,7 @@ mod cargo;
 pub mod charts;
 pub mod figures;
 pub mod graphs;
+pub mod mpi;
 pub mod networks;
 mod processes;
 pub mod stealing;

@@ -12,8 +12,8 @@ pub(crate) struct ProcessFlags {
     /// then a separate process, as with `-n`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Give the standard input of gridctl to NODE, 0 or none [default: 0 if its process runs on
-    /// this machine, and the input is no terminal].
+    /// Give the standard input of gridctl to NODE, 0 or none [default: 0, unless the input is a
+    /// terminal or the job is detached].
     #[arg(long, value_enum, value_name = "NODE", hide_possible_values = true)]
     pub(crate) stdin: Option<StdinFlag>,
     /// Bind each PE to a core, or to the NUMA domain of a core: none, core or numa. The nodes on a

@@ -10,6 +10,7 @@ use super::bridge::Bridge;
 use super::bridge_command::BridgeCommand;
 use super::event::{Event, Exit};
 use super::followed::{Followed, Source};
+use super::line_queue::LineQueue;
 use super::lines::Tail;
 use super::mirror::Mirror;
 use super::process::Process;
@@ -25,8 +26,7 @@ use std::io::{self, PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 /// Stack size of the threads, which have no deep calls.
@@ -48,7 +48,7 @@ pub(super) struct Child {
     /// Has other owners while output is read.
     is_read: Arc<()>,
     /// Lines for the process; `None` once the pipe to it is closed.
-    lines: Option<Sender<String>>,
+    lines: Option<Arc<LineQueue>>,
     tail: Arc<Mutex<Tail>>,
 }
 
@@ -183,11 +183,11 @@ impl Child {
         mut writer: impl Write + Send + 'static,
         outlets: &Outlets,
     ) -> io::Result<()> {
-        let (send, lines) = channel::<String>();
-        self.lines = Some(send);
+        let (lines, incoming) = LineQueue::new(self.unwritten.clone());
+        self.lines = Some(Arc::new(lines));
         let (unwritten, events) = (self.unwritten.clone(), outlets.events.clone());
         spawn("lines", move || {
-            for line in lines {
+            for line in incoming {
                 let written = writer.write_all(line.as_bytes()).and_then(|()| writer.flush());
                 if unwritten.fetch_sub(1, Ordering::SeqCst) == 1 {
                     // The launcher may have ended already.
@@ -269,10 +269,13 @@ impl Child {
         if let Some(bridge) = self.bridge() {
             bridge.tell(line);
         } else if let Some(lines) = &self.lines {
-            self.unwritten.fetch_add(1, Ordering::SeqCst);
-            // A process that has ended no longer reads; its end is noticed elsewhere.
-            let _ = lines.send(line);
+            lines.tell(line);
         }
+    }
+
+    /// Where another thread queues lines for the process, until the pipe to it is closed.
+    pub(super) fn lines(&self) -> Weak<LineQueue> {
+        self.lines.as_ref().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// Asks the process to end, by SIGTERM. The pipe stays open: if it were closed, a program that

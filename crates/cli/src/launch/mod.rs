@@ -8,13 +8,14 @@
 //! | `starter`, `guests` | start processes; invite the nodes that may join later |
 //! | `tasks`, `step` | start nodes as tasks of Slurm, by `srun` |
 //! | `enrolment`, `unenrolled`, `admissions`, `task` | accept tasks; decide which; the connection to one |
-//! | `child`, `process` | one process and its pipes |
+//! | `child`, `process`, `line_queue` | one process, its pipes, and the lines for it |
 //! | `bridge`, `bridge_command`, `bridge_state`, `keeping`, `slots`, `mirror` | the bridge to a kept node |
 //! | `work`, `attending`, `agreement` | the loop; what another launcher needs, and the agreement of keepers |
 //! | `keepers`, `quorum`, `reaching` | decide, by the keepers of a job, whether it goes on, and with which nodes |
 //! | `witness` | the place that decides between two halves of them |
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
+//! | `input_flow` | forward the standard input to a node that cannot inherit it |
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
@@ -42,10 +43,12 @@ mod event;
 mod followed;
 mod guests;
 mod host_shares;
+mod input_flow;
 mod journal;
 mod keepers;
 mod keeping;
 mod known;
+mod line_queue;
 mod lines;
 mod mirror;
 mod own_name;
@@ -85,12 +88,13 @@ use event::{Event, code_of};
 use gridspan::links::LinkReport;
 use gridspan_topology::{NodeId, Time};
 pub(crate) use host_shares::host_shares;
+use input_flow::InputFlow;
 use journal::Journal;
 use keepers::Keepers;
 use known::Known;
 pub(crate) use lines::LineSplitter;
 use pacing::Pacing;
-pub(crate) use plan::{Kept, Launch, Membership, PlannedNode, Processes, job_name};
+pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Printer, Style, node_names};
 use queue::Queue;
 use reader::Outlets;
@@ -100,6 +104,7 @@ use recovery::Runs;
 use report::{Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -147,12 +152,14 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
     let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
     let journal = Arc::new(Journal::new());
     let recording = Recording::begin(launch)?.map(Arc::new);
+    let input = (launch.input == InputWay::Forwarded).then(Arc::<InputFlow>::default);
     let outlets = Outlets {
         events: events.clone(),
         reports: reports.clone(),
         known: known.clone(),
         journal: journal.clone(),
         recording: recording.clone(),
+        input: input.clone(),
     };
     let begin = Instant::now();
     let sharing = match open_connections(launch, &incoming)? {
@@ -180,6 +187,10 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         }
     };
     start_printer(printer, reports.clone(), events.clone())?;
+    if let Some(input) = input {
+        let forward = move || input.forward(io::stdin().lock());
+        start_thread("standard-input", forward)?;
+    }
     let supervisor = supervisor(launch, children.len());
     let mut work = Work {
         id: launch.id.clone(),
@@ -233,8 +244,12 @@ fn start_printer(
     reports: Arc<Queue<Report>>,
     events: Sender<Event>,
 ) -> Result<(), CliError> {
-    let print = move || printer.run(&reports, &events);
-    let spawned = thread::Builder::new().name("printer".to_owned()).spawn(print);
+    start_thread("printer", move || printer.run(&reports, &events))
+}
+
+/// Starts a thread that ends with this process at the latest.
+fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
     spawned.map(drop).map_err(CliError::system("start a thread"))
 }
 

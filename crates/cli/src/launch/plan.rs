@@ -60,12 +60,23 @@ pub(crate) struct Launch<'a> {
     pub(crate) progress: Option<Progress>,
     /// Where the metrics of the job are served, if they are.
     pub(crate) metrics: Option<String>,
-    /// Whether the process of node 0 has the standard input of this one.
-    pub(crate) passes_input: bool,
+    /// How the process of node 0 gets the standard input of this one.
+    pub(crate) input: InputWay,
     /// To what PEs are bound.
     pub(crate) binding: Binding,
     /// The recording of the job, if one is wanted.
     pub(crate) record: Option<RecordPlan>,
+}
+
+/// How the process of node 0 gets the standard input of its launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputWay {
+    /// Not at all.
+    Nowhere,
+    /// It inherits it.
+    Inherited,
+    /// The launcher reads it, and sends it.
+    Forwarded,
 }
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
@@ -191,7 +202,7 @@ impl<'a> Launch<'a> {
             log_limit: u64::MAX,
             progress: None,
             metrics: None,
-            passes_input: false,
+            input: InputWay::Nowhere,
             binding: Binding::None,
             record: None,
         }

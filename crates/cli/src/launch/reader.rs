@@ -2,6 +2,7 @@
 
 use super::event::{Event, Waiting};
 use super::followed::Source;
+use super::input_flow::InputFlow;
 use super::journal::Journal;
 use super::known::Known;
 use super::lines::{LineSplitter, Tail};
@@ -25,9 +26,12 @@ const READ_BYTES: usize = 32 << 10;
 /// lines need no limit: their reports wait for space in the queue, as output does, or need no
 /// memory.
 const CONTROLS_MAX: u32 = 8;
-/// Beginnings of the frequent control lines, after the mark: about samples, recordings, diagnoses,
-/// links, moves, guests, warnings, checkpoints, the recovery from losses, and changes of the nodes.
-const FREQUENT: [&[u8]; 14] = [
+/// Beginnings of the frequent control lines, after the mark: about standard input, samples,
+/// recordings, diagnoses, links, moves, guests, warnings, checkpoints, the recovery from losses, and
+/// changes of the nodes.
+const FREQUENT: [&[u8]; 16] = [
+    b"{\"processors\"",
+    b"{\"input-taken\"",
     b"{\"sampled\"",
     b"{\"recorded\"",
     b"{\"awake\"",
@@ -83,6 +87,8 @@ pub(super) struct Outlets {
     pub(super) journal: Arc<Journal>,
     /// The recording of the job, if it is recorded.
     pub(super) recording: Option<Arc<Recording>>,
+    /// The standard input on its way to node 0, if it is forwarded.
+    pub(super) input: Option<Arc<InputFlow>>,
 }
 
 /// Reads one output stream of a process.
@@ -215,6 +221,9 @@ impl Reader {
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
+            Control::Processors(cpus) => {
+                self.record(|recording| recording.note_processors(self.origin.node, &cpus));
+            }
             Control::Recorded(part) => {
                 self.record(|recording| recording.add(self.origin.node, &part));
             }
@@ -234,6 +243,11 @@ impl Reader {
                 self.outlets.journal.note_rebalance(&report);
                 self.outlets.reports.push_waiting(Report::Balanced(report), 0);
             }
+            Control::InputTaken { number, taken, is_closed } => {
+                if let Some(input) = self.outlets.input.as_ref().filter(|_| self.is_first()) {
+                    input.taken(number, taken, is_closed);
+                }
+            }
             // Programs that embed a job are told of them.
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
@@ -245,6 +259,11 @@ impl Reader {
             other => return Some(other),
         }
         None
+    }
+
+    /// Whether the process is that of node 0.
+    fn is_first(&self) -> bool {
+        self.origin.node == NodeId(0)
     }
 
     /// The event for the supervisor that a control is; `None` for a control that no node sends.

@@ -10,17 +10,19 @@ use super::record_parts::{NodeParts, Received};
 use super::record_plan::RecordPlan;
 use crate::error::CliError;
 use crate::nodes;
+use gridspan::binding::Cpu;
 use gridspan::control::RecordedPart;
 use gridspan::links::LinkReport;
 use gridspan::simulated::Summary;
 use gridspan_balance::{BalanceReport, Cause};
 use gridspan_record::{
-    DriverKind, Happening, Header, JobEnding, RecordError, RecordedLink, RecordedNode, RecordedPe,
-    RecordingFolder, What,
+    DriverKind, Happening, Header, JobEnding, RecordError, RecordedHost, RecordedLink,
+    RecordedNode, RecordedPe, RecordingFolder, What,
 };
 use gridspan_runtime::CheckpointReport;
 use gridspan_runtime::pe::RecordedPlaces;
 use gridspan_topology::{GridSpec, GroupId, NodeId, SiteId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 /// Maximum number of bytes that a node sends above twice its budget. The budget bounds memory
 /// without the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
+/// Maximum number of hardware threads of a host, above those of any machine.
+const CPUS_MAX: usize = 1 << 16;
 
 /// The numbers, in the whole grid, of the PEs and sites of a run of these members.
 pub(super) fn places(spec: &GridSpec, members: &[NodeId], run: &GridSpec) -> RecordedPlaces {
@@ -73,6 +77,8 @@ struct State {
     lost: Vec<NodeId>,
     /// The end of the job in virtual time.
     virtual_ns: Option<u64>,
+    /// The core of each hardware thread that processes may use, by host and number.
+    processors: BTreeMap<String, BTreeMap<u32, u32>>,
 }
 
 impl Recording {
@@ -93,6 +99,7 @@ impl Recording {
             lost_ns: None,
             lost: Vec::new(),
             virtual_ns: None,
+            processors: BTreeMap::new(),
         };
         Ok(Some(Self {
             folder: plan.folder.clone(),
@@ -129,6 +136,21 @@ impl Recording {
         if received == Received::Completed {
             state.write(|files| files.complete_node(node));
         }
+    }
+
+    /// Records the processors that the process of a node may use. Nodes of a host may have different
+    /// ones.
+    pub(super) fn note_processors(&self, node: NodeId, cpus: &[Cpu]) {
+        if self.is_simulated {
+            return;
+        }
+        let mut state = self.lock();
+        let Some(host) = state.header.nodes.get(node.index()).map(|node| node.host.clone()) else {
+            return;
+        };
+        let of_host = state.processors.entry(host).or_default();
+        let room = CPUS_MAX.saturating_sub(of_host.len());
+        of_host.extend(cpus.iter().take(room).map(|cpu| (cpu.number, cpu.core)));
     }
 
     /// Records an event that happens now.
@@ -276,6 +298,7 @@ impl Recording {
         for node in nodes_that(NodeParts::is_open) {
             state.write(|files| files.drop_node(node.0));
         }
+        state.write_hosts();
         let at_ns = state.virtual_ns.unwrap_or(now_ns);
         let failure = failure.map(str::to_owned);
         if let Some(files) = state.files.take() {
@@ -313,6 +336,24 @@ impl State {
         if let Some(parts) = self.nodes.get_mut(node.index()) {
             parts.begin_again();
             self.write(|files| files.drop_node(node.0));
+        }
+    }
+
+    /// Adds the hosts to the header. Their processors were not known before.
+    fn write_hosts(&mut self) {
+        let host = |(name, cpus): (&String, &BTreeMap<u32, u32>)| {
+            let cores: BTreeSet<u32> = cpus.values().copied().collect();
+            RecordedHost {
+                name: name.clone(),
+                cores: cores.len() as u32,
+                hardware_threads: cpus.len() as u32,
+            }
+        };
+        let hosts: Vec<RecordedHost> = self.processors.iter().map(host).collect();
+        if !hosts.is_empty() {
+            self.header.hosts = hosts;
+            let header = self.header.clone();
+            self.write(|files| files.set_header(&header));
         }
     }
 

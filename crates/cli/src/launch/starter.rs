@@ -5,7 +5,7 @@ use super::child::Child;
 use super::guests::{Invited, issue_guests};
 use super::host_shares::host_shares;
 use super::mirror::Mirror;
-use super::plan::{Launch, Processes};
+use super::plan::{InputWay, Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recording::places;
 use super::recovery::grid_of;
@@ -242,7 +242,9 @@ impl<'a> Starter<'a> {
         }
         if let Some(tasks) = &mut self.tasks {
             let program = self.launch.program_of(node)?;
-            return tasks.add(node, &program, &self.outlets);
+            let child = tasks.add(node, &program, &self.outlets)?;
+            self.direct_input(node, &child);
+            return Ok(child);
         }
         let mut command = self.launch.command(node, &self.sharing.of(node))?;
         let origin = self.origin(node);
@@ -255,9 +257,20 @@ impl<'a> Starter<'a> {
                 self.launch.program.path()?
             }
         };
-        let has_input = self.launch.passes_input && node == NodeId(0);
-        Child::start(origin, command, &self.outlets, self.files(node).as_ref(), has_input)
-            .map_err(|error| CliError::Start { path, error })
+        let has_input = self.launch.input == InputWay::Inherited && node == NodeId(0);
+        let files = self.files(node);
+        let child = Child::start(origin, command, &self.outlets, files.as_ref(), has_input)
+            .map_err(|error| CliError::Start { path, error })?;
+        self.direct_input(node, &child);
+        Ok(child)
+    }
+
+    /// Directs the standard input to a process that has just been started, if it is that of node 0
+    /// and the input is forwarded.
+    fn direct_input(&self, node: NodeId, child: &Child) {
+        if let Some(input) = self.outlets.input.as_ref().filter(|_| node == NodeId(0)) {
+            input.direct(child.lines());
+        }
     }
 
     /// Writes the bundle of a node, if there is one, to its process.

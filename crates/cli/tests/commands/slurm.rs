@@ -54,18 +54,18 @@ const JOB: [&str; 7] =
 const LOST_AFTER: &str = "--lost-after=20s";
 
 /// An allocation of one CPU on each of four hosts.
-const FOUR: [(&str, &str); 3] = [
+pub(crate) const FOUR: [(&str, &str); 3] = [
     ("SLURM_JOB_NODELIST", "n[1-4]"),
     ("SLURM_JOB_CPUS_PER_NODE", "1(x4)"),
     ("FAKE_HOSTS", "n1 n2 n3 n4"),
 ];
 
-struct Fake {
+pub(crate) struct Fake {
     folder: TempDir,
 }
 
 impl Fake {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("srun");
         fs::write(&path, SCRIPT).unwrap();
@@ -93,7 +93,7 @@ impl Fake {
     }
 
     /// Returns the variables of an allocation.
-    fn variables(&self, set: &[(&str, &str)]) -> Vec<(String, String)> {
+    pub(crate) fn variables(&self, set: &[(&str, &str)]) -> Vec<(String, String)> {
         let here = self.folder.path().display();
         let own = [
             ("PATH", format!("{here}:/usr/local/bin:/usr/bin:/bin")),

@@ -34,12 +34,12 @@ sh -c "$*"
 exit $?
 "#;
 
-struct Fake {
+pub(crate) struct Fake {
     folder: TempDir,
 }
 
 impl Fake {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = SCRIPT.replace("$FOLDER", folder.path().to_str().unwrap());
         fs::write(folder.path().join("ssh.sh"), script).unwrap();
@@ -51,11 +51,11 @@ impl Fake {
     }
 
     /// Returns the command that replaces `ssh`.
-    fn command(&self) -> String {
+    pub(crate) fn command(&self) -> String {
         format!("sh {}", self.path("ssh.sh").display())
     }
 
-    fn grid(&self, text: &str) -> String {
+    pub(crate) fn grid(&self, text: &str) -> String {
         fs::write(self.path("grid.toml"), text).unwrap();
         self.path("grid.toml").to_str().unwrap().to_owned()
     }

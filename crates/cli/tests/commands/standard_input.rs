@@ -2,33 +2,70 @@
 #![cfg(target_os = "linux")]
 
 use crate::common::{finish, gridctl};
+use crate::slurm::{FOUR, Fake as FakeSrun};
+use crate::ssh::Fake as FakeSsh;
 use gridspan_runtime::{Grid, Job};
 use std::io::{self, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::{fs, thread};
 
 /// Variable that makes this test program a user's program.
 const IS_PROGRAM: &str = "GRIDCTL_TEST_READER";
-/// More than a pipe holds.
+/// The value with which it reads before it becomes a node.
+const EARLY: &str = "early";
+/// More than a pipe holds, and more than a launcher sends ahead.
 const LINES: usize = 30_000;
 
 #[test]
 fn a_process_of_another_test() {
-    if std::env::var_os(IS_PROGRAM).is_some() {
+    let Some(when) = std::env::var_os(IS_PROGRAM) else { return };
+    let read = || {
         let text = io::read_to_string(io::stdin()).unwrap();
         println!("read {} lines, {} bytes", text.lines().count(), text.len());
-        let code = gridspan::main(Job::new("read").main(async |_: Grid| Ok(())));
-        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+    };
+    let is_early = when == EARLY;
+    if is_early {
+        read();
     }
+    let job = Job::new("read").main(async move |_: Grid| {
+        if !is_early {
+            read();
+        }
+        Ok(())
+    });
+    let code = gridspan::main(job);
+    assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+}
+
+/// The arguments that run the program, which reads at this time, with these flags.
+fn reading(when: &str, flags: &[&str]) -> Vec<String> {
+    let own = std::env::current_exe().unwrap();
+    let variable = format!("{IS_PROGRAM}={when}");
+    let test = "standard_input::a_process_of_another_test";
+    let program = [own.to_str().unwrap(), "--exact", test, "--nocapture"];
+    let words = [&["run", "--env", &variable][..], flags, &program[..]].concat();
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn command(words: &[String]) -> Command {
+    gridctl(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The command that runs the program on two nodes, with these flags.
 fn reader(flags: &[&str]) -> Command {
-    let own = std::env::current_exe().unwrap();
-    let variable = format!("{IS_PROGRAM}=yes");
-    let test = "standard_input::a_process_of_another_test";
-    let program = [own.to_str().unwrap(), "--exact", test, "--nocapture"];
-    gridctl(&[&["run", "-n", "2", "--env", &variable], flags, &program].concat())
+    command(&reading(EARLY, &[&["-n", "2"][..], flags].concat()))
+}
+
+/// Runs a command with a pipe that brings this text. Returns its output, and whether all of the
+/// text was read.
+fn with_input(mut command: Command, text: String) -> (Output, bool) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // The pipe is closed when all is written, or when nobody reads it.
+    let writing = thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    (output, writing.join().unwrap().is_ok())
 }
 
 fn text() -> String {
@@ -47,16 +84,10 @@ fn assert_read(output: &str, expected: [&str; 2]) {
 
 #[test]
 fn node_0_reads_a_pipe_to_its_end_and_the_other_nodes_nothing() {
-    let mut command = reader(&[]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    // The pipe is closed when all is written.
-    let writing = thread::spawn(move || input.write_all(text().as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writing.join().unwrap().unwrap();
+    let (output, is_read) = with_input(reader(&[]), text());
 
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(is_read);
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert_read(&stdout, ["read 30000 lines, 330000 bytes", "read 0 lines, 0 bytes"]);
 }
@@ -75,17 +106,65 @@ fn no_node_reads_a_file_if_the_user_does_not_want_it() {
     assert_read(&output.stdout, ["read 0 lines, 0 bytes"; 2]);
 }
 
+/// Two hosts, neither of which is this machine.
+const ELSEWHERE: &str = "[site.far]\nhosts = [\"127.0.0.2\", \"127.0.0.3\"]\n";
+
+/// Checks what the processes of the main of a job have read, of which there is one.
+fn assert_read_in_main(output: &Output, expected: &str) {
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let read: Vec<&str> = stdout.lines().filter_map(|line| line.split("read ").nth(1)).collect();
+    assert_eq!(read, [expected], "{output:?}");
+}
+
+#[test]
+fn node_0_reads_to_the_end_where_ssh_has_started_it() {
+    let fake = FakeSsh::new();
+    let (ssh, grid) = (fake.command(), fake.grid(ELSEWHERE));
+    let words = reading("in main", &["--ssh", &ssh, "--grid", &grid]);
+
+    // More than is sent before the node has read something.
+    let (output, is_read) = with_input(command(&words), text());
+
+    assert_read_in_main(&output, "30000 lines, 330000 bytes");
+    assert!(is_read);
+    let (output, _) = with_input(command(&words), String::new());
+    assert_read_in_main(&output, "0 lines, 0 bytes");
+    let words = reading("in main", &["--ssh", &ssh, "--grid", &grid, "--stdin", "none"]);
+    let (output, is_read) = with_input(command(&words), text());
+    assert_read_in_main(&output, "0 lines, 0 bytes");
+    assert!(!is_read, "nobody has read it");
+}
+
+#[test]
+fn a_job_that_does_not_read_its_input_ends() {
+    let fake = FakeSsh::new();
+    let (ssh, grid) = (fake.command(), fake.grid(ELSEWHERE));
+    let words = ["run", "--ssh", &ssh, "--grid", &grid, "--stdin", "0", "ring", "--members", "8"];
+
+    let (output, is_read) = with_input(gridctl(&words), text().repeat(4));
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!is_read, "no more is read than is on its way");
+}
+
+#[test]
+fn node_0_reads_to_the_end_as_a_task_of_slurm() {
+    let fake = FakeSrun::new();
+    // The nodes share few cores, and Slurm says that they do not.
+    let mut command = command(&reading("in main", &["--lost-after=20s"]));
+    command.envs(fake.variables(&FOUR));
+
+    let (output, is_read) = with_input(command, text());
+
+    assert_read_in_main(&output, "30000 lines, 330000 bytes");
+    assert!(is_read);
+}
+
 #[test]
 fn an_input_that_cannot_be_passed_on_is_an_error_if_it_is_wanted() {
-    let folder = tempfile::tempdir().unwrap();
-    let grid = folder.path().join("grid.toml");
-    fs::write(&grid, "[site.a]\nhosts = [\"127.0.0.2\"]\n").unwrap();
-    let elsewhere = ["run", "--grid", grid.to_str().unwrap(), "--stdin", "0", "ring"];
-    let detached = ["run", "--detach", "-n", "2", "--stdin", "0", "ring"];
-    for arguments in [&elsewhere[..], &detached] {
-        let output = finish(gridctl(arguments));
-        assert_eq!(output.code, Some(2), "{output:?}");
-        assert!(output.stderr.starts_with("error: --stdin 0: "), "{output:?}");
-        assert!(output.stderr.contains("hint: let the program read a file"), "{output:?}");
-    }
+    let output = finish(gridctl(&["run", "--detach", "-n", "2", "--stdin", "0", "ring"]));
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.starts_with("error: --stdin 0: "), "{output:?}");
+    assert!(output.stderr.contains("hint: let the program read a file"), "{output:?}");
 }

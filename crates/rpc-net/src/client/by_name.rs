@@ -5,12 +5,14 @@ use crate::wire::messages::{
     request_response,
 };
 use crate::wire::token::{RemoteError, Token};
-use gridspan_rpc::calls::RpcError;
+use gridspan_rpc::calls::{RpcError, error_string};
+use gridspan_rpc::trace::{client_span, context_of, note_failure};
 use quinn::{Connection, ConnectionError, Endpoint, TransportErrorCode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
+use tracing::Instrument;
 
 /// Time for which a client looks for a lost registry, and for which it waits for a list or news.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -154,13 +156,23 @@ impl Client {
         arguments: &str,
         timeout: Duration,
     ) -> Result<Result<String, RpcError>, RemoteError> {
+        let span = client_span(function, Some(self.token.address));
         let (function, arguments) = (function.to_owned(), arguments.to_owned());
-        let call = Request::Call(TextCall { number: 0, function, arguments, timeout });
+        let traceparent = context_of(&span);
+        let call = Request::Call(TextCall { number: 0, function, arguments, timeout, traceparent });
         let limit = timeout.saturating_mul(ATTEMPTS).saturating_add(PATIENCE);
-        match self.within(limit, self.insist(&call)).await? {
-            Response::Called(outcome) => Ok(outcome),
-            _ => Err(RemoteError::Malformed("another answer than results".to_owned())),
+        let asked = self.within(limit, self.insist(&call)).instrument(span.clone());
+        let outcome = match asked.await {
+            Ok(Response::Called(outcome)) => Ok(outcome),
+            Ok(_) => Err(RemoteError::Malformed("another answer than results".to_owned())),
+            Err(error) => Err(error),
+        };
+        match &outcome {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => note_failure(&span, error_string(error.code()), error),
+            Err(error) => note_failure(&span, "GRPC_COMMUNICATION_FAILED", error),
         }
+        outcome
     }
 
     /// Sends a request, and sends it again, up to [`AGAIN_MAX`] times, if the registry is lost.

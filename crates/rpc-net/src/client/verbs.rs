@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tracing::Instrument;
 
 /// Age of the known servers from which a call requests them again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -458,10 +459,12 @@ impl RemoteRpc {
         let (inner, bound) = (self.inner.clone(), handle.bound());
         let session = Ending { inner: inner.clone(), id, outcome: None };
         // A runtime that is shutting down drops the task inside of `spawn`, which locks the state.
-        let running = runtime.spawn(async move {
+        let performed = async move {
             let mut session = session;
             session.outcome = Some(inner.perform(&wanted, bound).await);
-        });
+        };
+        // The spans of its orders are below that of the caller.
+        let running = runtime.spawn(performed.in_current_span());
         let mut state = self.inner.state();
         match state.sessions.is_running(id) {
             true => drop(state.running.insert(id, running.abort_handle())),

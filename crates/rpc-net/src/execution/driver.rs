@@ -3,10 +3,12 @@
 
 use crate::client::task_client::order;
 use crate::execution::events::{Contact, GroupEvents, GroupOutcome, Plan};
+use crate::execution::order_spans::{note_answer, order_span};
 use crate::execution::validation::check;
 use crate::wire::messages::{Input, Order, Source, TaskError, Times};
 use crate::wire::token::RemoteError;
 use crate::wire::transfer::fetch;
+use gridspan_rpc::trace::context_of;
 use gridspan_workflow::execution::{
     AttemptId, Delivery, DispatchCommand, DispatchEvent, Dispatcher,
 };
@@ -195,22 +197,27 @@ impl<E: GroupEvents> Driver<'_, E> {
             inputs.push(Input { data: self.events.version(data), bytes, from });
         }
         let outputs = self.plan.graph.task(task).outputs.iter();
+        let connection = self.contacts[server.index()].connection.clone();
+        let work = self.events.work(task);
+        let span = order_span(&work, connection.remote_address());
         let order_of_task = Order {
             group: self.plan.group,
             place: self.plan.mapping.places[task.index()],
-            work: self.events.work(task),
+            work,
             inputs,
             outputs: outputs.map(|&data| self.events.version(data)).collect(),
+            traceparent: context_of(&span),
         };
         self.events.ordered(server);
-        let (connection, tell) =
-            (self.contacts[server.index()].connection.clone(), self.tell.clone());
+        let tell = self.tell.clone();
         let going = self.running.spawn(async move {
             let begun = || {
                 // The driver may be gone.
                 let _ = tell.send((attempt, Instant::now()));
             };
-            Answer::Task(attempt, order(&connection, order_of_task, begun).await)
+            let answer = order(&connection, order_of_task, begun).await;
+            note_answer(&span, &answer);
+            Answer::Task(attempt, answer)
         });
         self.given.insert(attempt, Ordered { at_s: self.now_s(), sources, going });
     }

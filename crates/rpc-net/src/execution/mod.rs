@@ -3,4 +3,5 @@
 pub(crate) mod driver;
 pub(crate) mod emulated_run;
 pub(crate) mod events;
+pub(crate) mod order_spans;
 pub(crate) mod validation;

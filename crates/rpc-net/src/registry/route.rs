@@ -35,7 +35,8 @@ impl<C: Catalogue> Route<C> {
     ) -> Result<String, RpcError> {
         let connection = match self {
             Self::Here(executor) => {
-                return executor.call(&call.function, &call.arguments, unwanted).await;
+                let called = (&call.function[..], &call.arguments[..]);
+                return executor.call(call.traceparent, called, unwanted).await;
             }
             Self::There(connection) => connection,
         };

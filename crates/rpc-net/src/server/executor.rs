@@ -2,6 +2,7 @@
 
 use crate::server::priority_semaphore::{Permit, PrioritySemaphore};
 use gridspan_rpc::calls::{Catalogue, GridRpc, RpcError, Signature};
+use gridspan_rpc::trace::TraceContext;
 use gridspan_runtime::Numbers;
 use std::pin::pin;
 use std::time::Duration;
@@ -25,15 +26,16 @@ impl<C: Catalogue> Executor<C> {
     }
 
     /// Executes a call with arguments in JSON, until `unwanted` resolves. Returns results in JSON.
+    /// `client`: the context of its client's span.
     pub(crate) async fn call(
         &self,
-        function: &str,
-        arguments: &str,
+        client: Option<TraceContext>,
+        (function, arguments): (&str, &str),
         unwanted: impl Future<Output = ()>,
     ) -> Result<String, RpcError> {
         let mut unwanted = pin!(unwanted);
         let _permit = self.enter(CALLS, &mut unwanted).await?;
-        self.rpc.call_text_until(function, arguments, unwanted).await
+        self.rpc.forward_text_until(client, (function, arguments), unwanted).await
     }
 
     /// Waits until a task at this place of the queue may be executed, or `unwanted` resolves.
@@ -69,14 +71,16 @@ impl<C: Catalogue> Executor<C> {
         }
     }
 
-    /// Executes a function for a task of a group, until `unwanted` resolves.
+    /// Executes a function for a task of a group, until `unwanted` resolves. `client`: the context
+    /// of its client's span.
     pub(crate) async fn execute(
         &self,
+        client: Option<TraceContext>,
         function: (&str, &Signature),
         arguments: Vec<u8>,
         results: u32,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Vec<Numbers<u8>>, RpcError> {
-        self.rpc.call_parts_until(function, arguments, results, unwanted).await
+        self.rpc.forward_parts_until(client, function, arguments, results, unwanted).await
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         let task = |name: &str| {
             let work = Work::Function(name.to_owned(), Signature::of::<(), ()>());
             let (inputs, outputs) = (vec![], vec![]);
-            Order { group: 1, place: 0, work, inputs, outputs }
+            Order { group: 1, place: 0, work, inputs, outputs, traceparent: None }
         };
 
         for bytes in [2000, 20 << 20] {

@@ -196,10 +196,11 @@ async fn response<C: Catalogue>(
     calls: &Mutex<Calls>,
 ) -> Response {
     match request {
-        Request::Call(TextCall { number, function, arguments, .. }) => {
+        Request::Call(TextCall { number, function, arguments, traceparent, .. }) => {
             let unwanted = lock(calls).begin(number);
             let unwanted = async { drop(unwanted.await) };
-            let outcome = executor.call(&function, &arguments, unwanted).await;
+            let called = (&function[..], &arguments[..]);
+            let outcome = executor.call(traceparent, called, unwanted).await;
             lock(calls).wanted.remove(&number);
             Response::Called(outcome)
         }

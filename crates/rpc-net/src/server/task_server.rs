@@ -213,8 +213,9 @@ impl<C: Catalogue> TaskServer<C> {
                 let arguments = self.arguments(order)?;
                 let _ = begun.send(());
                 let count = order.outputs.len() as u32;
-                let function = (&name[..], signature);
-                let made = self.executor.execute(function, arguments, count, unwanted).await;
+                let (client, function) = (order.traceparent, (&name[..], signature));
+                let made =
+                    self.executor.execute(client, function, arguments, count, unwanted).await;
                 let made = made.map_err(task_error)?.into_iter();
                 let made = made.map(Encoded::result).collect::<Vec<_>>();
                 let sizes = made.iter().map(Encoded::bytes).collect::<Vec<_>>();

@@ -6,6 +6,7 @@
 use crate::wire::budget::{Budget, Claim};
 use crate::wire::token::RemoteError;
 use gridspan_rpc::calls::{RpcError, ServerCard, Signature};
+use gridspan_rpc::trace::TraceContext;
 use gridspan_topology::{LinkEstimate, LinkSample};
 use quinn::{Connection, RecvStream, SendStream};
 use serde::de::DeserializeOwned;
@@ -101,6 +102,9 @@ pub(crate) struct Order {
     /// The results, in order.
     #[serde(deserialize_with = "crate::wire::lists::bounded")]
     pub(crate) outputs: Vec<u32>,
+    /// The context of the client's span, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::wire::traceparent")]
+    pub(crate) traceparent: Option<TraceContext>,
 }
 
 /// The work of a task.
@@ -197,6 +201,9 @@ pub(crate) struct TextCall {
     pub(crate) arguments: String,
     /// Time that one server has to answer.
     pub(crate) timeout: Duration,
+    /// The context of the client's span, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::wire::traceparent")]
+    pub(crate) traceparent: Option<TraceContext>,
 }
 
 /// A server of a registry.
@@ -334,7 +341,8 @@ mod tests {
     fn request() -> Request {
         let inputs = vec![Input { data: 1, bytes: 8, from: Source::Client }];
         let work = Work::Function("f".to_owned(), Signature::of::<(), ()>());
-        let order = Order { group: 7, place: 0, work, inputs, outputs: vec![2] };
+        let (outputs, traceparent) = (vec![2], None);
+        let order = Order { group: 7, place: 0, work, inputs, outputs, traceparent };
         Request::Task(order)
     }
 
@@ -355,7 +363,7 @@ mod tests {
         let order = |inputs: usize, outputs: usize| {
             let (inputs, outputs) = (vec![input.clone(); inputs], vec![2; outputs]);
             let work = Work::Function("f".to_owned(), Signature::of::<(), ()>());
-            let order = Order { group: 7, place: 0, work, inputs, outputs };
+            let order = Order { group: 7, place: 0, work, inputs, outputs, traceparent: None };
             read::<Request>(&serde_json::to_vec(&Request::Task(order)).unwrap())
         };
 

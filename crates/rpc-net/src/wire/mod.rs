@@ -6,4 +6,5 @@ pub(crate) mod lists;
 pub(crate) mod messages;
 pub(crate) mod requests;
 pub(crate) mod token;
+pub(crate) mod traceparent;
 pub(crate) mod transfer;

@@ -2,7 +2,7 @@
 
 use super::catalogue::{CallForm, Catalogue};
 use super::config::{Config, FOREVER};
-use super::error::RpcError;
+use super::error::{RpcError, error_string};
 use super::function::Function;
 use super::registry::RegistryMessage;
 use super::request::{CallTarget, Caller, SessionMessage};
@@ -11,6 +11,7 @@ use super::session_manager::SessionManager;
 use super::sessions::{SessionId, Until};
 use super::signature::Signature;
 use crate::block::{CALL_SEGMENT_BYTES, EncodedBlock};
+use crate::trace::{TraceContext, Waits, calling, client_span, context_of, within};
 use gridspan_runtime::{Member, Numbers, Reply};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -285,7 +286,7 @@ impl<C: Catalogue> GridRpc<C> {
         let function = handle.name().to_owned();
         let (form, bound) = (CallForm::Encoded, handle.bound);
         let signature = Some(handle.function.signature());
-        Ok(CallTarget { function, arguments, form, signature, work_s, bound })
+        Ok(CallTarget { function, arguments, form, signature, work_s, bound, trace: None })
     }
 
     /// Calls a function and waits for its results (`grpc_call`).
@@ -310,10 +311,12 @@ impl<C: Catalogue> GridRpc<C> {
         I: Serialize + DeserializeOwned + 'static,
         O: DeserializeOwned + 'static,
     {
-        let wanted = self.wanted(handle, arguments)?;
-        let results =
-            self.ask(|reply| SessionMessage::Begin(wanted, Caller::Results(reply))).await??;
-        decode(&results)
+        let mut wanted = self.wanted(handle, arguments)?;
+        let span = client_span(handle.name(), None);
+        wanted.trace = context_of(&span);
+        let called =
+            async { decode(&self.ask(|reply| wanted.begin(Caller::Results(reply))).await??) };
+        within(span, kind, called).await
     }
 
     /// Calls a function by name, with arguments in JSON, and waits for the results in JSON, until
@@ -331,13 +334,31 @@ impl<C: Catalogue> GridRpc<C> {
         arguments: &str,
         given_up: impl Future<Output = ()>,
     ) -> Result<String, RpcError> {
-        let wanted = wanted_text(function, arguments)?;
+        let span = client_span(function, None);
+        let called = self.forward_text_until(context_of(&span), (function, arguments), given_up);
+        within(span, kind, called).await
+    }
+
+    /// Calls a function as [`call_text_until`](Self::call_text_until) does, for a client outside of
+    /// the job, whose span has this context.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`call_text_until`](Self::call_text_until).
+    pub async fn forward_text_until(
+        &self,
+        client: Option<TraceContext>,
+        (function, arguments): (&str, &str),
+        given_up: impl Future<Output = ()>,
+    ) -> Result<String, RpcError> {
+        let wanted = CallTarget { trace: client, ..wanted_text(function, arguments)? };
         text(&self.call_until(wanted, given_up).await?)
     }
 
     /// Calls a function of a group by name, with its arguments encoded one after the other, and
     /// waits for `results` results, each encoded separately. When `given_up` resolves, the call is
-    /// cancelled as in [`call_text_until`](Self::call_text_until).
+    /// cancelled as in [`call_text_until`](Self::call_text_until). `client`: the context of the
+    /// span of the client, which is outside of the job.
     ///
     /// # Errors
     ///
@@ -345,8 +366,9 @@ impl<C: Catalogue> GridRpc<C> {
     /// if the function was not added by
     /// [`Functions::with_parts`](crate::calls::Functions::with_parts), or has another number of
     /// results.
-    pub async fn call_parts_until(
+    pub async fn forward_parts_until(
         &self,
+        client: Option<TraceContext>,
         (function, signature): (&str, &Signature),
         arguments: Vec<u8>,
         results: u32,
@@ -357,7 +379,15 @@ impl<C: Catalogue> GridRpc<C> {
                 .map_err(|reason| RpcError::RpcRefused { reason })?;
         let (function, form) = (function.to_owned(), CallForm::Parts(results));
         let signature = Some(signature.clone());
-        let wanted = CallTarget { function, arguments, form, signature, work_s: None, bound: None };
+        let wanted = CallTarget {
+            function,
+            arguments,
+            form,
+            signature,
+            work_s: None,
+            bound: None,
+            trace: client,
+        };
         let made = self.call_until(wanted, given_up).await?.into_segments();
         match made.len() == results as usize {
             true => Ok(made),
@@ -370,7 +400,7 @@ impl<C: Catalogue> GridRpc<C> {
         wanted: CallTarget,
         given_up: impl Future<Output = ()>,
     ) -> Result<EncodedBlock, RpcError> {
-        let id = self.ask(|reply| SessionMessage::Begin(wanted, Caller::Session(reply))).await??;
+        let id = self.ask(|reply| wanted.begin(Caller::Session(reply))).await??;
         let (ids, mut given_up) = ([id], pin!(given_up));
         let mut waiting = pin!(self.wait_and(&ids));
         let is_given_up = poll_fn(|cx| match waiting.as_mut().poll(cx) {
@@ -404,8 +434,11 @@ impl<C: Catalogue> GridRpc<C> {
         I: Serialize + DeserializeOwned + 'static,
         O: DeserializeOwned + 'static,
     {
-        let wanted = self.wanted(handle, arguments)?;
-        let id = self.ask(|reply| SessionMessage::Begin(wanted, Caller::Session(reply))).await??;
+        let mut wanted = self.wanted(handle, arguments)?;
+        let span = calling(handle.name(), None, Waits::ToTheStart);
+        wanted.trace = context_of(&span);
+        let begun = async { self.ask(|reply| wanted.begin(Caller::Session(reply))).await? };
+        let id = within(span, kind, begun).await?;
         Ok(CallSession::new(handle.owner, id))
     }
 
@@ -590,6 +623,11 @@ impl<C: Catalogue> Drop for GridRpc<C> {
     }
 }
 
+/// The name of an error, for spans.
+fn kind(error: &RpcError) -> &'static str {
+    error_string(error.code())
+}
+
 fn wanted_text(function: &str, arguments: &str) -> Result<CallTarget, RpcError> {
     let arguments = arguments.as_bytes().to_vec();
     let arguments = EncodedBlock::cut("the text of its arguments", arguments, CALL_SEGMENT_BYTES)
@@ -597,7 +635,7 @@ fn wanted_text(function: &str, arguments: &str) -> Result<CallTarget, RpcError> 
     let function = function.to_owned();
     // JSON needs no signature: its structure is checked as it is read.
     let (form, signature) = (CallForm::Text, None);
-    Ok(CallTarget { function, arguments, form, signature, work_s: None, bound: None })
+    Ok(CallTarget { function, arguments, form, signature, work_s: None, bound: None, trace: None })
 }
 
 fn text(results: &EncodedBlock) -> Result<String, RpcError> {

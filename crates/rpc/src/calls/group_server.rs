@@ -2,18 +2,19 @@
 
 use super::catalogue::Catalogue;
 use super::function::Work;
-use super::server::{Pending, Server, ServerMessage};
+use super::server::{FAILED, Pending, Server, ServerMessage};
 use crate::block::{DATA_SEGMENT_BYTES, EncodedBlock};
 use crate::group::order::{
     DataKey, DataPacket, Done, Fault, GroupMessage, Held, Piece, Route, TaskOrder, pieces,
 };
+use crate::trace;
 use gridspan_runtime::{Context, Ix1};
 use std::time::Duration;
 
 impl<C: Catalogue> Server<C> {
     /// Handles a message of a group.
     pub(super) fn group(&mut self, message: GroupMessage, cx: &mut Context<'_, Self>) {
-        let Some(message) = self.pass_by(message, cx) else { return };
+        let Some(message) = self.pass_by(message.received(), cx) else { return };
         match message {
             GroupMessage::Order(order) if self.store.is_over(order.group) => {
                 give_up(&order, "its group has ended", cx);
@@ -22,6 +23,8 @@ impl<C: Catalogue> Server<C> {
                 give_up(&order, "its server has left", cx);
             }
             GroupMessage::Order(order) => self.store.add(order),
+            // It is an `Order` once it is received.
+            GroupMessage::TracedOrder(..) => {}
             GroupMessage::Data(mut piece) => {
                 for Route { to, then } in Route::of_hops(&std::mem::take(&mut piece.then)) {
                     send(Piece { then, ..piece.clone() }, to, cx);
@@ -61,7 +64,9 @@ impl<C: Catalogue> Server<C> {
         let Some((order, arguments)) = self.store.next() else { return };
         let mut work = Work::new(speed);
         let input_bytes = arguments.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let span = trace::server_span(&order.function, self.name(), order.trace.as_ref());
         let outcome = arguments.and_then(|bytes| {
+            let _executing = span.enter();
             self.check(&order.function, order.signature.as_ref())?;
             let (bytes, count) = (bytes.contiguous(), order.outputs.len());
             let made = self.functions().run_parts(&order.function, &bytes, count, &mut work);
@@ -69,6 +74,10 @@ impl<C: Catalogue> Server<C> {
             let cut = |part| EncodedBlock::cut("a result", part, DATA_SEGMENT_BYTES);
             Ok((parts.into_iter().map(cut).collect::<Result<Vec<EncodedBlock>, String>>()?, work_s))
         });
+        if let Err(reason) = &outcome {
+            trace::note_failure(&span, FAILED, reason);
+        }
+        drop(span);
         cx.charge(work.emulated());
         let (held, work_s): (Vec<Held>, _) = match outcome {
             Ok((blocks, work_s)) => (blocks.into_iter().map(Ok).collect(), work_s),

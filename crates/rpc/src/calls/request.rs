@@ -8,6 +8,7 @@ use super::server::Answer;
 use super::sessions::{SessionId, Until, Waited};
 use super::signature::Signature;
 use crate::block::EncodedBlock;
+use crate::trace::TraceContext;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,19 @@ pub struct CallTarget {
     pub work_s: Option<f64>,
     /// The only server that may execute it; `None` if any may.
     pub bound: Option<u32>,
+    /// The context of the client's span. Messages carry it beside the call, if there is one.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
+}
+
+impl CallTarget {
+    /// The message that begins the call.
+    pub(super) fn begin(self, caller: Caller) -> SessionMessage {
+        match self.trace {
+            None => SessionMessage::Begin(self, caller),
+            Some(context) => SessionMessage::BeginTraced(context, self, caller),
+        }
+    }
 }
 
 /// The receiver of a call's outcome.
@@ -74,4 +88,6 @@ pub enum SessionMessage {
     Released(SessionId, u32, Offer),
     /// The client is finalised, or was dropped.
     Close(Option<Reply<()>>),
+    /// Make a call of a client whose span has this context.
+    BeginTraced(TraceContext, CallTarget, Caller),
 }

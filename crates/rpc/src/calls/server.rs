@@ -9,6 +9,7 @@ use crate::block::EncodedBlock;
 use crate::group::Room;
 use crate::group::order::{Done, GroupMessage, Piece};
 use crate::group::store::Store;
+use crate::trace::{self, TraceContext};
 use gridspan_runtime::{Actor, ActorRef, Context, Ix1, Numbers, Reply, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -16,6 +17,8 @@ use std::marker::PhantomData;
 
 /// Number of calls that may wait at a server. Further ones are refused and tried elsewhere.
 const WAITING_MAX: usize = 10_000;
+/// The name of the error of a function that has failed, in its span.
+pub(super) const FAILED: &str = "GRPC_SESSION_FAILED";
 
 /// Executes the functions of a catalogue. Every PE has a server, which is closed until it is
 /// opened.
@@ -99,6 +102,19 @@ pub struct Call {
     pub signature: Option<Signature>,
     /// Where the answer goes.
     pub reply: Reply<Answer>,
+    /// The context of the client's span. Messages carry it beside the call, if there is one.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
+}
+
+impl Call {
+    /// The message that brings the call.
+    pub(super) fn into_message(self) -> ServerMessage {
+        match self.trace {
+            None => ServerMessage::Call(self),
+            Some(context) => ServerMessage::TracedCall(context, self),
+        }
+    }
 }
 
 /// A server's answer to a call.
@@ -145,6 +161,8 @@ pub enum ServerMessage {
     HandOn,
     /// A message of a group.
     Group(GroupMessage),
+    /// Queue a call of a client whose span has this context.
+    TracedCall(TraceContext, Call),
 }
 
 impl<C: Catalogue> Actor for Server<C> {
@@ -180,6 +198,9 @@ impl<C: Catalogue> Actor for Server<C> {
                 }
             }
             ServerMessage::Call(call) => self.accept(call, cx),
+            ServerMessage::TracedCall(context, call) => {
+                self.accept(Call { trace: Some(context), ..call }, cx);
+            }
             ServerMessage::Take(ticket, index, reply) => {
                 cx.reply(reply, self.results.remove(&(ticket, index)));
             }
@@ -208,7 +229,9 @@ impl<C: Catalogue> Actor for Server<C> {
 
     fn heap_bytes(message: &ServerMessage) -> usize {
         match message {
-            ServerMessage::Call(call) => call.arguments.len() + call.function.len(),
+            ServerMessage::Call(call) | ServerMessage::TracedCall(_, call) => {
+                call.arguments.len() + call.function.len()
+            }
             ServerMessage::Argument(_, segment) => segment.len(),
             ServerMessage::Group(GroupMessage::Data(Piece { bytes: Ok(bytes), .. })) => bytes.len(),
             _ => 0,
@@ -279,7 +302,9 @@ impl<C: Catalogue> Server<C> {
     fn execute(&mut self, call: &Call, speed: f64, cx: &mut Context<'_, Self>) {
         let mut work = Work::new(speed);
         let arguments = call.arguments.contiguous();
-        let outcome = self.check(&call.function, call.signature.as_ref()).and_then(|()| {
+        let span = trace::server_span(&call.function, self.name(), call.trace.as_ref());
+        let outcome = span.in_scope(|| {
+            self.check(&call.function, call.signature.as_ref())?;
             let outcome = self.functions().run(&call.function, call.form, &arguments, &mut work);
             match call.form {
                 // The caller of a single call knows its function; a group has many calls.
@@ -289,6 +314,9 @@ impl<C: Catalogue> Server<C> {
                 CallForm::Encoded | CallForm::Text => outcome,
             }
         });
+        if let Err(reason) = &outcome {
+            trace::note_failure(&span, FAILED, reason);
+        }
         cx.charge(work.emulated());
         cx.reply(
             call.reply,
@@ -323,7 +351,7 @@ impl<C: Catalogue> Server<C> {
         self.functions().check(function, called, &name)
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.card.as_ref().map_or("", |card| &card.name)
     }
 

@@ -97,6 +97,9 @@ impl<C: Catalogue> Actor for SessionManager<C> {
     fn handle(&mut self, message: SessionMessage, cx: &mut Context<'_, Self>) {
         match message {
             SessionMessage::Begin(wanted, caller) => self.begin(wanted, caller, cx),
+            SessionMessage::BeginTraced(context, wanted, caller) => {
+                self.begin(CallTarget { trace: Some(context), ..wanted }, caller, cx);
+            }
             SessionMessage::Found(id, found) => self.found(id, found, cx),
             SessionMessage::Answered(id, attempt, answer) => self.answered(id, attempt, answer, cx),
             SessionMessage::Segment(id, attempt, index, segment) => {
@@ -151,7 +154,9 @@ impl<C: Catalogue> Actor for SessionManager<C> {
 
     fn heap_bytes(message: &SessionMessage) -> usize {
         match message {
-            SessionMessage::Begin(wanted, _) => wanted.arguments.len(),
+            SessionMessage::Begin(wanted, _) | SessionMessage::BeginTraced(_, wanted, _) => {
+                wanted.arguments.len()
+            }
             SessionMessage::Answered(_, _, Some(Answer::Results { first, .. })) => first.len(),
             SessionMessage::Segment(_, _, _, Some(segment)) => segment.len(),
             _ => 0,
@@ -234,7 +239,7 @@ impl<C: Catalogue> SessionManager<C> {
         cx.send(&self.registry, RegistryMessage::Placed(offer));
         let ticket = self.ticket(id, attempt, cx);
         let server = self.servers.at(Ix1(offer.number as i32));
-        let CallTarget { function, arguments, form, signature, .. } = wanted;
+        let CallTarget { function, arguments, form, signature, trace, .. } = wanted;
         let mut segments = arguments.into_segments();
         let last = segments.pop().unwrap_or_default();
         for segment in segments {
@@ -242,7 +247,7 @@ impl<C: Catalogue> SessionManager<C> {
         }
         let call = |reply| {
             let arguments = EncodedBlock::of(vec![last]);
-            ServerMessage::Call(Call { ticket, function, arguments, form, signature, reply })
+            Call { ticket, function, arguments, form, signature, reply, trace }.into_message()
         };
         let answered =
             move |answer: Result<Answer, _>| SessionMessage::Answered(id, attempt, answer.ok());

@@ -4,7 +4,8 @@
 use super::order::{DataPacket, Done, Fault, GroupMessage, Held, Piece, Route, TaskOrder, pieces};
 use super::routes::Routes;
 use super::windows::{CallWindow, Execute, error_of};
-use crate::calls::{Catalogue, RpcError, ServerMessage, Services};
+use crate::calls::{Catalogue, RpcError, ServerMessage, Services, error_string};
+use crate::trace::{client_span, context_of, note_failure};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use gridspan_runtime::Reply;
 use gridspan_workflow::execution::{
@@ -14,6 +15,7 @@ use gridspan_workflow::stragglers::{StragglerPolicy, polling_interval};
 use gridspan_workflow::{DataId, Endpoint, ServerId, TaskId};
 use std::pin::Pin;
 use std::time::Duration;
+use tracing::Span;
 
 /// Minimum interval between two looks at the servers.
 const GLANCE_MIN: Duration = Duration::from_millis(1);
@@ -226,13 +228,27 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
         let (group, place) = (window.group(), window.mapping.places[task.index()]);
         let (function, number) = (call.function.to_owned(), attempt as u32 + 1);
         let signature = Some(call.signature.clone());
+        let span = client_span(call.function, None);
+        let trace = context_of(&span);
         let question = move |reply| {
             let attempt = number;
-            let order =
-                TaskOrder { group, attempt, place, function, signature, inputs, outputs, reply };
-            GroupMessage::Order(order)
+            let order = TaskOrder {
+                group,
+                attempt,
+                place,
+                function,
+                signature,
+                inputs,
+                outputs,
+                reply,
+                trace,
+            };
+            GroupMessage::Order(order).to_send()
         };
-        self.ask(server, question, move |done| Answer::Task(attempt, done));
+        self.ask(server, question, move |done| {
+            note_outcome(&span, &done);
+            Answer::Task(attempt, done)
+        });
     }
 
     /// Withdraws the order of an attempt, if it has not begun.
@@ -277,5 +293,19 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
             let bytes = fetched.ok().map(|block| block.len() as u64);
             Answer::Other(DispatchEvent::Fetched { data, from, is_relay, bytes })
         }));
+    }
+}
+
+/// Notes in the span of an order that it was not carried out.
+fn note_outcome(span: &Span, done: &Result<Done, RpcError>) {
+    match done {
+        Ok(Done { outcome: Err(Fault::Failed(reason)), .. }) => {
+            note_failure(span, "GRPC_SESSION_FAILED", reason);
+        }
+        Ok(Done { outcome: Err(Fault::Lost(reason)), .. }) => {
+            note_failure(span, "GRPC_RPC_REFUSED", reason);
+        }
+        Ok(_) => {}
+        Err(error) => note_failure(span, error_string(error.code()), error),
     }
 }

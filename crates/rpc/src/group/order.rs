@@ -3,6 +3,7 @@
 use super::ranges::Ranges;
 use crate::block::EncodedBlock;
 use crate::calls::Signature;
+use crate::trace::TraceContext;
 use gridspan_runtime::{Numbers, Reply};
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,9 @@ pub struct TaskOrder {
     pub outputs: Vec<DataPacket>,
     /// Where the outcome goes.
     pub reply: Reply<Done>,
+    /// The context of the client's span. Messages carry it beside the order, if there is one.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
 }
 
 /// Outcome of a task.
@@ -188,4 +192,29 @@ pub enum GroupMessage {
     },
     /// Asks for the number of bytes that are kept.
     Kept(Reply<u64>),
+    /// Execute a task of a client whose span has this context, when its arguments have arrived.
+    TracedOrder(TraceContext, TaskOrder),
+}
+
+impl GroupMessage {
+    /// The message as it is sent: the context of an order stands beside it.
+    pub(crate) fn to_send(self) -> Self {
+        match self {
+            Self::Order(order) => match order.trace {
+                None => Self::Order(order),
+                Some(context) => Self::TracedOrder(context, order),
+            },
+            other => other,
+        }
+    }
+
+    /// The message as it is handled: the context of an order is in it.
+    pub(crate) fn received(self) -> Self {
+        match self {
+            Self::TracedOrder(context, order) => {
+                Self::Order(TaskOrder { trace: Some(context), ..order })
+            }
+            other => other,
+        }
+    }
 }

@@ -17,7 +17,8 @@
 //! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
 //! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
 //! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together
-//! find out what the job waits for at a [`diagnose_line`]. The launcher of a guest is
+//! find out what the job waits for at a [`diagnose_line`]. Lines that begin with [`INPUT`] bring
+//! standard input to a node that cannot inherit it. The launcher of a guest is
 //! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
 //! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
 //! a character that programs do not print.
@@ -48,7 +49,7 @@ use thiserror::Error;
 mod requests;
 
 pub use requests::{
-    CANCEL, LEAVE, LauncherLines, LauncherRequest, Lines, PauseOrder, RECOVER, SampleOrder,
+    CANCEL, INPUT, LEAVE, LauncherLines, LauncherRequest, Lines, PauseOrder, RECOVER, SampleOrder,
     diagnose_line, watch_launcher,
 };
 use requests::{LINE_BYTES_MAX, to_line};
@@ -425,6 +426,19 @@ mod tests {
             [LauncherRequest::Recover, LauncherRequest::Recover]
         );
         assert!(matches!(join(), Err(BootstrapError::Ended("the bundle"))));
+    }
+
+    #[test]
+    fn standard_input_is_handled_before_the_bundle_that_follows() {
+        let line = bundles().remove(0).to_line().unwrap();
+        let lines = format!("{INPUT}begin 1\n{line}{INPUT}part eA==\n");
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        let mut lines = watch_launcher(Cursor::new(lines), told, || ()).unwrap();
+        let _: NodeBundle = read_line(&mut lines, "the bundle").unwrap();
+        let input = |text: &str| LauncherRequest::Input(text.to_owned());
+        assert_eq!(receive.try_recv(), Ok(input("begin 1")), "it was handled by then");
+        assert_eq!(receive.recv(), Ok(input("part eA==")));
     }
 
     #[test]

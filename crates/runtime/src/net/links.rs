@@ -32,6 +32,8 @@ pub(super) struct Links {
     transmitting: VecDeque<ConnectionHandle>,
     responses: VecDeque<(Transmit, Vec<u8>)>,
     scratch: Vec<u8>,
+    /// Number of handshakes that have begun.
+    handshakes: u64,
 }
 
 struct Entry {
@@ -51,7 +53,14 @@ impl Links {
             transmitting: VecDeque::new(),
             responses: VecDeque::new(),
             scratch: vec![],
+            handshakes: 0,
         }
+    }
+
+    /// Returns the number of handshakes that have begun: of connections that this side has dialled
+    /// or accepted, whatever became of them.
+    pub(super) fn handshakes(&self) -> u64 {
+        self.handshakes
     }
 
     /// Returns the link of a handle, if it still exists.
@@ -101,6 +110,7 @@ impl Links {
         name: &str,
     ) -> Result<ConnectionHandle, ConnectError> {
         let (handle, connection) = self.endpoint.connect(now.0, config, address, name)?;
+        self.handshakes += 1;
         self.insert(handle, Link::new(connection, Some(node), now.1));
         Ok(handle)
     }
@@ -146,6 +156,7 @@ impl Links {
         self.scratch.clear();
         match self.endpoint.accept(incoming, now.0, &mut self.scratch, Some(config)) {
             Ok((handle, connection)) => {
+                self.handshakes += 1;
                 self.insert(handle, Link::new(connection, None, now.1));
                 Ok(())
             }

@@ -323,6 +323,12 @@ impl Transport {
         self.peers.get(node).is_some_and(|peer| peer.phase == Phase::Lost)
     }
 
+    /// Returns the number of handshakes of QUIC and TLS that this node has begun, as either side,
+    /// including those that failed or whose connection was replaced.
+    pub fn handshakes(&self) -> u64 {
+        self.links.handshakes()
+    }
+
     /// Returns the statistics of the link to `node`.
     pub fn stats(&self, node: NodeId) -> LinkStats {
         let Some(peer) = self.peers.get(node) else { return LinkStats::default() };
@@ -364,6 +370,7 @@ impl Transport {
     /// nothing else happens.
     pub fn close(&mut self, now: Instant, reason: &str) {
         self.advance(now);
+        tracing::debug!(handshakes = self.links.handshakes(), "closed");
         self.is_closed = true;
         self.wanted.clear();
         self.upkeep_due = None;

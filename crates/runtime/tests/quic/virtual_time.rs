@@ -375,6 +375,25 @@ fn two_nodes_that_dial_each_other_at_once_keep_one_connection() {
 }
 
 #[test]
+fn a_handshake_is_counted_at_both_ends_and_only_for_nodes_that_talk() {
+    let mut world = World::new(4, 14);
+    let [a, b, c, d] = [0, 1, 2, 3].map(NodeId);
+    for (from, to) in [(a, b), (b, a), (a, c)] {
+        world.run_for(Duration::from_secs(1));
+        world.send(from, to, FrameClass::Auto, frame(SMALL, 0, 10));
+    }
+    world.run_for(Duration::from_secs(1));
+    let handshakes = [a, b, c, d].map(|node| world.transport(node).handshakes());
+    assert_eq!(handshakes, [2, 1, 1, 0]);
+    let now = world.now;
+    world.transport(a).break_connection(now, b);
+    world.run_for(Duration::from_secs(5));
+    let handshakes = [a, b, c, d].map(|node| world.transport(node).handshakes());
+    assert!(handshakes[0] > 2 && handshakes[1] > 1, "a broken connection needs another handshake");
+    assert_eq!(handshakes[2..], [1, 0]);
+}
+
+#[test]
 fn a_node_that_never_answers_is_lost_after_the_connect_patience() {
     let mut world = World::new(2, 12);
     world.crash(NodeId(1));

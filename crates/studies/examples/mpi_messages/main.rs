@@ -15,11 +15,12 @@
 //! last table says how many processors each program uses. An MPI that is not installed is skipped.
 
 use clap::Parser;
+use gridspan_studies::mpi::{IMPLEMENTATIONS, Mpi};
 use gridspan_studies::{children_seconds, gridctl};
 use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -80,39 +81,23 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let gridctl = gridctl()?;
     let folder = env::current_exe()?.parent().ok_or("this program has no folder")?.to_owned();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mpi_messages/round_trips.c");
     let mut mpis = Vec::new();
-    for (name, suffix) in [("Open MPI", "openmpi"), ("MPICH", "mpich")] {
-        match compile(&folder, suffix) {
-            Ok(program) => mpis.push((name, suffix, program)),
-            Err(reason) => println!("{name} is skipped: {reason}"),
+    for mpi in IMPLEMENTATIONS {
+        match mpi.compile(&source, &folder) {
+            Ok(program) => mpis.push((mpi, program)),
+            Err(reason) => println!("{} is skipped: {reason}", mpi.name),
         }
     }
     for handling in ["keep", "touch", "move"] {
         let mut programs = ours(&gridctl, handling, options);
         if handling != "move" {
-            programs.extend(
-                mpis.iter().map(|(name, suffix, program)| {
-                    theirs(name, suffix, program, handling, options)
-                }),
-            );
+            programs
+                .extend(mpis.iter().map(|(mpi, program)| theirs(*mpi, program, handling, options)));
         }
         table(handling, &programs, options)?;
     }
     Ok(())
-}
-
-/// Compiles the program for an MPI; the error says why it cannot be.
-fn compile(folder: &Path, suffix: &str) -> Result<PathBuf, String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mpi_messages/round_trips.c");
-    let program = folder.join(format!("round_trips.{suffix}"));
-    let compiler = format!("mpicc.{suffix}");
-    let mut command = Command::new(&compiler);
-    let status = command.arg("-O3").arg(source).arg("-o").arg(&program).status();
-    match status {
-        Ok(status) if status.success() => Ok(program),
-        Ok(status) => Err(format!("{compiler} ended with {status}")),
-        Err(error) => Err(format!("{compiler}: {error}")),
-    }
 }
 
 fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
@@ -146,22 +131,11 @@ fn ours(gridctl: &Path, handling: &str, options: &Options) -> Vec<Program> {
     programs
 }
 
-fn theirs(
-    name: &'static str,
-    suffix: &str,
-    program: &Path,
-    handling: &str,
-    options: &Options,
-) -> Program {
-    let mut command = vec![format!("mpirun.{suffix}"), "-n".to_owned(), "2".to_owned()];
-    if suffix == "openmpi" {
-        // Containers run as root, and two ranks may be more than the machine has cores.
-        command.extend(["--allow-run-as-root", "--oversubscribe"].map(str::to_owned));
-    }
-    command.extend([program.display().to_string(), options.seconds.to_string()]);
-    command.push(handling.to_owned());
+fn theirs(mpi: Mpi, program: &Path, handling: &str, options: &Options) -> Program {
+    let mut command = mpi.launch(2, program);
+    command.extend([options.seconds.to_string(), handling.to_owned()]);
     command.extend(options.bytes.iter().map(usize::to_string));
-    Program { name, command, latency_ns: 0.0, output: Output::Mpi }
+    Program { name: mpi.name, command, latency_ns: 0.0, output: Output::Mpi }
 }
 
 /// Runs the programs in turn, and prints a column for each.

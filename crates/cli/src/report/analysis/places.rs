@@ -1,6 +1,7 @@
 //! The PEs, nodes and sites of a recording, by number and by name.
 
 use gridspan_record::Recording;
+use std::collections::BTreeMap;
 
 /// The places of a recorded job. An invalid number stands for the first place.
 #[derive(Clone, Debug)]
@@ -10,6 +11,19 @@ pub(crate) struct Places {
     nodes: Vec<(String, usize)>,
     /// Node and speed of each PE.
     pes: Vec<(usize, f64)>,
+    /// The crowding of each node's host, if it has more PEs than hardware threads.
+    crowding: Vec<Option<Crowding>>,
+}
+
+/// More PEs on a host than it has hardware threads for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Crowding {
+    /// The host.
+    pub(crate) host: String,
+    /// Number of the job's PEs there.
+    pub(crate) pes: usize,
+    /// Number of hardware threads that they could use.
+    pub(crate) hardware_threads: usize,
 }
 
 impl Places {
@@ -25,7 +39,14 @@ impl Places {
             sites: header.sites.clone(),
             nodes: header.nodes.iter().map(node).collect(),
             pes: header.pes.iter().map(pe).collect(),
+            crowding: crowding(recording),
         }
+    }
+
+    /// The crowding of a node's host; `None` if it has hardware threads for all PEs, or their number
+    /// is not known.
+    pub(crate) fn crowding(&self, node: usize) -> Option<&Crowding> {
+        self.crowding.get(node)?.as_ref()
     }
 
     /// Number of PEs.
@@ -109,10 +130,53 @@ impl Places {
     }
 }
 
+/// The crowding of each node's host. Nodes of which nothing is recorded may not have run.
+fn crowding(recording: &Recording) -> Vec<Option<Crowding>> {
+    let nodes = &recording.header.nodes;
+    let mut pes: BTreeMap<&str, usize> = BTreeMap::new();
+    for pe in &recording.header.pes {
+        if !recording.missing.contains(&pe.node)
+            && let Some(node) = nodes.get(pe.node as usize)
+        {
+            *pes.entry(&node.host).or_default() += 1;
+        }
+    }
+    let known = recording.header.hosts.iter();
+    let threads: BTreeMap<&str, usize> =
+        known.map(|host| (host.name.as_str(), host.hardware_threads as usize)).collect();
+    let of = |host: &str| {
+        let (pes, hardware_threads) = (*pes.get(host)?, *threads.get(host)?);
+        let crowding = Crowding { host: host.to_owned(), pes, hardware_threads };
+        (pes > hardware_threads).then_some(crowding)
+    };
+    nodes.iter().map(|node| of(&node.host)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::recording;
-    use super::Places;
+    use super::{Crowding, Places};
+    use gridspan_record::RecordedHost;
+
+    #[test]
+    fn a_host_is_crowded_by_the_pes_of_all_its_nodes_that_ran() {
+        let mut recording = recording(1, 4);
+        for (node, host) in ["x", "x", "x", "y"].into_iter().enumerate() {
+            recording.header.nodes[node].host = host.to_owned();
+        }
+        assert_eq!(Places::of(&recording).crowding(0), None, "their processors are not known");
+        let host =
+            |name: &str| RecordedHost { name: name.to_owned(), cores: 1, hardware_threads: 2 };
+        recording.header.hosts = vec![host("x"), host("y")];
+
+        let places = Places::of(&recording);
+
+        let crowded = Crowding { host: "x".to_owned(), pes: 3, hardware_threads: 2 };
+        let found: Vec<_> = (0..4).map(|node| places.crowding(node).cloned()).collect();
+        assert_eq!(found, [Some(crowded.clone()), Some(crowded.clone()), Some(crowded), None]);
+        recording.missing = vec![1];
+        assert_eq!(Places::of(&recording).crowding(0), None, "one of them was a spare");
+    }
 
     #[test]
     fn names_say_where_a_pe_is() {

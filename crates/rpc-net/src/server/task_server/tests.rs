@@ -62,7 +62,8 @@ fn caller(token: &Token) -> Endpoint {
 fn order(work: Work, inputs: &[(u32, u64)], outputs: &[u32]) -> Order {
     let of_client = |&(data, bytes)| Input { data, bytes, from: Source::Client };
     let inputs = inputs.iter().map(of_client).collect();
-    Order { group: 7, place: 0, work, inputs, outputs: outputs.to_vec() }
+    let outputs = outputs.to_vec();
+    Order { group: 7, place: 0, work, inputs, outputs, traceparent: None }
 }
 
 fn emulated(bytes: &[u64]) -> Work {

@@ -33,6 +33,8 @@ pub enum LauncherRequest {
     Diagnose(u64),
     /// Tell the launcher the latest sample of the job's counters.
     Sample(SampleOrder),
+    /// Pass on standard input, as the text of this line says.
+    Input(String),
 }
 
 /// The order to stop the job after a checkpoint.
@@ -115,12 +117,23 @@ impl SampleOrder {
     }
 }
 
+/// The beginning of the lines with the standard input of the launcher, which a node gets that cannot
+/// inherit it. What follows is for the layers above.
+pub const INPUT: &str = "input ";
+
+/// Reads the text of a line that begins with [`INPUT`].
+fn input_text(line: &[u8]) -> Option<String> {
+    let text = line.strip_prefix(INPUT.as_bytes())?.strip_suffix(b"\n")?;
+    str::from_utf8(text).ok().map(str::to_owned)
+}
+
 /// The lines of the launcher after the start, for [`join`](super::join).
 pub type LauncherLines = BufReader<Lines>;
 
 /// Starts a thread that calls `on_request` when the launcher requests something, and `on_end` when
 /// the launcher has ended. Passes all lines on to [`join`](super::join), except those of a
-/// [`PauseOrder`] or a [`SampleOrder`] and those that request a diagnosis.
+/// [`PauseOrder`] or a [`SampleOrder`], those that request a diagnosis, and those with standard
+/// input.
 pub fn watch_launcher(
     from: impl BufRead + Send + 'static,
     mut on_request: impl FnMut(LauncherRequest) + Send + 'static,
@@ -150,7 +163,8 @@ pub fn watch_launcher(
                 line => PauseOrder::of_line(line)
                     .map(LauncherRequest::Pause)
                     .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample))
-                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose)),
+                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose))
+                    .or_else(|| input_text(line).map(LauncherRequest::Input)),
             };
             let is_for_join = !matches!(
                 request,
@@ -158,6 +172,7 @@ pub fn watch_launcher(
                     LauncherRequest::Pause(_)
                         | LauncherRequest::Sample(_)
                         | LauncherRequest::Diagnose(_)
+                        | LauncherRequest::Input(_)
                 )
             );
             if let Some(request) = request {

@@ -257,7 +257,8 @@ fn slow(evidence: &Evidence<'_>, excess: &Excess) -> Option<Limit> {
 
 /// Nodes whose processors other threads use: the time that their PEs lost, and the waits of others
 /// for them.
-fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Limit> {
+/// Where a host has more PEs than hardware threads, the other threads are those of the job.
+fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Vec<Limit> {
     let places = evidence.places;
     let mut by_node: BTreeMap<usize, f64> = BTreeMap::new();
     for (pe, profile) in evidence.profile.recorded() {
@@ -265,15 +266,46 @@ fn foreign(evidence: &Evidence<'_>, shares: &BTreeMap<usize, f64>) -> Option<Lim
         let others = shares.get(&pe).copied().unwrap_or(0.0);
         *by_node.entry(places.node_of(pe)).or_default() += own + others;
     }
-    let share: f64 = by_node.values().sum();
-    let nodes = sorted(&by_node, |node| places.node_name(node));
-    let place = named(&nodes);
-    let lost = |pe: &PeProfile| pe.total.waited_ns as f64 / pe.total.occupied_ns().max(1.0);
-    let most = evidence.profile.recorded().map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
+    let is_crowded = |(node, _): &(usize, f64)| places.crowding(*node).is_some();
+    let (crowded, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        by_node.into_iter().partition(is_crowded);
+    let limits = [too_many_pes(evidence, &crowded), other_threads(evidence, &others)];
+    limits.into_iter().flatten().collect()
+}
+
+/// Nodes on hosts with more PEs than hardware threads.
+fn too_many_pes(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let nodes = sorted(by_node, |node| evidence.places.node_name(node));
+    let worst = by_node.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let crowding = evidence.places.crowding(*worst.0)?;
+    let (place, share): (String, f64) = (named(&nodes), by_node.values().sum());
+    let clause = format!("more PEs than hardware threads are on the host of {place}");
+    let because = format!(
+        "host {} has {} for {}; {}",
+        crowding.host,
+        count(crowding.hardware_threads, "hardware thread"),
+        count(crowding.pes, "PE"),
+        waited(evidence, by_node)
+    );
+    (share > 0.0).then(|| Limit::new(LimitKind::TooManyPes, place, share, clause).because(because))
+}
+
+/// Nodes on hosts with enough hardware threads, as far as is known.
+fn other_threads(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> Option<Limit> {
+    let nodes = sorted(by_node, |node| evidence.places.node_name(node));
+    let (place, share): (String, f64) = (named(&nodes), by_node.values().sum());
     let clause = format!("other threads use the processors of {place}");
-    let evidence = format!("a PE there waited for the processor in {} of its work", percent(most));
-    (share > 0.0)
-        .then(|| Limit::new(LimitKind::ForeignLoad, place, share, clause).because(evidence))
+    let because = waited(evidence, by_node);
+    (share > 0.0).then(|| Limit::new(LimitKind::ForeignLoad, place, share, clause).because(because))
+}
+
+/// Says how long the PEs of these nodes waited for the processor, at most.
+fn waited(evidence: &Evidence<'_>, by_node: &BTreeMap<usize, f64>) -> String {
+    let lost = |pe: &PeProfile| pe.total.waited_ns as f64 / pe.total.occupied_ns().max(1.0);
+    let here = evidence.profile.recorded();
+    let here = here.filter(|(pe, _)| by_node.contains_key(&evidence.places.node_of(*pe)));
+    let most = here.map(|(_, pe)| lost(pe)).fold(0.0, f64::max);
+    format!("a PE there waited for the processor in {} of its work", percent(most))
 }
 
 /// Names places with their shares, the greatest first.

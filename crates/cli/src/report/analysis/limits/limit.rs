@@ -10,9 +10,11 @@ pub(crate) enum LimitKind {
     SlowPe,
     /// All PEs of a site are slower than others.
     SlowSite,
-    /// Other threads use the processors of a node: of other programs, or of the job itself if a
-    /// host has more PEs than cores.
+    /// Other threads use the processors of a node: of other programs, or of the job itself if it is
+    /// not known how many processors the host has.
     ForeignLoad,
+    /// A host has more PEs than hardware threads for them.
+    TooManyPes,
     /// The latency of a link.
     SlowLink,
     /// The bandwidth of a link.
@@ -67,6 +69,10 @@ impl LimitKind {
             Self::ForeignLoad => {
                 "Use no more PEs than cores, move the job or the other programs, or let `--balance auto` \
                  move actors away."
+            }
+            Self::TooManyPes => {
+                "Use no more PEs than the host has hardware threads: fewer nodes there, fewer PEs for \
+                 each, or more hosts."
             }
             Self::SlowLink => {
                 "Use more actors for each PE, so that others work while messages travel; place actors \

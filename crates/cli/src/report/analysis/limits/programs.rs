@@ -3,7 +3,7 @@
 use super::tests::{add_step, diagnosis, first};
 use super::{LimitKind, Verdict};
 use crate::report::analysis::fixtures::{MS, complete, from, from_main, recording, span};
-use gridspan_record::{Bin, DriverKind, Recording, Span, SpanCause, TASK, TypeTotal};
+use gridspan_record::{Bin, DriverKind, RecordedHost, Recording, Span, SpanCause, TASK, TypeTotal};
 
 #[test]
 fn reductions_over_a_wide_area_link_are_its_latency_and_not_main() {
@@ -49,6 +49,47 @@ fn tasks_beside_other_threads_everywhere_are_limited_by_these() {
 
     let wanted = "other threads use the processors of node a/0 and node a/1";
     assert_eq!(limit.clause, wanted);
+}
+
+#[test]
+fn more_pes_than_hardware_threads_are_told_from_other_programs() {
+    let mut recording = recording(1, 3);
+    recording.header.driver = DriverKind::Processes;
+    // Two nodes of one PE each share a hardware thread, and one has two for itself.
+    recording.header.nodes[1].host = recording.header.nodes[0].host.clone();
+    let host = |name: &str, hardware_threads| RecordedHost {
+        name: name.to_owned(),
+        cores: 1,
+        hardware_threads,
+    };
+    recording.header.hosts = vec![host("h0", 1), host("h2", 2)];
+    for pe in 0..3_u32 {
+        let task = Span { kind: TASK, actor: 0, ..span(pe, 0, [0, 30]) };
+        recording.pes[pe as usize].spans = vec![task];
+    }
+    complete(&mut recording, 30);
+    for (record, waited_ns) in recording.pes.iter_mut().zip([MS / 2, MS / 2, MS / 5]) {
+        let total_ns = 30 * MS;
+        record.totals.push(TypeTotal { number: TASK, count: 1, total_ns, max_ns: total_ns });
+        let busy_ns = vec![(TASK, MS - waited_ns)];
+        record.bins.fill(Bin { busy_ns, waited_ns, ..Bin::default() });
+    }
+
+    let limit = first(&recording, LimitKind::TooManyPes, 1.0 / 3.0);
+
+    let wanted = "more PEs than hardware threads are on the host of node a/0 and node a/1";
+    assert_eq!(limit.clause, wanted);
+    let wanted = "host h0 has 1 hardware thread for 2 PEs; a PE there waited for the processor in \
+                  50 % of its work";
+    assert_eq!(limit.evidence, wanted);
+    let limits = diagnosis(&recording).limits;
+    let other = limits.iter().find(|limit| limit.kind == LimitKind::ForeignLoad).unwrap();
+    assert_eq!(other.place, "node a/2");
+    assert!((other.share - 0.2 / 3.0).abs() < 0.01, "{other:?}");
+
+    // The same in a recording that does not know the hosts.
+    recording.header.hosts.clear();
+    first(&recording, LimitKind::ForeignLoad, 1.2 / 3.0);
 }
 
 #[test]

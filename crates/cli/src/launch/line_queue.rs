@@ -1,0 +1,28 @@
+//! The lines that wait to be written to a process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Lines for a process, which a thread writes. The pipe to the process is closed when they are
+/// dropped.
+pub(super) struct LineQueue {
+    queue: Sender<String>,
+    /// Number of lines that have not been written.
+    unwritten: Arc<AtomicUsize>,
+}
+
+impl LineQueue {
+    /// Creates a queue that counts its lines. Also returns its end for the thread.
+    pub(super) fn new(unwritten: Arc<AtomicUsize>) -> (Self, Receiver<String>) {
+        let (queue, incoming) = channel();
+        (Self { queue, unwritten }, incoming)
+    }
+
+    /// Queues a line.
+    pub(super) fn tell(&self, line: String) {
+        self.unwritten.fetch_add(1, Ordering::SeqCst);
+        // A process that has ended no longer reads; its end is noticed elsewhere.
+        let _ = self.queue.send(line);
+    }
+}

@@ -1,0 +1,201 @@
+//! What it costs to start and end an empty job on this machine: `gridctl run -n N`, beside `mpirun`
+//! of Open MPI and MPICH, and `srun`.
+//!
+//! ```text
+//! apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev
+//! cargo run --release -p gridspan-studies --example start_costs
+//! ```
+//!
+//! All start N processes: ours are nodes with one PE, those of MPI initialise and finalise it, and
+//! those of `srun` run `true`. Programs take turns. The time from start to end is the median of the
+//! rounds. Processor seconds are of the command and of all processes below it that were waited for;
+//! they are means, since Linux counts them in units of 10 ms. Those of `srun` do not include its
+//! tasks, which the daemons of Slurm start. A program that is missing is skipped, and the reason is
+//! printed.
+//!
+//! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
+//! not measured. Each is counted at both of its ends. Nodes connect when the first of the two sends
+//! to the other. So the number for each node stays the same while that of nodes grows, where few
+//! pairs talk; if all did, it would be one less than that of nodes.
+
+mod bounded;
+mod job;
+mod peers;
+
+use bounded::{Bounded, Cost};
+use clap::Parser;
+use gridspan_studies::gridctl;
+use job::Kind;
+use peers::{Peer, found, job_command};
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Largest number of processes, so that a mistake does not exhaust the machine.
+const NODES_MAX: i64 = 256;
+/// What the nodes log.
+const LOG: (&str, &str) = ("RUST_LOG", "gridspan_runtime::net::transport=debug");
+/// What stands before the number of handshakes in a line of the log.
+const HANDSHAKES: &str = "handshakes=";
+
+#[derive(Parser)]
+#[command(about = "The start and end of an empty job, beside MPI and Slurm")]
+struct Options {
+    /// Numbers of processes.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "2,16,64",
+        value_parser = clap::value_parser!(u32).range(1..=NODES_MAX)
+    )]
+    nodes: Vec<u32>,
+    /// Number of rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Seconds after which a run is ended.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    limit: u64,
+}
+
+fn main() -> ExitCode {
+    if let Some(kind) = env::args().nth(1).and_then(|word| Kind::of(&word)) {
+        return job::take_part(kind);
+    }
+    match study(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn study(options: &Options) -> Result<(), Box<dyn Error>> {
+    let (gridctl, program) = (gridctl()?, env::current_exe()?);
+    let folder = program.parent().ok_or("this program has no folder")?;
+    let errors = folder.join("start_costs.errors");
+    let mut peers = vec![Peer::Gridctl { gridctl: gridctl.clone(), program: program.clone() }];
+    peers.extend(found(folder, &errors));
+    costs(&peers, options, &errors)?;
+    println!("\nhandshakes for each node: mean, and largest number");
+    println!("{:>8}{:>20}{:>20}{:>12}", "nodes", "empty job", "talk in pairs", "all pairs");
+    for &nodes in &options.nodes {
+        print!("{nodes:>8}");
+        for kind in Kind::ALL {
+            let words = job_command(&gridctl, &program, kind, nodes);
+            let counts = handshakes(&words, nodes, options, &errors)?;
+            let mean = counts.iter().sum::<u64>() as f64 / f64::from(nodes);
+            let most = counts.iter().max().copied().unwrap_or_default();
+            print!("{:>20}", format!("{mean:.2} {most:>4}"));
+        }
+        println!("{:>12}", nodes - 1);
+    }
+    Ok(fs::remove_file(errors)?)
+}
+
+/// Runs the programs in turn, and prints a row for each number of processes and each program. A
+/// program that fails is left out from then on.
+fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn Error>> {
+    println!("\nstart and end, {} rounds", options.rounds);
+    println!(
+        "{:>8}{:>14}{:>12}{:>18}{:>14}{:>12}",
+        "nodes", "program", "median ms", "from-to", "processor ms", "each"
+    );
+    for &nodes in &options.nodes {
+        let mut costs: Vec<Result<Vec<Cost>, String>> = peers.iter().map(|_| Ok(vec![])).collect();
+        for _ in 0..options.rounds {
+            for (peer, costs) in peers.iter().zip(&mut costs) {
+                let Ok(known) = costs else { continue };
+                match run(&peer.command(nodes), &[], options, errors) {
+                    Ok(cost) => known.push(cost),
+                    Err(error) if matches!(peer, Peer::Gridctl { .. }) => return Err(error),
+                    Err(error) => *costs = Err(error.to_string()),
+                }
+            }
+        }
+        for (peer, costs) in peers.iter().zip(costs) {
+            match costs {
+                Ok(costs) => row(nodes, peer.name(), &costs),
+                Err(reason) => println!("{nodes:>8}{:>14}  is skipped: {reason}", peer.name()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(nodes: u32, name: &str, costs: &[Cost]) {
+    let mut ms: Vec<f64> = costs.iter().map(|cost| cost.wall_s * 1e3).collect();
+    ms.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (ms.first(), ms.last()) else { return };
+    let range = format!("{least:.0}-{most:.0}");
+    let median = ms[ms.len() / 2];
+    let processor_s: f64 = costs.iter().map(|cost| cost.processor_s).sum();
+    let processor_ms = processor_s * 1e3 / costs.len() as f64;
+    let each = processor_ms / f64::from(nodes);
+    println!("{nodes:>8}{name:>14}{median:>12.0}{range:>18}{processor_ms:>14.0}{each:>12.2}");
+}
+
+fn run(
+    words: &[String],
+    variables: &[(&str, &str)],
+    options: &Options,
+    errors: &Path,
+) -> Result<Cost, Box<dyn Error>> {
+    Bounded { words, variables, limit: Duration::from_secs(options.limit), errors }.run()
+}
+
+/// Runs a job, and returns the number of handshakes of each node.
+fn handshakes(
+    words: &[String],
+    nodes: u32,
+    options: &Options,
+    errors: &Path,
+) -> Result<Vec<u64>, Box<dyn Error>> {
+    run(words, &[LOG], options, errors)?;
+    let log = fs::read_to_string(errors)?;
+    let counts = log.lines().filter_map(counted).collect::<Vec<u64>>();
+    match counts.len() == nodes as usize {
+        true => Ok(counts),
+        false => Err(format!("{} of {nodes} nodes have logged their end", counts.len()).into()),
+    }
+}
+
+/// The number of handshakes in a line of the log.
+fn counted(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(HANDSHAKES)?;
+    let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_read_from_a_line_of_the_log() {
+        let line = "local/1│ 2026-01-01T00:00:00Z DEBUG gridspan_runtime::net::transport: closed \
+                    handshakes=17";
+        assert_eq!(counted(line), Some(17));
+        assert_eq!(counted("closed handshakes=4 bytes=9"), Some(4));
+        assert_eq!(counted("local/1│ DEBUG gridspan_runtime::net::transport: dial"), None);
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let errors = env::temp_dir().join(format!("start_costs.{}", std::process::id()));
+        let bounded = |script: &str, limit| {
+            let words = ["sh", "-c", script].map(str::to_owned);
+            Bounded { words: &words, variables: &[], limit, errors: &errors }.run()
+        };
+        let long = Duration::from_secs(600);
+        assert!(bounded("true", long).is_ok());
+        let failed = bounded("echo no place >&2; exit 3", long).unwrap_err().to_string();
+        assert!(failed.contains("no place") && failed.contains("exit status: 3"), "{failed}");
+        let late = bounded("sleep 600", Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(late.contains("after 200ms"), "{late}");
+        fs::remove_file(errors).unwrap();
+    }
+}

@@ -49,6 +49,7 @@ mod changing;
 mod diagnosing;
 mod ending;
 mod going_on;
+mod growing;
 mod losing;
 mod members;
 mod patience;
@@ -218,22 +219,6 @@ impl Supervisor {
     /// Creates a supervisor of processes with these names, the first of which start at `now`. The
     /// nodes of a job must meet before they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
-        let node = |name| Node {
-            name,
-            way: None,
-            address: None,
-            exit: None,
-            open_streams: STREAMS,
-            has_reported: false,
-            is_lost: false,
-            is_asked: false,
-            was_asked: false,
-            is_left: false,
-            is_given_up: false,
-            is_spare: false,
-            ends_until: None,
-            is_over: false,
-        };
         let (settle, grace) = (SETTLE, GRACE);
         let patience = Patience { start: START_PATIENCE, drain: DRAIN, settle, grace };
         let phase = if must_meet {
@@ -242,7 +227,7 @@ impl Supervisor {
             Phase::Running
         };
         Self {
-            nodes: names.into_iter().map(node).collect(),
+            nodes: names.into_iter().map(Node::new).collect(),
             phase,
             interrupted: None,
             blame: None,
@@ -289,6 +274,8 @@ impl Supervisor {
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         let (start, drain) = (START_PATIENCE * factor, DRAIN * factor);
+        // Other settings may have extended them further.
+        let (start, drain) = (start.max(self.patience.start), drain.max(self.patience.drain));
         let patience = Patience { start, drain, ..self.patience };
         if let Phase::Starting { until } = &mut self.phase {
             *until += patience.start.saturating_sub(self.patience.start);

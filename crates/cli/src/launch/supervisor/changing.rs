@@ -34,6 +34,11 @@ impl Supervisor {
             Request::Wait => return self.waiting_for_end.push(id),
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
+            Request::AddNew(_) => {
+                // The launcher adds them first, and then requests them to join.
+                let text = "this job cannot have more nodes".to_owned();
+                return self.answer(Some(id), Answer::Refused(text));
+            }
         };
         if let Err(reason) = self.check(&what) {
             return self.answer(Some(id), Answer::Refused(reason));
@@ -42,7 +47,8 @@ impl Supervisor {
         self.changes.add(Change { what, request: Some(id), until }, now);
     }
 
-    fn check(&self, what: &What) -> Result<(), String> {
+    /// Whether the job can stop, or change its nodes.
+    pub(super) fn check_changeable(&self, stops: bool) -> Result<(), String> {
         if self.recovery.is_none() {
             return Err("all nodes of this job are one process; run it with `-n` or \
                         `--driver cluster`, so that nodes can leave and join"
@@ -51,9 +57,14 @@ impl Supervisor {
         if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
             return Err("the job is ending".to_owned());
         }
-        if self.has_guests && *what != What::Stop {
+        if self.has_guests && !stops {
             return Err("guests can join this job, whose nodes cannot change then".to_owned());
         }
+        Ok(())
+    }
+
+    fn check(&self, what: &What) -> Result<(), String> {
+        self.check_changeable(*what == What::Stop)?;
         let members = self.members();
         let name = |node: NodeId| self.nodes.get(node.index()).map_or("a node", |it| &it.name);
         match what {

@@ -6,7 +6,7 @@ use crate::args::AddArgs;
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::hosts::locate;
-use crate::nodes::{answered_soon, change, find, unexpected};
+use crate::nodes::{answered, answered_soon, change, find, unexpected};
 use crate::request::{Answer, NewNodes, NodeState, Request};
 use crate::roster::{NewNode, Roster};
 use crate::slurm::{Allocation, SCONTROL, allocation_of, scontrol_arguments};
@@ -28,7 +28,20 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
         true => Request::AddNew(new_nodes(&job, args)?),
         false => Request::Add { nodes: known(&job.whole, &args.nodes)? },
     };
-    change(&job, &request)
+    let added = change(&job, &request)?;
+    match args.here {
+        true => hold(&job),
+        false => Ok(added),
+    }
+}
+
+/// Waits for the end of the job, since an allocation of Slurm is released when the command for which
+/// it was made ends. Returns the exit code of the job.
+fn hold(job: &Status) -> Result<ExitCode, CliError> {
+    match answered(job, &Request::Wait)? {
+        Answer::Ended(code) => Ok(ExitCode::from(code)),
+        _ => Err(unexpected()),
+    }
 }
 
 /// Finds nodes of the job.

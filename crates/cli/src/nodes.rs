@@ -80,7 +80,7 @@ pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliErr
 }
 
 /// Sends a request, and returns an answer that is no refusal.
-fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
+pub(crate) fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
     accepted(job, ask(job, request))
 }
 

@@ -90,7 +90,8 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "JOBID", value_parser = slurm_job)]
     pub(crate) slurm: Option<String>,
     /// Start new nodes as tasks of the allocation of Slurm in which this command runs: those that
-    /// `gridctl run` would start.
+    /// `gridctl run` would start. Then wait for the end of the job, so that Slurm does not release
+    /// the allocation.
     #[arg(long, conflicts_with = "slurm")]
     pub(crate) here: bool,
     /// The job. Default: the latest.
@@ -132,4 +133,4 @@ New nodes get the next numbers of the job, and keep them. The job changes its no
 progress point. It must have a main that can begin again, and nodes that are processes (-n, --grid,
 --driver cluster).
 
-Exit codes: 0 done, 1 refused or the job has ended, 2 usage.";
+Exit codes: 0 done, 1 refused or the job has ended, 2 usage; with --here that of the job.";

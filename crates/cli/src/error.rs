@@ -313,7 +313,7 @@ pub(crate) enum CliError {
         flag: &'static str,
     },
     /// A job has spare nodes and guests.
-    #[error("a job with --spare nodes cannot have --guests")]
+    #[error("a job with --spare nodes cannot have --guests whose loss ends it")]
     SparesWithGuests,
     /// A job whose nodes are threads has spare nodes.
     #[error("--spare needs nodes that are processes: use -n, --grid or --driver cluster")]

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let (mut settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
-    if args.guests > 0 && !spares.is_empty() {
+    if args.guests > 0 && !args.tolerate_lost_guests && !spares.is_empty() {
         return Err(CliError::SparesWithGuests);
     }
     let drain_deadline = args.checkpoints.drain_deadline;

@@ -191,7 +191,7 @@ impl CliError {
                     .into()
             }
             Self::SparesWithGuests => {
-                "leave out one of them; nodes that `gridctl add` starts are full members".into()
+                "add --tolerate-lost-guests; guests then join again when the nodes of the job change".into()
             }
             Self::SparesOfThreads => {
                 "for example `gridctl run -n 4 --spare site/3 PROGRAM`".into()

@@ -270,7 +270,10 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     supervisor.set_recovery(runs, launch.membership.on_loss);
     let has_folder = settings.checkpoint_folder.is_some();
     let deadline = launch.membership.drain_deadline;
-    supervisor.set_draining(deadline, has_folder, launch.guests > 0);
+    // Guests lose their nodes when a run ends.
+    let tolerates_lost_guests = settings.tolerates_lost_guests.unwrap_or(false);
+    let is_fixed = launch.guests > 0 && !tolerates_lost_guests;
+    supervisor.set_draining(deadline, has_folder, is_fixed);
     supervisor.set_crowding(launch.processes.nodes_per_core(launch.roster.nodes()));
     if launch.detached.is_some() {
         supervisor.set_drain_patience(FILE_PATIENCE);

@@ -20,7 +20,7 @@ use gridspan::Settings;
 use gridspan::control::Failure;
 use gridspan::keeper::BridgeTask;
 use gridspan::variables::DETACHED;
-use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
+use gridspan_runtime::net::bootstrap::{NodeBundle, RestoreOrder, issue};
 use gridspan_runtime::net::{Authority, NodePublicKey};
 use gridspan_topology::{GridSpec, NodeId};
 use std::io;
@@ -40,6 +40,8 @@ pub(super) struct Starter<'a> {
     tasks: Option<Tasks>,
     /// Number of runs whose bundles were issued.
     runs: u32,
+    /// Bundles for the guests of the present run, until its invitations are written.
+    guests: Vec<NodeBundle>,
 }
 
 impl<'a> Starter<'a> {
@@ -53,36 +55,30 @@ impl<'a> Starter<'a> {
         match &launch.processes {
             Processes::Single { .. } => {
                 let bundles = vec![None];
-                let (slots, tasks) = (Arc::default(), None);
-                let starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
+                let (slots, tasks, guests) = (Arc::default(), None, Vec::new());
+                let starter =
+                    Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0, guests };
                 Ok((starter, Invited::default()))
             }
-            Processes::Nodes { is_emulated, tasks, settings, .. } => {
+            Processes::Nodes { tasks, .. } => {
                 let authority = Arc::new(Authority::new(&launch.id)?);
-                let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
-                let value = serde_json::to_value(settings).map_err(encoding)?;
-                let nodes_per_core = launch.processes.nodes_per_core(launch.roster.nodes());
-                for bundle in &mut guests {
-                    bundle.nodes_per_core = nodes_per_core;
-                    bundle.emulate = *is_emulated;
-                    bundle.settings = value.clone();
-                }
                 let variables = launch.variables();
-                let command = Some(launch.program.command(&variables, &launch.surroundings)?);
+                let command = launch.program.command(&variables, &launch.surroundings)?;
                 let bundles = vec![None; launch.roster.nodes().len()];
                 let is_loss_fatal = launch.membership.on_loss == OnLoss::Fail;
                 let open = |_| Tasks::new(is_loss_fatal, authority.clone(), &outlets);
                 let tasks = tasks.as_ref().map(open).transpose()?;
-                let slots = Arc::default();
+                let (slots, guests) = (Arc::default(), Vec::new());
                 let left = launch.saved().map(|saved| saved.left.clone());
                 let members: Vec<NodeId> = launch.members().collect();
-                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
+                let mut starter =
+                    Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0, guests };
                 match left {
                     // The members have their bundles already.
                     Some(left) => starter.begin_run(&left),
                     None => starter.issue(&authority, &members, None)?,
                 }
-                Ok((starter, Invited { command, guests }))
+                Ok((starter, Invited::new(command)))
             }
         }
     }
@@ -119,6 +115,13 @@ impl<'a> Starter<'a> {
         }
         self.runs += 1;
         let nodes_per_core = processes.nodes_per_core(members.iter().copied());
+        let mut guests = issue_guests(authority, &spec, self.launch.guests)?;
+        for bundle in &mut guests {
+            bundle.nodes_per_core = nodes_per_core;
+            bundle.emulate = *is_emulated;
+            bundle.settings = serde_json::to_value(&settings).map_err(encoding)?;
+        }
+        self.guests = guests;
         let mut bundles = issue(authority, &spec)?;
         for ((&node, share), bundle) in members.iter().zip(shares).zip(&mut bundles) {
             let mut settings = settings.clone();
@@ -179,6 +182,11 @@ impl<'a> Starter<'a> {
     /// Number of processes.
     pub(super) fn len(&self) -> usize {
         self.bundles.len()
+    }
+
+    /// Takes the bundles for the guests of the present run.
+    pub(super) fn take_guests(&mut self) -> Vec<NodeBundle> {
+        std::mem::take(&mut self.guests)
     }
 
     /// Records that a run of these members begins, in what other processes can read.

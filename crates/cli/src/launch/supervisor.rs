@@ -104,8 +104,8 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
-    /// Whether guests may join, whose invitations are for the first run.
-    has_guests: bool,
+    /// Whether the members must stay, since guests may join whose loss ends the job.
+    is_fixed: bool,
     /// Whether a signal has requested the launcher to stop the job with a checkpoint.
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
@@ -241,7 +241,7 @@ impl Supervisor {
             diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
             has_folder: false,
-            has_guests: false,
+            is_fixed: false,
             is_stop_requested: false,
             pauses: 0,
             losses: 0,
@@ -263,10 +263,11 @@ impl Supervisor {
     }
 
     /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
-    /// folder, so that SIGTERM of the launcher stops the job with one; and whether guests may join.
-    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, has_guests: bool) {
+    /// folder, so that SIGTERM of the launcher stops the job with one; and whether the members must
+    /// stay, since guests may join whose loss ends the job.
+    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, is_fixed: bool) {
         self.drain_deadline = deadline;
-        (self.has_folder, self.has_guests) = (has_folder, has_guests);
+        (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
     }
 
     /// Sets the number of nodes that share a core, which extends timeouts that begin later: those

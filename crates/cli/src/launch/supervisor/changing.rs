@@ -57,8 +57,10 @@ impl Supervisor {
         if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
             return Err("the job is ending".to_owned());
         }
-        if self.has_guests && !stops {
-            return Err("guests can join this job, whose nodes cannot change then".to_owned());
+        if self.is_fixed && !stops {
+            return Err("guests can join this job, and their loss would end it; with \
+                        --tolerate-lost-guests its nodes could change"
+                .to_owned());
         }
         Ok(())
     }
@@ -119,8 +121,7 @@ impl Supervisor {
     /// Lets a node leave that got SIGTERM. A node that was asked to end, or that cannot leave, gets
     /// a second one.
     pub(super) fn leave_on_signal(&mut self, node: NodeId, now: Time) {
-        if self.nodes[node.index()].is_asked || self.has_guests || self.check(&What::Stop).is_err()
-        {
+        if self.nodes[node.index()].is_asked || self.is_fixed || self.check(&What::Stop).is_err() {
             return self.commands.push_back(Command::Ask(node));
         }
         if self.changes.is_leaving(node) || !self.members().contains(&node) {

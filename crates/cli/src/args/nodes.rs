@@ -72,12 +72,12 @@ pub(crate) struct AddArgs {
     pub(crate) nodes: Vec<String>,
     /// Start new nodes at this site, which the job need not have yet. Default for `-n`, `--slurm`
     /// and `--here`: the only one.
-    #[arg(short, long, value_name = "SITE")]
+    #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<String>,
     /// Start N new nodes on the hosts of the site, in turn where the fewest are.
     #[arg(
         short = 'n',
-        long,
+        long = "nodes",
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1024),
         conflicts_with_all = ["here", "slurm"]

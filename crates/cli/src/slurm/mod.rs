@@ -20,5 +20,5 @@ mod task_counts;
 
 pub(crate) use allocation::{Allocation, AllocationError, StepPlan, Variables};
 pub(crate) use allocations::Allocations;
-pub(crate) use job::{DescriptionError, SCONTROL, allocation_of, scontrol_arguments};
+pub(crate) use job::{SCONTROL, allocation_of, scontrol_arguments};
 pub(crate) use srun::{SRUN, arguments};

@@ -100,7 +100,7 @@ fn replace_launcher(folder: &JobFolder, ended: &[String]) -> Result<(), CliError
     }
     if !ended.is_empty() {
         // A mistake is reported at once.
-        nodes::named(&start.grid, ended)?;
+        nodes::named(&folder.roster().map_err(&failed)?, ended)?;
     }
     let mut launcher = spawn(folder, &start, ended)?;
     let until = Instant::now() + PATIENCE;

@@ -77,7 +77,7 @@ pub(crate) fn run(verb: &BenchVerb, verbose: u8) -> Result<ExitCode, CliError> {
             progress: Some(progress.clone()),
             ..Launch::new(&program, spec, processes)
         };
-        let ended = launch::run(&launch);
+        let ended = launch::run(launch);
         progress.end();
         let ended = ended?;
         if ended.code != 0 {

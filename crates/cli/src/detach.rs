@@ -11,12 +11,12 @@ use crate::grid::Place;
 use crate::hosts::{all_here, is_loopback};
 use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
 use crate::launch::{self, JobWitness, Kept, Launch, job_name};
+use crate::nodes::named;
 use crate::program::Program;
 use crate::surroundings::Surroundings;
 use gridspan::EXIT_FAILED;
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::GridSpec;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -153,13 +153,13 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends. The nodes of `ended` have ended for
-/// good, as the user says; the place `witness` decides between two halves of the others.
+/// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended` have
+/// ended for good, as the user says; the place `witness` decides between two halves of the others.
 pub(crate) fn attend(
     id: &str,
-    ended: BTreeSet<NodeId>,
+    ended: &[String],
     witness: Option<PathBuf>,
-    launch: &mut Launch<'_>,
+    mut launch: Launch<'_>,
 ) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
     let folder = JobFolder::open(id).map_err(&failed)?;
@@ -174,6 +174,9 @@ pub(crate) fn attend(
     // It fails only if this process leads a group already.
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
+    let added = saved.as_ref().map(|saved| saved.added.as_slice());
+    launch.restore_added(added.unwrap_or_default())?;
+    let ended = named(&launch.roster, ended)?;
     let kept = folder.start().map_err(&failed)?.kept;
     launch.kept = kept.map(|name| {
         let witness = witness.map(|location| JobWitness::new(location, name.clone()));
@@ -184,7 +187,7 @@ pub(crate) fn attend(
     if let Some(witness) = launch.kept.as_ref().and_then(Kept::witness).filter(|_| !takes_over) {
         witness.begin().map_err(CliError::Witness)?;
     }
-    if let Err(error) = launch::take_over(launch) {
+    if let Err(error) = launch::take_over(&mut launch) {
         folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;
         return Ok(ExitCode::from(EXIT_FAILED));
     }

@@ -9,7 +9,7 @@ use gridspan_record::RecordError;
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
 use gridspan_runtime::net::{EnrolmentError, IdentityError};
-use gridspan_topology::{EmulateError, MatrixTextError, SiteError};
+use gridspan_topology::{EmulateError, HostRangeError, MatrixTextError, SiteError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -313,7 +313,7 @@ pub(crate) enum CliError {
         flag: &'static str,
     },
     /// A job has spare nodes and guests.
-    #[error("a job with --spare nodes cannot have --guests")]
+    #[error("a job with --spare nodes cannot have --guests whose loss ends it")]
     SparesWithGuests,
     /// A job whose nodes are threads has spare nodes.
     #[error("--spare needs nodes that are processes: use -n, --grid or --driver cluster")]
@@ -344,6 +344,39 @@ pub(crate) enum CliError {
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,
+    },
+    /// No node that could join has that name.
+    #[error("the job has no node or site `{name}`")]
+    NoNodeToAdd {
+        /// The name.
+        name: String,
+        /// The nodes of the job.
+        nodes: Vec<String>,
+    },
+    /// New nodes may be at several sites.
+    #[error("the job has several sites, and the new nodes could be at any of them")]
+    WhichSite {
+        /// Their names.
+        sites: Vec<String>,
+    },
+    /// The names of hosts cannot be expanded.
+    #[error("`{pattern}`: {error}")]
+    HostPattern {
+        /// The names as written.
+        pattern: String,
+        /// The reason.
+        error: HostRangeError,
+    },
+    /// Nodes are to be tasks of the allocation in which the command runs, and there is none.
+    #[error("--here: this is no allocation of Slurm")]
+    NotInAllocation,
+    /// An allocation of Slurm cannot be used.
+    #[error("cannot use the allocation {job} of Slurm: {reason}")]
+    NoAllocation {
+        /// Its number.
+        job: String,
+        /// The reason.
+        reason: String,
     },
     /// No node of the grid has that name.
     #[error("the grid of the job has no node `{name}`")]
@@ -572,6 +605,7 @@ impl CliError {
             | Self::Witness(_)
             | Self::Write { .. }
             | Self::Refused { .. }
+            | Self::NoAllocation { .. }
             | Self::Unreachable { .. }
             | Self::Unattended { .. }
             | Self::ElsewhereDetached { .. }

@@ -65,6 +65,14 @@ pub(crate) struct RemoteHost {
     address: Option<IpAddr>,
 }
 
+impl RemoteHost {
+    /// Another host, with the host through which it is reached and its address, if they are known.
+    pub(crate) fn new(name: &str, gateway: Option<&str>, address: Option<IpAddr>) -> Self {
+        let gateway = gateway.filter(|gateway| *gateway != name).map(str::to_owned);
+        Self { name: name.to_owned(), gateway, address }
+    }
+}
+
 /// A host whose address cannot be found, and the reason.
 pub(crate) type UnknownHost = (String, io::Error);
 
@@ -121,17 +129,12 @@ impl Hosts {
         let mut remote = vec![];
         for (node, name) in spec.hosts() {
             let address = addresses.get(name).copied();
-            // Another user of this machine is reached by ssh.
-            if is_here(name) || (!name.contains('@') && address.is_some_and(is_own)) {
+            if is_here(name) || is_own_name(name, address) {
                 remote.push(None);
                 continue;
             }
             let gateway = spec.gateway(spec.layout().site_of_node(node));
-            remote.push(Some(RemoteHost {
-                name: name.to_owned(),
-                gateway: gateway.filter(|gateway| *gateway != name).map(str::to_owned),
-                address,
-            }));
+            remote.push(Some(RemoteHost::new(name, gateway, address)));
         }
         let own = match remote.iter().flatten().find_map(|host| Some((host, host.address?))) {
             Some((host, address)) if remote.iter().any(Option::is_none) => {
@@ -142,6 +145,27 @@ impl Hosts {
         };
         let ports = spec.layout().nodes().map(|node| spec.port(node).unwrap_or(0)).collect();
         (Self { ssh: ssh_command(ssh), remote, own, ports }, unknown)
+    }
+
+    /// Adds the next node of a job whose hosts these are: on another host, or on this machine. If
+    /// nodes are now here and elsewhere, those here have to listen at another address in the next
+    /// run.
+    pub(crate) fn add(&mut self, other: Option<RemoteHost>, port: Option<u16>) {
+        self.remote.push(other);
+        self.ports.push(port.unwrap_or(0));
+        let address = self.remote.iter().flatten().find_map(|host| host.address);
+        if let (None, Some(address)) = (self.own, address)
+            && self.remote.iter().any(Option::is_none)
+        {
+            let own = own_address(address);
+            self.own = own.inspect_err(|error| tracing::warn!(%error, "no way to {address}")).ok();
+        }
+    }
+
+    /// Forgets the nodes from this number on.
+    pub(crate) fn truncate(&mut self, nodes: usize) {
+        self.remote.truncate(nodes);
+        self.ports.truncate(nodes);
     }
 
     /// Whether the first node of a grid runs here.
@@ -312,6 +336,21 @@ fn is_here(host: &str) -> bool {
     is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
 }
 
+/// Whether the name of a host with this address means this machine. Another user of it is reached by
+/// ssh.
+fn is_own_name(name: &str, address: Option<IpAddr>) -> bool {
+    !name.contains('@') && address.is_some_and(is_own)
+}
+
+/// Looks up a host: `None` if it is this machine.
+pub(crate) fn locate(name: &str) -> io::Result<Option<IpAddr>> {
+    if is_here(name) {
+        return Ok(None);
+    }
+    let address = resolve(name)?;
+    Ok((!is_own_name(name, Some(address))).then_some(address))
+}
+
 /// Whether a host is any machine from its own point of view.
 pub(crate) fn is_loopback(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1"].contains(&host)
@@ -467,6 +506,27 @@ mod tests {
         assert_eq!((listen(1).as_str(), listen(2).as_str()), ("0.0.0.0:7000", "0.0.0.0:7000"));
         assert!(!hosts.listen(NodeId(0)).unwrap().ip().is_unspecified());
         assert_eq!(hosts.address(NodeId(1)), Some([127, 0, 0, 2].into()));
+    }
+
+    #[test]
+    fn with_a_node_elsewhere_those_here_listen_where_it_can_reach_them() {
+        let spec = spec("[site.a]\nhosts = [\"localhost\"]");
+        let mut hosts = Hosts::of(&spec, Some("ssh")).unwrap();
+        hosts.add(None, None);
+        assert_eq!((hosts.listen(NodeId(0)), hosts.remote(NodeId(1))), (None, None));
+
+        let address = locate("127.0.0.2").unwrap();
+        hosts.add(Some(RemoteHost::new("127.0.0.2", Some("head"), address)), Some(7000));
+
+        assert_eq!(address, Some([127, 0, 0, 2].into()));
+        assert_eq!(hosts.remote(NodeId(2)), Some("127.0.0.2"));
+        assert_eq!(hosts.entry(NodeId(2)), Some("head"));
+        assert_eq!(hosts.listen(NodeId(2)).unwrap().to_string(), "0.0.0.0:7000");
+        assert!(hosts.listen(NodeId(0)).is_some() && hosts.listen(NodeId(1)).is_some());
+        hosts.truncate(1);
+        assert_eq!(hosts.remote(NodeId(2)), None);
+        assert_eq!(locate("localhost").unwrap(), None);
+        assert!(locate("nowhere.invalid").is_err());
     }
 
     #[test]

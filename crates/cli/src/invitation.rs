@@ -24,7 +24,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 /// Version of the file. Files of other versions are not read.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// All that one node needs to join a running job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub(crate) struct Invitation {
     program: NodeProgram,
     /// Fingerprint of the program, by which a different program is detected.
     contents: Contents,
+    /// Number of the run of the job, from 1, that has these addresses.
+    pub(crate) run: u32,
     /// Identity of the node.
     pub(crate) bundle: NodeBundle,
     /// Addresses of the founders.
@@ -41,7 +43,7 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// Creates an invitation to run the program of `command`, which has the fingerprint `contents`.
+    /// Creates an invitation to the first run, to run the program of `command`, which has the fingerprint `contents`.
     pub(crate) fn new(
         command: &Command,
         contents: Contents,
@@ -52,6 +54,7 @@ impl Invitation {
             version: VERSION,
             program: NodeProgram::of(command)?,
             contents,
+            run: 1,
             bundle,
             addresses,
         })
@@ -115,6 +118,15 @@ impl Invitation {
         }
         Ok(None)
     }
+}
+
+/// Removes all invitations to a job.
+pub(crate) fn remove_all(id: &str) -> io::Result<()> {
+    for path in invitations(&folder()?, id)? {
+        // Another process may have taken it.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Option<Invitation> {

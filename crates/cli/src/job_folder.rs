@@ -24,6 +24,7 @@
 
 use crate::private;
 use crate::process_id::ProcessId;
+use crate::roster::{NewNode, Roster};
 use gridspan::keeper::{LauncherId, state_folder};
 use gridspan_topology::{GridSpec, NodeId};
 use rustix::fs::{FlockOperation, flock};
@@ -102,6 +103,9 @@ pub(crate) struct Saved {
     pub(crate) given_up: Vec<NodeId>,
     /// Nodes that have never been members.
     pub(crate) spares: Vec<NodeId>,
+    /// Nodes that were added to those of the grid, in this order.
+    #[serde(default)]
+    pub(crate) added: Vec<NewNode>,
     /// How far the job has come.
     pub(crate) stage: Stage,
     /// Whether the job is to stop at the user's request.
@@ -347,6 +351,14 @@ impl JobFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
+    }
+
+    /// All nodes of the job, as the last launcher knew them.
+    pub(crate) fn roster(&self) -> io::Result<Roster> {
+        let mut roster = Roster::from(self.start()?.grid);
+        let added = self.saved()?.map(|saved| saved.added).unwrap_or_default();
+        roster.add(&added).map_err(io::Error::other)?;
+        Ok(roster)
     }
 
     /// Notes why a launcher cannot attend to the job; `None` when another one tries.

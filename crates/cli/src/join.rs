@@ -5,7 +5,7 @@ use crate::channel;
 use crate::error::CliError;
 use crate::invitation::Invitation;
 use crate::signals;
-use crate::status;
+use crate::status::{self, Status};
 use gridspan::control::{Control, MARK};
 use gridspan_runtime::net::bootstrap::LEAVE;
 use gridspan_topology::SiteId;
@@ -17,35 +17,93 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitCode, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
-/// Joins a job and waits for the end of the node.
+/// Time for which a guest whose nodes were lost waits for another run of the job: as long as nodes may
+/// take to stop when others are lost.
+const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
+/// Interval between looks whether there is one.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a node has ended.
+struct Ended {
+    code: ExitCode,
+    /// Whether it has failed by itself, as it does when the nodes of the job change.
+    has_failed: bool,
+}
+
+/// Joins a job, and joins it again when its nodes have changed, until it ends or the user wants the
+/// node to leave.
 pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
-    let mut invitation = match &args.invitation {
-        Some(path) => Invitation::read_file(path)
-            .map_err(|error| CliError::Invitation { path: path.clone(), error })?,
-        None => accept(args)?,
-    };
-    if let Some(program) = &args.program {
-        invitation = invitation.with_program(program.clone());
+    // Signals are watched before a node's process starts, so that its end is not missed.
+    let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
+    let mut signals = signals.map_err(CliError::system("watch for signals"))?;
+    if let Some(path) = &args.invitation {
+        let unusable = |error| CliError::Invitation { path: path.clone(), error };
+        let mut invitation = Invitation::read_file(path).map_err(unusable)?;
+        if let Some(program) = &args.program {
+            invitation = invitation.with_program(program.clone());
+        }
+        check_program(&invitation)?;
+        // Only the process that removes the file may use the invitation.
+        fs::remove_file(path).map_err(unusable)?;
+        return take_part(invitation, args, &mut signals).map(|ended| ended.code);
     }
+    let (id, mut invitation) = accept(args)?;
+    loop {
+        check_program(&invitation)?;
+        let run = invitation.run;
+        let ended = take_part(invitation, args, &mut signals)?;
+        let next = match ended.has_failed {
+            true => await_run(&id, run, args, &mut signals)?,
+            false => None,
+        };
+        let Some(next) = next else { return Ok(ended.code) };
+        // With standard error closed, nothing can be reported.
+        let _ = writeln!(io::stderr(), "the nodes of {id} have changed; joining it again");
+        invitation = next;
+    }
+}
+
+fn check_program(invitation: &Invitation) -> Result<(), CliError> {
     let path = invitation.program().to_owned();
     match invitation.fits() {
-        Ok(true) => {}
-        Ok(false) => return Err(CliError::OtherProgram { path }),
-        Err(error) => return Err(CliError::Start { path, error }),
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CliError::OtherProgram { path }),
+        Err(error) => Err(CliError::Start { path, error }),
     }
-    if let Some(path) = &args.invitation {
-        // Only the process that removes the file may use the invitation.
-        fs::remove_file(path)
-            .map_err(|error| CliError::Invitation { path: path.clone(), error })?;
+}
+
+/// Takes an invitation to a later run of the job at the same site, once there is one; `None` if the
+/// job has ended, there is none in time, or the user wants to leave.
+fn await_run(
+    id: &str,
+    run: u32,
+    args: &JoinArgs,
+    signals: &mut Signals,
+) -> Result<Option<Invitation>, CliError> {
+    let until = Instant::now() + AGAIN_PATIENCE;
+    while Instant::now() < until && !signals.pending().any(|signal| signal != SIGCHLD) {
+        let running = status::running().map_err(CliError::system("look for running jobs"))?;
+        let Some(job) = running.iter().find(|status| status.id == id) else { return Ok(None) };
+        if let Some(invitation) = invitation_to(job, args, |invitation| invitation.run > run)? {
+            return Ok(Some(invitation));
+        }
+        thread::sleep(LOOK);
     }
+    Ok(None)
+}
+
+/// Starts the node of an invitation, and attends to it.
+fn take_part(
+    mut invitation: Invitation,
+    args: &JoinArgs,
+    signals: &mut Signals,
+) -> Result<Ended, CliError> {
     let first = invitation.addresses.0.first().copied();
     invitation.bundle.guest = Some(args.pes.get());
     invitation.bundle.listen =
         first.map(towards).transpose().map_err(CliError::system("find a route to the job"))?;
-    // Signals are watched before the node's process starts, so that its end is not missed.
-    let signals = Signals::new(signals::not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGCHLD]));
-    let mut signals = signals.map_err(CliError::system("watch for signals"))?;
     let mut command = invitation.command();
     let path = command.get_program().into();
     // The process has its own group: Ctrl-C reaches gridctl, which asks the node to leave.
@@ -57,15 +115,15 @@ pub(crate) fn run(args: &JoinArgs) -> Result<ExitCode, CliError> {
         thread::spawn(move || pass_on(BufReader::new(stdout)));
     }
     introduce(&invitation, &mut pipe).map_err(lost)?;
-    attend(&mut node, &mut pipe, &mut signals)
+    attend(&mut node, &mut pipe, signals)
 }
 
 fn lost(error: io::Error) -> CliError {
     CliError::System { what: "exchange data with the node", error }
 }
 
-/// Takes an invitation to the requested site of the requested job.
-fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
+/// Takes an invitation to the requested site of the requested job, whose name is returned, too.
+fn accept(args: &JoinArgs) -> Result<(String, Invitation), CliError> {
     let running = status::running().map_err(CliError::system("look for running jobs"))?;
     let job = match &args.job {
         Some(id) => running.iter().find(|status| status.id == *id),
@@ -80,14 +138,29 @@ fn accept(args: &JoinArgs) -> Result<Invitation, CliError> {
         let running = running.into_iter().map(|status| status.id).collect();
         return Err(CliError::NoJob { id: args.job.clone(), running });
     };
-    let site = args.site.as_ref().map_or(Some(SiteId(0)), |name| job.grid.site_named(name));
+    match invitation_to(job, args, |_| true)? {
+        Some(invitation) => Ok((job.id.clone(), invitation)),
+        None => Err(CliError::NotInvited { id: job.id.clone(), site: args.site.clone() }),
+    }
+}
+
+/// Takes an invitation to the requested site of a job that `is_wanted` accepts, if there is one.
+fn invitation_to(
+    job: &Status,
+    args: &JoinArgs,
+    is_wanted: impl Fn(&Invitation) -> bool,
+) -> Result<Option<Invitation>, CliError> {
     let is_there = |invitation: &Invitation| {
-        let node = invitation.bundle.identity.node;
-        Some(job.grid.layout().site_of_node(node)) == site
+        // Each run numbers its nodes and sites.
+        let layout = invitation.bundle.spec.layout();
+        let site = layout.site_of_node(invitation.bundle.identity.node);
+        match &args.site {
+            Some(name) => layout.site_name(site) == name,
+            None => site == SiteId(0),
+        }
     };
-    let taken = Invitation::take(&job.id, is_there);
-    let taken = taken.map_err(CliError::system("read the job's invitations"))?;
-    taken.ok_or_else(|| CliError::NotInvited { id: job.id.clone(), site: args.site.clone() })
+    Invitation::take(&job.id, |invitation| is_there(invitation) && is_wanted(invitation))
+        .map_err(CliError::system("read the job's invitations"))
 }
 
 /// Returns the address at which to listen so that nodes at `address` can answer.
@@ -124,15 +197,15 @@ fn pass_on(from: impl BufRead) {
 }
 
 /// Waits for the end of the node. The first signal makes it leave, the second kills it.
-fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<ExitCode, CliError> {
+fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<Ended, CliError> {
     let mut is_leaving = false;
     for signal in signals.forever() {
         if signal == SIGCHLD {
             if let Some(status) = node.try_wait().map_err(lost)? {
+                let has_failed = status.code().is_some_and(|code| code != 0) && !is_leaving;
                 let code = status.code().or(status.signal().map(|signal| 128 + signal));
-                return Ok(ExitCode::from(
-                    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
-                ));
+                let code = code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+                return Ok(Ended { code: ExitCode::from(code), has_failed });
             }
         } else if std::mem::replace(&mut is_leaving, true) {
             // The node may have ended just now.
@@ -142,5 +215,5 @@ fn attend(node: &mut Child, pipe: &mut File, signals: &mut Signals) -> Result<Ex
             let _ = pipe.write_all(LEAVE.as_bytes()).and_then(|()| pipe.flush());
         }
     }
-    Ok(ExitCode::from(gridspan::EXIT_FAILED))
+    Ok(Ended { code: ExitCode::from(gridspan::EXIT_FAILED), has_failed: false })
 }

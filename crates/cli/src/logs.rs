@@ -6,7 +6,6 @@ use crate::error::CliError;
 use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
-use crate::nodes::name;
 use crate::output::tell_dropped;
 use gridspan::control::MARK;
 use std::io::{self, Write};
@@ -61,8 +60,7 @@ impl Logs {
     }
 
     fn of_node(folder: &JobFolder, wanted: &str) -> Result<Self, CliError> {
-        let grid = folder.start().map_err(CliError::system("look for the job"))?.grid;
-        let nodes: Vec<String> = grid.layout().nodes().map(|node| name(&grid, node)).collect();
+        let nodes = folder.roster().map_err(CliError::system("look for the job"))?.names();
         if !nodes.iter().any(|node| node == wanted) {
             return Err(CliError::NoNode { name: wanted.to_owned(), nodes });
         }

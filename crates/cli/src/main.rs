@@ -1,5 +1,6 @@
 //! `gridctl`: runs and simulates Gridspan jobs, and shows the grids they run on.
 
+mod add;
 mod args;
 mod attach;
 mod balance;
@@ -49,6 +50,7 @@ mod rank_variables;
 mod recorded;
 mod report;
 mod request;
+mod roster;
 mod rpc;
 mod run;
 mod sharing;
@@ -85,7 +87,7 @@ fn main() -> ExitCode {
         Verb::Report(args) => report::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
-        Verb::Add(args) => nodes::add(&args),
+        Verb::Add(args) => add::add(&args),
         Verb::Check(args) => check::run(&args),
         Verb::CheckAgent(args) => check::serve(&args),
         Verb::Sim(args) => sim::run(&args, cli.verbose),

@@ -1,8 +1,9 @@
-//! `gridctl nodes`, `drain` and `add`: the nodes of a running job, and their changes.
+//! `gridctl nodes` and `drain`: the nodes of a running job, and those that leave it.
 
-use crate::args::{AddArgs, DrainArgs, NodesArgs};
+use crate::args::{DrainArgs, NodesArgs};
 use crate::error::CliError;
 use crate::request::{Answer, NodeState, Request, ask, ask_soon};
+use crate::roster::Roster;
 use crate::status::{self, Status};
 use crate::style::Style;
 use crate::table::{Align, Table};
@@ -49,13 +50,12 @@ pub(crate) fn list(args: &NodesArgs) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed<'a>(grid: &'a GridSpec, states: &[NodeState]) -> Vec<Listed<'a>> {
-    let layout = grid.layout();
-    let listed = layout.nodes().zip(states).map(|(node, &state)| Listed {
+fn listed<'a>(roster: &'a Roster, states: &[NodeState]) -> Vec<Listed<'a>> {
+    let listed = roster.nodes().zip(states).map(|(node, &state)| Listed {
         node,
-        name: name(grid, node),
-        host: grid.host(node),
-        pes: layout.place(node).pes.len() as u32,
+        name: roster.name(node),
+        host: roster.host(node),
+        pes: roster.pes(node),
         state,
     });
     listed.collect()
@@ -66,13 +66,6 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<ExitCode, CliError> {
     let job = find(args.job.as_deref())?;
     let nodes = named(&job.whole, &args.nodes)?;
     change(&job, &Request::Drain { nodes, deadline: args.deadline })
-}
-
-/// Lets nodes join a job.
-pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
-    let job = find(args.job.as_deref())?;
-    let nodes = named(&job.whole, &args.nodes)?;
-    change(&job, &Request::Add { nodes })
 }
 
 /// Sends a request to a job, and prints what it has done.
@@ -87,7 +80,7 @@ pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliErr
 }
 
 /// Sends a request, and returns an answer that is no refusal.
-fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
+pub(crate) fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
     accepted(job, ask(job, request))
 }
 
@@ -137,47 +130,15 @@ pub(crate) fn of_id_or_last<J>(
     }
 }
 
-/// The name of a node, such as `a/0`.
+/// The name of a node of a grid, such as `a/0`.
 pub(crate) fn name(grid: &GridSpec, node: NodeId) -> String {
     let layout = grid.layout();
     format!("{}/{}", layout.site_name(layout.site_of_node(node)), node.0)
 }
 
 /// Finds nodes by their names, by their hosts, or by their sites.
-pub(crate) fn named(grid: &GridSpec, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
-    let layout = grid.layout();
-    let mut found = BTreeSet::new();
-    for text in names {
-        let is_meant = |node: &NodeId| {
-            let site = layout.site_name(layout.site_of_node(*node));
-            name(grid, *node) == *text || site == text || grid.host(*node) == text
-        };
-        let before = found.len();
-        found.extend(layout.nodes().filter(is_meant));
-        if found.len() == before && !layout.nodes().any(|node| is_meant(&node)) {
-            let nodes = layout.nodes().map(|node| name(grid, node)).collect();
-            return Err(CliError::UnknownNode { name: text.clone(), nodes });
-        }
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_are_named_by_number_host_or_site() {
-        let grid =
-            GridSpec::from_toml("[site.a]\nhosts = [\"x[1-2]\"]\n[site.b]\nhosts = [\"y1\"]")
-                .unwrap();
-        let named = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            named(&grid, &names)
-                .map(|nodes| nodes.into_iter().map(|node| node.0).collect::<Vec<_>>())
-        };
-        assert_eq!(named(&["a"]).unwrap(), [0, 1]);
-        assert_eq!(named(&["x2", "b/2", "b"]).unwrap(), [1, 2]);
-        assert!(named(&["c"]).unwrap_err().to_string().contains("no node or site `c`"));
-    }
+pub(crate) fn named(roster: &Roster, names: &[String]) -> Result<BTreeSet<NodeId>, CliError> {
+    roster
+        .named(names)
+        .map_err(|name| CliError::UnknownNode { name: name.to_owned(), nodes: roster.names() })
 }

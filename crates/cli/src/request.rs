@@ -4,14 +4,17 @@
 //! A client writes one line of JSON, a [`Request`], and gets one line back, an [`Answer`], which
 //! may take until main's next progress point. Lines of other versions are refused.
 
+use crate::roster::NewNode;
+use crate::slurm::Allocation;
 use crate::status::Status;
 use gridspan_runtime::Diagnosis;
 use gridspan_runtime::message::telemetry::{TelemetryLease, TelemetrySample};
 use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -35,6 +38,8 @@ pub(crate) enum Request {
     Drain { nodes: BTreeSet<NodeId>, deadline: Option<Duration> },
     /// Start these nodes, and let them join.
     Add { nodes: BTreeSet<NodeId> },
+    /// Start nodes that the job does not have yet, and let them join.
+    AddNew(NewNodes),
     /// Stop the job, as SIGTERM of its launcher does.
     Stop,
     /// Kill the processes of the job.
@@ -43,6 +48,17 @@ pub(crate) enum Request {
     Wait,
     /// Find out why the job is slow or does not go on.
     Diagnose,
+}
+
+/// Nodes that a job does not have yet. Whoever requests them has looked up their hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NewNodes {
+    /// The nodes.
+    pub(crate) nodes: Vec<NewNode>,
+    /// The addresses of those of their hosts that are not the machine of the launcher.
+    pub(crate) addresses: BTreeMap<String, IpAddr>,
+    /// The allocation of Slurm whose tasks they are, in this order.
+    pub(crate) allocation: Option<Allocation>,
 }
 
 /// The answer of a job.

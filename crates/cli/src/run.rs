@@ -9,6 +9,7 @@ use crate::hosts::{Hosts, all_here};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
+use crate::slurm::Allocations;
 use crate::standard_input::{FirstProcess, input_way};
 use crate::surroundings::Surroundings;
 use crate::{detach, dry_run, logging, nodes, output};
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let (mut settings, on_loss) = all_settings(args)?;
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
-    if args.guests > 0 && !spares.is_empty() {
+    if args.guests > 0 && !args.tolerate_lost_guests && !spares.is_empty() {
         return Err(CliError::SparesWithGuests);
     }
     let drain_deadline = args.checkpoints.drain_deadline;
@@ -98,7 +99,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         false => FirstProcess::of(&launch.processes),
     };
     let metrics = serve_metrics(args, &launch.id)?;
-    let mut launch = Launch {
+    let launch = Launch {
         json: args.json,
         is_listed: true,
         guests: args.guests,
@@ -109,11 +110,10 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
     };
     match &args.background {
         Some(id) => {
-            let ended = nodes::named(launch.spec, &args.ended)?;
             let witness = absolute(&args.witness).map_err(CliError::Output)?;
-            detach::attend(id, ended, witness, &mut launch)
+            detach::attend(id, &args.ended, witness, launch)
         }
-        None => launch::run(&launch).map(|ended| ExitCode::from(ended.code)),
+        None => launch::run(launch).map(|ended| ExitCode::from(ended.code)),
     }
 }
 
@@ -171,7 +171,7 @@ fn all_settings(args: &RunArgs) -> Result<(Settings, OnLoss), CliError> {
 /// Returns the nodes that are not started with the job.
 fn spares(names: &[String], place: &Place) -> Result<Vec<NodeId>, CliError> {
     let spec = &place.grid.spec;
-    let spares = nodes::named(spec, names)?;
+    let spares = nodes::named(&spec.clone().into(), names)?;
     if spares.is_empty() {
         return Ok(Vec::new());
     }
@@ -278,7 +278,7 @@ fn processes_on(hosts: Hosts, place: &Place, settings: Settings, verbose: u8) ->
     match place.driver {
         DriverName::Cluster => {
             let (is_emulated, variables) = (place.is_emulated, log_variable(verbose));
-            let tasks = place.tasks.clone();
+            let tasks = place.tasks.clone().map(Allocations::from);
             let settings = Box::new(settings);
             Processes::Nodes { is_emulated, hosts, tasks, settings, variables }
         }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SimArgs, verbose: u8) -> Result<ExitCode, CliError> {
             dry_run::print(&launch, is_alone, args.json, &mut io::stdout().lock())?;
             return Ok(ExitCode::SUCCESS);
         }
-        return launch::run(&launch).map(|ended| ExitCode::from(ended.code));
+        return launch::run(launch).map(|ended| ExitCode::from(ended.code));
     }
     let start = Start::new(Driver::Simulated(grid.spec)).with_settings(settings);
     program.run_or_become(&start, &variables, &Surroundings::default())

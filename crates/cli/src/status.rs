@@ -20,6 +20,7 @@
 use crate::job_folder::status_folder;
 use crate::private;
 use crate::process_id::ProcessId;
+use crate::roster::Roster;
 use gridspan::links::LinkReport;
 use gridspan_topology::GridSpec;
 use rustix::fs::{FlockOperation, flock};
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Version of the file. Files of other versions are not listed.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Size in bytes of the largest status file that is read.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -49,13 +50,27 @@ pub(crate) struct Status {
     written_ms: u64,
     /// The sites, hosts and PEs of the nodes that take part.
     pub(crate) grid: GridSpec,
-    /// The grid with all nodes, also those that have left or may join.
-    pub(crate) whole: GridSpec,
+    /// All nodes, also those that have left or may join.
+    pub(crate) whole: Roster,
+    /// How its nodes are started.
+    pub(crate) reach: Reach,
     /// The known links of the job, once there are some.
     pub(crate) links: Option<LinkReport>,
     /// The folder that has the file.
     #[serde(skip)]
     folder: PathBuf,
+}
+
+/// How the nodes of a job are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Reach {
+    /// On this machine, whatever their hosts are called.
+    Here,
+    /// On their hosts, over ssh if those are other machines.
+    Hosts,
+    /// As tasks of Slurm.
+    Tasks,
 }
 
 /// The file of a running job. Dropping it removes the file.
@@ -89,7 +104,8 @@ impl StatusFile {
         folder: &Path,
         id: String,
         program: String,
-        grid: GridSpec,
+        whole: Roster,
+        reach: Reach,
     ) -> io::Result<Self> {
         // Listing the jobs removes the files of dead launchers, which would otherwise pile up.
         let _ = running_in(folder);
@@ -103,8 +119,9 @@ impl StatusFile {
             launcher: ProcessId::of(std::process::id()),
             began_ms,
             written_ms: began_ms,
-            whole: grid.clone(),
-            grid,
+            grid: whole.grid().clone(),
+            whole,
+            reach,
             links: None,
             folder: folder.to_owned(),
         };
@@ -119,6 +136,12 @@ impl StatusFile {
             return Ok(());
         }
         (self.status.grid, self.status.links) = (grid, None);
+        self.write()
+    }
+
+    /// Notes that the job has more nodes, which take no part yet.
+    pub(crate) fn grow(&mut self, whole: Roster) -> io::Result<()> {
+        self.status.whole = whole;
         self.write()
     }
 
@@ -259,7 +282,8 @@ mod tests {
 
     fn create(folder: &Path, id: &str) -> StatusFile {
         let program = "ring".to_owned();
-        StatusFile::create_in(folder, id.to_owned(), program, GridSpec::single(1)).unwrap()
+        let whole = GridSpec::single(1).into();
+        StatusFile::create_in(folder, id.to_owned(), program, whole, Reach::Hosts).unwrap()
     }
 
     fn ids(folder: &Path) -> Vec<String> {

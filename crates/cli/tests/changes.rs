@@ -94,6 +94,73 @@ fn spare_nodes_join_on_request() {
     changing.assert_verified();
 }
 
+/// Returns the columns of each node that is listed, after the title.
+fn listed(changing: &Changing) -> Vec<Vec<String>> {
+    let listed = changing.done(&["nodes"]);
+    let columns = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    listed.lines().skip(1).map(columns).collect()
+}
+
+#[test]
+fn nodes_that_the_grid_does_not_name_join_at_known_and_new_sites() {
+    let mut changing = Changing::start(&[], "200");
+    changing.job.nodes(4);
+    changing.job.await_line("      20 ");
+
+    assert_eq!(changing.done(&["add", "--site", "a", "--pes", "2", "a9"]), "a/4 has joined\n");
+    assert_eq!(changing.done(&["add", "--site", "b", "-n", "2"]), "b/5, b/6 have joined\n");
+    changing.done(&["drain", "b/5"]);
+    assert_eq!(changing.done(&["add", "--site", "c", "c1"]), "c/7 has joined\n");
+
+    let expected = [
+        "a/0 a1 1 member",
+        "a/1 a2 1 member",
+        "b/2 b1 1 member",
+        "b/3 b2 1 member",
+        "a/4 a9 2 member",
+        "b/5 b1 1 absent",
+        "b/6 b2 1 member",
+        "c/7 c1 1 member",
+    ];
+    let listed: Vec<String> = listed(&changing).iter().map(|columns| columns.join(" ")).collect();
+    assert_eq!(listed, expected);
+    changing.job.nodes(7);
+    changing.assert_verified();
+}
+
+#[test]
+fn a_job_on_this_machine_alone_gets_more_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let variables = [("XDG_RUNTIME_DIR", folder.path().to_str().unwrap())];
+    let arguments = [&["run", "-n", "1"][..], &JOB, &["--steps", "100"]].concat();
+    let job = Running::start_with(&arguments, &variables);
+    let mut changing = Changing { job, folder };
+    changing.job.await_line("      20 ");
+
+    assert_eq!(changing.done(&["add", "-n", "2"]), "local/1, local/2 have joined\n");
+
+    changing.job.await_line("3 nodes go on");
+    changing.assert_verified();
+}
+
+#[test]
+fn an_added_node_that_is_lost_is_started_again() {
+    let flags = ["--on-loss", "replace", "--checkpoint-every", "10steps"];
+    let mut changing = Changing::start(&flags, "150");
+    changing.job.nodes(4);
+    changing.job.await_line("      20 ");
+    assert_eq!(changing.done(&["add", "--site", "a", "a9"]), "a/4 has joined\n");
+    let nodes = changing.job.nodes(5);
+    changing.job.await_line("      50 ");
+
+    kill_process(Pid::from_raw(nodes[4] as i32).unwrap(), Signal::KILL).unwrap();
+
+    changing.job.await_line("lost a/4: it was killed by SIGKILL (9); 4 nodes are left");
+    changing.job.await_line("5 nodes go on");
+    assert!(listed(&changing).iter().all(|columns| columns[3] == "member"));
+    changing.assert_verified();
+}
+
 #[test]
 fn sigterm_stops_a_job_with_a_checkpoint_in_its_folder() {
     for is_to_all_nodes in [false, true] {
@@ -129,11 +196,21 @@ fn impossible_requests_are_refused_with_the_reason() {
         (&["add", "a/0"], 1, "refuses: a/0 is a member of the job already"),
         (&["drain", "mars"], 2, "has no node or site `mars`\nhint: its nodes: a/[0-1]"),
         (&["drain", "--job", "other-1", "a"], 2, "no running job `other-1`"),
+        (&["add", "b7"], 2, "has no node or site `b7`\nhint: its nodes: a/[0-1]"),
+        (&["add", "-n", "2"], 2, "several sites"),
+        (&["add", "--site", "b", "b[7-"], 2, "`b[7-`: "),
+        (&["add", "--site", "b", "-p", "2000000", "b7"], 1, "refuses: there are more than"),
+        (&["add", "--site", "b c", "b7"], 1, "refuses: `b c` is not a site name"),
+        (&["add", "--here", "--site", "b"], 2, "--here: this is no allocation of Slurm"),
+        (&["add", "--slurm", "x9"], 2, "invalid value 'x9' for '--slurm"),
+        (&["add", "-n", "2", "b7"], 2, "cannot be used with"),
+        (&["add"], 2, "required"),
     ] {
         let output = changing.ask(request);
         assert_eq!(output.code, Some(code), "{output:?}");
         assert!(output.stderr.contains(reason), "{output:?}");
     }
+    assert_eq!(listed(&changing).len(), 4, "what is refused leaves nothing behind");
 }
 
 #[test]

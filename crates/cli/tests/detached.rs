@@ -228,6 +228,29 @@ fn a_node_that_has_left_and_joined_again_is_taken_over() {
 }
 
 #[test]
+fn another_launcher_finds_nodes_that_were_added() {
+    let detached = Detached::start(&["--checkpoint-every", "10steps"], "250");
+    detached.await_output("output", "      10 ");
+    assert_eq!(detached.done(&["add", "--site", "a", "a7", "a8"]), "a/4, a/5 have joined\n");
+    let nodes = detached.nodes();
+    detached.await_output("output", "      60 ");
+    detached.kill_launcher();
+
+    let attached = detached.attach();
+
+    attached.await_line("this one attends to it now");
+    assert_eq!(detached.nodes(), nodes, "no process was started or stopped");
+    detached.await_output("output", "      80 ");
+    kill(nodes[4]);
+    attached.await_line("lost a/4: it ended before its part of the job was done");
+    attached.await_line("5 nodes go on");
+    // Numbers of the first launcher are not used again.
+    assert_eq!(detached.done(&["add", "--site", "b", "b9"]), "b/6 has joined\n");
+    assert_eq!(detached.ask(&["logs", "--node", "a/5", &detached.id]).code, Some(0));
+    assert_verified(attached);
+}
+
+#[test]
 fn another_launcher_has_the_grid_and_the_variables_of_the_first_one() {
     let folder = tempfile::tempdir().unwrap();
     let grid = folder.path().join("grid.toml");

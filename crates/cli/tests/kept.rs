@@ -209,6 +209,28 @@ fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
 }
 
 #[test]
+fn another_machine_finds_a_node_that_was_added() {
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "200");
+    world.await_output("first", "      20 ");
+    let added = world.ask("first", &["add", "--site", "a", "127.0.0.4"]);
+    assert_eq!((added.code, added.stdout.as_str()), (Some(0), "a/3 has joined\n"), "{added:?}");
+    world.await_output("first", "      60 ");
+    let others = [("127.0.0.2", "a-1"), ("127.0.0.3", "a-2"), ("127.0.0.4", "a-3")];
+    let others = others.map(|(host, node)| world.node(host, node));
+    world.end_first(&[world.node("first", "a-0")]);
+    assert!(others.into_iter().all(is_alive));
+
+    // The new node's host has all that another launcher needs.
+    let mut attached = world.attach("second", &["--from", "127.0.0.4"]);
+
+    attached.await_line("lost a/0: its host cannot be reached");
+    attached.await_line("3 nodes go on");
+    assert_eq!(world.node("127.0.0.4", "a-3"), others[2], "no process was started again");
+    assert_verified(&mut attached);
+    world.assert_forgotten(&["127.0.0.2", "127.0.0.3", "127.0.0.4"]);
+}
+
+#[test]
 fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
     let world = World::start(&["127.0.0.2", "127.0.0.3"], "80");
     world.await_output("first", "      10 ");

@@ -205,6 +205,15 @@ impl Slurm {
         command
     }
 
+    /// Returns a command that runs gridctl outside of allocations.
+    fn command_of_gridctl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gridctl"));
+        command.args(arguments).env_clear().stdin(Stdio::null());
+        command.env("SLURM_CONF", self.path("slurm.conf"));
+        command.env("XDG_RUNTIME_DIR", self.folder.path());
+        command
+    }
+
     /// Runs gridctl inside an allocation to its end, and returns what it has printed.
     fn run(&self, allocation: &[&str], arguments: &[&str]) -> String {
         let output = finish(self.salloc(allocation, arguments));
@@ -304,6 +313,37 @@ fn a_job_goes_on_without_a_killed_task(slurm: &Slurm) {
     assert_eq!(running.wait(common::LIMIT).expect("the job ends").code(), Some(0));
 }
 
+/// Nodes of other allocations join: one inside which the command runs, and one by its number.
+fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
+    let flags = ["run", LOST_AFTER, "--on-loss", "replace", "--checkpoint-every", "10steps"];
+    let arguments = [&flags[..], &JOB, &["300"]].concat();
+    let mut running = Running::of(slurm.salloc(&["-N2", "--exclusive"], &arguments));
+    running.await_line("      20 ");
+
+    let inside = slurm.salloc(&["-N1", "--exclusive"], &["add", "--here", "--site", "b"]);
+    let mut inside = Running::of(inside);
+    inside.await_line("b/2 has joined");
+    running.await_line("3 nodes go on");
+
+    let mut held = slurm.command("salloc");
+    held.args(["-N1", "--exclusive", "--no-shell"]);
+    let held = finish(held);
+    // It prints `salloc: Granted job allocation 7`.
+    let (_, number) = held.stderr.split_once("job allocation ").unwrap();
+    let number: String = number.chars().take_while(char::is_ascii_digit).collect();
+    let mut add = slurm.command_of_gridctl(&["add", "--slurm", &number, "--site", "test"]);
+    add.env("PATH", FOLDERS.join(":"));
+    let added = finish(add);
+    assert_eq!((added.code, added.stdout.as_str()), (Some(0), "test/3 has joined\n"), "{added:?}");
+
+    running.await_line("4 nodes go on");
+    running.await_line("every bit as on one thread");
+    assert_eq!(running.wait(common::LIMIT).expect("the job ends").code(), Some(0));
+    assert_eq!(inside.wait(common::LIMIT).expect("it ends with the job").code(), Some(0));
+    let released = slurm.command("scancel").arg(&number).status().unwrap();
+    assert!(released.success());
+}
+
 fn the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint(slurm: &Slurm) {
     let checkpoints = slurm.path("checkpoints");
     let checkpoints = checkpoints.to_str().unwrap();
@@ -328,11 +368,12 @@ fn jobs_run_in_allocations_of_slurm() {
         Err(reason) if std::env::var_os(NEED).is_some() => panic!("{NEED} is set: {reason}"),
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
-    let parts: [Part; 5] = [
+    let parts: [Part; 6] = [
         ("all CPUs", each_host_is_a_node_with_all_its_cpus),
         ("tasks", each_task_is_a_node),
         ("components", a_heterogeneous_allocation_is_one_job),
         ("a killed task", a_job_goes_on_without_a_killed_task),
+        ("other allocations", tasks_of_other_allocations_join_a_job),
         ("the time limit", the_time_limit_of_the_allocation_stops_a_job_with_a_checkpoint),
     ];
     for (what, part) in parts {

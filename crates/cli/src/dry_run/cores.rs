@@ -26,7 +26,7 @@ impl Cores {
             }
             Processes::Nodes { .. } => {
                 let members: Vec<NodeId> = launch.members().collect();
-                let shares = host_shares(&launch.processes, launch.spec, &members);
+                let shares = host_shares(&launch.processes, &launch.roster, &members);
                 members.into_iter().zip(shares).collect()
             }
         };

@@ -221,11 +221,11 @@ fn processes(launch: &Launch<'_>, is_alone: bool) -> Result<Vec<PlannedProcess>,
             let command = launch.command(NodeId(0), &Shared::default())?;
             Ok(vec![PlannedProcess::new(all(), StartWay::Here, &command)])
         }
-        Processes::Nodes { tasks: Some(allocation), .. } => {
+        Processes::Nodes { tasks: Some(allocations), .. } => {
             let nodes = launch.members().collect();
             let is_loss_fatal = launch.membership.on_loss == OnLoss::Fail;
-            let commands = srun_commands(allocation, &nodes, is_loss_fatal)?;
-            let steps = allocation.steps(&nodes).into_iter().zip(commands);
+            let commands = srun_commands(allocations, &nodes, is_loss_fatal)?;
+            let steps = allocations.steps(&nodes).into_iter().zip(commands);
             Ok(steps.map(|(step, command)| PlannedProcess::step(&step, &command)).collect())
         }
         Processes::Nodes { hosts, .. } => {

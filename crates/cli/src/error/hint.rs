@@ -184,20 +184,36 @@ impl CliError {
             }
             Self::Remove { .. } => "check who owns the files in it".into(),
             Self::RecordedWith { flag: "--guests" } => {
-                "leave out one of them; nodes that `gridctl add` starts are recorded".into()
+                "leave out one of them; spare nodes that `gridctl add` starts are recorded".into()
             }
             Self::RecordedWith { .. } => {
                 "leave out one of them; a terminal multiplexer such as tmux goes on when you log out"
                     .into()
             }
             Self::SparesWithGuests => {
-                "leave out one of them; nodes that `gridctl add` starts are full members".into()
+                "add --tolerate-lost-guests; guests then join again when the nodes of the job change".into()
             }
             Self::SparesOfThreads => {
                 "for example `gridctl run -n 4 --spare site/3 PROGRAM`".into()
             }
             Self::AllSpare => "name fewer nodes".into(),
             Self::Refused { .. } => return None,
+            Self::NoNodeToAdd { nodes, .. } => format!(
+                "its nodes: {}; `--site SITE` starts a node on a host that the job does not have yet",
+                crate::names::abbreviated(nodes.iter().map(String::as_str))
+            ),
+            Self::WhichSite { sites } => format!("`--site` with one of {}", sites.join(", ")),
+            Self::HostPattern { .. } => "for example `b7`, or `b[7-9]` for three hosts".into(),
+            Self::NotInAllocation => {
+                "call it inside the other allocation (`salloc … gridctl add --here`), or name that by \
+                 `--slurm JOBID`"
+                    .into()
+            }
+            Self::NoAllocation { .. } => {
+                "`squeue --me` lists your allocations; inside one, `gridctl add --here` needs no \
+                 scontrol"
+                    .into()
+            }
             Self::UnknownNode { nodes, .. } | Self::NoNode { nodes, .. } => {
                 format!("its nodes: {}", crate::names::abbreviated(nodes.iter().map(String::as_str)))
             }

@@ -34,6 +34,7 @@ impl Work<'_> {
         let Some(folder) = &self.folder else { return };
         let mut saved = self.supervisor.saved();
         saved.processes = processes(&self.children);
+        saved.added = self.starter.launch().added.clone();
         saved.launcher = self.launcher.clone();
         saved.agreed = self.keepers.as_ref().map_or(0, Keepers::agreed);
         saved.number = self.last_saved.as_ref().map_or(0, |last| last.number);

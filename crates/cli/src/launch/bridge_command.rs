@@ -3,7 +3,6 @@
 use super::plan::Launch;
 use crate::error::CliError;
 use crate::hosts::Shared;
-use crate::nodes;
 use gridspan::keeper::{BRIDGE_BEGINS, BRIDGE_VERSION, BridgeOrder, BridgeTask, LauncherId};
 use gridspan_topology::NodeId;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -40,7 +39,7 @@ impl BridgeCommand {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C reaches only the launcher, and what a shell starts ends with it.
         command.process_group(0);
-        let name = nodes::name(launch.spec, node);
+        let name = launch.roster.name(node);
         let order = order(&kept.folder, &kept.launcher, &name, launch.log_limit, task);
         Ok(Self { command, entry: launch.entry(node), order })
     }

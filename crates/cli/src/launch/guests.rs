@@ -1,31 +1,60 @@
-//! Nodes that may join a job while it runs.
+//! Nodes that may join a job while it runs, as guests.
+//!
+//! Each run of the job has its own invitations, since its nodes have other keys and addresses. When
+//! a run ends, those that are left are removed. Its guests lose their nodes, end, and join the next
+//! run by its invitations (see `join`).
 
 use crate::error::CliError;
-use crate::invitation::{Contents, Invitation};
+use crate::invitation::{self, Contents, Invitation};
 use gridspan_runtime::net::Authority;
 use gridspan_runtime::net::bootstrap::{Addresses, NodeBundle};
 use gridspan_topology::GridSpec;
 use std::path::Path;
 use std::process;
 
-/// Nodes that may join the job while it runs, and their command.
+/// The command of nodes that may join the job while it runs.
 #[derive(Default)]
 pub(super) struct Invited {
-    pub(super) command: Option<process::Command>,
-    pub(super) guests: Vec<NodeBundle>,
+    command: Option<process::Command>,
+    /// Number of runs with invitations.
+    runs: u32,
 }
 
 impl Invited {
-    /// Writes invitations to the folder in which `gridctl join` looks for them.
-    pub(super) fn invite(&mut self, id: &str, addresses: &Addresses) -> std::io::Result<()> {
-        let Some(command) = self.command.as_ref().filter(|_| !self.guests.is_empty()) else {
+    /// Guests run this command.
+    pub(super) fn new(command: process::Command) -> Self {
+        Self { command: Some(command), runs: 0 }
+    }
+
+    /// Writes invitations to the run whose nodes have these addresses, to the folder in which
+    /// `gridctl join` looks for them.
+    pub(super) fn invite(
+        &mut self,
+        id: &str,
+        guests: Vec<NodeBundle>,
+        addresses: &Addresses,
+    ) -> std::io::Result<()> {
+        let Some(command) = self.command.as_ref().filter(|_| !guests.is_empty()) else {
             return Ok(());
         };
         let contents = Contents::of(Path::new(command.get_program()))?;
-        for bundle in std::mem::take(&mut self.guests) {
-            Invitation::new(command, contents.clone(), bundle, addresses.clone())?.write(id)?;
+        self.runs += 1;
+        for bundle in guests {
+            let contents = contents.clone();
+            let mut invitation = Invitation::new(command, contents, bundle, addresses.clone())?;
+            invitation.run = self.runs;
+            invitation.write(id)?;
         }
         Ok(())
+    }
+
+    /// Removes the invitations to the run that has ended.
+    pub(super) fn revoke(&self, id: &str) {
+        if self.runs > 0
+            && let Err(error) = invitation::remove_all(id)
+        {
+            tracing::info!(%error, "cannot remove invitations");
+        }
     }
 }
 

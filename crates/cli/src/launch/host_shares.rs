@@ -1,8 +1,9 @@
 //! The share of each node in the PEs of its machine, so that nodes with bound PEs divide the cores.
 
 use super::plan::Processes;
+use crate::roster::Roster;
 use gridspan::binding::HostShare;
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The owner of the processors of a node.
@@ -19,13 +20,13 @@ enum Machine<'a> {
 /// Returns the shares of these nodes, in their order.
 pub(crate) fn host_shares(
     processes: &Processes,
-    spec: &GridSpec,
+    roster: &Roster,
     nodes: &[NodeId],
 ) -> Vec<HostShare> {
     let bound = bound_tasks(processes, nodes);
     let machine = |node: NodeId| match processes {
         _ if bound.contains(&node) => Machine::Task(node),
-        Processes::Nodes { tasks: Some(_), .. } => Machine::Host(spec.host(node)),
+        Processes::Nodes { tasks: Some(_), .. } => Machine::Host(roster.host(node)),
         Processes::Nodes { hosts, .. } => hosts.remote(node).map_or(Machine::Here, Machine::Host),
         Processes::Single { .. } => Machine::Here,
     };
@@ -33,7 +34,7 @@ pub(crate) fn host_shares(
     let before = nodes.iter().map(|&node| {
         let sum = sums.entry(machine(node)).or_default();
         let before = *sum;
-        *sum += spec.layout().place(node).pes.len() as u32;
+        *sum += roster.pes(node);
         before
     });
     let before: Vec<u32> = before.collect();
@@ -43,10 +44,10 @@ pub(crate) fn host_shares(
 
 /// The nodes that Slurm binds to exclusive processors.
 fn bound_tasks(processes: &Processes, nodes: &[NodeId]) -> BTreeSet<NodeId> {
-    let Processes::Nodes { tasks: Some(allocation), .. } = processes else {
+    let Processes::Nodes { tasks: Some(allocations), .. } = processes else {
         return BTreeSet::new();
     };
-    let steps = allocation.steps(&nodes.iter().copied().collect());
+    let steps = allocations.steps(&nodes.iter().copied().collect());
     let bound = steps.iter().filter(|step| step.is_bound());
     bound.flat_map(|step| step.nodes.iter().map(|(node, _)| *node)).collect()
 }
@@ -57,14 +58,16 @@ mod tests {
     use crate::hosts::Hosts;
     use crate::slurm::{Allocation, Variables};
     use gridspan::Settings;
+    use gridspan_topology::GridSpec;
 
     fn shares(processes: &Processes, spec: &GridSpec, nodes: &[u32]) -> Vec<(u32, u32)> {
         let nodes: Vec<NodeId> = nodes.iter().map(|&node| NodeId(node)).collect();
-        let shares = host_shares(processes, spec, &nodes);
+        let shares = host_shares(processes, &spec.clone().into(), &nodes);
         shares.into_iter().map(|share| (share.before, share.pes)).collect()
     }
 
     fn nodes(hosts: Hosts, tasks: Option<Allocation>) -> Processes {
+        let tasks = tasks.map(Into::into);
         let (settings, variables) = (Box::new(Settings::default()), vec![]);
         Processes::Nodes { is_emulated: false, hosts, tasks, settings, variables }
     }

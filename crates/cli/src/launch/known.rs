@@ -3,6 +3,7 @@
 
 use super::report::{LinkNumbers, Report};
 use crate::names::Names;
+use crate::roster::Roster;
 use crate::status::StatusFile;
 use gridspan::links::LinkReport;
 use gridspan_topology::{GridSpec, GroupId, Hierarchy};
@@ -96,6 +97,15 @@ impl Known {
         let (watched, warned) = (BTreeMap::new(), BTreeSet::new());
         let state = State { grid, links: None, watched, file, warned };
         Self { is_told, state: Mutex::new(state) }
+    }
+
+    /// Notes that the job has more nodes, which take no part yet.
+    pub(super) fn grow(&self, whole: Roster) {
+        let mut state = self.lock();
+        if let Some(Err(error)) = state.file.as_mut().map(|file| file.grow(whole)) {
+            tracing::info!(%error, "cannot keep the status of the job");
+            state.file = None;
+        }
     }
 
     /// Forgets the links, because another run of the job begins on the nodes of `grid`.

@@ -19,6 +19,7 @@
 //! | `lines`, `queue`, `printer` | pass the output of processes to the user |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
+//! | `growth` | nodes that are added to a running job |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
@@ -41,6 +42,7 @@ mod diagnosing;
 mod enrolment;
 mod event;
 mod followed;
+mod growth;
 mod guests;
 mod host_shares;
 mod input_flow;
@@ -95,7 +97,7 @@ use known::Known;
 pub(crate) use lines::LineSplitter;
 use pacing::Pacing;
 pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
-use printer::{Prefixes, Printer, Style, node_names};
+use printer::{Prefixes, Printer, Style};
 use queue::Queue;
 use reader::Outlets;
 pub(crate) use record_plan::RecordPlan;
@@ -111,7 +113,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 pub(crate) use supervisor::OnLoss;
-use supervisor::{Supervisor, Way};
+use supervisor::Supervisor;
 pub(crate) use takeover::take_over;
 pub(crate) use tasks::srun_commands;
 pub(crate) use witness::JobWitness;
@@ -143,15 +145,16 @@ pub(crate) struct Ended {
 }
 
 /// Runs the job to its end.
-pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
+pub(crate) fn run(launch: Launch<'_>) -> Result<Ended, CliError> {
     let (events, incoming) = channel();
     // Signals are watched before the first process starts, so that no end is missed.
     event::forward_signals(events.clone())?;
     let reports = Arc::new(Queue::new());
-    let printer = printer(launch)?;
-    let known = Arc::new(Known::new(launch.spec.clone(), launch.is_listed, status_file(launch)));
+    let printer = printer(&launch)?;
+    let status = status_file(&launch);
+    let known = Arc::new(Known::new(launch.roster.grid().clone(), launch.is_listed, status));
     let journal = Arc::new(Journal::new());
-    let recording = Recording::begin(launch)?.map(Arc::new);
+    let recording = Recording::begin(&launch)?.map(Arc::new);
     let input = (launch.input == InputWay::Forwarded).then(Arc::<InputFlow>::default);
     let outlets = Outlets {
         events: events.clone(),
@@ -162,27 +165,28 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         input: input.clone(),
     };
     let begin = Instant::now();
-    let sharing = match open_connections(launch, &incoming)? {
+    let sharing = match open_connections(&launch, &incoming)? {
         Ok(sharing) => sharing,
         Err(signal) => {
             return Ok(Ended { code: code_of(signal), links: None, abandoned: None });
         }
     };
-    if let Some(text) = note(launch) {
+    if let Some(text) = note(&launch) {
         reports.push(Report::Warning { text });
     }
     if let Some(address) = launch.metrics.clone() {
         reports.push(Report::Metrics { address });
     }
     let (mut starter, invited) = Starter::new(launch, outlets, sharing)?;
-    let entries = (0..starter.len()).map(|node| launch.entry(NodeId::from(node)));
+    let entries = (0..starter.len()).map(|node| starter.launch().entry(NodeId::from(node)));
     let mut pacing = Pacing::new(entries);
-    let children = match launch.saved() {
+    let saved = starter.launch().saved().cloned();
+    let children = match &saved {
         Some(saved) => adopt(&starter, &mut pacing, saved)?,
         None => {
-            let children = start(launch, &mut starter, &mut pacing)?;
+            let children = start(&mut starter, &mut pacing)?;
             // The first processes may have printed something by now.
-            reports.push_first(started(launch, &children));
+            reports.push_first(started(starter.launch(), &children));
             children
         }
     };
@@ -191,7 +195,14 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         let forward = move || input.forward(io::stdin().lock());
         start_thread("standard-input", forward)?;
     }
+    let launch = starter.launch();
     let supervisor = supervisor(launch, children.len());
+    let requests = requests(launch, events.clone());
+    let keepers = keepers(launch);
+    let folder = launch.detached.as_ref().map(|(folder, _)| folder.clone());
+    let witness = launch.kept.as_ref().and_then(|kept| kept.witness.clone());
+    let launcher = launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default();
+    let has_quorum = launch.kept.as_ref().is_none_or(|kept| kept.has_quorum);
     let mut work = Work {
         id: launch.id.clone(),
         starter,
@@ -205,21 +216,21 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
         incoming,
         begin,
         is_printed: false,
-        answers: events.clone(),
-        requests: requests(launch, events),
-        folder: launch.detached.as_ref().map(|(folder, _)| folder.clone()),
+        answers: events,
+        requests,
+        folder,
         last_saved: None,
         is_unsaved: false,
-        keepers: keepers(launch),
-        witness: launch.kept.as_ref().and_then(|kept| kept.witness.clone()),
-        launcher: launch.kept.as_ref().map(|kept| kept.launcher.clone()).unwrap_or_default(),
-        has_quorum: launch.kept.as_ref().is_none_or(|kept| kept.has_quorum),
+        keepers,
+        witness,
+        launcher,
+        has_quorum,
         sent: None,
         abandoned: None,
         is_introducing: false,
         waiting: Vec::new(),
     };
-    if let Some(saved) = launch.saved() {
+    if let Some(saved) = &saved {
         work.take_over(saved);
     }
     let outcome = work.attend();
@@ -232,7 +243,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<Ended, CliError> {
 fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
     let style = match (launch.json, &launch.processes) {
         (true, _) => Style::Json,
-        (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(launch.spec)),
+        (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(&launch.roster)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
     Ok(Printer { style, log: log_limit(launch)?, progress: launch.progress.clone() })
@@ -256,7 +267,7 @@ fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), C
 /// The supervisor of a job with this number of processes.
 fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     let must_meet = matches!(launch.processes, Processes::Nodes { .. });
-    let mut names = node_names(launch.spec);
+    let mut names = launch.roster.names();
     names.truncate(processes);
     let mut supervisor = Supervisor::new(names, must_meet, Time(0));
     if launch.is_simulated {
@@ -265,29 +276,30 @@ fn supervisor(launch: &Launch<'_>, processes: usize) -> Supervisor {
     if launch.record.is_some() {
         supervisor.set_end_patience(RECORD_PATIENCE);
     }
-    let Processes::Nodes { settings, hosts, tasks, .. } = &launch.processes else {
+    let Processes::Nodes { settings, tasks, .. } = &launch.processes else {
         return supervisor;
     };
     let runs = match launch.saved() {
-        Some(saved) => Runs::resume(launch.spec.clone(), saved),
-        None => Runs::new(launch.spec.clone(), &launch.membership.spares),
+        Some(saved) => Runs::resume(launch.roster.clone(), saved),
+        None => Runs::new(launch.roster.clone(), &launch.membership.spares),
     };
     supervisor.set_recovery(runs, launch.membership.on_loss);
     let has_folder = settings.checkpoint_folder.is_some();
     let deadline = launch.membership.drain_deadline;
-    supervisor.set_draining(deadline, has_folder, launch.guests > 0);
-    supervisor.set_crowding(launch.processes.nodes_per_core(launch.spec.layout().nodes()));
+    // Guests lose their nodes when a run ends.
+    let tolerates_lost_guests = settings.tolerates_lost_guests.unwrap_or(false);
+    let is_fixed = launch.guests > 0 && !tolerates_lost_guests;
+    supervisor.set_draining(deadline, has_folder, is_fixed);
+    supervisor.set_crowding(launch.processes.nodes_per_core(launch.roster.nodes()));
     if launch.detached.is_some() {
         supervisor.set_drain_patience(FILE_PATIENCE);
     }
     if tasks.is_some() {
         supervisor.set_start_patience(TASK_PATIENCE);
     }
-    for (node, host) in launch.spec.hosts() {
-        if tasks.is_some() {
-            supervisor.set_way(node, Way::Srun { host: host.to_owned() });
-        } else if let (Some(host), Some(login)) = (hosts.remote(node), hosts.login(node)) {
-            supervisor.set_way(node, Way::Ssh { host: host.to_owned(), login });
+    for node in launch.roster.nodes() {
+        if let Some(way) = launch.way(node) {
+            supervisor.set_way(node, way);
         }
     }
     supervisor
@@ -320,12 +332,8 @@ fn note(launch: &Launch<'_>) -> Option<String> {
 }
 
 /// Starts the first processes of a job.
-fn start(
-    launch: &Launch<'_>,
-    starter: &mut Starter<'_>,
-    pacing: &mut Pacing,
-) -> Result<Vec<Option<Child>>, CliError> {
-    for &spare in &launch.membership.spares {
+fn start(starter: &mut Starter<'_>, pacing: &mut Pacing) -> Result<Vec<Option<Child>>, CliError> {
+    for &spare in &starter.launch().membership.spares {
         pacing.cancel(spare);
     }
     let mut children: Vec<_> = (0..starter.len()).map(|_| None).collect();
@@ -333,6 +341,7 @@ fn start(
         // If a process cannot be started, the earlier ones are killed when they are dropped.
         children[node.index()] = Some(starter.start(node)?);
     }
+    let launch = starter.launch();
     if let Some((folder, _)) = &launch.detached {
         // A process without a bundle ends with this launcher; others must be known to the next one.
         let saved = Saved::starting(launch.members().collect(), processes(&children));
@@ -428,7 +437,8 @@ fn status_file(launch: &Launch<'_>) -> Option<StatusFile> {
     }
     let created = launch.status_folder().and_then(|folder| {
         let (id, program) = (launch.id.clone(), launch.program.name());
-        StatusFile::create_in(&folder, id, program, launch.spec.clone())
+        let (whole, reach) = (launch.roster.clone(), launch.processes.reach());
+        StatusFile::create_in(&folder, id, program, whole, reach)
     });
     created.inspect_err(|error| tracing::info!(%error, "this job is not listed")).ok()
 }

@@ -98,6 +98,12 @@ impl Pacing {
         Self { nodes: nodes.collect() }
     }
 
+    /// Adds the next node, with the host or gateway through which it is reached. It is started by
+    /// [`restart`](Self::restart).
+    pub(super) fn add(&mut self, entry: Option<String>) {
+        self.nodes.push(Start { stage: Stage::Settled, ..Start::new(entry, Time(0)) });
+    }
+
     /// Returns the next node to start now.
     pub(super) fn poll(&mut self, now: Time) -> Option<NodeId> {
         let starting = self.starting();
@@ -265,6 +271,16 @@ mod tests {
         assert_eq!(due(&mut far, at(60_000)).len(), 0);
         listens(&mut far, NodeId(2));
         assert_eq!(due(&mut far, at(60_000)), [NodeId(5)]);
+    }
+
+    #[test]
+    fn an_added_node_waits_until_it_is_wanted() {
+        let mut pacing = pacing(1);
+        due(&mut pacing, at(0));
+        pacing.add(None);
+        assert_eq!(due(&mut pacing, at(1)), []);
+        pacing.restart(NodeId(1), at(1));
+        assert_eq!(due(&mut pacing, at(1)), [NodeId(1)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::own_name;
 use super::record_plan::RecordPlan;
-use super::supervisor::OnLoss;
+use super::supervisor::{OnLoss, Way};
 use super::witness::JobWitness;
 use crate::error::CliError;
 use crate::hosts::{Hosts, Shared};
@@ -10,8 +10,9 @@ use crate::job_folder::{self, JobFolder, Saved};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::rank_variables::rank_variables;
-use crate::slurm::Allocation;
-use crate::status;
+use crate::roster::{NewNode, Roster};
+use crate::slurm::Allocations;
+use crate::status::{self, Reach};
 use crate::surroundings::Surroundings;
 use gridspan::Settings;
 use gridspan::binding::Binding;
@@ -30,8 +31,12 @@ use std::time::Duration;
 pub(crate) struct Launch<'a> {
     /// The program.
     pub(crate) program: &'a Program,
-    /// The grid.
+    /// The grid with which the job starts.
     pub(crate) spec: &'a GridSpec,
+    /// Its nodes, and those that were added since.
+    pub(crate) roster: Roster,
+    /// What was added.
+    pub(crate) added: Vec<NewNode>,
     /// The processes.
     pub(crate) processes: Processes,
     /// Whether to print JSON.
@@ -140,8 +145,8 @@ pub(crate) enum Processes {
         is_emulated: bool,
         /// The hosts on which they are started, over ssh or here.
         hosts: Hosts,
-        /// The allocation whose tasks they are instead.
-        tasks: Option<Allocation>,
+        /// The allocations whose tasks they are instead.
+        tasks: Option<Allocations>,
         /// Settings that override the program's own.
         settings: Box<Settings>,
         /// Further variables.
@@ -189,6 +194,8 @@ impl<'a> Launch<'a> {
         Self {
             program,
             spec,
+            roster: spec.clone().into(),
+            added: Vec::new(),
             processes,
             json: false,
             is_listed: false,
@@ -234,7 +241,7 @@ impl<'a> Launch<'a> {
     fn variables_of(&self, node: NodeId) -> Vec<(&'static str, OsString)> {
         let mut variables = self.variables();
         if matches!(self.processes, Processes::Nodes { .. }) {
-            variables.extend(rank_variables(self.spec, node));
+            variables.extend(rank_variables(&self.roster, node));
         }
         variables
     }
@@ -254,6 +261,20 @@ impl<'a> Launch<'a> {
             Processes::Nodes { hosts, .. } => {
                 hosts.command(node, program, &variables, &self.surroundings, shared)
             }
+        }
+    }
+
+    /// How a node is reached; `None` if it runs on this machine.
+    pub(super) fn way(&self, node: NodeId) -> Option<Way> {
+        match &self.processes {
+            Processes::Nodes { tasks: Some(_), .. } => {
+                Some(Way::Srun { host: self.roster.host(node).to_owned() })
+            }
+            Processes::Nodes { hosts, .. } => {
+                let (host, login) = (hosts.remote(node)?.to_owned(), hosts.login(node)?);
+                Some(Way::Ssh { host, login })
+            }
+            Processes::Single { .. } => None,
         }
     }
 
@@ -281,6 +302,15 @@ impl<'a> Launch<'a> {
 }
 
 impl Processes {
+    /// How the nodes are started.
+    pub(super) fn reach(&self) -> Reach {
+        match self {
+            Self::Nodes { tasks: Some(_), .. } => Reach::Tasks,
+            Self::Nodes { is_emulated: false, .. } => Reach::Hosts,
+            Self::Nodes { .. } | Self::Single { .. } => Reach::Here,
+        }
+    }
+
     /// Returns the largest number of these nodes per core on any host, rounded up. Tasks of Slurm
     /// have CPUs that no other task has.
     pub(super) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {

@@ -2,12 +2,12 @@
 
 use super::event::Event;
 use super::queue::Queue;
-use super::report::{FirstFailure, Report, Stream};
+use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
-use crate::nodes::name;
 use crate::progress::Progress;
+use crate::roster::Roster;
 use anstream::{AutoStream, ColorChoice};
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::NodeId;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -41,6 +41,8 @@ pub(super) enum Style {
 /// Prefixes of the lines of each node.
 pub(super) struct Prefixes {
     names: Vec<String>,
+    /// The colour of each.
+    colours: Vec<&'static str>,
     plain: Vec<String>,
     coloured: Vec<String>,
     /// Whether standard output is coloured, and whether standard error is.
@@ -50,27 +52,38 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Creates the prefixes for the nodes of `spec`, of equal width. They are coloured on a
-    /// terminal, unless the environment forbids it (NO_COLOR).
-    pub(super) fn new(spec: &GridSpec) -> Self {
+    /// Creates the prefixes for these nodes, of equal width. They are coloured on a terminal, unless
+    /// the environment forbids it (NO_COLOR).
+    pub(super) fn new(roster: &Roster) -> Self {
         let is_coloured = [
             AutoStream::choice(&io::stdout()) != ColorChoice::Never,
             AutoStream::choice(&io::stderr()) != ColorChoice::Never,
         ];
-        let names = node_names(spec);
+        let colours = roster.nodes().map(|node| colour(roster.site(node).index())).collect();
+        Self { is_coloured, ..Self::of(roster.names(), colours) }
+    }
+
+    fn of(names: Vec<String>, colours: Vec<&'static str>) -> Self {
         let width = names.iter().map(String::len).max().unwrap_or(0);
-        let layout = spec.layout();
-        let coloured = |(node, name): (NodeId, &String)| {
-            let colour = COLOURS[layout.site_of_node(node).index() % COLOURS.len()];
-            format!("{colour}{name:>width$}│{RESET} ")
-        };
+        let coloured =
+            |(name, colour): (&String, &&str)| format!("{colour}{name:>width$}│{RESET} ");
         Self {
-            coloured: layout.nodes().zip(&names).map(coloured).collect(),
+            coloured: names.iter().zip(&colours).map(coloured).collect(),
             plain: names.iter().map(|name| format!("{name:>width$}│ ")).collect(),
             own: format!("{OWN_NAME:>width$}│ "),
             names,
-            is_coloured,
+            colours,
+            is_coloured: [false; 2],
         }
+    }
+
+    /// Adds the prefixes of further nodes. All get wider if the new names are longer.
+    fn add(&mut self, nodes: &[AddedNode]) {
+        let (mut names, mut colours) =
+            (std::mem::take(&mut self.names), std::mem::take(&mut self.colours));
+        names.extend(nodes.iter().map(AddedNode::name));
+        colours.extend(nodes.iter().map(|node| colour(node.site_number)));
+        *self = Self { is_coloured: self.is_coloured, ..Self::of(names, colours) };
     }
 
     /// Creates an empty prefix for the lines of the only process.
@@ -78,6 +91,7 @@ impl Prefixes {
         let none = || vec![String::new()];
         Self {
             names: vec![],
+            colours: vec![],
             plain: none(),
             coloured: none(),
             is_coloured: [false; 2],
@@ -121,14 +135,14 @@ impl Prefixes {
     }
 }
 
-/// Returns the names of the nodes of `spec`: `site/node`.
-pub(super) fn node_names(spec: &GridSpec) -> Vec<String> {
-    spec.layout().nodes().map(|node| name(spec, node)).collect()
+/// Returns the colour of the nodes of a site.
+fn colour(site: usize) -> &'static str {
+    COLOURS[site % COLOURS.len()]
 }
 
 impl Style {
     /// Appends a report to the text to print, and returns its stream.
-    fn append(&self, report: &Report, bytes: &mut Vec<u8>) -> Stream {
+    fn append(&mut self, report: &Report, bytes: &mut Vec<u8>) -> Stream {
         let prefixes = match self {
             Self::Json => {
                 bytes.extend_from_slice(report.to_json_line().as_bytes());
@@ -137,6 +151,7 @@ impl Style {
             Self::Text(prefixes) => prefixes,
         };
         match report {
+            Report::Added { nodes } => prefixes.add(nodes),
             Report::Output { node, stream, text } => {
                 prefixes.append(*node, *stream, text, bytes);
                 return *stream;
@@ -223,7 +238,7 @@ impl Printer {
     }
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
-        let style = &self.style;
+        let style = &mut self.style;
         let printed = match &self.progress {
             Some(progress) => progress.hidden(|| print(style, reports, text)),
             None => print(style, reports, text),
@@ -246,7 +261,7 @@ fn failed(error: &io::Error) -> Event {
 }
 
 /// Prints reports; consecutive ones for one stream are written at once.
-fn print(style: &Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+fn print(style: &mut Style, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
     text.clear();
     let mut stream = Stream::Stdout;
     for report in reports.drain(..) {
@@ -276,11 +291,13 @@ fn write(stream: Stream, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roster::NewNode;
+    use gridspan_topology::{GridSpec, HostSpec};
 
     fn text(colours: bool, reports: &[Report]) -> String {
-        let mut prefixes = Prefixes::new(&GridSpec::from_emulate("2x1").unwrap());
+        let mut prefixes = Prefixes::new(&GridSpec::from_emulate("2x1").unwrap().into());
         prefixes.is_coloured = [colours; 2];
-        let style = Style::Text(prefixes);
+        let mut style = Style::Text(prefixes);
         let mut text = vec![];
         for report in reports {
             style.append(report, &mut text);
@@ -302,6 +319,18 @@ mod tests {
         let text = text(true, &[output(0, "hello"), output(1, "\u{1b}[1mbold")]);
         let expected =
             "\u{1b}[36ma/0│\u{1b}[0m hello\n\u{1b}[33mb/1│\u{1b}[0m \u{1b}[1mbold\u{1b}[0m\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn added_nodes_have_prefixes_and_the_colours_of_their_sites() {
+        let mut roster = Roster::from(GridSpec::from_emulate("2x1").unwrap());
+        let more =
+            ["b", "c"].map(|site| NewNode { site: site.to_owned(), host: HostSpec::new("x", 1) });
+        let nodes = roster.add(&more).unwrap();
+        let nodes = nodes.into_iter().map(|node| AddedNode::new(&roster, node)).collect();
+        let text = text(true, &[Report::Added { nodes }, output(2, "one"), output(3, "two")]);
+        let expected = "\u{1b}[33mb/2│\u{1b}[0m one\n\u{1b}[35mc/3│\u{1b}[0m two\n";
         assert_eq!(text, expected);
     }
 

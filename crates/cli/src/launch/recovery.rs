@@ -5,13 +5,14 @@
 //! that can reach each other but not the launcher end with it.
 //!
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
-//! members have consecutive node numbers; the launcher numbers them as in the first.
+//! members have consecutive node numbers, site by site; the launcher numbers them as the roster does.
 
 use crate::job_folder::Saved;
+use crate::roster::Roster;
 use gridspan::control::Holdings;
 use gridspan_runtime::net::bootstrap::RestoreOrder;
 use gridspan_runtime::{EncodedManifest, Image, PeId, RestorePlan};
-use gridspan_topology::{GridSpec, Layout, NodeId};
+use gridspan_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of times that the job goes back to one checkpoint. A program that ends its node each time
@@ -20,7 +21,7 @@ const AGAIN_MAX: u32 = 5;
 
 /// The runs of a job so far.
 pub(super) struct Runs {
-    spec: GridSpec,
+    roster: Roster,
     /// The checkpoint with which each run began, 0 for the first, and its members by node number.
     runs: Vec<(u64, Vec<NodeId>)>,
     /// Number of times that the job went back to the last checkpoint.
@@ -36,15 +37,16 @@ pub(super) struct GoOn {
 }
 
 impl Runs {
-    /// The first run, of all nodes of a grid but the spare ones.
-    pub(super) fn new(spec: GridSpec, spares: &[NodeId]) -> Self {
-        let members = spec.layout().nodes().filter(|node| !spares.contains(node)).collect();
-        Self { spec, runs: vec![(0, members)], again: 0 }
+    /// The first run, of all nodes but the spare ones.
+    pub(super) fn new(roster: impl Into<Roster>, spares: &[NodeId]) -> Self {
+        let roster = roster.into();
+        let members = roster.nodes().filter(|node| !spares.contains(node)).collect();
+        Self { roster, runs: vec![(0, members)], again: 0 }
     }
 
     /// The runs of which another launcher has saved this.
-    pub(super) fn resume(spec: GridSpec, saved: &Saved) -> Self {
-        Self { spec, runs: saved.runs.clone(), again: saved.again }
+    pub(super) fn resume(roster: impl Into<Roster>, saved: &Saved) -> Self {
+        Self { roster: roster.into(), runs: saved.runs.clone(), again: saved.again }
     }
 
     /// Saves the runs.
@@ -52,9 +54,14 @@ impl Runs {
         (saved.runs, saved.again) = (self.runs.clone(), self.again);
     }
 
-    /// The layout of the whole grid.
-    pub(super) fn layout(&self) -> &Layout {
-        self.spec.layout()
+    /// All nodes of the job.
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// Notes that the job has more nodes, which are no members yet.
+    pub(super) fn set_roster(&mut self, roster: Roster) {
+        self.roster = roster;
     }
 
     /// The members of the present run, by their node numbers in it.
@@ -62,7 +69,7 @@ impl Runs {
         self.runs.last().map_or(&[], |(_, members)| members)
     }
 
-    /// Begins another run with these members, which have parts of checkpoints in `holdings`.
+    /// Begins another run with these members, in the order of the roster, which have parts of checkpoints in `holdings`.
     ///
     /// # Errors
     ///
@@ -115,7 +122,7 @@ impl Runs {
             Some((_, were)) => were.iter().copied().map(Some).collect(),
             None => before.nodes().map(|_| None).collect(),
         };
-        let spec = grid_of(&self.spec, members).ok_or("no node is left")?;
+        let spec = self.roster.part(members).ok_or("no node is left")?;
         let position =
             |node: &NodeId| members.iter().position(|member| member == node).map(NodeId::from);
         let has_parts = |holder: &NodeId, of: NodeId| {
@@ -134,7 +141,7 @@ impl Runs {
         let plan = RestorePlan::recovery(&image, spec.layout(), &successors, &holders);
         let plan = plan.map_err(|missing| {
             let name = |node: &NodeId| match were.get(node.index()) {
-                Some(Some(was)) => self.spec.host(*was).to_owned(),
+                Some(Some(was)) => self.roster.host(*was).to_owned(),
                 _ => node.to_string(),
             };
             let names: Vec<String> = missing.iter().map(name).collect();
@@ -145,10 +152,4 @@ impl Runs {
         })?;
         Ok(RestoreOrder { manifest: manifest.clone(), plan })
     }
-}
-
-/// The part of a grid with these nodes; `None` if there are none.
-pub(super) fn grid_of(spec: &GridSpec, members: &[NodeId]) -> Option<GridSpec> {
-    let others = spec.layout().nodes().filter(|node| !members.contains(node));
-    spec.without(&others.collect::<Vec<_>>())
 }

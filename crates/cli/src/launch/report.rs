@@ -3,6 +3,7 @@
 //! | `event` | content |
 //! | --- | --- |
 //! | `started` | the job's name and its nodes, each with site, host, PEs and process id, if it has one yet |
+//! | `added` | nodes that the grid does not name, each with site, host and PEs: they can join the job from now on |
 //! | `listening` | a node's address |
 //! | `output` | a line that a node printed, and on which `stream`: `stdout` or `stderr` |
 //! | `exited` | how a node's process ended: by `code` or by `signal` |
@@ -23,6 +24,7 @@
 use super::event::Exit;
 use super::plan::PlannedNode;
 use crate::quantity::{bandwidth, digits};
+use crate::roster::Roster;
 use gridspan::simulated::Summary;
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::GuestEvent;
@@ -45,6 +47,8 @@ const LOSS_NOISE: f64 = 0.02;
 pub(super) enum Report {
     /// The first processes have been started.
     Started { job: String, nodes: Vec<StartedNode> },
+    /// The job has more nodes, which take no part yet.
+    Added { nodes: Vec<AddedNode> },
     /// A node reports where it listens.
     Listening { node: NodeId, address: SocketAddr },
     /// A node has printed a line.
@@ -99,6 +103,36 @@ pub(super) struct StartedNode {
     pes: u32,
     /// `None` if its process is started later.
     pid: Option<u32>,
+}
+
+/// A node that was added to a job.
+#[derive(Debug, Serialize)]
+pub(super) struct AddedNode {
+    site: String,
+    host: String,
+    node: u32,
+    pes: u32,
+    /// Number of the site in the grid with all nodes.
+    #[serde(skip)]
+    pub(super) site_number: usize,
+}
+
+impl AddedNode {
+    /// A node of the roster.
+    pub(super) fn new(roster: &Roster, node: NodeId) -> Self {
+        Self {
+            site: roster.site_name(node).to_owned(),
+            host: roster.host(node).to_owned(),
+            node: node.0,
+            pes: roster.pes(node),
+            site_number: roster.site(node).index(),
+        }
+    }
+
+    /// Its name, such as `b/4`.
+    pub(super) fn name(&self) -> String {
+        format!("{}/{}", self.site, self.node)
+    }
 }
 
 /// The first failure.

@@ -8,19 +8,19 @@ use super::mirror::Mirror;
 use super::plan::{InputWay, Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recording::places;
-use super::recovery::grid_of;
 use super::slots::Slots;
 use super::supervisor::OnLoss;
 use super::tasks::Tasks;
 use crate::error::CliError;
 use crate::job_folder::{NodeFiles, Saved};
+use crate::request::NewNodes;
 use crate::sharing::Sharing;
-use crate::{nodes, status};
+use crate::status;
 use gridspan::Settings;
 use gridspan::control::Failure;
 use gridspan::keeper::BridgeTask;
 use gridspan::variables::DETACHED;
-use gridspan_runtime::net::bootstrap::{RestoreOrder, issue};
+use gridspan_runtime::net::bootstrap::{NodeBundle, RestoreOrder, issue};
 use gridspan_runtime::net::{Authority, NodePublicKey};
 use gridspan_topology::{GridSpec, NodeId};
 use std::io;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Starts the processes of a job.
 pub(super) struct Starter<'a> {
-    launch: &'a Launch<'a>,
+    launch: Launch<'a>,
     outlets: Outlets,
     /// First line written to each process, if any; those of tasks are elsewhere.
     bundles: Vec<Option<String>>,
@@ -37,55 +37,48 @@ pub(super) struct Starter<'a> {
     /// How many bridges connect at the same time.
     slots: Arc<Slots>,
     /// The tasks of Slurm, if nodes are such.
-    tasks: Option<Tasks<'a>>,
+    tasks: Option<Tasks>,
     /// Number of runs whose bundles were issued.
     runs: u32,
+    /// Bundles for the guests of the present run, until its invitations are written.
+    guests: Vec<NodeBundle>,
 }
 
 impl<'a> Starter<'a> {
     /// Creates the starter of a job with these shared connections. Also returns the nodes that may
     /// join later.
     pub(super) fn new(
-        launch: &'a Launch<'a>,
+        launch: Launch<'a>,
         outlets: Outlets,
         sharing: Sharing,
     ) -> Result<(Self, Invited), CliError> {
         match &launch.processes {
             Processes::Single { .. } => {
                 let bundles = vec![None];
-                let (slots, tasks) = (Arc::default(), None);
-                let starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
+                let (slots, tasks, guests) = (Arc::default(), None, Vec::new());
+                let starter =
+                    Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0, guests };
                 Ok((starter, Invited::default()))
             }
-            Processes::Nodes { is_emulated, tasks, settings, .. } => {
+            Processes::Nodes { tasks, .. } => {
                 let authority = Arc::new(Authority::new(&launch.id)?);
-                let mut guests = issue_guests(&authority, launch.spec, launch.guests)?;
-                let value = serde_json::to_value(settings).map_err(encoding)?;
-                let nodes = launch.spec.layout().nodes();
-                let nodes_per_core = launch.processes.nodes_per_core(nodes);
-                for bundle in &mut guests {
-                    bundle.nodes_per_core = nodes_per_core;
-                    bundle.emulate = *is_emulated;
-                    bundle.settings = value.clone();
-                }
                 let variables = launch.variables();
-                let command = Some(launch.program.command(&variables, &launch.surroundings)?);
-                let nodes = launch.spec.layout().nodes();
-                let bundles = vec![None; nodes.len()];
+                let command = launch.program.command(&variables, &launch.surroundings)?;
+                let bundles = vec![None; launch.roster.nodes().len()];
                 let is_loss_fatal = launch.membership.on_loss == OnLoss::Fail;
-                let open =
-                    |allocation| Tasks::new(allocation, is_loss_fatal, authority.clone(), &outlets);
+                let open = |_| Tasks::new(is_loss_fatal, authority.clone(), &outlets);
                 let tasks = tasks.as_ref().map(open).transpose()?;
-                let slots = Arc::default();
-                let mut starter = Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0 };
-                match launch.saved() {
+                let (slots, guests) = (Arc::default(), Vec::new());
+                let left = launch.saved().map(|saved| saved.left.clone());
+                let members: Vec<NodeId> = launch.members().collect();
+                let mut starter =
+                    Self { launch, outlets, bundles, sharing, slots, tasks, runs: 0, guests };
+                match left {
                     // The members have their bundles already.
-                    Some(saved) => starter.begin_run(&saved.left),
-                    None => {
-                        starter.issue(&authority, &launch.members().collect::<Vec<_>>(), None)?;
-                    }
+                    Some(left) => starter.begin_run(&left),
+                    None => starter.issue(&authority, &members, None)?,
                 }
-                Ok((starter, Invited { command, guests }))
+                Ok((starter, Invited::new(command)))
             }
         }
     }
@@ -112,9 +105,9 @@ impl<'a> Starter<'a> {
         let Processes::Nodes { is_emulated, hosts, settings, .. } = processes else {
             return Ok(());
         };
-        let Some(spec) = grid_of(self.launch.spec, members) else { return Ok(()) };
+        let Some(spec) = self.launch.roster.part(members) else { return Ok(()) };
         self.outlets.known.begin_run(spec.clone());
-        let shares = host_shares(processes, self.launch.spec, members);
+        let shares = host_shares(processes, &self.launch.roster, members);
         let mut settings = Settings::clone(settings);
         if let Some(record) = &mut settings.record {
             record.run = self.runs;
@@ -122,6 +115,13 @@ impl<'a> Starter<'a> {
         }
         self.runs += 1;
         let nodes_per_core = processes.nodes_per_core(members.iter().copied());
+        let mut guests = issue_guests(authority, &spec, self.launch.guests)?;
+        for bundle in &mut guests {
+            bundle.nodes_per_core = nodes_per_core;
+            bundle.emulate = *is_emulated;
+            bundle.settings = serde_json::to_value(&settings).map_err(encoding)?;
+        }
+        self.guests = guests;
         let mut bundles = issue(authority, &spec)?;
         for ((&node, share), bundle) in members.iter().zip(shares).zip(&mut bundles) {
             let mut settings = settings.clone();
@@ -159,7 +159,24 @@ impl<'a> Starter<'a> {
         }
         let Processes::Nodes { hosts, .. } = &self.launch.processes else { return false };
         let is_remote = |node| hosts.remote(node).is_some();
-        self.tasks.is_some() || self.launch.spec.layout().nodes().any(is_remote)
+        self.tasks.is_some() || self.launch.roster.nodes().any(is_remote)
+    }
+
+    /// Adds nodes to the job, which can be started then. Returns their numbers.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the job cannot have them. Nothing has changed then.
+    pub(super) fn grow(&mut self, new: &NewNodes) -> Result<Vec<NodeId>, String> {
+        let nodes = self.launch.add(new)?;
+        self.bundles.resize(self.launch.roster.nodes().len(), None);
+        self.outlets.known.grow(self.launch.roster.clone());
+        Ok(nodes)
+    }
+
+    /// The job, with all its nodes.
+    pub(super) fn launch(&self) -> &Launch<'a> {
+        &self.launch
     }
 
     /// Number of processes.
@@ -167,9 +184,14 @@ impl<'a> Starter<'a> {
         self.bundles.len()
     }
 
+    /// Takes the bundles for the guests of the present run.
+    pub(super) fn take_guests(&mut self) -> Vec<NodeBundle> {
+        std::mem::take(&mut self.guests)
+    }
+
     /// Records that a run of these members begins, in what other processes can read.
     fn begin_run(&self, members: &[NodeId]) {
-        if let Some(spec) = grid_of(self.launch.spec, members) {
+        if let Some(spec) = self.launch.roster.part(members) {
             self.outlets.known.begin_run(spec);
         }
     }
@@ -177,7 +199,7 @@ impl<'a> Starter<'a> {
     /// The files of a node of a detached job.
     fn files(&self, node: NodeId) -> Option<NodeFiles> {
         let (folder, _) = self.launch.detached.as_ref()?;
-        Some(folder.node(&nodes::name(self.launch.spec, node), self.launch.log_limit))
+        Some(folder.node(&self.launch.roster.name(node), self.launch.log_limit))
     }
 
     /// Adopts the process of a node that another launcher has started; `None` if there is none, or
@@ -224,9 +246,9 @@ impl<'a> Starter<'a> {
             _ => Ok(None),
         };
         let start = start.map_err(CliError::system("read how the job was started"))?;
-        let command = BridgeCommand::new(self.launch, node, task, &self.sharing.of(node))?;
+        let command = BridgeCommand::new(&self.launch, node, task, &self.sharing.of(node))?;
         let path = command.program();
-        let named = (self.origin(node), nodes::name(self.launch.spec, node));
+        let named = (self.origin(node), self.launch.roster.name(node));
         let what = (command, start.unwrap_or_default());
         Child::kept(named, what, (mirror, files), self.slots.clone(), &self.outlets)
             .map_err(|error| CliError::Start { path, error })
@@ -282,7 +304,11 @@ impl<'a> Starter<'a> {
     /// Starts the tasks of the nodes that were started since the last call, if nodes are tasks. If
     /// that fails, these have ended.
     pub(super) fn launch_tasks(&mut self) -> Result<(), CliError> {
-        self.tasks.as_mut().map_or(Ok(()), |tasks| tasks.launch(&self.outlets))
+        let Processes::Nodes { tasks: Some(allocations), .. } = &self.launch.processes else {
+            return Ok(());
+        };
+        let launch = |tasks: &mut Tasks| tasks.launch(allocations, &self.outlets);
+        self.tasks.as_mut().map_or(Ok(()), launch)
     }
 
     /// Whether there is an `srun` none of whose tasks has enrolled.
@@ -312,13 +338,15 @@ impl Starter<'_> {
     /// Adds a hint to a failure caused by a port in use. It names the other jobs of this machine
     /// that have the port, if they are known.
     pub(super) fn explained(&self, reporter: NodeId, failure: Failure, own: &str) -> Failure {
-        let spec = self.launch.spec;
-        let Some(port) = spec.port(reporter).filter(|_| failure.is_port_taken) else {
+        let roster = &self.launch.roster;
+        let position = (reporter.index() < roster.nodes().len()).then(|| roster.position(reporter));
+        let port = position.and_then(|position| roster.grid().port(position));
+        let Some(port) = port.filter(|_| failure.is_port_taken) else {
             return failure;
         };
         let has_port = |grid: &GridSpec| {
             grid.hosts()
-                .any(|(node, host)| host == spec.host(reporter) && grid.port(node) == Some(port))
+                .any(|(node, host)| host == roster.host(reporter) && grid.port(node) == Some(port))
         };
         let running = status::running().unwrap_or_default().into_iter();
         let others = running.filter(|status| status.id != own && has_port(&status.grid));

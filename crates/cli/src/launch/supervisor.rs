@@ -49,6 +49,7 @@ mod changing;
 mod diagnosing;
 mod ending;
 mod going_on;
+mod growing;
 mod losing;
 mod members;
 mod patience;
@@ -103,8 +104,8 @@ pub(super) struct Supervisor {
     drain_deadline: Duration,
     /// Whether checkpoints are stored in a folder.
     has_folder: bool,
-    /// Whether guests may join, whose invitations are for the first run.
-    has_guests: bool,
+    /// Whether the members must stay, since guests may join whose loss ends the job.
+    is_fixed: bool,
     /// Whether a signal has requested the launcher to stop the job with a checkpoint.
     is_stop_requested: bool,
     /// Number of orders to stop the job so far.
@@ -218,22 +219,6 @@ impl Supervisor {
     /// Creates a supervisor of processes with these names, the first of which start at `now`. The
     /// nodes of a job must meet before they begin; a single process need not.
     pub(super) fn new(names: Vec<String>, must_meet: bool, now: Time) -> Self {
-        let node = |name| Node {
-            name,
-            way: None,
-            address: None,
-            exit: None,
-            open_streams: STREAMS,
-            has_reported: false,
-            is_lost: false,
-            is_asked: false,
-            was_asked: false,
-            is_left: false,
-            is_given_up: false,
-            is_spare: false,
-            ends_until: None,
-            is_over: false,
-        };
         let (settle, grace) = (SETTLE, GRACE);
         let patience = Patience { start: START_PATIENCE, drain: DRAIN, settle, grace };
         let phase = if must_meet {
@@ -242,7 +227,7 @@ impl Supervisor {
             Phase::Running
         };
         Self {
-            nodes: names.into_iter().map(node).collect(),
+            nodes: names.into_iter().map(Node::new).collect(),
             phase,
             interrupted: None,
             blame: None,
@@ -256,7 +241,7 @@ impl Supervisor {
             diagnosing: Diagnosing::default(),
             drain_deadline: Duration::ZERO,
             has_folder: false,
-            has_guests: false,
+            is_fixed: false,
             is_stop_requested: false,
             pauses: 0,
             losses: 0,
@@ -278,10 +263,11 @@ impl Supervisor {
     }
 
     /// Sets the time that a node has to leave after SIGTERM; whether checkpoints are stored in a
-    /// folder, so that SIGTERM of the launcher stops the job with one; and whether guests may join.
-    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, has_guests: bool) {
+    /// folder, so that SIGTERM of the launcher stops the job with one; and whether the members must
+    /// stay, since guests may join whose loss ends the job.
+    pub(super) fn set_draining(&mut self, deadline: Duration, has_folder: bool, is_fixed: bool) {
         self.drain_deadline = deadline;
-        (self.has_folder, self.has_guests) = (has_folder, has_guests);
+        (self.has_folder, self.is_fixed) = (has_folder, is_fixed);
     }
 
     /// Sets the number of nodes that share a core, which extends timeouts that begin later: those
@@ -289,6 +275,8 @@ impl Supervisor {
     pub(super) fn set_crowding(&mut self, nodes_per_core: u32) {
         let factor = crowding_factor(nodes_per_core);
         let (start, drain) = (START_PATIENCE * factor, DRAIN * factor);
+        // Other settings may have extended them further.
+        let (start, drain) = (start.max(self.patience.start), drain.max(self.patience.drain));
         let patience = Patience { start, drain, ..self.patience };
         if let Phase::Starting { until } = &mut self.phase {
             *until += patience.start.saturating_sub(self.patience.start);

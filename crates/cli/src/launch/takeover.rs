@@ -10,7 +10,6 @@ use super::quorum::{Halves, Rule, open_half, shortage};
 use crate::error::CliError;
 use crate::hosts::Shared;
 use crate::job_folder::{Saved, Stage};
-use crate::nodes::name;
 use gridspan::keeper::{
     BridgeRefusal, BridgeTask, FromBridge, KeptNode, LauncherId, ToBridge, read_frame, write_frame,
 };
@@ -32,8 +31,8 @@ const SILENCE_PATIENCE: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What keepers have said, and the newest state of the job among theirs and that of this launcher.
-struct Survey<'a> {
-    launch: &'a Launch<'a>,
+struct Survey<'a, 'g> {
+    launch: &'a mut Launch<'g>,
     found: BTreeMap<NodeId, KeptNode>,
     /// Nodes that have answered before, and are asked first: a previous launcher waits only for a
     /// limited time until all of them are taken over.
@@ -50,7 +49,7 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
     let (Some(kept), Some(local)) = (&launch.kept, launch.saved()) else { return Ok(()) };
     let (own, local) = (kept.launcher.name.clone(), local.clone());
     let (found, first) = (BTreeMap::new(), BTreeSet::new());
-    let mut survey = Survey { launch: &*launch, found, first, newest: local.clone() };
+    let mut survey = Survey { launch: &mut *launch, found, first, newest: local.clone() };
     let of_others = |name: &str| own_name::place(name) != own_name::place(&own);
     survey.ask(&BridgeTask::Look, &LauncherId::default())?;
     survey.await_silence(of_others)?;
@@ -77,7 +76,7 @@ pub(crate) fn take_over(launch: &mut Launch<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-impl Survey<'_> {
+impl Survey<'_, '_> {
     /// The nodes that take part, or that took part when the last agreed run began.
     fn members(&self) -> BTreeSet<NodeId> {
         let runs = self.newest.runs.get(self.newest.agreed..).unwrap_or_default();
@@ -128,6 +127,7 @@ impl Survey<'_> {
                     // A node that was started just before its launcher ended has no state.
                     let state = Saved::from_bytes(&state).ok();
                     if let Some(state) = state.filter(|it| it.key() > self.newest.key()) {
+                        self.launch.restore_added(&state.added)?;
                         self.newest = state;
                     }
                 }
@@ -185,7 +185,7 @@ impl Survey<'_> {
             }
         }
         let rule = Rule { ended: &ended, witness: halves.as_ref() };
-        let missing = shortage(rule, (first, runs), is_found, |node| name(self.launch.spec, node));
+        let missing = shortage(rule, (first, runs), is_found, |node| self.launch.roster.name(node));
         match missing {
             None => Ok(true),
             Some(_) if may_end => Ok(false),

@@ -12,7 +12,7 @@ use super::task::Task;
 use crate::error::CliError;
 use crate::job_folder::machine;
 use crate::node_program::NodeProgram;
-use crate::slurm::{Allocation, SRUN, StepPlan, arguments};
+use crate::slurm::{Allocations, SRUN, StepPlan, arguments};
 use gridspan_runtime::net::bootstrap::NodeBundle;
 use gridspan_runtime::net::{
     Authority, EnrolmentListener, EnrolmentSecret, EnrolmentToken, NodePublicKey,
@@ -23,9 +23,11 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::sync::Arc;
 
+/// The variable that says where the configuration of Slurm is.
+const CONFIGURATION: &str = "SLURM_CONF";
+
 /// The tasks of a job.
-pub(super) struct Tasks<'a> {
-    allocation: &'a Allocation,
+pub(super) struct Tasks {
     is_loss_fatal: bool,
     enrolment: Enrolment,
     /// The authority of the first run, which tasks know by its digest.
@@ -48,11 +50,10 @@ struct StartedStep {
     tasks: Vec<Arc<Task>>,
 }
 
-impl<'a> Tasks<'a> {
+impl Tasks {
     /// Opens the port at which the tasks of a job enrol. If a loss of nodes ends the job, `srun`
     /// ends all tasks then.
     pub(super) fn new(
-        allocation: &'a Allocation,
         is_loss_fatal: bool,
         authority: Arc<Authority>,
         outlets: &Outlets,
@@ -62,17 +63,7 @@ impl<'a> Tasks<'a> {
             .map_err(CliError::system("accept tasks"))?;
         let issuer = authority.clone();
         let (due, steps, keys, bundles) = Default::default();
-        Ok(Self {
-            allocation,
-            is_loss_fatal,
-            enrolment,
-            authority,
-            issuer,
-            due,
-            steps,
-            keys,
-            bundles,
-        })
+        Ok(Self { is_loss_fatal, enrolment, authority, issuer, due, steps, keys, bundles })
     }
 
     /// Begins a run with the bundles of its members, which get certificates of this authority.
@@ -106,13 +97,17 @@ impl<'a> Tasks<'a> {
         Ok(child)
     }
 
-    /// Starts the `srun` of the added tasks. If that fails, these have ended.
-    pub(super) fn launch(&mut self, outlets: &Outlets) -> Result<(), CliError> {
+    /// Starts the `srun` of the added tasks, in their allocations. If that fails, these have ended.
+    pub(super) fn launch(
+        &mut self,
+        allocations: &Allocations,
+        outlets: &Outlets,
+    ) -> Result<(), CliError> {
         let due = std::mem::take(&mut self.due);
         if due.is_empty() {
             return Ok(());
         }
-        let started = self.start(&due, outlets);
+        let started = self.start(&due, allocations, outlets);
         if started.is_err() {
             due.values().for_each(|task| task.end_awaited(Exit::NotStarted));
         }
@@ -122,18 +117,21 @@ impl<'a> Tasks<'a> {
     fn start(
         &mut self,
         due: &BTreeMap<NodeId, Arc<Task>>,
+        allocations: &Allocations,
         outlets: &Outlets,
     ) -> Result<(), CliError> {
         let nodes: BTreeSet<NodeId> = due.keys().copied().collect();
         let agent = agent(&self.enrolment.port().to_string())?;
-        let allocation = self.allocation;
-        for plan in allocation.steps(&nodes) {
+        for plan in allocations.steps(&nodes) {
             let secret = EnrolmentSecret::new()?;
             self.enrolment.expect(secret.clone(), &plan.nodes);
             let token = EnrolmentToken::new(secret.clone(), &self.authority);
             let tasks = plan.nodes.iter().filter_map(|(node, _)| due.get(node).cloned()).collect();
             let mut command = Command::new(SRUN);
             command.args(arguments(&plan, self.is_loss_fatal)).args(&agent);
+            if !plan.is_of_own_job() {
+                forget_own_job(&mut command);
+            }
             let step = Step::start(command, &token, &outlets.reports)
                 .map_err(|error| CliError::Start { path: SRUN.into(), error })?;
             self.steps.push(StartedStep { step, secret, tasks });
@@ -190,9 +188,22 @@ fn agent(port: &str) -> Result<[OsString; 4], CliError> {
     Ok([own.into(), "__task".into(), port.into(), machine().into()])
 }
 
-/// Returns each `srun` that starts these nodes of an allocation, as words.
+/// Lets `srun` use another allocation than the one in which this launcher runs, whose variables
+/// would be options of the same meaning.
+fn forget_own_job(command: &mut Command) {
+    let is_of_job = |name: &OsString| {
+        let name = name.to_string_lossy();
+        ["SLURM_", "SRUN_"].iter().any(|begin| name.starts_with(begin)) && name != CONFIGURATION
+    };
+    let names = std::env::vars_os().map(|(name, _)| name).filter(is_of_job);
+    names.for_each(|name| {
+        command.env_remove(name);
+    });
+}
+
+/// Returns each `srun` that starts these nodes of allocations, as words.
 pub(crate) fn srun_commands(
-    allocation: &Allocation,
+    allocations: &Allocations,
     nodes: &BTreeSet<NodeId>,
     is_loss_fatal: bool,
 ) -> Result<Vec<Vec<OsString>>, CliError> {
@@ -202,5 +213,5 @@ pub(crate) fn srun_commands(
         let options = arguments(&plan, is_loss_fatal).into_iter().map(OsString::from);
         [OsString::from(SRUN)].into_iter().chain(options).chain(agent.clone()).collect()
     };
-    Ok(allocation.steps(nodes).into_iter().map(words).collect())
+    Ok(allocations.steps(nodes).into_iter().map(words).collect())
 }

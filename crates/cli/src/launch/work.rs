@@ -129,6 +129,7 @@ impl Work<'_> {
 
     /// Sends the members of the next run their bundles, and starts those without a process.
     pub(super) fn go_on(&mut self, members: &[NodeId], order: Option<&RestoreOrder>) {
+        self.invited.revoke(&self.id);
         if let Err(error) = self.starter.renew(members, order) {
             let failure = Failure::new(&error.to_string(), error.hint().as_deref(), None);
             let now = self.now();
@@ -150,7 +151,8 @@ impl Work<'_> {
             Ok(line) => members.iter().for_each(|&node| self.tell(node, &line)),
             Err(error) => tracing::error!(%error, "cannot describe the addresses"),
         }
-        if let Err(error) = self.invited.invite(&self.id, addresses) {
+        let guests = self.starter.take_guests();
+        if let Err(error) = self.invited.invite(&self.id, guests, addresses) {
             let text = format!("no node can join this job: {error}");
             self.reports.push(Report::Warning { text });
         }

@@ -11,6 +11,7 @@ use super::task_counts::{self, positive};
 use gridspan_topology::{
     ClusterSpec, GridSpec, HostSpec, Link, MAX_HOSTS, NodeId, SiteError, SiteSpec,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -31,16 +32,18 @@ const CPUS_OF_TASK: &str = "SLURM_CPUS_PER_TASK";
 const COMPONENTS: &str = "SLURM_HET_SIZE";
 
 /// Hosts, and the tasks and CPUs on each of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Allocation {
     /// Name of Slurm's cluster.
     cluster: String,
+    /// Its number in Slurm, unless it is the one in which the launcher runs.
+    job: Option<String>,
     /// One, or several if the allocation is heterogeneous.
     components: Vec<Component>,
 }
 
 /// The hosts that were allocated together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Component {
     /// Number of the component of a heterogeneous allocation.
     pub(super) group: Option<u32>,
@@ -50,7 +53,7 @@ pub(crate) struct Component {
 }
 
 /// A host of an allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AllocatedHost {
     pub(super) name: String,
     pub(super) tasks: u32,
@@ -61,6 +64,8 @@ pub(super) struct AllocatedHost {
 /// Nodes that one `srun` starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepPlan<'a> {
+    /// The number of the allocation in Slurm, unless it is the one in which the launcher runs.
+    pub(super) job: Option<&'a str>,
     /// The component that has all of them.
     pub(super) component: &'a Component,
     /// The nodes and their hosts; those of one host follow each other.
@@ -68,6 +73,11 @@ pub(crate) struct StepPlan<'a> {
 }
 
 impl StepPlan<'_> {
+    /// Whether the launcher runs in the same allocation, so that its variables are about it.
+    pub(crate) fn is_of_own_job(&self) -> bool {
+        self.job.is_none()
+    }
+
     /// Whether Slurm binds each task to the cores that it gives to the task.
     pub(crate) fn is_bound(&self) -> bool {
         self.component.cpus_per_task.is_some()
@@ -148,7 +158,7 @@ impl Allocation {
         }
         let cluster = variables.get("SLURM_CLUSTER_NAME").filter(|name| is_site_name(name));
         let cluster = cluster.cloned().unwrap_or_else(|| SITE.to_owned());
-        Ok(Some(Self { cluster, components }))
+        Ok(Some(Self { cluster, job: None, components }))
     }
 
     /// Returns the grid of the nodes: one site, with a cluster for each of several components.
@@ -170,13 +180,37 @@ impl Allocation {
         GridSpec::new(vec![site])
     }
 
-    /// Returns how these nodes are started: by one `srun`, or by one for each component. Several
-    /// components of one `srun` would share its standard input, of which each reads a part.
-    pub(crate) fn steps(&self, nodes: &BTreeSet<NodeId>) -> Vec<StepPlan<'_>> {
-        let mut number = 0;
+    /// The allocation, for a launcher that runs elsewhere: it has this number in Slurm.
+    pub(crate) fn of_job(self, job: String) -> Self {
+        Self { job: Some(job), ..self }
+    }
+
+    /// An allocation of whole hosts, one node on each, with these numbers of CPUs.
+    pub(super) fn of_hosts(hosts: Vec<(String, u32)>, job: String) -> Self {
+        let host = |(name, cpus)| AllocatedHost { name, tasks: 1, cpus };
+        let hosts = hosts.into_iter().map(host).collect();
+        let component = Component { group: None, hosts, cpus_per_task: None };
+        Self { cluster: SITE.to_owned(), job: Some(job), components: vec![component] }
+    }
+
+    /// Returns the host of each node, with its PEs.
+    pub(crate) fn hosts(&self) -> Vec<HostSpec> {
+        let all = self.components.iter().flat_map(|component| &component.hosts);
+        let nodes = |host: &AllocatedHost| {
+            std::iter::repeat_n(HostSpec::new(&host.name, host.cpus), host.tasks as usize)
+        };
+        all.flat_map(nodes).collect()
+    }
+
+    /// Returns how these nodes are started, where the first one of the allocation has the number
+    /// `first`: by one `srun`, or by one for each component. Several components of one `srun` would
+    /// share its standard input, of which each reads a part.
+    pub(super) fn steps(&self, first: NodeId, nodes: &BTreeSet<NodeId>) -> Vec<StepPlan<'_>> {
+        let mut number = first.0;
         let mut steps = Vec::new();
         for component in &self.components {
-            let mut step = StepPlan { component, nodes: Vec::new() };
+            let job = self.job.as_deref();
+            let mut step = StepPlan { job, component, nodes: Vec::new() };
             for host in &component.hosts {
                 let of_host = (number..number + host.tasks).map(NodeId);
                 number += host.tasks;
@@ -340,12 +374,12 @@ mod tests {
         assert_eq!(clusters, [Some(0), Some(1), Some(1)]);
 
         let all: BTreeSet<NodeId> = spec.layout().nodes().collect();
-        let steps = allocation.steps(&all);
+        let steps = allocation.steps(NodeId(0), &all);
         assert_eq!(steps.len(), 2);
         let hosts: Vec<&str> = steps[1].nodes.iter().map(|(_, host)| *host).collect();
         assert_eq!(steps[0].nodes, [(NodeId(0), "n1")]);
         assert_eq!(hosts, ["g1", "g1", "g2", "g2"]);
-        let one = allocation.steps(&BTreeSet::from([NodeId(3)]));
+        let one = allocation.steps(NodeId(0), &BTreeSet::from([NodeId(3)]));
         assert_eq!(one[0].nodes, [(NodeId(3), "g2")]);
         assert_eq!((one.len(), one[0].component.group), (1, Some(1)));
     }

@@ -7,6 +7,7 @@ pub(crate) const SRUN: &str = "srun";
 
 /// Returns the options of the `srun` that starts the nodes of a step.
 ///
+/// - `--jobid`: the allocation, if the launcher runs elsewhere.
 /// - `--overlap`: the step may use CPUs that another step of the allocation has, such as the
 ///   interactive one in which the launcher runs.
 /// - `--mpi=none`: nodes are no processes of MPI.
@@ -18,7 +19,8 @@ pub(crate) const SRUN: &str = "srun";
 pub(crate) fn arguments(step: &StepPlan<'_>, is_loss_fatal: bool) -> Vec<String> {
     let component = step.component;
     let hosts = hosts(step);
-    let mut words = vec!["--overlap".to_owned(), "--mpi=none".to_owned(), "--wait=0".to_owned()];
+    let mut words: Vec<String> = step.job.map(|job| format!("--jobid={job}")).into_iter().collect();
+    words.extend(["--overlap", "--mpi=none", "--wait=0"].map(str::to_owned));
     words.push(format!("--kill-on-bad-exit={}", u8::from(is_loss_fatal)));
     if !is_loss_fatal {
         words.push("--no-kill".to_owned());
@@ -75,7 +77,7 @@ mod tests {
             all.map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let allocation = Allocation::from_variables(&variables).unwrap().unwrap();
         let nodes = nodes.iter().map(|&node| NodeId(node)).collect();
-        let steps = allocation.steps(&nodes);
+        let steps = allocation.steps(NodeId(0), &nodes);
         steps.iter().map(|step| arguments(step, is_loss_fatal).join(" ")).collect()
     }
 

@@ -53,7 +53,7 @@ fn measured(args: &PlaceArgs, verbose: u8) -> Result<Topology, CliError> {
         progress: Some(progress.clone()),
         ..Launch::new(&program, &place.grid.spec, processes)
     };
-    let ended = launch::run(&launch);
+    let ended = launch::run(launch);
     progress.end();
     let ended = ended?;
     match ended.links {

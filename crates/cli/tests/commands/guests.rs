@@ -46,6 +46,28 @@ fn guests_join_leave_and_are_killed_without_changing_the_result() {
 }
 
 #[test]
+fn a_guest_joins_again_when_the_job_goes_on_without_a_lost_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["run", "-n", "3", "--guests", "1", "--tolerate-lost-guests"];
+    let flags = [&flags[..], &["--on-loss", "shrink", "queens", "-n", "16"]].concat();
+    let mut job = start(folder.path(), &flags);
+    let nodes = job.nodes(3);
+    until(|| (invitations(folder.path()).len() == 1).then_some(()));
+    let mut guest = start(folder.path(), &["join"]);
+    job.await_line("has joined at site local");
+
+    kill_process(Pid::from_raw(nodes[2] as i32).unwrap(), Signal::KILL).unwrap();
+
+    job.await_line("lost local/2: ");
+    job.await_line("2 nodes go on");
+    guest.await_line("have changed; joining it again");
+    job.await_line("has joined at site local");
+    job.await_line("verified: yes (14772512 solutions");
+    assert_eq!(job.wait(LIMIT).and_then(|status| status.code()), Some(0));
+    assert_eq!(guest.wait(LIMIT).and_then(|status| status.code()), Some(0));
+}
+
+#[test]
 fn joining_a_job_without_invitations_gives_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let _job = start(folder.path(), &["run", "-n", "2", "drill", "--wait", "600"]);

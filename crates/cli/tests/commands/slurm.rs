@@ -18,6 +18,7 @@ hosts=$FAKE_HOSTS
 per=1
 while :; do
   case $1 in
+    --jobid=*) eval "hosts=\$FAKE_HOSTS_OF_${1#*=}";;
     --het-group=*) eval "hosts=\$FAKE_HOSTS_${1#*=}";;
     --nodelist=*) hosts=$(echo "${1#*=}" | tr , ' ');;
     --ntasks-per-node=*) per=${1#*=};;
@@ -247,6 +248,76 @@ fn a_lost_task_is_a_lost_node_and_the_job_goes_on() {
         let is_one = again.contains("--nodes=1 --ntasks=1 --nodelist=n3 ");
         assert_eq!(is_one, on_loss == "replace", "{said}");
     }
+}
+
+/// An allocation of one CPU on each of two hosts, and the hosts of another one.
+const TWO: [(&str, &str); 4] = [
+    ("SLURM_JOB_NODELIST", "n[1-2]"),
+    ("SLURM_JOB_CPUS_PER_NODE", "1(x2)"),
+    ("FAKE_HOSTS", "n1 n2"),
+    ("FAKE_HOSTS_OF_9", "m1 m2"),
+];
+
+/// The variables inside the other allocation.
+const OTHER: [(&str, &str); 3] =
+    [("SLURM_JOB_ID", "9"), ("SLURM_JOB_NODELIST", "m[1-2]"), ("SLURM_JOB_CPUS_PER_NODE", "1(x2)")];
+
+/// Prints one allocation, as Slurm 22.05 does.
+const SCONTROL: &str = r#"#!/bin/sh
+[ "$*" = "--details --oneliner show job 9" ] || { echo "Invalid job id specified" >&2; exit 1; }
+echo "JobId=9 JobName=x JobState=RUNNING NodeList=m[1-2] NumCPUs=2    Nodes=m[1-2] CPU_IDs=0 Mem=0 GRES= MinCPUsNode=1"
+"#;
+
+#[test]
+fn tasks_of_another_allocation_join_and_are_started_there_again() {
+    let fake = Fake::new();
+    let flags = ["run", "--on-loss", "replace", "--checkpoint-every", "10steps", LOST_AFTER];
+    let mut running = fake.start(&TWO, &[&flags[..], &JOB, &["200"]].concat());
+    running.await_line("      20 ");
+
+    let mut added = fake.start(&OTHER, &["add", "--here", "--site", "b"]);
+
+    added.await_line("b/2, b/3 have joined");
+    agents(&running, 4).into_iter().for_each(|pid| assert!(is_alive(pid)));
+    running.await_line("      60 ");
+    // The hosts in order are m1, m2, n1, n2.
+    kill(agents(&running, 4)[1], Signal::KILL);
+    running.await_line("lost b/3: ");
+    running.await_line("4 nodes go on");
+    assert_verified(&mut running);
+    assert_eq!(added.wait(LIMIT).expect("it ends with the job").code(), Some(0));
+    let said = fake.said("arguments");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("--overlap "), "{said}");
+    assert!(
+        lines[1].starts_with("--jobid=9 --overlap ") && lines[1].contains("--nodes=2 "),
+        "{said}"
+    );
+    assert!(lines[2].starts_with("--jobid=9 ") && lines[2].contains("--nodelist=m2 "), "{said}");
+}
+
+#[test]
+fn an_allocation_is_named_by_its_number() {
+    let fake = Fake::new();
+    let path = fake.path("scontrol");
+    fs::write(&path, SCONTROL).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    let mut running = fake.start(&TWO, &[&["run", LOST_AFTER][..], &JOB, &["120"]].concat());
+    running.await_line("      20 ");
+
+    let unknown = fake.run(&TWO, &["add", "--slurm", "8"]);
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    let reason = "cannot use the allocation 8 of Slurm: Invalid job id specified\nhint: `squeue";
+    assert!(unknown.stderr.contains(reason), "{unknown:?}");
+    let refused = fake.run(&TWO, &["add", "--site", "slurm", "n3"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("its nodes are tasks of Slurm; add those of"), "{refused:?}");
+
+    let added = fake.run(&TWO, &["add", "--slurm", "9"]);
+
+    assert_eq!((added.code, added.stdout.as_str()), (Some(0), "slurm/2, slurm/3 have joined\n"));
+    running.await_line("4 nodes go on");
+    assert_verified(&mut running);
 }
 
 #[test]

@@ -59,17 +59,17 @@ impl<'de> Deserialize<'de> for GridSpec {
 
 /// The stored parts.
 #[derive(Serialize, Deserialize)]
-struct Parts {
-    sites: Vec<SiteSpec>,
+pub(super) struct Parts {
+    pub(super) sites: Vec<SiteSpec>,
     wan: Link,
     links: Vec<DirectedLink>,
     loopback: Latency,
     timeline: Vec<Change>,
-    foreign_loads: Vec<ForeignLoad>,
+    pub(super) foreign_loads: Vec<ForeignLoad>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct DirectedLink {
+pub(super) struct DirectedLink {
     from: SiteId,
     to: SiteId,
     link: Link,

@@ -34,6 +34,11 @@ impl Supervisor {
             Request::Wait => return self.waiting_for_end.push(id),
             Request::Drain { nodes, deadline } => (What::Leave(nodes), deadline),
             Request::Add { nodes } => (What::Join(nodes), None),
+            Request::AddNew(_) => {
+                // The launcher adds them first, and then requests them to join.
+                let text = "this job cannot have more nodes".to_owned();
+                return self.answer(Some(id), Answer::Refused(text));
+            }
         };
         if let Err(reason) = self.check(&what) {
             return self.answer(Some(id), Answer::Refused(reason));
@@ -42,7 +47,8 @@ impl Supervisor {
         self.changes.add(Change { what, request: Some(id), until }, now);
     }
 
-    fn check(&self, what: &What) -> Result<(), String> {
+    /// Whether the job can stop, or change its nodes.
+    pub(super) fn check_changeable(&self, stops: bool) -> Result<(), String> {
         if self.recovery.is_none() {
             return Err("all nodes of this job are one process; run it with `-n` or \
                         `--driver cluster`, so that nodes can leave and join"
@@ -51,9 +57,16 @@ impl Supervisor {
         if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) || self.is_done_or_failed() {
             return Err("the job is ending".to_owned());
         }
-        if self.has_guests && *what != What::Stop {
-            return Err("guests can join this job, whose nodes cannot change then".to_owned());
+        if self.is_fixed && !stops {
+            return Err("guests can join this job, and their loss would end it; with \
+                        --tolerate-lost-guests its nodes could change"
+                .to_owned());
         }
+        Ok(())
+    }
+
+    fn check(&self, what: &What) -> Result<(), String> {
+        self.check_changeable(*what == What::Stop)?;
         let members = self.members();
         let name = |node: NodeId| self.nodes.get(node.index()).map_or("a node", |it| &it.name);
         match what {
@@ -108,8 +121,7 @@ impl Supervisor {
     /// Lets a node leave that got SIGTERM. A node that was asked to end, or that cannot leave, gets
     /// a second one.
     pub(super) fn leave_on_signal(&mut self, node: NodeId, now: Time) {
-        if self.nodes[node.index()].is_asked || self.has_guests || self.check(&What::Stop).is_err()
-        {
+        if self.nodes[node.index()].is_asked || self.is_fixed || self.check(&What::Stop).is_err() {
             return self.commands.push_back(Command::Ask(node));
         }
         if self.changes.is_leaving(node) || !self.members().contains(&node) {

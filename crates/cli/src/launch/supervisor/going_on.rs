@@ -4,8 +4,9 @@ use super::super::change::Stage;
 use super::super::event::Command;
 use super::super::recovery::GoOn;
 use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
+use crate::roster::Roster;
 use gridspan::control::Holdings;
-use gridspan_topology::{Layout, NodeId, Time};
+use gridspan_topology::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The run that begins.
@@ -47,13 +48,15 @@ impl Supervisor {
             return;
         }
         let replacing = match replaces {
-            true => replacements(recovery.runs.layout(), &self.nodes, &lost),
+            true => replacements(recovery.runs.roster(), &self.nodes, &lost),
             false => BTreeMap::new(),
         };
         let stay = left.iter().chain(replacing.values()).copied();
-        let stay: Vec<NodeId> = stay.collect::<BTreeSet<_>>().into_iter().collect();
+        let stay = stay.collect::<BTreeSet<_>>().into_iter().collect();
+        let stay = recovery.runs.roster().in_order(stay);
         let is_change = self.changes.stage == Stage::Paused;
         let next = if is_change { self.changes.applied_to(&stay) } else { stay.clone() };
+        let next = recovery.runs.roster().in_order(next);
         let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
         if is_change && begun.is_err() {
             // After a loss, nodes that leave may have what others need.
@@ -119,15 +122,15 @@ impl Node {
 
 /// Returns the node that is started in place of each lost one: the same, unless it is given up; or
 /// a spare node of its site, or of another one. No node may be left for some.
-fn replacements(layout: &Layout, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
+fn replacements(roster: &Roster, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
     let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
         lost.iter().partition(|node| !nodes[node.index()].is_given_up);
     let mut replacing: BTreeMap<_, _> = again.into_iter().map(|node| (node, node)).collect();
     let mut spares: Vec<NodeId> =
-        layout.nodes().filter(|node| nodes[node.index()].is_spare).collect();
+        roster.nodes().filter(|node| nodes[node.index()].is_spare).collect();
     for node in given_up {
-        let site = layout.site_of_node(node);
-        let of_site = spares.iter().position(|&spare| layout.site_of_node(spare) == site);
+        let site = roster.site(node);
+        let of_site = spares.iter().position(|&spare| roster.site(spare) == site);
         if let Some(position) = of_site.or((!spares.is_empty()).then_some(0)) {
             replacing.insert(node, spares.remove(position));
         }

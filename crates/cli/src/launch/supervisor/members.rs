@@ -2,7 +2,7 @@
 
 use super::super::change::Stage;
 use super::super::event::Exit;
-use super::{Node, OnLoss, Phase, Supervisor};
+use super::{Node, OnLoss, Phase, STREAMS, Supervisor};
 use gridspan_topology::NodeId;
 
 impl Supervisor {
@@ -55,5 +55,27 @@ impl Supervisor {
     /// Whether a node has its first bundle and has not been introduced.
     pub(super) fn is_new(&self, node: NodeId) -> bool {
         self.changes.stage == Stage::GoesOn && self.changes.nodes().1.contains(&node)
+    }
+}
+
+impl Node {
+    /// A node of this name whose process starts now.
+    pub(super) fn new(name: String) -> Self {
+        Self {
+            name,
+            way: None,
+            address: None,
+            exit: None,
+            open_streams: STREAMS,
+            has_reported: false,
+            is_lost: false,
+            is_asked: false,
+            was_asked: false,
+            is_left: false,
+            is_given_up: false,
+            is_spare: false,
+            ends_until: None,
+            is_over: false,
+        }
     }
 }

@@ -6,7 +6,8 @@ mod requests;
 mod takeovers;
 
 use super::*;
-use crate::request::{Answer, Request};
+use crate::request::{Answer, NodeState, Request};
+use crate::roster::{NewNode, Roster};
 use gridspan::control::Pause;
 use gridspan_runtime::net::bootstrap::PauseOrder;
 
@@ -148,6 +149,57 @@ fn a_node_leaves_on_request_and_joins_again() {
     ends(&mut supervisor, A, Exit::Code(0), seconds(9));
     ends(&mut supervisor, B, Exit::Code(0), seconds(9));
     assert_eq!(supervisor.outcome(), Some(DONE));
+}
+
+#[test]
+fn a_node_that_the_grid_does_not_have_joins_in_the_order_of_its_site() {
+    let c = NodeId(2);
+    let mut roster = Roster::from(grid());
+    let host = gridspan_topology::HostSpec::new("a2", 1);
+    assert_eq!(roster.add(&[NewNode { site: "a".to_owned(), host }]), Ok(vec![c]));
+    let mut supervisor = recovering(OnLoss::Shrink);
+    assert_eq!(supervisor.may_grow(), Ok(()));
+    supervisor.add_node("a/2".to_owned(), None);
+    supervisor.set_roster(roster);
+    supervisor.handle(Event::Requested { id: 6, request: Request::Nodes }, seconds(1));
+    let states = vec![NodeState::Member, NodeState::Member, NodeState::Absent];
+    assert_eq!(answers(commands(&mut supervisor)), [Answer::Nodes(states)]);
+
+    let request = Request::Add { nodes: [c].into() };
+    supervisor.handle(Event::Requested { id: 7, request }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    assert_eq!(actions(&mut supervisor), [stop_for(1, &[])]);
+    supervisor.handle(pause(1, 3), seconds(3));
+    for (node, part) in [(A, 0), (B, 1)] {
+        supervisor.handle(Event::Holds { node, holdings: holdings(3, &[part]) }, seconds(3));
+    }
+    let [.., Command::GoOn(members, _)] = &actions(&mut supervisor)[..] else { panic!() };
+    assert_eq!(members, &[A, c, B]);
+    for (node, port) in [(A, 7), (B, 8), (c, 9)] {
+        supervisor.handle(Event::Listening { node, address: address(port) }, seconds(4));
+    }
+    let all = commands(&mut supervisor);
+    let introduced = Command::Introduce(vec![A, c, B], vec![address(7), address(9), address(8)]);
+    assert!(all.contains(&introduced), "{all:?}");
+    assert_eq!(answers(all), [Answer::Done("a/2 has joined".to_owned())]);
+
+    // The node of the present run with number 1 is lost.
+    supervisor
+        .handle(Event::Failed { node: A, failure: report("lost", Some(B), true) }, seconds(5));
+    let lost = commands(&mut supervisor);
+    assert!(lost.contains(&Command::Kill(c)), "{lost:?}");
+}
+
+#[test]
+fn a_job_whose_guests_may_not_be_lost_keeps_its_nodes() {
+    let mut supervisor = recovering(OnLoss::Shrink);
+    supervisor.set_draining(Duration::from_secs(25), false, true);
+    supervisor.handle(drain(B), seconds(1));
+    let [Answer::Refused(reason)] = &answers(commands(&mut supervisor))[..] else { panic!() };
+    assert!(reason.contains("with --tolerate-lost-guests"), "{reason}");
+    assert!(supervisor.may_grow().is_err());
+    supervisor.handle(Event::Leaving { node: B }, seconds(2));
+    assert_eq!(actions(&mut supervisor), [Command::Ask(B)]);
 }
 
 #[test]

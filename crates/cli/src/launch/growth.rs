@@ -1,0 +1,150 @@
+//! Nodes that are added to a running job, which its grid does not name.
+//!
+//! They are appended to the roster, so that all others keep their numbers, and are absent until a
+//! change of the members starts them, as a spare node is. What was added is saved for another
+//! launcher, which looks up the hosts again.
+
+use super::event::Event;
+use super::plan::{Launch, Processes};
+use super::report::{AddedNode, Report};
+use super::work::Work;
+use crate::error::CliError;
+use crate::hosts::{RemoteHost, is_loopback, locate};
+use crate::job_folder::machine;
+use crate::request::{NewNodes, Request};
+use crate::roster::{NewNode, Roster};
+use crate::status::Reach;
+use gridspan_topology::NodeId;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+impl Work<'_> {
+    /// Adds nodes to the job, and returns the event that another process requests them to join.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the job cannot have them. Nothing has changed then.
+    pub(super) fn grow(&mut self, id: u64, new: &NewNodes) -> Result<Event, String> {
+        self.supervisor.may_grow()?;
+        let nodes = self.starter.grow(new)?;
+        let launch = self.starter.launch();
+        for &node in &nodes {
+            self.pacing.add(launch.entry(node));
+            self.children.push(None);
+            self.supervisor.add_node(launch.roster.name(node), launch.way(node));
+        }
+        self.supervisor.set_roster(launch.roster.clone());
+        self.supervisor.set_crowding(launch.processes.nodes_per_core(launch.roster.nodes()));
+        let added = nodes.iter().map(|&node| AddedNode::new(&launch.roster, node)).collect();
+        self.reports.push(Report::Added { nodes: added });
+        let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
+        Ok(Event::Requested { id, request: Request::Add { nodes } })
+    }
+}
+
+impl Launch<'_> {
+    /// Adds nodes to the job, which the launcher of a running one can start then. Returns their
+    /// numbers.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot have them. Nothing has changed then.
+    pub(super) fn add(&mut self, new: &NewNodes) -> Result<Vec<NodeId>, String> {
+        let mut nodes = new.nodes.clone();
+        self.check_added(new)?;
+        if self.kept.is_some() {
+            // The name must mean the same to a launcher on another machine.
+            let here = nodes.iter_mut().filter(|node| is_loopback(&node.host.name));
+            here.for_each(|node| node.host.name = machine());
+        }
+        let numbers = self.roster.add(&nodes).map_err(|error| error.to_string())?;
+        self.added.extend(nodes);
+        let place = |host: &str| new.addresses.get(host).map(|address| Some(*address));
+        self.start_added(&numbers, place);
+        if let (Processes::Nodes { tasks: Some(tasks), .. }, Some(allocation), Some(first)) =
+            (&mut self.processes, &new.allocation, numbers.first())
+        {
+            tasks.add(*first, allocation.clone());
+        }
+        Ok(numbers)
+    }
+
+    /// Whether the launcher can start such nodes.
+    fn check_added(&self, new: &NewNodes) -> Result<(), String> {
+        let reach = self.processes.reach();
+        if (reach == Reach::Tasks) != new.allocation.is_some() {
+            return Err(match reach {
+                Reach::Tasks => {
+                    "its nodes are tasks of Slurm; add those of another allocation by \
+                                 `--slurm JOBID`, or by `--here` inside it"
+                }
+                _ => "its nodes are no tasks of Slurm; start it inside an allocation",
+            }
+            .to_owned());
+        }
+        if let Some(allocation) = &new.allocation
+            && allocation.hosts().len() != new.nodes.len()
+        {
+            return Err("there are not as many nodes as tasks".to_owned());
+        }
+        let is_detached = self.detached.is_some() && self.kept.is_none();
+        if is_detached && reach == Reach::Hosts && !new.addresses.is_empty() {
+            return Err(
+                "it is detached on one machine, where alone it can have nodes; a detached \
+                        job that starts with nodes on other hosts can have more of them"
+                    .to_owned(),
+            );
+        }
+        if self.record.is_some() {
+            return Err("it is recorded, and a recording has the nodes of the grid; nodes of the \
+                        grid that have left, or are spare, can join"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    /// Replaces the added nodes by those that a launcher before this one has saved, and looks up
+    /// their hosts. Hosts that are not known here cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// If the grid cannot have them.
+    pub(crate) fn restore_added(&mut self, added: &[NewNode]) -> Result<(), CliError> {
+        if self.added == added {
+            return Ok(());
+        }
+        let mut roster = Roster::from(self.spec.clone());
+        let numbers = roster.add(added).map_err(|error| CliError::System {
+            what: "use the nodes that were added to the job",
+            error: io::Error::other(error),
+        })?;
+        (self.roster, self.added) = (roster, added.to_vec());
+        if let Processes::Nodes { hosts, .. } = &mut self.processes {
+            hosts.truncate(self.spec.layout().node_count() as usize);
+        }
+        self.start_added(&numbers, |host| match locate(host) {
+            Ok(address) => address.map(Some),
+            Err(error) => {
+                tracing::warn!(%error, "the address of host `{host}` is not known here");
+                Some(None)
+            }
+        });
+        Ok(())
+    }
+
+    /// Notes where added nodes are started: `place` says `None` for this machine, and otherwise the
+    /// address of the host, if it is known.
+    fn start_added(&mut self, numbers: &[NodeId], place: impl Fn(&str) -> Option<Option<IpAddr>>) {
+        if self.processes.reach() != Reach::Hosts {
+            return;
+        }
+        let Processes::Nodes { hosts, .. } = &mut self.processes else { return };
+        for &node in numbers {
+            let (name, grid) = (self.roster.host(node), self.roster.grid());
+            let gateway = grid.gateway(self.roster.site(node));
+            let other = place(name).map(|address| RemoteHost::new(name, gateway, address));
+            hosts.add(other, grid.port(self.roster.position(node)));
+        }
+    }
+}

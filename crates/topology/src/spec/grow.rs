@@ -1,0 +1,128 @@
+//! Grids that get more nodes.
+
+use crate::id::{NodeId, SiteId};
+use crate::spec::grid::GridSpec;
+use crate::spec::site::{HostSpec, SiteSpec};
+use crate::spec::stored::{GridSpecError, Parts};
+
+impl GridSpec {
+    /// Returns the grid with more nodes: one on each of these hosts, after the others of the site
+    /// of this name. A site that the grid does not have becomes its last; the link inside it is
+    /// that of the first site, and those to the others are the grid's links between sites.
+    ///
+    /// Nodes of later sites have other numbers then. So the new number of each node is returned:
+    /// first of those that were in the grid, by their old numbers, then of the new ones.
+    ///
+    /// # Errors
+    ///
+    /// [`GridSpecError`] if the name of a site or a host is invalid, or there are too many sites,
+    /// hosts or PEs.
+    ///
+    /// ```
+    /// use gridspan_topology::{GridSpec, HostSpec, NodeId};
+    ///
+    /// let grid = GridSpec::from_emulate("2x1,wan=8ms").expect("a shape and a latency");
+    /// let (grid, numbers) = grid.with_nodes(&[("a".to_owned(), HostSpec::new("a2", 1))])?;
+    /// assert_eq!(numbers, [0, 2, 1].map(NodeId));
+    /// assert_eq!(grid.host(NodeId(1)), "a2");
+    /// # Ok::<(), gridspan_topology::GridSpecError>(())
+    /// ```
+    pub fn with_nodes(
+        self,
+        nodes: &[(String, HostSpec)],
+    ) -> Result<(Self, Vec<NodeId>), GridSpecError> {
+        let lan = *self.link_between(SiteId(0), SiteId(0));
+        let mut parts = Parts::from(self);
+        // The site of each node, and its position there.
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for (at, site) in parts.sites.iter().enumerate() {
+            places.extend((0..site.hosts.len()).map(|position| (at, position)));
+        }
+        for (name, host) in nodes {
+            let known = parts.sites.iter().position(|site| site.name == *name);
+            let at = known.unwrap_or_else(|| {
+                parts.sites.push(SiteSpec::new(name.clone(), vec![], lan));
+                parts.sites.len() - 1
+            });
+            let hosts = &mut parts.sites[at].hosts;
+            places.push((at, hosts.len()));
+            hosts.push(host.clone());
+        }
+        let mut first = Vec::with_capacity(parts.sites.len());
+        let mut before = 0;
+        for site in &parts.sites {
+            first.push(before);
+            before += site.hosts.len();
+        }
+        let number = |&(site, position): &(usize, usize)| NodeId::from(first[site] + position);
+        let numbers: Vec<NodeId> = places.iter().map(number).collect();
+        for load in &mut parts.foreign_loads {
+            load.node = numbers[load.node.index()];
+        }
+        Ok((Self::try_from(parts)?, numbers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::site::SiteError;
+
+    fn node(site: &str, host: &str, pes: u32) -> (String, HostSpec) {
+        (site.to_owned(), HostSpec::new(host, pes))
+    }
+
+    fn grid() -> GridSpec {
+        GridSpec::from_toml(
+            r#"
+            timeline = ["at 1s link a-b loss=1%", "at 1s node b1 load=1"]
+            wan = { latency = "8ms" }
+            [site.a]
+            hosts = ["a1"]
+            lan = { latency = "50us" }
+            [site.b]
+            hosts = ["b1", "b1"]
+            port = 7000
+            cluster.x = { hosts = ["x1"], lan = { latency = "5us" } }
+            [[link]]
+            between = ["a", "b"]
+            latency = "32ms"
+            "#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn new_nodes_follow_those_of_their_site_and_others_keep_their_hosts_and_links() {
+        let old = grid();
+
+        let more = [node("a", "a2", 3), node("c", "c1", 2), node("b", "b1", 1)];
+        let (grid, numbers) = old.clone().with_nodes(&more).unwrap();
+
+        let hosts: Vec<&str> = grid.hosts().map(|(_, host)| host).collect();
+        assert_eq!(hosts, ["a1", "a2", "b1", "b1", "x1", "b1", "c1"]);
+        assert_eq!(numbers, [0, 2, 3, 4, 1, 6, 5].map(NodeId));
+        assert_eq!(grid.layout().place(NodeId(1)).pes, 1..4);
+        assert_eq!(grid.port(NodeId(5)), Some(7002), "the third of its host");
+        assert_eq!(grid.cluster_of(NodeId(4)), old.cluster_of(NodeId(3)));
+        assert_eq!(grid.link(NodeId(1), NodeId(5)), old.link(NodeId(0), NodeId(1)));
+        assert_eq!(grid.link(NodeId(1), NodeId(6)).latency.to_string(), "8ms", "that of `wan`");
+        assert_eq!(grid.link(NodeId(6), NodeId(6)).latency.to_string(), "50us");
+        let loaded = |spec: &GridSpec, node| spec.foreign_loads(NodeId(node)).count();
+        assert_eq!([2, 3, 4, 5].map(|node| loaded(&grid, node)), [1, 1, 0, 0]);
+        let all: Vec<NodeId> = numbers[4..].to_vec();
+        assert_eq!(grid.without(&all), Some(old));
+    }
+
+    #[test]
+    fn invalid_nodes_are_refused() {
+        let refused = |site: &str, host: &str, pes| {
+            grid().with_nodes(&[node(site, host, pes)]).map(|(_, numbers)| numbers)
+        };
+        let host = SiteError::HostName { name: "-x".to_owned() };
+        assert_eq!(refused("a", "-x", 1), Err(host.into()));
+        assert_eq!(refused("a b", "x", 1), Err(SiteError::Name { name: "a b".into() }.into()));
+        assert_eq!(refused("a", "x", 0), Err(SiteError::NoPes { host: "x".to_owned() }.into()));
+        assert_eq!(refused("a", "x", 1 << 20), Err(SiteError::TooManyPes.into()));
+    }
+}

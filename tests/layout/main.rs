@@ -19,6 +19,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("balance", &["topology"]),
     ("bcast", &["topology"]),
     ("record", &["topology"]),
+    ("plan", &["topology", "balance", "record"]),
     ("runtime", &["topology", "balance", "bcast", "record"]),
     ("ranks", &["topology", "runtime"]),
     ("workflow", &["topology"]),
@@ -30,16 +31,16 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "topology", "balance", "bcast", "record", "workflow", "runtime", "rpc", "rpc-net",
-            "sim", "kernels", "jobs",
+            "topology", "balance", "bcast", "record", "plan", "workflow", "runtime", "rpc",
+            "rpc-net", "sim", "kernels", "jobs",
         ],
     ),
     // The external dependencies of `studies` may be those of experiments.
     (
         "studies",
         &[
-            "topology", "balance", "bcast", "workflow", "runtime", "rpc", "rpc-net", "sim",
-            "kernels", "jobs",
+            "topology", "balance", "bcast", "record", "plan", "workflow", "runtime", "rpc",
+            "rpc-net", "sim", "kernels", "jobs",
         ],
     ),
 ];

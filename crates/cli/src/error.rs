@@ -5,6 +5,7 @@ use crate::job_folder::Refusal;
 use crate::lab::LabError;
 use crate::slurm::AllocationError;
 use gridspan::variables::{GridLoadError, VariableError};
+use gridspan_plan::ForecastError;
 use gridspan_record::RecordError;
 use gridspan_rpc::calls::RpcError;
 use gridspan_rpc_net::{EmulatedRunError, RemoteError};
@@ -306,6 +307,27 @@ pub(crate) enum CliError {
     /// A recording cannot be written or read.
     #[error(transparent)]
     Recording(#[from] RecordError),
+    /// Nothing can be predicted.
+    #[error(transparent)]
+    Forecast(#[from] ForecastError),
+    /// A plan names no grid.
+    #[error("there is no grid to plan for")]
+    PlanFor,
+    /// A plan names neither a recording nor a program.
+    #[error("there is nothing to plan")]
+    PlanOf,
+    /// A plan names both.
+    #[error("a plan is made from recordings or from a program, not from both")]
+    PlanOfTwo,
+    /// A plan for a size lacks the sizes of its recordings.
+    #[error("--size needs two recordings and the size of each")]
+    PlanSizes,
+    /// The run that a plan simulates has failed.
+    #[error("the simulated run has failed: {reason}")]
+    NotRecorded {
+        /// What it printed.
+        reason: String,
+    },
     /// A recorded job has something that cannot be recorded.
     #[error("a job with --record cannot have {flag}")]
     RecordedWith {
@@ -598,6 +620,7 @@ impl CliError {
             | Self::NoRegistry
             | Self::NoServer
             | Self::Stuck { .. }
+            | Self::NotRecorded { .. }
             | Self::Call { .. }
             | Self::System { .. }
             | Self::Metrics { .. }

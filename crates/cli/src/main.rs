@@ -37,6 +37,7 @@ mod names;
 mod node_program;
 mod nodes;
 mod output;
+mod plan;
 mod private;
 mod probe;
 mod process_id;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Top(args) => top::run(&args),
         Verb::Report(args) => report::run(&args),
+        Verb::Plan(args) => plan::run(&args),
         Verb::Nodes(args) => nodes::list(&args),
         Verb::Drain(args) => nodes::drain(&args),
         Verb::Add(args) => add::add(&args),

@@ -11,10 +11,10 @@
 //! idle network has no events, and a stalled job is detected.
 
 use crate::faults::{FaultCounts, SessionFaults};
-use crate::network::Network;
 use bytes::Bytes;
 use gridspan_runtime::session::{Class, FrameVerdict, Received, Receiver, Sender, Session};
 use gridspan_runtime::{NodeId, Time};
+use gridspan_topology::NodeLinks;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Connections {
     }
 
     /// Queues a frame for another node, and writes queued frames.
-    pub(crate) fn send(&mut self, now: Time, way: Way, frame: Bytes, network: &mut Network) {
+    pub(crate) fn send(&mut self, now: Time, way: Way, frame: Bytes, network: &mut NodeLinks) {
         let class = match frame.len() < self.faults.bulk_bytes {
             true => Class::Small,
             false => Class::Bulk,
@@ -114,7 +114,7 @@ impl Connections {
     }
 
     /// Handles a scheduled happening.
-    pub(crate) fn handle(&mut self, now: Time, happening: Happening, network: &mut Network) {
+    pub(crate) fn handle(&mut self, now: Time, happening: Happening, network: &mut NodeLinks) {
         match happening {
             Happening::Begins { way, life, number } => {
                 if life == self.life(way) {
@@ -177,7 +177,7 @@ impl Connections {
     }
 
     /// Writes the queued frames to the connection, if it stands.
-    fn write(&mut self, now: Time, way: Way, network: &mut Network) {
+    fn write(&mut self, now: Time, way: Way, network: &mut NodeLinks) {
         let life = self.life(way);
         for class in [Class::Small, Class::Bulk] {
             loop {
@@ -197,7 +197,7 @@ impl Connections {
         way: Way,
         life: u64,
         (class, number, frame): (Class, u64, Bytes),
-        network: &mut Network,
+        network: &mut NodeLinks,
     ) {
         let Some(mut at) = network.carry(now, way.0, way.1, frame.len() as u64) else { return };
         if class == Class::Bulk {
@@ -262,7 +262,7 @@ impl Connections {
         }
     }
 
-    fn acknowledge(&mut self, now: Time, way: Way, network: &Network) {
+    fn acknowledge(&mut self, now: Time, way: Way, network: &NodeLinks) {
         let direction = self.direction(way);
         direction.acknowledging = false;
         let received = direction.receiver.received().clone();
@@ -282,7 +282,7 @@ impl Connections {
         self.schedule(at, Happening::Acknowledged { way, received });
     }
 
-    fn break_connection(&mut self, now: Time, way: Way, life: u64, network: &mut Network) {
+    fn break_connection(&mut self, now: Time, way: Way, life: u64, network: &mut NodeLinks) {
         if life != self.life(way) || !self.direction(way).open {
             return;
         }
@@ -309,7 +309,7 @@ impl Connections {
     }
 
     /// Breaks a connection and establishes it at `again`.
-    fn lose(&mut self, way: Way, again: Time, network: &mut Network) {
+    fn lose(&mut self, way: Way, again: Time, network: &mut NodeLinks) {
         self.counts.disconnects += 1;
         let lives = self.lives.entry(pair(way)).or_default();
         *lives += 1;

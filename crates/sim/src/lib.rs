@@ -19,7 +19,6 @@ mod guests;
 mod idleness;
 mod log;
 mod main_task;
-mod network;
 mod node;
 mod options;
 mod probing;

@@ -1,8 +1,8 @@
 //! Measurements between nodes, packet by packet, over the modelled network.
 
-use crate::network::Network;
 use gridspan_runtime::message::probe::{ProbeKind, ProbeOrder, Probed};
 use gridspan_runtime::{NodeId, PeId, Time};
+use gridspan_topology::NodeLinks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ impl Probing {
         &mut self,
         now: Time,
         step: Step,
-        network: &mut Network,
+        network: &mut NodeLinks,
     ) -> (Option<(Time, Step)>, Option<Report>) {
         let Some(running) = self.running.get_mut(&step.order) else { return (None, None) };
         let (from, to) = (running.from, running.found[step.target].target);

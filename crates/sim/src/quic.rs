@@ -9,13 +9,13 @@
 //! [`QuicNetwork::is_stalled`].
 
 use crate::faults::{Delays, FaultCounts, QuicCounts, QuicFaults};
-use crate::network::Network;
 use bytes::{Bytes, BytesMut};
 use gridspan_runtime::net::{
     FrameClass, LossReason, SendError, TransportEvent, TransportLimits, VirtualJob,
     VirtualTransport,
 };
 use gridspan_runtime::{Layout, NodeId, SiteId, Time};
+use gridspan_topology::NodeLinks;
 use gridspan_topology::dice::Dice;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(crate) enum Command {
 
 /// The network and the delays that datagrams pass.
 pub(crate) struct Air<'a> {
-    pub(crate) network: &'a mut Network,
+    pub(crate) network: &'a mut NodeLinks,
     pub(crate) delays: Option<&'a mut Delays>,
 }
 
@@ -194,7 +194,14 @@ impl QuicNetwork {
 
     /// Accepts a frame for another node, which leaves with the next [`pump`](Self::pump). At
     /// random, schedules a break of the connection.
-    pub(crate) fn send(&mut self, now: Time, way: Way, is_bulk: bool, frame: Bytes, air: &Network) {
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        way: Way,
+        is_bulk: bool,
+        frame: Bytes,
+        air: &NodeLinks,
+    ) {
         let (from, to) = way;
         let Some(member) = self.members.get_mut(&from) else { return };
         let class = if is_bulk { FrameClass::Bulk } else { FrameClass::Auto };

@@ -30,7 +30,6 @@ use crate::guests::{GuestStep, Roster};
 use crate::idleness::Idleness;
 use crate::log::Log;
 use crate::main_task::MainTask;
-use crate::network::Network;
 use crate::node::Node;
 use crate::options::SimOptions;
 use crate::probing::{Probing, Report, Step};
@@ -50,7 +49,7 @@ use gridspan_runtime::{
     COORDINATOR, CheckpointSegment, CheckpointStore, Job, JobError, Layout, NodeId, PeId, Program,
     Time, end,
 };
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, NodeLinks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +122,7 @@ pub struct Simulation {
     layout: Arc<Layout>,
     stations: Roster<Station>,
     main: MainTask,
-    network: Network,
+    network: NodeLinks,
     connections: Option<Connections>,
     quic: Option<QuicNetwork>,
     delays: Option<Delays>,
@@ -203,7 +202,7 @@ impl Simulation {
         let connections = connections.map(|sessions| Connections::new(sessions, seed));
         let quic = over_quic.map(|faults| QuicNetwork::new(&layout, faults, seed)).transpose();
         let quic = quic.map_err(SimError::Certificates)?;
-        let network = Network::new(spec, seed);
+        let network = NodeLinks::new(spec, seed);
         let network = if quic.is_some() { network.of_packets() } else { network };
         let guests = membership::prepare(&program, &options.guests)?;
         let mut simulation = Self {

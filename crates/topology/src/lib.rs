@@ -4,7 +4,8 @@
 //! - [`Time`], [`Latency`], [`Bandwidth`], [`Speed`]: units as types; [`ByteCount`],
 //!   [`Probability`] and [`parse_duration`] read and write quantities in human notation.
 //! - [`Layout`]: the sites, hosts, nodes and PEs of one job.
-//! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet.
+//! - [`Link`]: one link as numbers; [`Shaper`]: one emulated link, packet by packet; [`NodeLinks`]:
+//!   all links of a grid, as a reliable transport over them appears to its users.
 //! - [`FairShares`]: max-min fair shares of capacities for flows over them.
 //! - [`LinkMonitor`], [`ProbePlan`], [`Uplink`]: estimates of links while a job runs.
 //! - [`GridSpec`]: the sites, hosts and links that every driver starts from, as a value, a [grid
@@ -26,6 +27,7 @@ mod layout;
 mod link;
 mod matrix;
 mod monitor;
+mod node_links;
 mod quantity;
 mod rand_index;
 mod shaper;
@@ -45,6 +47,7 @@ pub use matrix::{MatrixProblem, MatrixTextError, RttMatrix, RttUnit};
 pub use monitor::{
     LinkChange, LinkEstimate, LinkMonitor, LinkSample, Pipes, Probe, ProbePlan, Uplink, WantedProbe,
 };
+pub use node_links::NodeLinks;
 pub use quantity::{ByteCount, Probability, QuantityError, parse_duration};
 pub use rand_index::adjusted_rand_index;
 pub use shaper::{DropReason, Fate, Shaper};

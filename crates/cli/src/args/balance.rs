@@ -110,6 +110,6 @@ fn modes() -> impl TypedValueParser<Value = Mode> {
     PossibleValuesParser::from(MODES).try_map(|name| name.parse::<Mode>())
 }
 
-fn strategies() -> impl TypedValueParser<Value = StrategyName> {
+pub(super) fn strategies() -> impl TypedValueParser<Value = StrategyName> {
     PossibleValuesParser::from(NAMES).try_map(|name| name.parse::<StrategyName>())
 }

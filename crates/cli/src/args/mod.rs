@@ -9,6 +9,7 @@ mod jobs;
 mod lab;
 mod nodes;
 mod place;
+mod plan;
 mod process;
 mod program;
 mod record;
@@ -29,6 +30,7 @@ pub(crate) use jobs::{AttachArgs, KillArgs, LogsArgs, PruneArgs, PsArgs, StopArg
 pub(crate) use lab::{LabArgs, LabEnterArgs, LabHostArgs, LabPart, LabRunArgs, LabSshArgs};
 pub(crate) use nodes::{AddArgs, DrainArgs, JoinArgs, NodesArgs};
 pub(crate) use place::{DriverName, PlaceArgs, SiteArg};
+pub(crate) use plan::{Change, PlanArgs};
 pub(crate) use process::{ProcessFlags, StdinFlag};
 pub(crate) use program::{Command, JobArgs, TaskArgs};
 pub(crate) use record::RecordFlags;
@@ -77,6 +79,7 @@ const EXAMPLES: &str = "Examples:
   gridctl top                              watches your latest running job
   gridctl run -n 4 --metrics 9464 leanmd   serves its counters to Prometheus
   gridctl report DIR                       what limited a recorded run, and a page that shows it
+  gridctl plan -e 4x8,wan=20ms leanmd      how long a job would take on a grid
   gridctl drain b/2                        lets a node leave your latest running job
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl trace DIR                        a recording, for Perfetto
@@ -117,6 +120,8 @@ pub(crate) enum Verb {
     Top(TopArgs),
     /// Say what limited a recorded run, and write a page that shows where its time went.
     Report(ReportArgs),
+    /// Predict how long a job takes on a grid, and what other links or sites would change.
+    Plan(Box<PlanArgs>),
     /// List the nodes of a running job of yours.
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.

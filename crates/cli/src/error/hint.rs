@@ -190,6 +190,17 @@ impl CliError {
                 "leave out one of them; a terminal multiplexer such as tmux goes on when you log out"
                     .into()
             }
+            Self::PlanFor => "write `--pes`, `--grid` or `--emulate`, such as `-e 4x8,wan=20ms`".into(),
+            Self::PlanOf => {
+                "write `--recording DIR`, or a program, such as `leanmd --steps 20`".into()
+            }
+            Self::PlanOfTwo => "leave out `--recording`, or the program".into(),
+            Self::PlanSizes => {
+                "for example `--recording r1=4000 --recording r2=8000 --size 64000`".into()
+            }
+            Self::NotRecorded { .. } => {
+                "try it with `gridctl sim`, which shows what the program prints".into()
+            }
             Self::SparesWithGuests => {
                 "add --tolerate-lost-guests; guests then join again when the nodes of the job change".into()
             }
@@ -243,6 +254,7 @@ impl CliError {
             Self::System { error, .. } => system(error)?.into(),
             Self::Grid(_)
             | Self::Recording(_)
+            | Self::Forecast(_)
             | Self::HostFile { .. }
             | Self::Hosts { .. }
             | Self::Enrolment(_)

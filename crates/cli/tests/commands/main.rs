@@ -12,6 +12,7 @@ mod doors;
 mod guests;
 mod live;
 mod own_program;
+mod plan;
 mod reference;
 mod rpc;
 mod run;

@@ -28,7 +28,7 @@ fn help_explains_each_verb() {
     assert!(run_help.contains("Usage: gridctl run [OPTIONS] PROGRAM [ARGS]..."), "{run_help}");
     assert!(done(&["help", "rpc", "serve"]).contains("--write-token <FILE>"));
     let jobs = ["ps", "kill", "wait", "logs", "prune"];
-    let recordings = ["report", "trace", "compare"];
+    let recordings = ["report", "plan", "trace", "compare"];
     let others = ["lab", "programs", "completions", "man", "help"];
     for verb in jobs.into_iter().chain(recordings).chain(others) {
         assert!(all.contains(&format!("\n  {verb} ")), "{verb}: {all}");

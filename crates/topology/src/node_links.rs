@@ -14,9 +14,12 @@
 //! **Order.** Frames between two nodes arrive in the order sent, unless the link has
 //! [`Link::reorder`].
 
-use gridspan_topology::dice::{Dice, GOLDEN_GAMMA};
-use gridspan_topology::{Fate, Shaper};
-use gridspan_topology::{GridSpec, Link, NodeId, SiteId, Time};
+use crate::dice::{Dice, GOLDEN_GAMMA};
+use crate::id::{NodeId, SiteId};
+use crate::link::Link;
+use crate::shaper::{Fate, Shaper};
+use crate::spec::GridSpec;
+use crate::units::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,8 +31,19 @@ const PACKET_OVERHEAD_BYTES: u64 = 48;
 /// then is so close to a cut that no job would survive it.
 const ROUNDS_MAX: u32 = 1000;
 
-/// All links of a grid.
-pub(crate) struct Network {
+/// All links of a grid, for the simulator and for what replays recordings.
+///
+/// ```
+/// use gridspan_topology::{GridSpec, NodeId, NodeLinks, Time};
+///
+/// // One megabyte per second: a kilobyte takes a millisecond, and then the latency.
+/// let grid = GridSpec::from_emulate("2x1,wan=10ms,rate=8mbit").unwrap();
+/// let mut links = NodeLinks::new(grid, 1);
+/// let arrives = links.carry(Time::ZERO, NodeId(0), NodeId(1), 1_000);
+/// assert_eq!(arrives, Some(Time(11_000_000)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct NodeLinks {
     spec: GridSpec,
     /// Whether it carries packets rather than frames of a reliable transport.
     is_packets: bool,
@@ -40,8 +54,10 @@ pub(crate) struct Network {
     dice: Dice,
 }
 
-impl Network {
-    pub(crate) fn new(spec: GridSpec, seed: u64) -> Self {
+impl NodeLinks {
+    /// Creates the idle links of a grid, which carry frames of a reliable transport. Losses and
+    /// jitter are drawn from `seed`.
+    pub fn new(spec: GridSpec, seed: u64) -> Self {
         Self {
             spec,
             is_packets: false,
@@ -53,29 +69,25 @@ impl Network {
         }
     }
 
-    /// Makes the network carry packets.
-    pub(crate) fn of_packets(self) -> Self {
+    /// Makes the links carry packets.
+    #[must_use]
+    pub fn of_packets(self) -> Self {
         Self { is_packets: true, ..self }
     }
 
-    pub(crate) fn spec(&self) -> &GridSpec {
+    /// The grid.
+    pub fn spec(&self) -> &GridSpec {
         &self.spec
     }
 
     /// The one-way latency from one node to another at the start of the job.
-    pub(crate) fn latency(&self, from: NodeId, to: NodeId) -> Duration {
+    pub fn latency(&self, from: NodeId, to: NodeId) -> Duration {
         self.spec.link(from, to).latency.duration()
     }
 
     /// Sends a frame or packet of `bytes` at `now`. Returns its time of arrival, or `None` if it is
     /// lost.
-    pub(crate) fn carry(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        to: NodeId,
-        bytes: u64,
-    ) -> Option<Time> {
+    pub fn carry(&mut self, now: Time, from: NodeId, to: NodeId, bytes: u64) -> Option<Time> {
         let link = self.spec.link_at(now, from, to);
         if self.is_packets {
             let fate = self.shaper(&link, from, to).send(now, bytes + PACKET_OVERHEAD_BYTES);
@@ -108,7 +120,7 @@ impl Network {
 
     /// Resets the order of a link, so that later frames need not follow those sent before: a new
     /// connection has a new stream.
-    pub(crate) fn forget_order(&mut self, from: NodeId, to: NodeId) {
+    pub fn forget_order(&mut self, from: NodeId, to: NodeId) {
         self.last_arrival.remove(&(from, to));
     }
 
@@ -163,11 +175,12 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gridspan_topology::{Bandwidth, Latency, Layout};
+    use crate::layout::Layout;
+    use crate::units::{Bandwidth, Latency};
 
-    fn network(wan: Link) -> Network {
+    fn network(wan: Link) -> NodeLinks {
         let layout = Layout::new(vec![("a".into(), vec![1, 1]), ("b".into(), vec![1])]);
-        Network::new(GridSpec::from_layout(&layout).unwrap().with_wan(wan), 1)
+        NodeLinks::new(GridSpec::from_layout(&layout).unwrap().with_wan(wan), 1)
     }
 
     #[test]
@@ -193,7 +206,7 @@ mod tests {
     fn a_link_changes_at_the_planned_time() {
         let network = network(Link::wan());
         let spec = network.spec.with_change("at 1s link a-b latency=99ms").unwrap();
-        let mut network = Network::new(spec, 1);
+        let mut network = NodeLinks::new(spec, 1);
         let second = 1_000_000_000;
         let mut delay = |at| network.carry(Time(at), NodeId(0), NodeId(2), 1).unwrap().0 - at;
         assert!(delay(second - 1) < 11_000_000);

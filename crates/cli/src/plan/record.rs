@@ -1,0 +1,31 @@
+//! A short simulated run that is recorded: `gridctl` starts itself, as the user could.
+
+use crate::args::Command;
+use crate::error::CliError;
+use crate::recorded;
+use gridspan_record::Recording;
+use std::io;
+use std::process::{self, Stdio};
+
+/// Name of the operation in errors.
+const RECORD: &str = "record a simulated run";
+/// Limit of the recording, which needs all spans: as much as can be read.
+const BYTES: &str = "1GB";
+
+/// Simulates a program on a grid given in short, and returns what was recorded.
+pub(super) fn simulated(spec: &str, seed: u64, program: &Command) -> Result<Recording, CliError> {
+    let failed = |error: io::Error| CliError::System { what: RECORD, error };
+    let parent = tempfile::tempdir().map_err(failed)?;
+    let folder = parent.path().join("recording");
+    let seed = seed.to_string();
+    let mut command = process::Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["sim", "--emulate", spec, "--seed", &seed, "--record-bytes", BYTES, "--record"]);
+    command.arg(&folder).args(program.words());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let ended = command.output().map_err(failed)?;
+    if !ended.status.success() {
+        let reason = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+        return Err(CliError::NotRecorded { reason });
+    }
+    Ok(recorded::read(&folder)?)
+}

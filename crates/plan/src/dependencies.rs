@@ -1,0 +1,211 @@
+//! Which messages an actor needs before it sends.
+//!
+//! A recording says which message an actor was handling when it sent. On another grid, messages
+//! come in another order, and the last of those that the actor needs is another one. So the actor
+//! is taken for one of a dataflow graph (Lee and Messerschmitt, "Synchronous Data Flow",
+//! Proceedings of the IEEE 75(9), 1987): it *fires*, that is, computes and sends, once it has
+//! certain messages. These are the messages that it had handled when it fired in the recording,
+//! except those that were *early*:
+//!
+//! 1. messages of a later step than the message with which it fired;
+//! 2. if main or the runtime made it fire, messages of actors that came since it fired before;
+//! 3. if messages have no steps: of each sender, those above the usual number between two firings,
+//!    if fewer come before the next firing.
+//!
+//! An actor that fires for each message, such as one that answers questions, does not collect
+//! messages; it needs only the message that it answers.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// A message that an actor has handled, in the order of the recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// The sending actor; `None` for main and the runtime.
+    pub(crate) sender: Option<u32>,
+    /// The step of the message, if it has one.
+    pub(crate) step: Option<u64>,
+    /// Whether the actor fired when it handled the message.
+    pub(crate) has_fired: bool,
+}
+
+/// What the firings of an actor need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// By message: the first firing that needs it, counted from 0.
+    pub(crate) firing_of: Vec<usize>,
+    /// Whether each firing needs only its own message, whatever came before.
+    pub(crate) is_independent: bool,
+}
+
+/// Returns what the firings of an actor need. The last message must fire.
+pub(crate) fn needs(messages: &[Received]) -> Needs {
+    let fired = |message: &&Received| message.has_fired;
+    let firings = messages.iter().filter(fired).count();
+    if firings == messages.len() {
+        return Needs { firing_of: (0..firings).collect(), is_independent: true };
+    }
+    let triggers: Vec<&Received> = messages.iter().filter(fired).collect();
+    let last = firings.saturating_sub(1);
+    let mut firing_of = Vec::with_capacity(messages.len());
+    let mut firing = 0;
+    for message in messages {
+        firing_of.push(first_that_needs(message, firing, &triggers).min(last));
+        firing += usize::from(message.has_fired);
+    }
+    put_off_surplus(messages, &mut firing_of, last);
+    Needs { firing_of, is_independent: false }
+}
+
+/// Returns the first firing from `firing` on that needs a message which came before that firing,
+/// by the first two rules.
+fn first_that_needs(message: &Received, firing: usize, triggers: &[&Received]) -> usize {
+    let Some(trigger) = triggers.get(firing) else { return firing };
+    if message.has_fired {
+        return firing;
+    }
+    if trigger.sender.is_none() && message.sender.is_some() {
+        return firing + 1;
+    }
+    let Some(step) = message.step else { return firing };
+    let is_due = |trigger: &&Received| trigger.step.is_none_or(|own| own >= step);
+    let wait = triggers[firing..].iter().position(is_due);
+    wait.map_or(triggers.len(), |wait| firing + wait)
+}
+
+/// Lets later firings need the messages of a sender that are more than usual, by the third rule.
+fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) {
+    // By sender and firing: the positions of its messages.
+    let mut channels: BTreeMap<u32, BTreeMap<usize, VecDeque<usize>>> = BTreeMap::new();
+    for (at, message) in messages.iter().enumerate() {
+        if let (Some(sender), None) = (message.sender, message.step) {
+            channels.entry(sender).or_default().entry(firing_of[at]).or_default().push_back(at);
+        }
+    }
+    for mut by_firing in channels.into_values() {
+        let usual = most_common(by_firing.values().map(VecDeque::len));
+        let crowded: Vec<usize> = by_firing.keys().copied().collect();
+        for firing in crowded {
+            while put_off_newest(messages, &mut by_firing, firing, usual, last) {}
+        }
+        for (firing, positions) in by_firing {
+            positions.into_iter().for_each(|at| firing_of[at] = firing);
+        }
+    }
+}
+
+/// If a firing has more messages of a sender than usual, and the next one with an unusual number
+/// has fewer, lets the newest message of each firing between them be needed by the one after.
+fn put_off_newest(
+    messages: &[Received],
+    by_firing: &mut BTreeMap<usize, VecDeque<usize>>,
+    firing: usize,
+    usual: usize,
+    last: usize,
+) -> bool {
+    let count = |at: usize| by_firing.get(&at).map_or(0, VecDeque::len);
+    if count(firing) <= usual {
+        return false;
+    }
+    let Some(short) = (firing + 1..=last).find(|at| count(*at) != usual) else { return false };
+    let newest = |at: usize| by_firing.get(&at).and_then(VecDeque::back).copied();
+    let is_fixed = |at: usize| newest(at).is_none_or(|newest| messages[newest].has_fired);
+    if count(short) > usual || (firing..short).any(is_fixed) {
+        return false;
+    }
+    for at in (firing..short).rev() {
+        if let Some(moved) = by_firing.get_mut(&at).and_then(VecDeque::pop_back) {
+            by_firing.entry(at + 1).or_default().push_front(moved);
+        }
+    }
+    true
+}
+
+/// Returns the most common number, the smallest of several; 0 if there is none.
+fn most_common(numbers: impl Iterator<Item = usize>) -> usize {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for number in numbers {
+        *counts.entry(number).or_default() += 1;
+    }
+    let best = counts.iter().max_by_key(|(number, count)| (**count, std::cmp::Reverse(**number)));
+    best.map_or(0, |(number, _)| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(sender: u32) -> Received {
+        Received { sender: Some(sender), ..Received::default() }
+    }
+
+    fn fires(message: Received) -> Received {
+        Received { has_fired: true, ..message }
+    }
+
+    const MAIN: Received = Received { sender: None, step: None, has_fired: false };
+
+    #[test]
+    fn a_firing_needs_all_messages_since_the_one_before() {
+        let messages = [fires(MAIN), from(1), from(2), fires(from(3)), from(2), fires(from(1))];
+        let Needs { firing_of, is_independent } = needs(&messages);
+        assert_eq!(firing_of, [0, 1, 1, 1, 2, 2]);
+        assert!(!is_independent);
+    }
+
+    #[test]
+    fn an_actor_that_always_fires_collects_nothing() {
+        let found = needs(&[fires(from(1)), fires(from(2)), fires(from(1))]);
+        assert_eq!(found, Needs { firing_of: vec![0, 1, 2], is_independent: true });
+    }
+
+    #[test]
+    fn messages_of_a_later_step_are_early() {
+        let in_step = |sender, step| Received { step: Some(step), ..from(sender) };
+        let messages = [
+            in_step(1, 0),
+            in_step(3, 1),
+            fires(in_step(2, 0)),
+            in_step(1, 1),
+            fires(in_step(2, 1)),
+            fires(in_step(1, 2)),
+        ];
+        assert_eq!(needs(&messages).firing_of, [0, 1, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn messages_of_actors_are_not_needed_to_start() {
+        let messages = [from(1), fires(MAIN), from(2), fires(from(3))];
+        assert_eq!(needs(&messages).firing_of, [1, 0, 1, 1]);
+    }
+
+    #[test]
+    fn the_second_message_of_a_neighbour_is_that_of_the_next_sweep() {
+        // Neighbour 1 is a sweep ahead: its second message comes before the first of neighbour 2.
+        let messages = [
+            fires(MAIN),
+            from(1),
+            from(1),
+            fires(from(2)),
+            fires(from(2)),
+            from(1),
+            fires(from(2)),
+        ];
+        assert_eq!(needs(&messages).firing_of, [0, 1, 2, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn a_neighbour_that_stays_a_sweep_ahead_is_needed_one_sweep_later() {
+        let messages = [
+            fires(MAIN),
+            from(1),
+            from(1),
+            fires(from(2)),
+            from(1),
+            fires(from(2)),
+            from(1),
+            fires(from(2)),
+            fires(from(2)),
+        ];
+        assert_eq!(needs(&messages).firing_of, [0, 1, 2, 1, 3, 2, 4, 3, 4]);
+    }
+}

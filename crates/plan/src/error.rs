@@ -1,0 +1,73 @@
+//! Why nothing can be predicted.
+
+use thiserror::Error;
+
+/// A recording or a grid from which nothing can be predicted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ForecastError {
+    /// The recording has neither handlers nor tasks.
+    #[error("the recording has no handlers and no tasks; record the job itself, until it ends")]
+    Empty,
+    /// Spans were dropped, or PEs are missing, so that the causes of others are not known.
+    #[error(
+        "{percent} % of the handlers are missing in the recording; record fewer steps, or with a larger --record-bytes"
+    )]
+    Sampled {
+        /// Share of the spans, in percent.
+        percent: u32,
+    },
+    /// Nodes were lost or changed while the job was recorded.
+    #[error("nodes were lost, left or joined in the recorded run; record one without such changes")]
+    NodesChanged,
+    /// A job of tasks was recorded at one site, so that the effect of latency is not known.
+    #[error(
+        "the tasks were recorded at one site, which does not show what stealing over a wide area takes; record the job on two sites"
+    )]
+    OneSite,
+    /// Recordings of different sizes are of different graphs.
+    #[error(
+        "the recordings have {first} and {second} actors of type {kind}; record both sizes with the same number of actors"
+    )]
+    OtherActors {
+        /// The type.
+        kind: String,
+        /// Number of its actors in the first recording.
+        first: usize,
+        /// Number of its actors in the second recording.
+        second: usize,
+    },
+    /// Sizes from which no growth follows.
+    #[error("sizes must be different numbers above 0; write the size that each recording has")]
+    Sizes,
+    /// There is no strategy of this name.
+    #[error("there is no strategy `{name}`; `gridctl balance replay --help` lists them")]
+    UnknownStrategy {
+        /// The name.
+        name: String,
+    },
+    /// A strategy made a plan that does not fit, which is a fault of the strategy.
+    #[error("the plan of {name} does not fit: {reason}")]
+    BadPlan {
+        /// The strategy.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A link of the grid loses everything.
+    #[error("the link from {from} to {to} delivers nothing; give it a loss below 100 %")]
+    CutLink {
+        /// The sending site.
+        from: String,
+        /// The receiving site.
+        to: String,
+    },
+    /// Some handlers of the recording wait for messages that are in none.
+    #[error(
+        "{handlings} handlers of the recording wait for what it does not have; record the job again, with all of its nodes"
+    )]
+    Stuck {
+        /// Number of handlers that were not reached.
+        handlings: u64,
+    },
+}

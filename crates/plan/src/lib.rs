@@ -1,0 +1,43 @@
+//! How long a recorded job takes on another grid.
+//!
+//! - [`JobModel`]: fitted from one or several [`Recording`](gridspan_record::Recording)s; a
+//!   [`SizedRecording`] says which size of problem it is of.
+//! - [`JobForecast`]: what it predicts for a grid: the time of the job and of a step,
+//!   [`PeForecast`]s, [`LinkForecast`]s and the [`Bottleneck`].
+//! - [`ActorPlacement`]: where actors are put. [`Variation`]: grids to compare with.
+//! - [`ForecastError`]: why nothing can be predicted.
+//!
+//! # The model
+//!
+//! A job of actors is *replayed*: its recording becomes a graph of handlers, of the times at which
+//! actors sent, and of the messages between them (`trace`, made by `build`, `dependencies` and
+//! `barriers`), and `replay` runs this graph over modelled links. `costs` fits what messages cost,
+//! `growth` how handlers grow with the problem, and `placement` puts actors on the PEs of the other
+//! grid.
+//!
+//! A job of tasks is not replayed, because its places and waits are decided while it runs: `tasks`
+//! has a formula for it.
+//!
+//! Everything here is pure: no clock, no files, no threads.
+
+mod barriers;
+mod build;
+mod costs;
+mod dependencies;
+mod error;
+mod forecast;
+mod growth;
+mod placement;
+mod recorded_grid;
+mod replay;
+mod tasks;
+mod trace;
+mod what_if;
+
+pub use error::ForecastError;
+pub use forecast::{Bottleneck, JobForecast, JobModel, LinkForecast, PeForecast, SizedRecording};
+pub use placement::ActorPlacement;
+pub use what_if::Variation;
+
+#[cfg(test)]
+mod fixtures;

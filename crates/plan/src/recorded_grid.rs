@@ -1,0 +1,79 @@
+//! The grid on which a job was recorded: latencies and speeds, as the recording's header has them.
+
+use gridspan_record::{Header, RecordedLink};
+use gridspan_topology::GridSpec;
+
+/// Places and links of a recording.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedGrid {
+    /// The node and the site of each PE.
+    places: Vec<(u32, u32)>,
+    /// By sending and receiving site: latency in nanoseconds, and bytes per nanosecond if limited.
+    links: Vec<Vec<(f64, Option<f64>)>>,
+}
+
+impl RecordedGrid {
+    /// Reads a header. Links that it does not have take no time.
+    pub(crate) fn of(header: &Header) -> Self {
+        let sites = header.sites.len();
+        let mut links = vec![vec![(0.0, None); sites]; sites];
+        for RecordedLink { from, to, latency_us, bytes_per_second, .. } in &header.links {
+            let latency = if latency_us.is_finite() { latency_us.max(0.0) * 1e3 } else { 0.0 };
+            let rate = bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * 1e-9);
+            links[*from as usize][*to as usize] = (latency, rate);
+        }
+        let site = |node: u32| header.nodes.get(node as usize).map_or(0, |node| node.site);
+        let places = header.pes.iter().map(|pe| (pe.node, site(pe.node))).collect();
+        Self { places, links }
+    }
+
+    /// Number of PEs.
+    pub(crate) fn pes(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// The site of a PE.
+    pub(crate) fn site(&self, pe: u32) -> u32 {
+        self.places.get(pe as usize).map_or(0, |(_, site)| *site)
+    }
+
+    /// Whether two PEs are of one node.
+    pub(crate) fn is_one_node(&self, from: u32, to: u32) -> bool {
+        let node = |pe: u32| self.places.get(pe as usize).map(|(node, _)| *node);
+        node(from) == node(to)
+    }
+
+    /// Latency from one PE to another, in nanoseconds.
+    pub(crate) fn latency_ns(&self, from: u32, to: u32) -> f64 {
+        match (from == to, self.is_one_node(from, to)) {
+            (true, _) => 0.0,
+            (_, true) => GridSpec::LOOPBACK.duration().as_nanos() as f64,
+            _ => self.links[self.site(from) as usize][self.site(to) as usize].0,
+        }
+    }
+
+    /// Time from one PE to another of a message without a queue, in nanoseconds.
+    pub(crate) fn transfer_ns(&self, from: u32, to: u32, bytes: u32) -> f64 {
+        let latency = self.latency_ns(from, to);
+        if self.is_one_node(from, to) {
+            return latency;
+        }
+        let rate = self.links[self.site(from) as usize][self.site(to) as usize].1;
+        latency + rate.map_or(0.0, |rate| f64::from(bytes) / rate)
+    }
+
+    /// Round trip between main's PE and a PE, in nanoseconds.
+    pub(crate) fn round_trip_ns(&self, pe: u32) -> f64 {
+        self.latency_ns(0, pe) + self.latency_ns(pe, 0)
+    }
+
+    /// The longest round trip between main's PE and any PE, in nanoseconds.
+    pub(crate) fn longest_round_trip_ns(&self) -> f64 {
+        (0..self.pes()).map(|pe| self.round_trip_ns(pe)).fold(0.0, f64::max)
+    }
+
+    /// The longest latency between two PEs, in nanoseconds.
+    pub(crate) fn longest_latency_ns(&self) -> f64 {
+        self.links.iter().flatten().map(|(latency, _)| *latency).fold(0.0, f64::max)
+    }
+}

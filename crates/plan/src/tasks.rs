@@ -1,0 +1,280 @@
+//! Jobs of tasks: which PE runs a task is decided while they run, so that recorded places mean
+//! nothing on another grid, and neither do recorded waits.
+//!
+//! What stays is the work, W. PEs that look for tasks lose time: at the start until tasks reach
+//! their site, and at the end until all sites know that nothing is left. Both are numbers of round
+//! trips (Blumofe and Leiserson, "Scheduling Multithreaded Computations by Work Stealing", JACM
+//! 46(5), 1999, bound the time by W / P and a term that does not shrink with P). So the model is
+//!
+//! ```text
+//! time = (W + Σ speed × lost) / Σ speed
+//! lost = a + h × longest round trip + f × round trip of the PE's site
+//! ```
+//!
+//! where round trips are those to the site of main, which spawns the first task. `h` and `f` follow
+//! from the time that PEs of both kinds of sites lost in a recording on two or more sites; `a`
+//! follows if there are recordings with different latencies, and is 0 otherwise.
+
+use crate::error::ForecastError;
+use crate::recorded_grid::RecordedGrid;
+use gridspan_record::{PeRecord, Recording, TASK};
+use gridspan_topology::{GridSpec, PeId, SiteId};
+
+/// A job is one of tasks if these take more than this share of the time in handlers.
+const SHARE_MIN: f64 = 0.5;
+/// Number of unknowns of the model.
+const UNKNOWNS: usize = 3;
+/// Smaller pivots count as 0.
+const PIVOT_MIN: f64 = 1e-9;
+
+/// The time that one PE lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Loss {
+    longest_ns: f64,
+    own_ns: f64,
+    lost_ns: f64,
+}
+
+/// The model of a job of tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TaskModel {
+    /// Time of all tasks on an ordinary PE, in nanoseconds.
+    work_ns: f64,
+    /// Time before the first task, and after the last one.
+    outside_ns: f64,
+    /// `a`, `h` and `f`; the last two are `None` if all recordings are of one site.
+    constant_ns: f64,
+    trips: Option<(f64, f64)>,
+}
+
+/// What the model predicts, in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TaskForecast {
+    /// Time of the job.
+    pub(crate) total_ns: f64,
+    /// Time that each PE works.
+    pub(crate) busy_ns: Vec<f64>,
+}
+
+/// Whether most of the work of a recording is that of tasks.
+pub(crate) fn is_of_tasks(recording: &Recording) -> bool {
+    let totals = || recording.pes.iter().flat_map(|pe| &pe.totals);
+    let all: f64 = totals().map(|total| total.total_ns as f64).sum();
+    let tasks = totals().filter(|total| total.number == TASK);
+    let tasks: f64 = tasks.map(|total| total.total_ns as f64).sum();
+    all > 0.0 && tasks > SHARE_MIN * all
+}
+
+impl TaskModel {
+    /// Fits the model. The work is that of the last recording.
+    pub(crate) fn of(recordings: &[&Recording]) -> Self {
+        let mut losses = Vec::new();
+        let (mut work_ns, mut outside_ns) = (0.0, 0.0);
+        for recording in recordings {
+            let grid = RecordedGrid::of(&recording.header);
+            let (begin, end) = active(recording);
+            let took = end.saturating_sub(begin) as f64;
+            outside_ns = (recording.end_ns() as f64 - took).max(0.0);
+            work_ns = 0.0;
+            let longest_ns = grid.longest_round_trip_ns();
+            for record in &recording.pes {
+                let busy = busy(record);
+                let speed = recording.header.pes.get(record.pe as usize).map_or(1.0, |pe| pe.speed);
+                work_ns += busy * speed;
+                let own_ns = grid.round_trip_ns(record.pe);
+                let is_home = grid.site(record.pe) == grid.site(0);
+                let own_ns = if is_home { 0.0 } else { own_ns };
+                losses.push(Loss { longest_ns, own_ns, lost_ns: (took - busy).max(0.0) });
+            }
+        }
+        let has_two_sites = losses.iter().any(|loss| loss.own_ns > 0.0);
+        let mean = losses.iter().map(|loss| loss.lost_ns).sum::<f64>() / losses.len().max(1) as f64;
+        let (constant_ns, trips) = match fit(&losses) {
+            _ if !has_two_sites => (mean, None),
+            Some([a, h, f]) => (a, Some((h, f))),
+            None => (mean, None),
+        };
+        Self { work_ns, outside_ns, constant_ns, trips }
+    }
+
+    /// Predicts the time on a grid.
+    pub(crate) fn forecast(&self, grid: &GridSpec) -> Result<TaskForecast, ForecastError> {
+        let layout = grid.layout();
+        let latency = |from, to| grid.link_between(from, to).latency.duration().as_nanos() as f64;
+        let home = SiteId(0);
+        let trip = |site: SiteId| match site == home {
+            true => 0.0,
+            false => latency(home, site) + latency(site, home),
+        };
+        let longest = layout.sites().map(trip).fold(0.0, f64::max);
+        let (h, f) = match self.trips {
+            Some(trips) => trips,
+            None if longest == 0.0 => (0.0, 0.0),
+            None => return Err(ForecastError::OneSite),
+        };
+        let speed = |pe: PeId| grid.speed(layout.node_of(pe)).factor();
+        let lost =
+            |pe: PeId| (self.constant_ns + h * longest + f * trip(layout.site_of(pe))).max(0.0);
+        let speeds: f64 = layout.pes().map(speed).sum();
+        let all_lost: f64 = layout.pes().map(|pe| speed(pe) * lost(pe)).sum();
+        let took = (self.work_ns + all_lost) / speeds;
+        let busy_ns = layout.pes().map(|pe| (took - lost(pe)).max(0.0)).collect();
+        Ok(TaskForecast { total_ns: took + self.outside_ns, busy_ns })
+    }
+}
+
+/// Time of a PE in handlers and tasks.
+fn busy(record: &PeRecord) -> f64 {
+    let bins = record.bins.iter().flat_map(|bin| &bin.busy_ns);
+    bins.map(|(_, ns)| *ns as f64).sum()
+}
+
+/// When tasks ran: from the begin of the first interval with tasks to the end of the last one. These
+/// are shares of the time in intervals, so that their width does not count.
+fn active(recording: &Recording) -> (u64, u64) {
+    let (mut begin, mut end) = (u64::MAX, 0);
+    for record in &recording.pes {
+        let task = |bin: &gridspan_record::Bin| {
+            bin.busy_ns.iter().filter(|(kind, _)| *kind == TASK).map(|(_, ns)| *ns).sum::<u64>()
+        };
+        let has_tasks = |bin: &gridspan_record::Bin| task(bin) > 0;
+        if let Some(first) = record.bins.iter().position(has_tasks) {
+            let ends = (first as u64 + 1).saturating_mul(record.bin_ns);
+            begin = begin.min(ends.saturating_sub(task(&record.bins[first])));
+        }
+        if let Some(last) = record.bins.iter().rposition(has_tasks) {
+            let begins = (last as u64).saturating_mul(record.bin_ns);
+            end = end.max(begins.saturating_add(task(&record.bins[last])));
+        }
+    }
+    (begin.min(end), end)
+}
+
+/// Fits `a`, `h` and `f` by least squares; `a` is 0 if all latencies are equal.
+fn fit(losses: &[Loss]) -> Option<[f64; UNKNOWNS]> {
+    let longest = losses.first().map(|loss| loss.longest_ns).filter(|longest| *longest > 0.0)?;
+    let is_equal = losses.iter().all(|loss| loss.longest_ns == longest);
+    let mut matrix = [[0.0; UNKNOWNS + 1]; UNKNOWNS];
+    for loss in losses {
+        let constant = if is_equal { 0.0 } else { 1.0 };
+        // In units of the first round trip, so that all entries are of about one magnitude.
+        let row = [constant, loss.longest_ns / longest, loss.own_ns / longest];
+        for (at, line) in matrix.iter_mut().enumerate() {
+            for (to, other) in row.iter().enumerate() {
+                line[to] += row[at] * other;
+            }
+            line[UNKNOWNS] += row[at] * loss.lost_ns;
+        }
+    }
+    if is_equal {
+        matrix[0][0] = 1.0;
+    }
+    let [a, h, f] = solve(matrix)?;
+    Some([a, h / longest, f / longest])
+}
+
+/// Solves linear equations by elimination with pivots; `None` if they have no single solution.
+fn solve(mut matrix: [[f64; UNKNOWNS + 1]; UNKNOWNS]) -> Option<[f64; UNKNOWNS]> {
+    for column in 0..UNKNOWNS {
+        let size = |row: &usize| matrix[*row][column].abs();
+        let pivot = (column..UNKNOWNS).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        matrix.swap(column, pivot);
+        let lead = matrix[column];
+        if lead[column].abs() < PIVOT_MIN {
+            return None;
+        }
+        let others = matrix.iter_mut().enumerate().filter(|(row, _)| *row != column);
+        for (_, line) in others {
+            let factor = line[column] / lead[column];
+            line.iter_mut().zip(&lead).for_each(|(cell, lead)| *cell -= factor * lead);
+        }
+    }
+    let mut found = [0.0; UNKNOWNS];
+    for (at, found) in found.iter_mut().enumerate() {
+        *found = matrix[at][UNKNOWNS] / matrix[at][at];
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_record::{
+        Bin, Header, JobEnding, RecordedLink, RecordedNode, RecordedPe, TypeTotal,
+    };
+
+    const MS: u64 = 1_000_000;
+
+    /// Two sites of a PE each with tasks of these times in ms, in a job of 100 ms.
+    fn recording(latency_ms: u64, tasks_ms: [u64; 2]) -> Recording {
+        let node = |site| RecordedNode { site, ..RecordedNode::default() };
+        let link = |from, to| {
+            let latency_us = if from == to { 0.0 } else { (latency_ms * 1000) as f64 };
+            RecordedLink { from, to, latency_us, ..RecordedLink::default() }
+        };
+        let header = Header {
+            sites: vec!["a".to_owned(), "b".to_owned()],
+            nodes: vec![node(0), node(1)],
+            pes: (0..2).map(|node| RecordedPe { node, speed: 1.0 }).collect(),
+            links: vec![link(0, 0), link(0, 1), link(1, 0), link(1, 1)],
+            ..Header::default()
+        };
+        let record = |pe: u32| {
+            // The first PE has the first and the last task.
+            let ns = tasks_ms[pe as usize] * MS;
+            let bin = |ns| Bin { busy_ns: vec![(TASK, ns)], ..Bin::default() };
+            let bins = match pe {
+                0 => vec![bin(50 * MS), bin(ns - 50 * MS)],
+                _ => vec![bin(0), bin(ns)],
+            };
+            let totals = vec![TypeTotal { number: TASK, count: 9, total_ns: ns, max_ns: MS }];
+            PeRecord { pe, bin_ns: 50 * MS, bins, totals, ..PeRecord::default() }
+        };
+        let ending = Some(JobEnding { at_ns: 100 * MS, ..JobEnding::default() });
+        Recording { header, ending, pes: vec![record(0), record(1)], ..Recording::default() }
+    }
+
+    #[test]
+    fn losses_of_two_sites_give_the_numbers_of_round_trips() {
+        // Round trips of 10 ms. Tasks ran for 98 ms, of which the PEs lost 5 and 50 ms.
+        let recording = recording(5, [93, 48]);
+        assert!(is_of_tasks(&recording));
+        let model = TaskModel::of(&[&recording]);
+        let (h, f) = model.trips.unwrap();
+        let took = 98.0;
+        assert!((h * 10.0 - (took - 93.0)).abs() < 1e-6, "{model:?}");
+        assert!(((h + f) * 10.0 - (took - 48.0)).abs() < 1e-6, "{model:?}");
+
+        // What it was fitted to, it predicts.
+        let same = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
+        let TaskForecast { total_ns, .. } = model.forecast(&same).unwrap();
+        assert!((total_ns - 100e6).abs() < 1e3, "{total_ns}");
+        // With twice the latency, the second PE loses twice the time, and both share that.
+        let far = GridSpec::from_emulate("2x1,wan=10ms").unwrap();
+        let later = model.forecast(&far).unwrap().total_ns;
+        assert!((later - total_ns - 27.5e6).abs() < 1e3, "{later}");
+    }
+
+    #[test]
+    fn one_site_does_not_show_what_a_wide_area_takes() {
+        let mut recording = recording(5, [93, 48]);
+        recording.header.nodes[1].site = 0;
+        let model = TaskModel::of(&[&recording]);
+        let far = GridSpec::from_emulate("2x1,wan=10ms").unwrap();
+        assert_eq!(model.forecast(&far), Err(ForecastError::OneSite));
+        assert!(model.forecast(&GridSpec::single(2)).is_ok());
+    }
+
+    #[test]
+    fn recordings_of_two_latencies_give_the_constant_too() {
+        let loss = |longest_ns: f64, own_ns: f64| {
+            let lost_ns = 3.0 + 0.5 * longest_ns + 2.0 * own_ns;
+            Loss { longest_ns, own_ns, lost_ns }
+        };
+        let losses = [loss(10.0, 0.0), loss(10.0, 10.0), loss(40.0, 0.0), loss(40.0, 40.0)];
+        let found = fit(&losses).unwrap();
+        for (found, expected) in found.into_iter().zip([3.0, 0.5, 2.0]) {
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
+    }
+}

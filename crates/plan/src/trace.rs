@@ -1,0 +1,120 @@
+//! What a job did, without where and when: the graph that a replay goes through.
+//!
+//! **Handlings.** Each handler that ran is a [`Handling`] of an actor. It begins when its message
+//! has arrived and its PE is free.
+//!
+//! **Firings.** An actor *fires* when it has handled the messages that it needs (see
+//! `dependencies`): the handler that completes them also takes the time of the [`Firing`], and then
+//! its messages leave.
+//!
+//! **Barriers.** Main and the runtime are not recorded. Each time one of them sends, it is taken to
+//! have waited for all handlers whose results it could have: see `barriers`.
+
+/// The graph of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JobTrace {
+    /// Names of the actor types.
+    pub(crate) kinds: Vec<String>,
+    /// The actors, ordered by type and then by where and when they were created.
+    pub(crate) actors: Vec<TracedActor>,
+    pub(crate) handlings: Vec<Handling>,
+    /// Those of an actor follow each other, in its order.
+    pub(crate) firings: Vec<Firing>,
+    /// In the order in which they are passed. The last one is the end of the job.
+    pub(crate) barriers: Vec<Barrier>,
+    /// Number of PEs on which it was recorded.
+    pub(crate) pes: u32,
+    /// Number of rounds: steps, or firings of the actors of the type that computes most.
+    pub(crate) rounds: u32,
+    /// Whether messages belong to steps, and PEs handle older ones first.
+    pub(crate) has_steps: bool,
+}
+
+/// An actor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TracedActor {
+    /// Its type.
+    pub(crate) kind: u32,
+    /// The PE on which it was first.
+    pub(crate) pe: u32,
+    /// Its firings.
+    pub(crate) firings: std::ops::Range<u32>,
+}
+
+/// A handler that ran.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Handling {
+    /// Its actor.
+    pub(crate) actor: u32,
+    /// The step of its message.
+    pub(crate) step: Option<u64>,
+    /// The round that it belongs to.
+    pub(crate) round: Option<u32>,
+    /// Time that it takes an ordinary PE, without a firing, in nanoseconds.
+    pub(crate) work_ns: f64,
+    /// Bytes of its message.
+    pub(crate) bytes: u64,
+    /// The type of the actor that sent the message; `None` for main and the runtime.
+    pub(crate) from_kind: Option<u32>,
+    /// The first firing that needs it.
+    pub(crate) needed_by: u32,
+    /// The first barrier that waits for it.
+    pub(crate) barrier: u32,
+}
+
+/// A time at which an actor computed and sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Firing {
+    /// Number of handlings that it needs, beyond those of the firing before it.
+    pub(crate) needs: u32,
+    /// Whether it needs its own handling only, and no firing before it.
+    pub(crate) is_independent: bool,
+    /// Time that it takes an ordinary PE, in nanoseconds.
+    pub(crate) work_ns: f64,
+    /// The handlings of what it sends.
+    pub(crate) sends: Vec<u32>,
+    /// The round that it ends.
+    pub(crate) round: Option<u32>,
+}
+
+/// A time at which main or the runtime sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Barrier {
+    /// Number of handlings for which it waits, beyond those of the barrier before it.
+    pub(crate) waits: u32,
+    /// Round trips between main and the farthest PE that it takes then.
+    pub(crate) round_trips: u32,
+    /// Further time that it takes.
+    pub(crate) rest_ns: f64,
+    /// The handlings of what is sent.
+    pub(crate) sends: Vec<u32>,
+}
+
+impl JobTrace {
+    /// Returns the type of an actor.
+    pub(crate) fn kind_of(&self, actor: u32) -> u32 {
+        self.actors[actor as usize].kind
+    }
+
+    /// Returns the number of actors of each type.
+    pub(crate) fn actors_by_kind(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.kinds.len()];
+        for actor in &self.actors {
+            counts[actor.kind as usize] += 1;
+        }
+        counts
+    }
+
+    /// Returns the time that the handlers of each actor take an ordinary PE, in nanoseconds.
+    pub(crate) fn work_by_actor(&self) -> Vec<f64> {
+        let mut work = vec![0.0; self.actors.len()];
+        for handling in &self.handlings {
+            work[handling.actor as usize] += handling.work_ns;
+        }
+        for (actor, work) in self.actors.iter().zip(&mut work) {
+            let firings = &self.firings[actor.firings.start as usize..actor.firings.end as usize];
+            *work += firings.iter().map(|firing| firing.work_ns).sum::<f64>();
+        }
+        work
+    }
+}

@@ -1,0 +1,149 @@
+//! Other grids to compare with: other latencies and bandwidths, a site more or less.
+
+use gridspan_topology::{
+    Bandwidth, GridSpec, HostSpec, Latency, Link, NodeId, SiteError, SiteId, SiteSpec,
+};
+use std::time::Duration;
+
+/// A change of a grid.
+///
+/// ```
+/// use gridspan_plan::Variation;
+/// use gridspan_topology::{GridSpec, SiteId};
+///
+/// let grid = GridSpec::from_emulate("2x4,wan=20ms")?;
+/// let far = Variation::Latency(2.0).of(&grid).unwrap();
+/// assert_eq!(far.link_between(SiteId(0), SiteId(1)).latency.to_string(), "40ms");
+/// let more = Variation::OneMoreSite.of(&grid).unwrap();
+/// assert_eq!(more.layout().pe_count(), 12);
+/// # Ok::<(), gridspan_topology::EmulateError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Variation {
+    /// The latency of each link between sites, times this factor.
+    Latency(f64),
+    /// The bandwidth of each link between sites, times this factor.
+    Bandwidth(f64),
+    /// The last site twice, as far from each other as the two sites before.
+    OneMoreSite,
+    /// Without the last site.
+    OneSiteLess,
+}
+
+impl Variation {
+    /// Returns the changed grid; `None` if the change has no effect on this grid, or is not
+    /// possible. Planned changes of links and clusters are not part of a grid with a site more.
+    pub fn of(self, grid: &GridSpec) -> Option<GridSpec> {
+        let sites = grid.layout().site_count();
+        match self {
+            Self::Latency(factor) if sites > 1 => {
+                let is_far = |link: &Link| !link.latency.duration().is_zero();
+                changed(grid, is_far, |link| link.with_latency(times(link.latency, factor)))
+            }
+            Self::Bandwidth(factor) if sites > 1 => {
+                let is_limited = |link: &Link| !link.bandwidth.is_unlimited();
+                changed(grid, is_limited, |link| {
+                    let bits = link.bandwidth.bits_per_second() as f64 * factor;
+                    link.with_bandwidth(Bandwidth::from_bits_per_second(bits.max(1.0) as u64))
+                })
+            }
+            Self::OneMoreSite => one_more(grid).ok(),
+            Self::OneSiteLess if sites > 1 => {
+                let last: Vec<NodeId> = grid.layout().nodes_in(SiteId(sites - 1)).collect();
+                grid.without(&last)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn times(latency: Latency, factor: f64) -> Latency {
+    let seconds = latency.duration().as_secs_f64() * factor;
+    Latency(Duration::try_from_secs_f64(seconds).unwrap_or(Link::MAX_DELAY).min(Link::MAX_DELAY))
+}
+
+/// Changes all links between sites, if one of them can be changed.
+fn changed(
+    grid: &GridSpec,
+    concerns: impl Fn(&Link) -> bool,
+    change: impl Fn(&Link) -> Link,
+) -> Option<GridSpec> {
+    let mut after = grid.clone();
+    let mut has_changed = false;
+    for from in grid.layout().sites() {
+        for to in grid.layout().sites().filter(|to| *to != from) {
+            let link = grid.link_between(from, to);
+            if concerns(link) {
+                after.set_link(from, to, change(link));
+                has_changed = true;
+            }
+        }
+    }
+    has_changed.then_some(after)
+}
+
+/// Adds a copy of the last site.
+fn one_more(grid: &GridSpec) -> Result<GridSpec, SiteError> {
+    let layout = grid.layout();
+    let sites: Vec<SiteId> = layout.sites().collect();
+    let last = SiteId(layout.site_count() - 1);
+    let names: Vec<&str> = sites.iter().map(|site| layout.site_name(*site)).collect();
+    let fresh = (1..).map(|n| format!("more{n}")).find(|name| !names.contains(&name.as_str()));
+    let site = |site: SiteId, name: &str, suffix: &str| {
+        let host = |node| {
+            let pes = layout.place(node).pes.len() as u32;
+            HostSpec::new(format!("{}{suffix}", grid.host(node)), pes).with_speed(grid.speed(node))
+        };
+        let hosts = layout.nodes_in(site).map(host).collect();
+        SiteSpec::new(name, hosts, *grid.link_between(site, site))
+    };
+    let mut specs: Vec<SiteSpec> =
+        sites.iter().map(|at| site(*at, layout.site_name(*at), "")).collect();
+    specs.push(site(last, &fresh.unwrap_or_default(), "-more"));
+    let mut after = GridSpec::new(specs)?.with_loopback(grid.loopback());
+    // The copy is as far from all others as the site itself. A single site had no links.
+    let place = |site: SiteId| site.min(last);
+    let between = |from: SiteId, to: SiteId| match (place(from), place(to)) {
+        (one, other) if one != other => *grid.link_between(one, other),
+        _ if last.0 > 0 => *grid.link_between(SiteId(last.0 - 1), last),
+        _ => Link::wan(),
+    };
+    let all: Vec<SiteId> = after.layout().sites().collect();
+    for from in &all {
+        for to in all.iter().filter(|to| *to != from) {
+            after.set_link(*from, *to, between(*from, *to));
+        }
+    }
+    Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_more_is_as_far_away_as_the_last_one() {
+        let grid = GridSpec::from_emulate("3x2,wan=20ms,speed=1:1/2").unwrap();
+        let far = grid.link_between(SiteId(0), SiteId(2)).with_latency(Latency::from_millis(70));
+        let grid = grid.with_link(SiteId(0), SiteId(2), far);
+
+        let more = Variation::OneMoreSite.of(&grid).unwrap();
+
+        let latency = |from, to| more.link_between(SiteId(from), SiteId(to)).latency.to_string();
+        assert_eq!(more.layout().site_count(), 4);
+        assert_eq!([latency(0, 3), latency(3, 0), latency(2, 3)], ["70ms", "20ms", "20ms"]);
+        assert_eq!(more.speed(NodeId(7)), grid.speed(NodeId(5)));
+        let less = Variation::OneSiteLess.of(&more).unwrap();
+        assert_eq!(less.layout().pe_count(), 6);
+        assert_eq!(less.link_between(SiteId(0), SiteId(2)), &far);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_no_variation() {
+        let single = GridSpec::single(4);
+        let all = [Variation::Latency(2.0), Variation::Bandwidth(2.0), Variation::OneSiteLess];
+        assert!(all.iter().all(|variation| variation.of(&single).is_none()));
+        assert!(Variation::OneMoreSite.of(&single).is_some());
+    }
+}

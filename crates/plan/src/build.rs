@@ -46,7 +46,7 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     let messages = spans.messages();
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
     let (mut handlings, mut firings) = spans.parts(recording, &costs);
-    let (sent, done) = (spans.from_main(&grid), spans.done(&grid));
+    let (sent, done) = (spans.messages_of_main(&grid), spans.done(&grid));
     let end_ns = recording.end_ns();
     let (barriers, barrier_of) = barriers::barriers(sent, &done, &grid, is_simulated, end_ns);
     for (handling, barrier) in handlings.iter_mut().zip(barrier_of) {
@@ -219,7 +219,7 @@ impl<'a> Spans<'a> {
     }
 
     /// The messages of main and the runtime.
-    fn from_main(&self, grid: &RecordedGrid) -> Vec<FromMain> {
+    fn messages_of_main(&self, grid: &RecordedGrid) -> Vec<FromMain> {
         let mut before = vec![0; self.actors.len()];
         let mut sent = Vec::new();
         for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {

@@ -240,7 +240,7 @@ mod tests {
         let (send, parts) = channel();
         send.send(b"first".to_vec()).unwrap();
         let waiting = Arc::new(AtomicU64::new(10));
-        let (of_thread, told) = (waiting.clone(), channel());
+        let (of_thread, told) = (waiting, channel());
         let written = thread::spawn(move || {
             write_parts(&parts, writer, &of_thread, |taken, is_closed| {
                 told.0.send((taken, is_closed)).unwrap();

@@ -45,7 +45,7 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     spans.find_senders()?;
     let messages = spans.messages();
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
-    let (mut handlings, mut firings) = spans.parts(recording, &costs);
+    let (mut handlings, mut firings, firing_at) = spans.parts(recording, &costs);
     let (sent, done) = (spans.messages_of_main(&grid), spans.done(&grid));
     let end_ns = recording.end_ns();
     let (barriers, barrier_of) = barriers::barriers(sent, &done, &grid, is_simulated, end_ns);
@@ -57,9 +57,20 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
         true => rounds_of_steps(&mut handlings),
         false => rounds_of_firings(&spans.actors, spans.kinds.len(), &mut firings, &handlings),
     };
+    let round_done_ns = spans.round_done_ns(&handlings, &firings, &firing_at, rounds);
     let Spans { kinds, actors, .. } = spans;
     let pes = grid.pes();
-    let trace = JobTrace { kinds, actors, handlings, firings, barriers, pes, rounds, has_steps };
+    let trace = JobTrace {
+        kinds,
+        actors,
+        handlings,
+        firings,
+        barriers,
+        pes,
+        rounds,
+        round_done_ns,
+        has_steps,
+    };
     Ok((trace, costs))
 }
 
@@ -139,15 +150,18 @@ impl<'a> Spans<'a> {
         received.collect()
     }
 
-    /// Makes handlings and firings.
-    fn parts(&mut self, recording: &Recording, costs: &Costs) -> (Vec<Handling>, Vec<Firing>) {
+    /// Makes handlings and firings. Also returns the firing of each span that fires.
+    fn parts(
+        &mut self,
+        recording: &Recording,
+        costs: &Costs,
+    ) -> (Vec<Handling>, Vec<Firing>, BTreeMap<u32, u32>) {
         let speed = |pe: u32| recording.header.pes.get(pe as usize).map_or(1.0, |pe| pe.speed);
         let work = |seen: &Seen<'_>| seen.span.duration_ns as f64 * speed(seen.pe);
         let plain = self.plain_work(&work);
         let mut handlings: Vec<Handling> =
             self.seen.iter().map(|it| self.handling(it, costs)).collect();
         let mut firings: Vec<Firing> = Vec::new();
-        // The firing of each span that fires.
         let mut firing_at: BTreeMap<u32, u32> = BTreeMap::new();
         for (actor, order) in self.by_actor.iter().enumerate() {
             let begin = firings.len() as u32;
@@ -182,7 +196,26 @@ impl<'a> Spans<'a> {
                 firings[*firing as usize].sends.push(at as u32);
             }
         }
-        (handlings, firings)
+        (handlings, firings, firing_at)
+    }
+
+    /// When each round was done in the recording.
+    fn round_done_ns(
+        &self,
+        handlings: &[Handling],
+        firings: &[Firing],
+        firing_at: &BTreeMap<u32, u32>,
+        rounds: u32,
+    ) -> Vec<u64> {
+        let mut done = vec![0; rounds as usize];
+        for (at, seen) in self.seen.iter().enumerate() {
+            let firing = firing_at.get(&(at as u32)).map(|firing| &firings[*firing as usize]);
+            let round = handlings[at].round.max(firing.and_then(|firing| firing.round));
+            if let Some(done) = round.and_then(|round| done.get_mut(round as usize)) {
+                *done = seen.span.end_ns().max(*done);
+            }
+        }
+        done
     }
 
     fn handling(&self, seen: &Seen<'_>, costs: &Costs) -> Handling {

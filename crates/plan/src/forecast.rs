@@ -203,6 +203,15 @@ impl JobModel {
         &self.notes
     }
 
+    /// Time of a step in the recording that is replayed, on the grid of that recording; see
+    /// [`JobForecast::step_ns`].
+    pub fn recorded_step_ns(&self) -> Option<f64> {
+        match &self.shape {
+            Shape::Actors(model) => step_ns(&model.trace.round_done_ns),
+            Shape::Tasks(_) => None,
+        }
+    }
+
     /// Whether the job consists of tasks, which have no places.
     pub fn is_of_tasks(&self) -> bool {
         matches!(self.shape, Shape::Tasks(_))

@@ -26,6 +26,8 @@ pub(crate) struct JobTrace {
     pub(crate) pes: u32,
     /// Number of rounds: steps, or firings of the actors of the type that computes most.
     pub(crate) rounds: u32,
+    /// When each round was done in the recording.
+    pub(crate) round_done_ns: Vec<u64>,
     /// Whether messages belong to steps, and PEs handle older ones first.
     pub(crate) has_steps: bool,
 }

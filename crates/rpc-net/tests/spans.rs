@@ -49,7 +49,7 @@ impl Serving {
             ServeOptions { name: name.to_owned(), pes: 1, speed: 1.0, room: Room::default(), role };
         let ((end, ended), (begun, begins)) = (oneshot::channel(), mpsc::channel());
         let thread = thread::spawn(move || {
-            serve::<All>(options, ended, |_| {
+            serve::<All>(options, ended, move |_| {
                 // A server may join again.
                 let _ = begun.send(());
             })

@@ -22,6 +22,9 @@ fn another_latency_is_predicted_exactly() {
         let found = forecast(&model, &format!("2x1,wan={latency_ms}ms"), 1.0);
         assert_eq!(found.total_ns, exchange(latency_ms, 12).end_ns(), "{latency_ms} ms");
         assert_eq!(found.steps, 11);
+        let again = exchange(latency_ms, 12).recording();
+        let recorded = JobModel::of(&[&again]).unwrap().recorded_step_ns();
+        assert_eq!(found.step_ns, recorded);
     }
 }
 

@@ -1,0 +1,165 @@
+//! The predictions that are verified: jobs, where they are recorded, and where they are predicted.
+
+/// A job that is recorded, and predicted on other grids.
+pub(crate) struct Scenario {
+    /// Name of the built-in job.
+    pub(crate) job: &'static str,
+    /// What it does, for the table.
+    pub(crate) about: &'static str,
+    /// Its recordings.
+    pub(crate) recorded: &'static [Recorded],
+    /// What is predicted from them.
+    pub(crate) cells: &'static [Cell],
+}
+
+/// A run that is recorded.
+pub(crate) struct Recorded {
+    /// Its grid.
+    pub(crate) place: &'static str,
+    /// Arguments of the job.
+    pub(crate) arguments: &'static str,
+    /// The size of its problem; 0 if sizes are not predicted.
+    pub(crate) size: f64,
+}
+
+/// A prediction.
+pub(crate) struct Cell {
+    /// The grid.
+    pub(crate) place: &'static str,
+    /// Arguments of the job.
+    pub(crate) arguments: &'static str,
+    /// Factor of the steps.
+    pub(crate) times: f64,
+    /// The size of the problem; 0 for that of the recording.
+    pub(crate) size: f64,
+    /// Whether the tests hold it to the bound.
+    pub(crate) is_held: bool,
+}
+
+const fn recorded(place: &'static str, arguments: &'static str) -> Recorded {
+    Recorded { place, arguments, size: 0.0 }
+}
+
+/// A prediction for the problem and the steps of the recording.
+const fn on(place: &'static str, arguments: &'static str) -> Cell {
+    Cell { place, arguments, times: 1.0, size: 0.0, is_held: true }
+}
+
+impl Cell {
+    const fn times(self, times: f64) -> Self {
+        Self { times, ..self }
+    }
+
+    const fn of_size(self, size: f64) -> Self {
+        Self { size, ..self }
+    }
+
+    /// It is printed, but no test holds it.
+    const fn shown(self) -> Self {
+        Self { is_held: false, ..self }
+    }
+}
+
+const MD: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 5 --steps 10";
+const MD_LONG: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 5 --steps 30";
+const MD_SMALL: &str =
+    "--quiet --work charge --system uniform --cutoff 2.5 --cells 4 --atoms 4000 --steps 8";
+const MD_MIDDLE: &str =
+    "--quiet --work charge --system uniform --cutoff 2.5 --cells 4 --atoms 8000 --steps 8";
+const MD_LARGE: &str =
+    "--quiet --work charge --system uniform --cutoff 2.5 --cells 4 --atoms 16384 --steps 8";
+const SWEEPS: &str = "--n 1024 --blocks 8 --iterations 12 --report-every 0";
+const SWEEPS_LONG: &str = "--n 1024 --blocks 8 --iterations 48 --report-every 0";
+const SWEEPS_SMALL: &str = "--n 512 --blocks 8 --iterations 12 --report-every 0";
+const SWEEPS_LARGE: &str = "--n 2048 --blocks 8 --iterations 12 --report-every 0";
+const RANKS: &str = "--ranks 16 --size 128 --steps 12 --check 0 --compute 200ns";
+const TREE: &str = "--tree T1";
+const HYDRO: &str = "--n 12 --steps 4 --window 4 --form group";
+
+/// All scenarios.
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        job: "leanmd",
+        about: "molecular dynamics",
+        recorded: &[recorded("1x8", MD)],
+        cells: &[
+            on("2x4,wan=1ms", MD),
+            on("2x4,wan=10ms", MD),
+            on("2x2,wan=20ms", MD),
+            on("4x2,wan=32ms", MD),
+            on("2x4,wan=10ms,rate=20mbit", MD),
+            on("2x4,wan=16ms", MD_LONG).times(3.0),
+            on("2x8,wan=4ms", MD).shown(),
+        ],
+    },
+    Scenario {
+        job: "leanmd",
+        about: "from 4,000 and 8,000 atoms to 16,384",
+        recorded: &[
+            Recorded { place: "1x8", arguments: MD_SMALL, size: 4000.0 },
+            Recorded { place: "1x8", arguments: MD_MIDDLE, size: 8000.0 },
+        ],
+        cells: &[
+            on("2x4,wan=4ms", MD_LARGE).of_size(16384.0).shown(),
+            on("2x4,wan=16ms", MD_LARGE).of_size(16384.0).shown(),
+        ],
+    },
+    Scenario {
+        job: "stencil",
+        about: "Jacobi sweeps of blocks",
+        recorded: &[recorded("1x8", SWEEPS)],
+        cells: &[
+            on("2x4,wan=1ms", SWEEPS),
+            on("2x4,wan=10ms", SWEEPS),
+            on("2x2,wan=20ms", SWEEPS),
+            on("4x2,wan=32ms", SWEEPS),
+            on("2x4,wan=1ms,rate=50mbit", SWEEPS),
+            on("2x4,wan=5ms", SWEEPS_LONG).times(4.0),
+            on("2x8,wan=5ms", SWEEPS),
+        ],
+    },
+    Scenario {
+        job: "stencil",
+        about: "from 512 and 1,024 points to 2,048",
+        recorded: &[
+            Recorded { place: "1x8", arguments: SWEEPS_SMALL, size: 512.0 },
+            Recorded { place: "1x8", arguments: SWEEPS, size: 1024.0 },
+        ],
+        cells: &[
+            on("2x4,wan=1ms", SWEEPS_LARGE).of_size(2048.0),
+            on("2x4,wan=10ms", SWEEPS_LARGE).of_size(2048.0),
+        ],
+    },
+    Scenario {
+        job: "jacobi",
+        about: "the same on ranks",
+        recorded: &[recorded("1x8", RANKS)],
+        cells: &[
+            on("2x4,wan=2ms", RANKS).shown(),
+            on("2x4,wan=10ms", RANKS).shown(),
+            on("2x2,wan=20ms", RANKS).shown(),
+        ],
+    },
+    Scenario {
+        job: "uts",
+        about: "tasks",
+        recorded: &[recorded("2x2,wan=4ms", TREE), recorded("2x2,wan=10ms", TREE)],
+        cells: &[
+            on("2x2,wan=2ms", TREE),
+            on("2x2,wan=7ms", TREE),
+            on("2x3,wan=5ms", TREE).shown(),
+            on("2x4,wan=5ms", TREE).shown(),
+            on("4x2,wan=5ms", TREE).shown(),
+        ],
+    },
+    Scenario {
+        job: "hydropad",
+        about: "a workflow",
+        recorded: &[recorded("2x3,wan=2ms", HYDRO)],
+        cells: &[
+            on("2x3,wan=4ms", HYDRO).shown(),
+            on("2x3,wan=20ms", HYDRO).shown(),
+            on("3x2,wan=10ms", HYDRO).shown(),
+        ],
+    },
+];

@@ -1,0 +1,105 @@
+//! How far predictions of `gridctl plan` are from the simulator, and from runs in real time.
+//!
+//! ```text
+//! cargo run --release -p gridspan-studies --example plan_accuracy
+//! cargo run --release -p gridspan-studies --example plan_accuracy -- --real
+//! ```
+//!
+//! Each job is recorded on one grid, and predicted on grids of other latencies, bandwidths, numbers
+//! of sites and PEs, with more steps, and for larger problems. Then each of these runs is simulated.
+//! All cells are printed; an error above the bound is marked with `!`. With `--real`, jobs on two
+//! PEs are recorded and predicted in real time, and the median of seven runs is the truth.
+
+mod cells;
+mod real;
+mod simulated;
+
+use cells::SCENARIOS;
+use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Largest error of a prediction for the simulator.
+const BOUND: f64 = 0.05;
+
+#[derive(Parser)]
+struct Arguments {
+    /// Predict runs in real time, on two PEs of this machine.
+    #[arg(long)]
+    real: bool,
+    /// Show only this job.
+    #[arg(long)]
+    job: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.real {
+        true => show_real(),
+        false => show_simulated(arguments.job.as_deref()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show_simulated(only: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let (mut all, mut misses) = (0, 0);
+    let mut rows = Vec::new();
+    for scenario in SCENARIOS.iter().filter(|it| only.is_none_or(|only| only == it.job)) {
+        let recordings = scenario
+            .recorded
+            .iter()
+            .map(|run| simulated::record(scenario.job, run.place, run.arguments))
+            .collect::<Result<Vec<_>, _>>()?;
+        let places: Vec<&str> = scenario.recorded.iter().map(|run| run.place).collect();
+        let places = places.join(" and ");
+        rows.push(format!("\n{}, {}, recorded on {places}", scenario.job, scenario.about));
+        rows.push(format!(
+            "{:30}{:>10}{:>10}{:>9}{:>10}",
+            "", "predicted", "truth", "error", "a step"
+        ));
+        for cell in scenario.cells {
+            let found = simulated::outcome(scenario, &recordings, cell)?;
+            let step = found.step_error().map_or_else(String::new, percent);
+            let is_missed = found.worst() > BOUND;
+            let mark = if is_missed { " !" } else { "" };
+            rows.push(format!(
+                "{:30}{:>9.4}s{:>9.4}s{:>9}{step:>10}{mark}",
+                cell.place,
+                found.predicted,
+                found.truth,
+                percent(found.error())
+            ));
+            (all, misses) = (all + 1, misses + u32::from(is_missed));
+        }
+    }
+    // After the output of the jobs.
+    println!("{}", rows.join("\n"));
+    println!("\n{misses} of {all} predictions are more than {:.0} % wrong", BOUND * 100.0);
+    Ok(())
+}
+
+fn show_real() -> Result<(), Box<dyn Error>> {
+    println!("{:10}{:20}{:>12}{:>12}{:>9}", "", "", "predicted", "measured", "error");
+    for found in real::outcomes()? {
+        let error = found.predicted / found.measured - 1.0;
+        let mark = if error.abs() > real::BOUND { " !" } else { "" };
+        let [predicted, measured] = [found.predicted, found.measured].map(|it| it * 1e3);
+        println!(
+            "{:10}{:20}{predicted:>9.3} ms{measured:>9.3} ms{:>9}{mark}",
+            found.job,
+            found.place,
+            percent(error)
+        );
+    }
+    Ok(())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}

@@ -97,6 +97,11 @@ impl SiteLinks {
         self.has_network
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&self.links[..])
+    }
+
     /// The link from one site to another, or between two nodes of a site.
     pub(crate) fn between(&self, from: u32, to: u32) -> LinkCost {
         let is_known = from < self.sites && to < self.sites;

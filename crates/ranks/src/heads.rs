@@ -1,4 +1,7 @@
 //! The ranks that send for others of their PE: the first of each PE, its head.
+//!
+//! The first head of each site is the leader of the site in the tree whose root is rank 0, and the
+//! head of a rank is its parent there.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +21,24 @@ impl Heads {
     pub(crate) fn new(places: impl Iterator<Item = (u32, u32)>) -> Self {
         let (mut of, mut first) = (Vec::new(), BTreeMap::new());
         let mut heads: BTreeMap<u32, (u32, usize, Vec<u32>)> = BTreeMap::new();
-        let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (rank, place) in (0_u32..).zip(places) {
             let head = *first.entry(place).or_insert(rank);
-            if head == rank {
-                let site = sites.entry(place.0).or_default();
-                heads.insert(head, (place.0, site.len(), Vec::new()));
-                site.push(head);
-            }
-            if let Some((.., ranks)) = heads.get_mut(&head) {
-                ranks.push(rank);
-            }
+            let (.., ranks) = heads.entry(head).or_insert_with(|| (place.0, 0, Vec::new()));
+            ranks.push(rank);
             of.push(head);
+        }
+        // By PE, except for that of rank 0.
+        let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for ((site, _), head) in first {
+            let here = sites.entry(site).or_default();
+            here.insert(if head == 0 { 0 } else { here.len() }, head);
+        }
+        for here in sites.values() {
+            for (at, head) in here.iter().enumerate() {
+                if let Some((_, place, _)) = heads.get_mut(head) {
+                    *place = at;
+                }
+            }
         }
         Self { of, heads, sites }
     }
@@ -65,10 +74,9 @@ impl Heads {
     /// The other heads of a site, those after this one first, so that heads begin with different
     /// receivers.
     pub(crate) fn others(&self, head: u32) -> Vec<u32> {
-        let heads = self.sites.get(&self.site(head)).map_or(&[][..], Vec::as_slice);
-        let others = heads.iter().copied().filter(|other| *other != head);
-        let (before, after): (Vec<u32>, Vec<u32>) = others.partition(|other| *other < head);
-        [after, before].concat()
+        let here = self.at_site(self.site(head));
+        let (before, rest) = here.split_at(self.place(head).min(here.len()));
+        [rest.get(1..).unwrap_or_default(), before].concat()
     }
 
     /// The head of the PE of a rank.
@@ -98,7 +106,9 @@ impl Heads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::CommTree;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     proptest! {
         #[test]
@@ -123,6 +133,29 @@ mod tests {
                     prop_assert_eq!(heads.others(*head).len() + 1, here.len());
                     prop_assert_eq!(heads.site(*head), *site);
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn heads_are_those_of_the_tree_from_rank_0(
+            places in proptest::collection::vec((0_u32..4, 0_u32..5), 1..60),
+        ) {
+            let pe_of = |(site, pe): (u32, u32)| (site, 5 * site + pe);
+            let places: Vec<_> = places.into_iter().map(pe_of).collect();
+            let heads = Heads::new(places.iter().copied());
+            let tree = CommTree::new(&places, 0);
+            for rank in 0..places.len() as u32 {
+                let head = heads.head_of(rank);
+                prop_assert!(head == rank || tree.parent(rank) == Some(head));
+            }
+            let leaders: BTreeSet<u32> = tree.leaders().iter().copied().collect();
+            let first: BTreeSet<u32> = heads.sites.values().map(|here| here[0]).collect();
+            prop_assert_eq!(leaders, first);
+            for here in heads.sites.values() {
+                prop_assert!(here.iter().map(|head| heads.place(*head)).eq(0..here.len()));
+                prop_assert!(here.iter().all(|head| !heads.others(*head).contains(head)));
             }
         }
     }

@@ -18,7 +18,7 @@
 
 use crate::heads::Heads;
 use crate::segments::Segments;
-use crate::site_links::SiteLinks;
+use crate::site_links::{LinkCost, SiteLinks};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -40,6 +40,34 @@ struct SiteWork {
     of_site: f64,
     /// The largest such number over the PEs of the site.
     of_head: f64,
+    /// The link between two nodes of the site.
+    inside: LinkCost,
+}
+
+/// What an exchange of vectors between all sites costs.
+#[derive(Debug)]
+struct Crossing {
+    /// The largest latency between two sites, in seconds.
+    latency_s: f64,
+    /// Time for each byte of the vector on the slowest link between two sites, in seconds.
+    link_s: f64,
+    /// Time for each byte of the vector to leave a node for one other site, in seconds.
+    node_s: f64,
+}
+
+impl Crossing {
+    fn new(work: &[SiteWork], links: &SiteLinks) -> Self {
+        let pairs = || {
+            let all = work.iter().flat_map(move |from| work.iter().map(move |to| (from, to)));
+            all.filter(|(from, to)| from.site != to.site)
+        };
+        let link = |from: &SiteWork, to: &SiteWork| links.between(from.site, to.site);
+        Self {
+            latency_s: largest(pairs().map(|(from, to)| link(from, to).latency_s())),
+            link_s: largest(pairs().map(|(from, to)| link(from, to).seconds_for(from.of_site))),
+            node_s: largest(pairs().map(|(from, _)| from.inside.seconds_for(from.of_site))),
+        }
+    }
 }
 
 /// The ways to reduce over the ranks of a communicator.
@@ -47,7 +75,7 @@ struct SiteWork {
 pub(crate) struct Sharing {
     heads: Heads,
     work: Vec<SiteWork>,
-    links: SiteLinks,
+    crossing: Crossing,
 }
 
 impl Sharing {
@@ -71,10 +99,12 @@ impl Sharing {
                 heads: here.len(),
                 of_site: count(segments),
                 of_head: of_head.fold(1.0, f64::max),
+                inside: links.between(*site, *site),
             }
         };
-        let work = sites.iter().map(work).collect();
-        Self { heads, work, links: links.clone() }
+        let work: Vec<SiteWork> = sites.iter().map(work).collect();
+        let crossing = Crossing::new(&work, links);
+        Self { heads, work, crossing }
     }
 
     /// The heads.
@@ -83,10 +113,11 @@ impl Sharing {
     }
 
     /// The number of shares into which to divide a vector of `length` elements of `element_bytes`
-    /// each; `None` to reduce it whole, over the tree.
+    /// each; `None` to reduce it whole, over the tree. Each head has a share: those of a site see
+    /// that one has a vector of another length because they get something from each other.
     pub(crate) fn shares(&self, length: usize, element_bytes: usize) -> Option<usize> {
         let most_heads = self.work.iter().map(|work| work.heads).max().unwrap_or_default();
-        if most_heads < 2 || length < 2 {
+        if most_heads < 2 || length < most_heads {
             return None;
         }
         let bytes = length as f64 * element_bytes as f64;
@@ -100,22 +131,22 @@ impl Sharing {
     /// Predicted time over the tree, in seconds.
     fn time_over_tree(&self, bytes: f64) -> f64 {
         let up = self.work.iter().map(|work| {
-            let link = self.links.between(work.site, work.site);
+            let link = work.inside;
             let levels = f64::from(levels(work.heads));
             // A head at the bottom sends what its PE has, and the leader gets the last parts.
             let values = match work.heads {
                 1 => 0.0,
                 _ => (levels - 1.0) * work.of_head + work.of_site,
             };
-            levels * (link.latency_s() + MESSAGE_S) + link.seconds_for(bytes * values)
+            latencies_s(work) + levels * MESSAGE_S + link.seconds_for(bytes * values)
         });
         let down = self.work.iter().map(|work| {
-            let link = self.links.between(work.site, work.site);
-            f64::from(levels(work.heads)) * (link.latency_s() + MESSAGE_S + link.seconds_for(bytes))
+            let messages = f64::from(levels(work.heads));
+            latencies_s(work) + messages * (MESSAGE_S + work.inside.seconds_for(bytes))
         });
         let others = self.work.len().saturating_sub(1) as f64;
         let messages = 2.0 * others * MESSAGE_S;
-        largest(up) + self.crossing_s() + self.across_s(bytes, 1.0) + messages + largest(down)
+        largest(up) + self.crossing.latency_s + self.across_s(bytes, 1.0) + messages + largest(down)
     }
 
     /// Predicted time in this number of shares, in seconds.
@@ -123,15 +154,13 @@ impl Sharing {
         let each = |work: &SiteWork| shares.div_ceil(work.heads);
         let part = |work: &SiteWork| each(work) as f64 / shares as f64;
         let up = self.work.iter().map(|work| {
-            let link = self.links.between(work.site, work.site);
             let others = (work.heads - 1) as f64;
-            link.seconds_for(bytes * part(work) * others * work.of_head)
+            work.inside.seconds_for(bytes * part(work) * others * work.of_head)
         });
         let down = self.work.iter().map(|work| {
-            let link = self.links.between(work.site, work.site);
             let others = (work.heads - 1) as f64;
             // A head sends its part to all others, and gets theirs.
-            link.seconds_for(bytes * (part(work) * others).max(1.0 - part(work)))
+            work.inside.seconds_for(bytes * (part(work) * others).max(1.0 - part(work)))
         });
         let messages = self.work.iter().map(|work| {
             let (each, others) = (each(work), work.heads - 1);
@@ -140,7 +169,7 @@ impl Sharing {
             (inside + across) as f64 * MESSAGE_S
         });
         let inside = self.work.iter().filter(|work| work.heads > 1);
-        let inside = inside.map(|work| 2.0 * self.links.between(work.site, work.site).latency_s());
+        let inside = inside.map(|work| 2.0 * work.inside.latency_s());
         let (up, down) = (largest(up), largest(down));
         let across = self.across_s(bytes, largest(self.work.iter().map(part)));
         // The shares of a head follow each other through these three steps, the first and the last
@@ -148,29 +177,15 @@ impl Sharing {
         let stages = self.work.iter().map(each).min().unwrap_or(1).max(1) as f64;
         let first = (up + across + down) / stages;
         let rest = (up + down).max(across) * (stages - 1.0) / stages;
-        largest(inside) + self.crossing_s() + largest(messages) + first + rest
-    }
-
-    /// The largest latency between two sites, in seconds.
-    fn crossing_s(&self) -> f64 {
-        largest(self.pairs().map(|(from, to)| self.links.between(from.site, to.site).latency_s()))
+        largest(inside) + self.crossing.latency_s + largest(messages) + first + rest
     }
 
     /// The time in seconds that the results of sites take to leave, if a head sends at most `part`
     /// of the vector to each other site.
     fn across_s(&self, bytes: f64, part: f64) -> f64 {
+        let Crossing { link_s, node_s, .. } = self.crossing;
         let others = self.work.len().saturating_sub(1) as f64;
-        largest(self.pairs().map(|(from, to)| {
-            let all = bytes * from.of_site;
-            let link = self.links.between(from.site, to.site).seconds_for(all);
-            let head = self.links.between(from.site, from.site).seconds_for(all * part * others);
-            link.max(head)
-        }))
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (&SiteWork, &SiteWork)> {
-        let all = self.work.iter().flat_map(move |to| self.work.iter().map(move |from| (from, to)));
-        all.filter(|(from, to)| from.site != to.site)
+        bytes * link_s.max(node_s * part * others)
     }
 }
 
@@ -188,7 +203,12 @@ fn largest(times: impl Iterator<Item = f64>) -> f64 {
     times.fold(0.0, f64::max)
 }
 
-/// Number of levels of a binomial tree over some heads.
+/// Time in seconds from the bottom of the binomial tree over the heads of a site to its top.
+fn latencies_s(work: &SiteWork) -> f64 {
+    f64::from(work.heads.max(1).ilog2()) * work.inside.latency_s()
+}
+
+/// Number of messages at the top of a binomial tree over some heads.
 fn levels(heads: usize) -> u32 {
     usize::BITS - heads.saturating_sub(1).leading_zeros()
 }
@@ -225,9 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_has_at_most_as_many_shares_as_elements() {
+    fn a_vector_has_at_most_as_many_shares_as_elements_and_each_head_has_one() {
         // Elements of a megabyte.
-        assert!(sharing("2x8,wan=20ms").shares(3, 1 << 20).is_some_and(|shares| shares <= 3));
+        let sharing = sharing("2x8,wan=20ms");
+        assert_eq!(sharing.shares(7, 1 << 20), None);
+        assert!((8..=11).contains(&sharing.shares(11, 1 << 20).unwrap()));
     }
 
     #[test]
@@ -242,6 +264,16 @@ mod tests {
         let expected = 0.02 + 2.0 * (7.0 / 8.0 * 0.839e-3 + 50e-6) + 8.389e-3;
         let found = sharing.time_in_shares(f64::from(1 << 20), 8);
         assert!((found - expected).abs() < 0.3e-3, "{found} s, not {expected} s");
+    }
+
+    #[test]
+    fn a_site_of_three_heads_has_a_tree_of_one_latency() {
+        let sharing = sharing("2x3,wan=20ms");
+        // Two messages to the leader, two between the leaders, and two from the leader.
+        let expected = 0.02 + 2.0 * 50e-6 + 6.0 * MESSAGE_S;
+        let found = sharing.time_over_tree(8.0);
+        assert!((found - expected).abs() < 10e-6, "{found} s, not {expected} s");
+        assert_eq!(sharing.shares(100, 8), None);
     }
 
     #[test]

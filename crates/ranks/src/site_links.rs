@@ -1,8 +1,9 @@
 //! The links between the sites of a job and inside them, as all ranks of a run know them.
 //!
 //! Main reads the measurements before each run, and sends them with the places of the ranks. So all
-//! ranks of a run decide from the same numbers, and none measures. Before the first run only round
-//! trips are known; the bandwidths that nodes have observed since come with the later ones.
+//! ranks of a run decide from the same numbers, and none measures. Main waits for no measurement:
+//! in the first run of a job that has just begun, links count as ordinary ones. The round trips and
+//! the bandwidths that are known later come with the later runs.
 
 use gridspan_runtime::{Layout, NodeId};
 use gridspan_topology::{Bandwidth, GroupId, Hierarchy, Link, LinkEstimate};
@@ -86,9 +87,19 @@ impl SiteLinks {
         Self { has_network: layout.node_count() > 1, sites, links }
     }
 
+    /// The links of a job of which nothing was measured.
+    pub(crate) fn not_measured(layout: &Layout) -> Self {
+        Self { has_network: layout.node_count() > 1, ..Self::default() }
+    }
+
     /// Whether messages between ranks may cross a network.
     pub(crate) fn has_network(&self) -> bool {
         self.has_network
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&self.links[..])
     }
 
     /// The link from one site to another, or between two nodes of a site.
@@ -150,5 +161,13 @@ mod tests {
         let links = SiteLinks::new(&layout, &Hierarchy::from_grid(&spec), &[]);
         assert!(!links.has_network());
         assert!(!SiteLinks::default().has_network());
+    }
+
+    #[test]
+    fn links_that_were_not_measured_are_ordinary_ones() {
+        let spec = GridSpec::from_emulate("2x2,wan=90ms").unwrap();
+        let links = SiteLinks::not_measured(spec.layout());
+        assert!(links.has_network());
+        assert_eq!([links.between(0, 1), links.between(1, 1)], [usual(false), usual(true)]);
     }
 }

@@ -8,7 +8,7 @@ use crate::packet::RankMessage;
 use crate::places::Places;
 use crate::program::{Function, FunctionProgram, Rank, RankProgram, StructProgram};
 use crate::site_links::SiteLinks;
-use gridspan_runtime::{Collection, CollectionRef, Grid, Ix1, Job, JobError, List, Op};
+use gridspan_runtime::{Collection, CollectionRef, Grid, GridError, Ix1, Job, JobError, List, Op};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -243,45 +243,63 @@ async fn run_all<P: RankProgram>(
     is_alone: bool,
 ) -> Result<Vec<P::Value>, JobError> {
     let mut watch = is_alone.then(|| MainWatch::new(grid));
-    let mut links = first_links(grid).await?;
-    while run_once(grid, ranks, links, watch.as_mut()).await? {
+    while run_once(grid, ranks, watch.as_mut()).await? {
         grid.rebalance().await?;
         grid.progress(&AtPoint::<P> { ranks: ranks.reference() }).await?;
-        links = observed_links(grid).await?;
     }
     ranks.broadcast(RankMessage::Results);
     let List(results) = ranks.reduction(Op::Concat).await?;
     Ok(results)
 }
 
-/// The links at the first run, of which only the round trips have been measured.
-async fn first_links(grid: &Grid) -> Result<SiteLinks, JobError> {
-    if grid.layout().node_count() < 2 {
+/// The links of the job, as far as they have been measured by now.
+async fn known_links(grid: &Grid) -> Result<SiteLinks, GridError> {
+    let layout = grid.layout();
+    if layout.node_count() < 2 {
         return Ok(SiteLinks::default());
     }
-    let places = grid.places().await?;
-    Ok(SiteLinks::new(grid.layout(), &places.hierarchy, &[]))
+    Ok(match grid.known_links().await? {
+        Some(links) => SiteLinks::new(layout, &links.places.hierarchy, &links.estimates),
+        None => SiteLinks::not_measured(layout),
+    })
 }
 
-/// The links as they have been observed while ranks ran.
-async fn observed_links(grid: &Grid) -> Result<SiteLinks, JobError> {
-    if grid.layout().node_count() < 2 {
-        return Ok(SiteLinks::default());
-    }
-    let links = grid.links().await?;
-    Ok(SiteLinks::new(grid.layout(), &links.places.hierarchy, &links.estimates))
+/// Awaits two futures at a time.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|cx| {
+        if first.is_none()
+            && let Poll::Ready(found) = one.as_mut().poll(cx)
+        {
+            first = Some(found);
+        }
+        if second.is_none()
+            && let Poll::Ready(found) = other.as_mut().poll(cx)
+        {
+            second = Some(found);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            (one, other) => {
+                (first, second) = (one, other);
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// Lets all ranks run to their next migration points. Returns whether any goes on.
 async fn run_once<P: RankProgram>(
     grid: &Grid,
     ranks: &Collection<RankActor<P>>,
-    links: SiteLinks,
     watch: Option<&mut MainWatch>,
 ) -> Result<bool, JobError> {
     ranks.broadcast(RankMessage::Report);
-    let pes: Vec<u64> = ranks.reduction(Op::Concat).await?;
-    let places = Places::new(&pes, grid.layout(), links);
+    let (pes, links) = both(ranks.reduction::<Vec<u64>>(Op::Concat), known_links(grid)).await;
+    let pes = pes?;
+    let places = Places::new(&pes, grid.layout(), links?);
     ranks.broadcast(RankMessage::Begin(Arc::new(places)));
     let mut arriving = pin!(ranks.reduction::<u64>(Op::Sum));
     let Some(watch) = watch else { return Ok(arriving.await? > 0) };

@@ -229,7 +229,8 @@ impl<P: RankProgram> RankActor<P> {
                 cx.contribute(Op::Concat, vec![pe], To::main());
             }
             RankMessage::Begin(places) => {
-                self.size = places.len();
+                // A rank that has begun before this one may have spawned others.
+                self.size = self.size.max(places.len());
                 self.begin(places, cx);
             }
             RankMessage::Spawned(group) => self.begin_spawned(&group, cx),

@@ -37,7 +37,7 @@ impl<P: RankProgram> RankActor<P> {
     fn spawn(
         &mut self,
         asker: Asker,
-        Spawn { placement, inits, parents }: Spawn,
+        Spawn { placement, inits, parents, links }: Spawn,
         cx: &mut Context<'_, Self>,
     ) -> Result<(), String> {
         let Ok(inits) = inits.decode::<Vec<P::Init>>(AT) else {
@@ -48,7 +48,7 @@ impl<P: RankProgram> RankActor<P> {
         let server = self.server.get_or_insert_default();
         let (number, children) = server.spawn(asker, wanted, placement, cx.layout())?;
         self.size += children.ranks.len() as u32;
-        let places = Arc::new(Places::new(&[], cx.layout(), self.places.links().clone()));
+        let places = Arc::new(Places::new(&[], cx.layout(), links));
         let group = Arc::new(SpawnedGroup { number, children, parents, places });
         let ranks = cx.collection();
         let placed = group.children.ranks.iter().zip(&group.children.places);

@@ -1,5 +1,6 @@
 //! What a collective operation collects on its way up: parts as they are, or partial results.
 
+use super::keys;
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::{CallSite, RankError};
@@ -52,17 +53,38 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         let value: Vec<T> = content.to_vec(at)?;
         match value.len() {
             found if found != expected => Err(RankError::WrongLength { at, found, expected }),
-            _ => self.put(unpacked(key), value),
+            _ => self.put(keys::segment(key), value),
         }
+    }
+
+    /// Adds a part of another rank with a share of a vector of `length` elements, which must have
+    /// `expected` of them.
+    pub(super) fn add_share(
+        &mut self,
+        part: Part,
+        expected: usize,
+        length: usize,
+    ) -> Result<(), RankError> {
+        if keys::is_share_of(part.key, length) {
+            return self.add_sized(part, expected);
+        }
+        let whole = part.content.to_vec::<T>(self.at)?.len();
+        let found = keys::length_of_whole(part.key).unwrap_or(whole);
+        Err(RankError::WrongLength { at: self.at, found, expected: length })
     }
 
     /// All that was collected, of each value only what `select` returns.
     pub(super) fn selected(&self, select: impl Fn(&[T]) -> Vec<T>) -> Vec<Part> {
         let part = |(key, value): (&SegmentKey, &Vec<T>)| Part {
-            key: packed(*key),
+            key: keys::of_segment(*key),
             content: Content::owned(select(value)),
         };
         self.segments.iter().map(part).collect()
+    }
+
+    /// Number of elements of each value.
+    fn length(&self) -> usize {
+        self.segments.iter().next().map_or(0, |(_, value)| value.len())
     }
 
     /// The result.
@@ -71,16 +93,6 @@ impl<'a, T: Element, O: Operator<T>> Partial<'a, T, O> {
         let reason = || "ranks are missing in the result".to_owned();
         self.segments.into_total().ok_or_else(|| RankError::Invalid { at, reason: reason() })
     }
-}
-
-/// The key of a part with the value of a segment.
-fn packed((level, number): SegmentKey) -> u64 {
-    u64::from(level) << 32 | u64::from(number)
-}
-
-/// The segment of a part's key.
-fn unpacked(key: u64) -> SegmentKey {
-    ((key >> 32) as u32, key as u32)
 }
 
 /// Combines two values of equal length.
@@ -99,12 +111,16 @@ pub(super) fn combine<T>(
 
 impl<T: Element, O: Operator<T>> Collected for Partial<'_, T, O> {
     fn add(&mut self, Part { key, content }: Part) -> Result<(), RankError> {
-        self.put(unpacked(key), content.to_vec(self.at)?)
+        let (at, value) = (self.at, content.to_vec(self.at)?);
+        match keys::length_of_whole(key) {
+            Some(found) => Err(RankError::WrongLength { at, found, expected: self.length() }),
+            None => self.put(keys::segment(key), value),
+        }
     }
 
     fn parts(&self) -> Result<Vec<Part>, RankError> {
         let part = |(key, value): (&SegmentKey, &Vec<T>)| Part {
-            key: packed(*key),
+            key: keys::of_segment(*key),
             content: Content::copied(value),
         };
         Ok(self.segments.iter().map(part).collect())

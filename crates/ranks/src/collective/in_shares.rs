@@ -9,8 +9,15 @@
 //!
 //! Heads go through the shares in ascending order in each step, and through the steps one after the
 //! other. So two messages of one head to another are taken in the order in which they were sent.
+//!
+//! **Failure.** If the vectors of ranks differ in length, some may take the tree in place of this
+//! way. One of them fails, so that the job does not wait for ever: the head of each PE gets the
+//! vectors of its ranks in both ways, each head that takes this way sends something to all others
+//! of its site at once, and the first heads of two sites get something from each other. The keys
+//! of these parts say how long the whole vector is; see [`super::keys`].
 
 use super::collected::{Collected, Partial};
+use super::keys;
 use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;
@@ -44,6 +51,17 @@ impl Shares<'_> {
     fn owner(&self, site: u32, share: usize) -> u32 {
         let here = self.heads.at_site(site);
         here.get(share % here.len().max(1)).copied().unwrap_or(self.me)
+    }
+
+    /// Parts with shares of this vector.
+    fn marked(&self, parts: Vec<Part>) -> Vec<Part> {
+        let mark = |Part { key, content }| Part { key: keys::of_share(key, self.length), content };
+        parts.into_iter().map(mark).collect()
+    }
+
+    /// The only part of a message, with a share of this vector or with all of it.
+    fn one(&self, content: Content) -> Vec<Part> {
+        self.marked(vec![Part { key: 0, content }])
     }
 
     /// The shares that this head combines.
@@ -83,12 +101,13 @@ impl Operation {
             let whole = self.collect_at_head(values, heads, op).await?;
             let site = heads.site(me);
             let shares = Shares { heads, me, site, length: expected, count: shares };
-            let combined = self.combine_shares(&whole, &shares, op).await?;
+            let combined = self.combine_shares(whole, &shares, op).await?;
             let total = self.complete_shares(combined, &shares).await?;
-            self.give_to_pe(&total, heads);
+            self.give_to_pe(&total, &shares);
             total
         } else {
-            self.post(head, vec![Part { key: 0, content: Content::owned(values) }]);
+            let key = keys::of_share(0, expected);
+            self.post(head, vec![Part { key, content: Content::owned(values) }]);
             self.only(self.take(head).await?)?.to_vec(at)?
         };
         match total.len() {
@@ -101,12 +120,12 @@ impl Operation {
     /// Sends each to the other sites as soon as it is combined.
     async fn combine_shares<'a, T: Element, O: Operator<T>>(
         &self,
-        whole: &Partial<'_, T, O>,
+        whole: Partial<'_, T, O>,
         shares: &Shares<'_>,
         op: &'a O,
     ) -> Result<Vec<(usize, Partial<'a, T, O>)>, RankError> {
-        let Shares { heads, me, site, .. } = *shares;
-        let of = |share: usize| whole.selected(|all| cut(all, shares.range(share)));
+        let Shares { heads, me, site, length, .. } = *shares;
+        let of = |share: usize| shares.marked(whole.selected(|all| cut(all, shares.range(share))));
         for share in shares.others() {
             self.post(shares.owner(site, share), of(share));
         }
@@ -116,14 +135,14 @@ impl Operation {
             let expected = shares.range(share).len();
             let mut partial = Partial::new(self.comm.size(), op, self.at);
             for part in of(share) {
-                partial.add_sized(part, expected)?;
+                partial.add_share(part, expected, length)?;
             }
             for other in &others {
                 for part in self.take(*other).await? {
-                    partial.add_sized(part, expected)?;
+                    partial.add_share(part, expected, length)?;
                 }
             }
-            let parts = partial.parts()?;
+            let parts = shares.marked(partial.parts()?);
             for other in heads.other_sites(site) {
                 self.post(shares.owner(other, share), parts.clone());
             }
@@ -146,13 +165,13 @@ impl Operation {
             let range = shares.range(share);
             for other in heads.other_sites(site) {
                 for part in self.take(shares.owner(other, share)).await? {
-                    partial.add_sized(part, range.len())?;
+                    partial.add_share(part, range.len(), shares.length)?;
                 }
             }
             let content = Content::owned(partial.total()?);
             content.fill(&mut total[range], self.at)?;
             for other in &others {
-                self.post(*other, vec![Part { key: 0, content: content.clone() }]);
+                self.post(*other, shares.one(content.clone()));
             }
         }
         for share in shares.others() {
@@ -163,8 +182,8 @@ impl Operation {
     }
 
     /// Gives the result to the other ranks of this PE, which share it.
-    fn give_to_pe<T: Element>(&self, total: &[T], heads: &Heads) {
-        let me = self.me();
+    fn give_to_pe<T: Element>(&self, total: &[T], shares: &Shares<'_>) {
+        let Shares { heads, me, .. } = *shares;
         let here = [me];
         let mut others = heads.ranks(&here).filter(|rank| *rank != me).peekable();
         if others.peek().is_none() {
@@ -172,7 +191,7 @@ impl Operation {
         }
         let content = Content::copied(total);
         for rank in others {
-            self.post(rank, vec![Part { key: 0, content: content.clone() }]);
+            self.post(rank, shares.one(content.clone()));
         }
     }
 }

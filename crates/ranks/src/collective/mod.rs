@@ -5,6 +5,7 @@ mod collected;
 mod exchange;
 mod immediate;
 mod in_shares;
+mod keys;
 pub(crate) mod operation;
 mod reduce;
 mod reduce_scatter;

@@ -1,6 +1,7 @@
 //! Reductions, in an order of operations that follows from the number of ranks alone.
 
 use super::collected::{ExactSums, Partial, combine};
+use super::keys;
 use super::operation::Operation;
 use crate::content::Content;
 use crate::element::Element;
@@ -69,12 +70,12 @@ impl Operation {
             return Ok(total);
         }
         let parts = self.descend(&tree, None).await?;
+        let whole = parts.first().and_then(|part| keys::length_of_whole(part.key));
         let total: Vec<T> = self.only(parts)?.to_vec(self.at)?;
-        match total.len() {
-            found if found != expected => {
-                Err(RankError::WrongLength { at: self.at, found, expected })
-            }
-            _ => Ok(total),
+        let lengths = [whole.unwrap_or(expected), total.len()];
+        match lengths.into_iter().find(|found| *found != expected) {
+            Some(found) => Err(RankError::WrongLength { at: self.at, found, expected }),
+            None => Ok(total),
         }
     }
 

@@ -98,7 +98,8 @@ impl Comm {
             }
             let inits = Content::encoded(&inits, at).map_err(|error| error.to_string())?;
             let parents = self.placed();
-            Ok(ServerRequest::Spawn(Spawn { placement, inits, parents }))
+            let links = self.scope.places().links().clone();
+            Ok(ServerRequest::Spawn(Spawn { placement, inits, parents, links }))
         });
         drop(inits);
         let (number, remote) = ask_for_group(&operation, &self.local, 0, request).await?;

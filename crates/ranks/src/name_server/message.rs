@@ -3,6 +3,7 @@
 use super::placement::SpawnPlacement;
 use super::port::RankPort;
 use crate::content::Content;
+use crate::site_links::SiteLinks;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a rank's number and place.
@@ -29,6 +30,8 @@ pub(crate) struct Spawn {
     /// What each is built from: an encoded list.
     pub(crate) inits: Content,
     pub(crate) parents: PlacedRanks,
+    /// The links as the parents know them in this run. Rank 0 may not have begun it yet.
+    pub(crate) links: SiteLinks,
 }
 
 /// A request to the name server.
@@ -73,7 +76,10 @@ impl ServerRequest {
             | Self::Lookup { service, .. } => service.len(),
             Self::Accept(_, group) | Self::Connect(_, group) => group.heap_bytes(),
             Self::Join { group, .. } => group.len(),
-            Self::Spawn(spawn) => spawn.inits.bytes.len() + spawn.parents.heap_bytes(),
+            Self::Spawn(spawn) => {
+                let Spawn { inits, parents, links, .. } = spawn;
+                inits.bytes.len() + parents.heap_bytes() + links.heap_bytes()
+            }
             Self::OpenPort | Self::ClosePort(_) | Self::Withdraw => 0,
         }
     }

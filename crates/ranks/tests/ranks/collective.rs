@@ -490,6 +490,32 @@ fn different_lengths_types_and_roots_are_errors() {
 }
 
 #[test]
+fn vectors_of_different_lengths_are_an_error_whichever_ways_ranks_take() {
+    // Three ranks on each of six PEs of two sites.
+    const RANKS: u32 = 18;
+    let fails = |odd: fn(u32, u32) -> bool, at: u32, [length, other]: [usize; 2]| {
+        let function = move |world: gridspan_ranks::Comm| async move {
+            let length = if odd(world.rank(), at) { other } else { length };
+            world.allreduce(&vec![1_u64; length], ops::sum).await
+        };
+        let job = run_then(RANKS, function, |_results| Ok(()));
+        let text = simulate(job, "2x3,wan=20ms").unwrap_err().to_string();
+        assert!(text.contains("elements where"), "{length}, {other} at {at}: {text}");
+    };
+    // Over the tree and in shares, over the tree alone, and in shares of equal or other lengths.
+    let lengths = [[1, 6000], [6000, 1], [40, 6000], [1, 2], [6000, 12_000], [6000, 5999]];
+    for lengths in lengths {
+        for at in [0, 1, 3, 7, 9, 13, 17] {
+            fails(|rank, at| rank == at, at, lengths);
+        }
+        // A whole PE, a whole site, and ranks everywhere.
+        fails(|rank, at| rank / 3 == at, 4, lengths);
+        fails(|rank, at| rank / 9 == at, 1, lengths);
+        fails(|rank, at| rank % 2 == at, 1, lengths);
+    }
+}
+
+#[test]
 fn a_result_for_all_takes_one_crossing_of_the_wide_area() {
     const ROUNDS: u32 = 10;
     let function = async |world: gridspan_ranks::Comm| {

@@ -55,7 +55,7 @@ fn ranks_go_on_from_their_last_checkpoint_on_other_grids() {
     for (seed, text) in [(1, "1x2x1"), (2, "2x2x2,wan=8ms"), (3, "3x1x1,wan=8ms"), (4, "1x1x1")] {
         let options = SimOptions::with_seed(seed);
         let first = Simulation::new(counters(), grid("2x2x1,wan=8ms"), options).unwrap();
-        let at = Time(550_000_000 + seed * 150_000_000);
+        let at = Time(400_000_000 + seed * 150_000_000);
         let Ok(halted) = first.run_until(at) else { panic!("the job has ended before {at}") };
         let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());

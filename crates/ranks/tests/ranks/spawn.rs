@@ -291,7 +291,7 @@ fn spawned_ranks_go_on_from_a_checkpoint_on_other_grids() {
         let options = SimOptions::with_seed(seed);
         let first = Simulation::new(job(), grid("2x2x1,wan=8ms"), options).unwrap();
         // A few rounds have passed, in the second of which the children have begun.
-        let Ok(halted) = first.run_until(Time(700_000_000)) else { panic!("the job has ended") };
+        let Ok(halted) = first.run_until(Time(600_000_000)) else { panic!("the job has ended") };
         let image = halted.checkpoint().unwrap().expect("checkpoints were made");
         let plan = RestorePlan::restart(image.layout(), grid(text).layout());
         let options = SimOptions::with_seed(seed + 100);

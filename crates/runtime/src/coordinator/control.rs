@@ -221,6 +221,7 @@ impl Coordinator {
             MainRequest::Reduction { group } => self.await_reduction(asker, group),
             MainRequest::Places => self.await_places(asker),
             MainRequest::Links => self.await_links(asker),
+            MainRequest::KnownLinks => self.tell_known_links(asker),
             MainRequest::LinkChange => self.await_link_change(asker),
             MainRequest::Checkpoint { progress, phases, pause } => {
                 self.checkpoint(asker, (progress, phases), pause);

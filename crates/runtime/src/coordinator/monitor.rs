@@ -52,6 +52,16 @@ impl Coordinator {
         }
     }
 
+    /// Answers with the estimates of the links as they are known now. Otherwise answers with none,
+    /// and ensures that the places are measured, for a later request.
+    pub(in crate::coordinator) fn tell_known_links(&mut self, asker: Asker) {
+        let links = self.links();
+        if links.is_none() {
+            self.want_places();
+        }
+        self.answer(asker, links);
+    }
+
     /// Returns the estimates of the links, once the hierarchy is known.
     fn links(&self) -> Option<Links> {
         let (at, survey) = (self.now, &self.survey);

@@ -220,6 +220,13 @@ impl Grid {
         self.main.ask_coordinator(MainRequest::Links).await
     }
 
+    /// Returns the estimates of the links as they are known now, or `None` if the places are not
+    /// known yet. Unlike [`links`](Self::links), it waits for no measurement, and nodes send no
+    /// trains of packets for it. Fails only if the job is ending.
+    pub async fn known_links(&self) -> Result<Option<Links>, GridError> {
+        self.ask_coordinator(MainRequest::KnownLinks).await
+    }
+
     /// Resolves to the next link whose latency or bandwidth has changed by more than a fifth, or
     /// whose losses have changed. Groups are numbered as in the hierarchy of
     /// [`places`](Self::places). Fails with [`GridError::NoLinks`] if the job has one node only.

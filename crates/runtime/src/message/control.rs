@@ -187,6 +187,8 @@ pub(crate) enum MainRequest {
     Places,
     /// Answer with the estimates of the links.
     Links,
+    /// Answer at once with the estimates of the links, or with none if the places are not known.
+    KnownLinks,
     /// Answer with the next change of a link.
     LinkChange,
     /// Move the coordinator to this node. The answer comes once it runs there.

@@ -38,6 +38,23 @@ fn eight_sites_of_a_thousand_nodes_are_inferred_from_samples() {
 }
 
 #[test]
+fn known_links_are_told_at_once() {
+    let spec = GridSpec::from_emulate("2x2,wan=100ms").unwrap();
+    let (first, at, later): (Option<Links>, Time, Option<Links>) = run(&spec, async |grid| {
+        let first = grid.known_links().await?;
+        let at = grid.now().await?;
+        // The first request has begun the measurements, which take some crossings.
+        grid.sleep(Duration::from_secs(2)).await?;
+        Ok((first, at, grid.known_links().await?))
+    });
+    assert_eq!(first, None);
+    assert!(at.as_secs_f64() < 0.1, "{at}");
+    let later = later.expect("the places are known");
+    assert_eq!(later.places.measured.groups_at(1).len(), 2);
+    assert_eq!(later.uplinks, [], "no trains of packets were sent");
+}
+
+#[test]
 fn a_shared_uplink_is_detected_and_measured() {
     // All pairs of nodes of two sites share one modelled link.
     let spec = GridSpec::from_emulate("2x2,wan=10ms,rate=20mbit").unwrap();

@@ -224,7 +224,7 @@ impl Grid {
     /// known yet. Unlike [`links`](Self::links), it waits for no measurement, and nodes send no
     /// trains of packets for it. Fails only if the job is ending.
     pub async fn known_links(&self) -> Result<Option<Links>, GridError> {
-        self.ask_coordinator(MainRequest::KnownLinks).await
+        self.main.ask_coordinator(MainRequest::KnownLinks).await
     }
 
     /// Resolves to the next link whose latency or bandwidth has changed by more than a fifth, or

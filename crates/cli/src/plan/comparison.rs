@@ -67,7 +67,11 @@ impl Comparison {
         let mut changes = Vec::new();
         for Change { name, variation } in wanted(args) {
             let Some(other) = variation.of(grid) else { continue };
-            changes.push(changed(name, model, &other, placement, args.times)?);
+            match changed(name, model, &other, placement, args.times) {
+                // Tasks of one site: what another one would change is not known.
+                Err(ForecastError::OneSite) if args.what_if.is_empty() => {}
+                change => changes.push(change?),
+            }
         }
         if !model.is_of_tasks() && args.what_if.is_empty() {
             let (name, other) = match placement {

@@ -7,8 +7,9 @@
 //!
 //! Each job is recorded on one grid, and predicted on grids of other latencies, bandwidths, numbers
 //! of sites and PEs, with more steps, and for larger problems. Then each of these runs is simulated.
-//! All cells are printed; an error above the bound is marked with `!`. With `--real`, jobs on two
-//! PEs are recorded and predicted in real time, and the median of seven runs is the truth.
+//! All cells are printed; an error above the bound is marked with `!`, and a cell that the tests hold
+//! to it with `*`. With `--real`, jobs on two PEs are recorded and predicted in real time, and the
+//! median of seven runs is the truth.
 
 mod cells;
 mod real;
@@ -67,9 +68,10 @@ fn show_simulated(only: Option<&str>) -> Result<(), Box<dyn Error>> {
             let found = simulated::outcome(scenario, &recordings, cell)?;
             let step = found.step_error().map_or_else(String::new, percent);
             let is_missed = found.worst() > BOUND;
+            let held = if cell.is_held { "*" } else { " " };
             let mark = if is_missed { " !" } else { "" };
             rows.push(format!(
-                "{:30}{:>9.4}s{:>9.4}s{:>9}{step:>10}{mark}",
+                "{:30}{:>9.4}s{:>9.4}s{:>9}{step:>10} {held}{mark}",
                 cell.place,
                 found.predicted,
                 found.truth,

@@ -46,7 +46,7 @@ pub(crate) fn outcomes() -> Result<Vec<RealOutcome>, Box<dyn Error>> {
     let mut outcomes = Vec::new();
     for (job, arguments, recorded, places) in SERIES {
         let model = model(&run(&gridctl, job, arguments, recorded)?)?;
-        for place in places {
+        for &place in places {
             let grid = GridSpec::from_emulate(place)?;
             let forecast = model.forecast(&grid, &ActorPlacement::Created, 1.0)?;
             let predicted = forecast.step_ns.ok_or("the job has no steps")? / 1e9;
@@ -83,9 +83,10 @@ fn run(
     command.arg(&folder).args(["--record-bytes", "500MB", job]).args(arguments.split_whitespace());
     let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
     let recording = Recording::read(&folder);
-    std::fs::remove_dir_all(&folder)?;
-    match ended.status.success() {
-        true => Ok(recording?),
-        false => Err(String::from_utf8_lossy(&ended.stderr).into_owned().into()),
+    let removed = std::fs::remove_dir_all(&folder);
+    if !ended.status.success() {
+        return Err(String::from_utf8_lossy(&ended.stderr).into_owned().into());
     }
+    removed?;
+    Ok(recording?)
 }

@@ -81,6 +81,7 @@ const EXAMPLES: &str = "Examples:
   gridctl report DIR                       what limited a recorded run, and a page that shows it
   gridctl plan -e 4x8,wan=20ms leanmd      how long a job would take on a grid
   gridctl drain b/2                        lets a node leave your latest running job
+  gridctl add --site b b7                  starts another node for it on host b7
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl trace DIR                        a recording, for Perfetto
   gridctl compare A B                      why one recorded run is faster than another
@@ -126,7 +127,8 @@ pub(crate) enum Verb {
     Nodes(NodesArgs),
     /// Let nodes leave a running job of yours, which goes on without them.
     Drain(DrainArgs),
-    /// Start nodes of the grid that take no part in a running job of yours, and let them join.
+    /// Start nodes that take no part in a running job of yours, or new ones on any hosts, and let
+    /// them join.
     Add(AddArgs),
     /// Check the hosts of a grid before a job runs on them, and say what to do.
     Check(CheckArgs),

@@ -28,7 +28,7 @@ impl<C: Catalogue> Server<C> {
         self.handover = Some(Handover { successor, reply: Some(reply) });
         let to = cx.collection().at(Ix1(successor as i32));
         for order in self.store.take_orders() {
-            cx.send(&to, ServerMessage::Group(GroupMessage::Order(order).to_send()));
+            cx.send(&to, ServerMessage::Group(GroupMessage::Order(order).into_sent()));
         }
         self.hand_on(cx);
     }
@@ -78,7 +78,7 @@ impl<C: Catalogue> Server<C> {
             _ => {}
         }
         let successor = cx.collection().at(Ix1(successor as i32));
-        cx.send(&successor, ServerMessage::Group(message.to_send()));
+        cx.send(&successor, ServerMessage::Group(message.into_sent()));
         None
     }
 }

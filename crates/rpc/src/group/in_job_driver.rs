@@ -243,7 +243,7 @@ impl<C: Catalogue> Driver<'_, '_, '_, C> {
                 reply,
                 trace,
             };
-            GroupMessage::Order(order).to_send()
+            GroupMessage::Order(order).into_sent()
         };
         self.ask(server, question, move |done| {
             note_outcome(&span, &done);

@@ -198,7 +198,7 @@ pub enum GroupMessage {
 
 impl GroupMessage {
     /// The message as it is sent: the context of an order stands beside it.
-    pub(crate) fn to_send(self) -> Self {
+    pub(crate) fn into_sent(self) -> Self {
         match self {
             Self::Order(order) => match order.trace {
                 None => Self::Order(order),

@@ -61,8 +61,7 @@ async fn calls(grid: &Grid) -> Result<(), RpcError> {
 #[test]
 fn the_parent_of_a_servers_span_is_the_clients_span() {
     let collector = Collector::installed();
-    let job = with_rpc::<All>(Job::new("spans"))
-        .main(async |grid: Grid| Ok(calls(&grid).await?));
+    let job = with_rpc::<All>(Job::new("spans")).main(async |grid: Grid| Ok(calls(&grid).await?));
 
     driver::embedded::run(job, 3).unwrap();
 

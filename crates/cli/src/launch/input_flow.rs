@@ -207,8 +207,8 @@ mod tests {
 
         assert_eq!(next(&third), InputLine::End);
         assert!(first.incoming.try_recv().is_err() && second.incoming.try_recv().is_err());
-        let ends = Arc::downgrade(&third.lines);
-        drop(third);
+        let ends = Arc::downgrade(&first.lines);
+        drop(first);
         assert!(ends.upgrade().is_none(), "nothing keeps the pipe of a process open");
     }
 

@@ -13,13 +13,13 @@ use crate::job_folder::{JobFolder, Refusal, Saved, Stage, Start, boot, machine};
 use crate::launch::{self, JobWitness, Kept, Launch, job_name};
 use crate::program::Program;
 use crate::surroundings::Surroundings;
+use crate::witness::WitnessLocation;
 use gridspan::EXIT_FAILED;
 use gridspan_topology::{GridSpec, NodeId};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -154,11 +154,12 @@ pub(crate) fn spawn(
 }
 
 /// Attends to a detached job as its launcher, until it ends. The nodes of `ended` have ended for
-/// good, as the user says; the place `witness` decides between two halves of the others.
+/// good, as the user says; the place `witness`, which the command beside it reaches if it is on
+/// another host, decides between two halves of the others.
 pub(crate) fn attend(
     id: &str,
     ended: BTreeSet<NodeId>,
-    witness: Option<PathBuf>,
+    witness: Option<(WitnessLocation, Vec<OsString>)>,
     launch: &mut Launch<'_>,
 ) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
@@ -175,14 +176,18 @@ pub(crate) fn attend(
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
     let kept = folder.start().map_err(&failed)?.kept;
-    launch.kept = kept.map(|name| {
-        let witness = witness.map(|location| JobWitness::new(location, name.clone()));
-        Kept::new(&folder, name, ended, witness)
-    });
+    launch.kept = match kept {
+        None => None,
+        Some(name) => {
+            let open = |(location, ssh)| JobWitness::new(location, ssh, name.clone());
+            let witness = witness.map(open).transpose()?;
+            Some(Kept::new(&folder, name, ended, witness))
+        }
+    };
     (launch.id, launch.detached) = (id.to_owned(), Some((folder.clone(), saved)));
     let takes_over = launch.saved().is_some();
     if let Some(witness) = launch.kept.as_ref().and_then(Kept::witness).filter(|_| !takes_over) {
-        witness.begin().map_err(CliError::Witness)?;
+        witness.begin()?;
     }
     if let Err(error) = launch::take_over(launch) {
         folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;

@@ -28,7 +28,7 @@
 //! quorum of each. Only then does it save anything. Each launcher that saves anything thus knows
 //! all runs that have begun, and those before it can begin no further one.
 
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::{GridSpec, NodeId, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The half of the members of each run, by the position of the run, on which the witness has
@@ -178,24 +178,55 @@ pub(super) fn shortage(
     Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
 }
 
+/// Where the witness of a job is, if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WitnessPlace {
+    None,
+    /// It is on no host of the job, as far as is known.
+    Elsewhere,
+    /// It is on a host of this site.
+    At(SiteId),
+}
+
+impl WitnessPlace {
+    /// The place of a witness on a host, which may have nodes of the job.
+    pub(super) fn of_host(spec: &GridSpec, host: &str) -> Self {
+        // A user for `ssh` may precede the name.
+        let is_host = |name: &str| name.rsplit_once('@').map_or(name, |(_, name)| name) == host;
+        let node = spec.hosts().find(|(_, name)| is_host(name)).map(|(node, _)| node);
+        node.map_or(Self::Elsewhere, |node| Self::At(spec.layout().site_of_node(node)))
+    }
+}
+
 /// Returns which sites the job does not survive without the user's help, as a sentence, if there
 /// are several sites and at least one of them is such a site.
-pub(super) fn note(spec: &GridSpec, members: &[NodeId], has_witness: bool) -> Option<String> {
+pub(super) fn note(spec: &GridSpec, members: &[NodeId], witness: WitnessPlace) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);
     let sites: BTreeSet<_> = members.iter().map(|&member| site(member)).collect();
     let (none, nothing) = (BTreeSet::new(), Halves::new());
+    let has_witness = witness != WitnessPlace::None;
     let rule = Rule { ended: &none, witness: has_witness.then_some(&nothing) };
-    let ends_with = |lost| rule.tally(0, members, |member| site(member) != lost) == Tally::TooFew;
-    let vital = sites.iter().copied().filter(|&lost| ends_with(lost));
+    let without = |lost| rule.tally(0, members, |member| site(member) != lost);
+    let vital = sites.iter().copied().filter(|&lost| without(lost) == Tally::TooFew);
     let vital: Vec<&str> = vital.map(|site| layout.site_name(site)).collect();
-    if sites.len() < 2 || vital.is_empty() {
+    if sites.len() < 2 {
         return None;
+    }
+    if vital.is_empty() {
+        return match witness {
+            WitnessPlace::At(lost) if matches!(without(lost), Tally::Half(_)) => Some(format!(
+                "a loss of site {} stops the job, since the witness is there, and half of the nodes; \
+                 name a witness at another site",
+                layout.site_name(lost)
+            )),
+            _ => None,
+        };
     }
     let names = vital.join(" or ");
     let (rest, advice) = match has_witness {
         true => ("", ""),
-        false => (", or half without the first one", "; `--witness DIR` helps in the latter case"),
+        false => (", or half without the first one", "; `--witness` helps in the latter case"),
     };
     Some(format!(
         "a loss of site {names} stops the job, since fewer than half of the nodes would be left{rest}; \

@@ -155,15 +155,35 @@ fn a_shortage_names_who_is_missing_and_what_is_needed() {
 
 #[test]
 fn the_rule_is_said_where_a_site_is_vital() {
-    let note = |shape: &str, has_witness| {
+    let note = |shape: &str, witness| {
         let spec = GridSpec::from_emulate(shape).unwrap();
         let members: Vec<NodeId> = spec.layout().nodes().collect();
-        super::note(&spec, &members, has_witness)
+        super::note(&spec, &members, witness)
     };
-    assert!(note("2x2", false).unwrap().starts_with("a loss of site a stops the job"));
-    assert_eq!(note("2x2", true), None);
-    assert_eq!(note("3x2", false), None);
-    assert_eq!(note("1x4", false), None);
+    let [none, elsewhere] = [WitnessPlace::None, WitnessPlace::Elsewhere];
+    assert!(note("2x2", none).unwrap().starts_with("a loss of site a stops the job"));
+    assert_eq!(note("2x2", elsewhere), None);
+    assert_eq!(note("3x2", none), None);
+    assert_eq!(note("1x4", none), None);
+}
+
+#[test]
+fn a_witness_at_a_site_with_half_of_the_nodes_ends_with_it() {
+    let text = "[site.a]\nhosts = [\"a1\", \"a2\"]\n[site.b]\nhosts = [\"b1\", \"me@b2\"]\n\
+                [site.c]\nhosts = [\"c1\"]\n";
+    let spec = GridSpec::from_toml(text).unwrap();
+    let note = |members: &[NodeId], host: &str| {
+        super::note(&spec, members, WitnessPlace::of_host(&spec, host))
+    };
+    let five = all(5);
+    let four = &five[..4];
+    for host in ["b1", "b2"] {
+        let note = note(four, host).unwrap();
+        assert!(note.starts_with("a loss of site b stops the job, since the witness"), "{note}");
+    }
+    assert_eq!(note(four, "c1"), None, "a spare node has no vote");
+    assert_eq!(note(four, "d1"), None);
+    assert_eq!(note(&five, "b1"), None, "three of five are left");
 }
 
 /// What a keeper has accepted, as it is on its disk.

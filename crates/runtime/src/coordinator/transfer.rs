@@ -82,7 +82,7 @@ impl Coordinator {
     /// Begins the next transfer, if there is one and no operation prevents it. The host of this
     /// node then takes the coordinator.
     pub(super) fn begin_transfer(&mut self) {
-        let may_begin = !self.checkpoints.is_draining();
+        let may_begin = self.checkpoints.may_move();
         while may_begin && self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
             match self.transfers.pop_front() {
                 Some((to, asker)) if to == self.node => self.answer(asker, ()),

@@ -83,6 +83,9 @@ impl Pe {
         if let Some(round) = self.core.checkpointing.first_round.take() {
             self.core.checkpointing.is_stopped = true;
             self.report_drained(round);
+            if std::mem::take(&mut self.core.checkpointing.is_given_up) {
+                self.resume_handling(self.core.checkpointing.stop);
+            }
         }
     }
 
@@ -91,10 +94,15 @@ impl Pe {
         self.core.drain(round, unmovable);
     }
 
-    /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
-    /// that they have arrived.
+    /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for the
+    /// end of replicas, it continues once it has stopped: only then can they begin again. Restored
+    /// members learn that they have arrived.
     fn resume_handling(&mut self, checkpoint: u64) {
         let core = &mut self.core;
+        if core.checkpointing.stop == checkpoint && core.checkpointing.first_round.is_some() {
+            core.checkpointing.is_given_up = true;
+            return;
+        }
         let is_stopped = &mut core.checkpointing.is_stopped;
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
@@ -427,3 +435,6 @@ impl Core {
         values.map(|(&id, published)| (id, published.bytes.clone())).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

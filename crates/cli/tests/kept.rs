@@ -316,6 +316,29 @@ fn half_of_the_nodes_go_on_if_a_third_host_settles_on_them() {
 }
 
 #[test]
+fn a_witness_is_told_of_the_majority_that_goes_on() {
+    let hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
+    let world = World::start_with(&hosts, "100000", Some("ssh://127.0.0.9"));
+    world.await_output("first", "      20 ");
+    let (lost, shells) = (world.node("127.0.0.4", "a-2"), children_of(world.launcher("first")));
+    fs::write(world.folder.path().join("gone/127.0.0.4"), "").unwrap();
+
+    kill(lost, Signal::KILL);
+    for &shell in &shells[2..] {
+        // It may have ended with the node.
+        let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
+    }
+
+    world.await_output("first", "2 nodes go on");
+    let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");
+    let settled = fs::read_dir(of_jobs).unwrap().next().unwrap().unwrap().path().join("run-0");
+    let told = until(|| fs::read_to_string(&settled).ok());
+    assert_eq!(told, "[0,1]");
+    assert_eq!(world.ask("first", &["stop"]).code, Some(0));
+    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+}
+
+#[test]
 fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
     let world = World::of(&["localhost", "127.0.0.2"]);
     fs::write(world.folder.path().join("gone/127.0.0.9"), "").unwrap();

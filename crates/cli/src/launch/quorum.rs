@@ -19,6 +19,14 @@
 //! be that half, or have one of its members. If all of it has ended, nodes that it has added may
 //! still go on, so that only the user can let the witness settle again.
 //!
+//! A majority does not need the witness, and begins its run at once. Then it tells the witness,
+//! which settles on this majority if it has settled on nothing. So members that are enough only
+//! because others have ended must have a member of that majority, even if they are fewer than half
+//! of all. This takes no right from others but those that have none of the majority: every member
+//! of it has saved the run that has begun, so that whoever has one of them knows that run, and needs
+//! a quorum of it, too. If the witness cannot be told, or has settled on others before, the user's
+//! word alone decides, as without a witness.
+//!
 //! # Several launchers
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
@@ -157,12 +165,10 @@ pub(super) fn shortage(
     let needed = match (voters.first(), rule.witness) {
         (Some(_), Some(halves)) if is_open => match halves.get(&run) {
             Some(half) => {
+                let what = if 2 * half.len() > members.len() { "majority" } else { "half" };
                 let half = names(half.iter().copied().collect());
-                let which = match voters.len() < members.len() {
-                    true => "a part of the half",
-                    false => "the half",
-                };
-                format!("{most}, or {which} on which the witness has settled, {half}")
+                let which = if voters.len() < members.len() { "a part of the" } else { "the" };
+                format!("{most}, or {which} {what} on which the witness has settled, {half}")
             }
             None => format!("{most}, or half and the witness"),
         },

@@ -6,6 +6,13 @@ use crate::witness::{MarkedPlace, RemoteWitness, WitnessLocation};
 use gridspan_topology::NodeId;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::thread;
+use std::time::Duration;
+
+/// Number of attempts to tell the witness something, and the pause between them: a network that is
+/// cut is often whole again within minutes.
+const TELL_TRIES: u32 = 10;
+const TELL_PAUSE: Duration = Duration::from_secs(30);
 
 /// The witness of one job.
 #[derive(Clone, Debug)]
@@ -77,6 +84,27 @@ impl JobWitness {
         read(&settled?, members)
     }
 
+    /// Lets it settle on a majority that goes on without it, so that it does not settle on others
+    /// later. Tries for some minutes while it does not answer. Returns the nodes on which it has
+    /// settled before, if none of them is in the majority.
+    pub(super) fn tell(
+        &self,
+        run: usize,
+        members: &[NodeId],
+        majority: &BTreeSet<NodeId>,
+    ) -> Option<BTreeSet<NodeId>> {
+        for attempt in 0..TELL_TRIES {
+            if attempt > 0 {
+                thread::sleep(TELL_PAUSE);
+            }
+            match self.settle(run, members, majority) {
+                Ok(settled) => return settled.is_disjoint(majority).then_some(settled),
+                Err(reason) => tracing::warn!(run, %reason, "the witness does not answer"),
+            }
+        }
+        None
+    }
+
     /// The half of the members of the run at a position on which it has settled, if it has.
     ///
     /// # Errors
@@ -135,6 +163,21 @@ mod tests {
         assert_eq!(witness().settled(0, &members), Ok(Some(half([2, 3]))));
         let of_another_run = witness().settle(1, &members, &half([0, 1]));
         assert_eq!(of_another_run, Ok(half([0, 1])));
+    }
+
+    #[test]
+    fn a_majority_that_goes_on_is_settled_unless_others_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = witness(folder.path());
+        witness.begin().unwrap();
+        let members = [0, 1, 2, 3, 4].map(NodeId);
+        let majority = BTreeSet::from([1, 2, 3].map(NodeId));
+        assert_eq!(witness.tell(0, &members, &majority), None);
+        assert_eq!(witness.settle(0, &members, &half([0, 4])), Ok(majority.clone()));
+        witness.settle(1, &members, &half([3, 4])).unwrap();
+        assert_eq!(witness.tell(1, &members, &majority), None, "they have a member in common");
+        witness.settle(2, &members, &half([0, 4])).unwrap();
+        assert_eq!(witness.tell(2, &members, &majority), Some(half([0, 4])));
     }
 
     #[test]

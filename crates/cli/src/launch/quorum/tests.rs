@@ -113,6 +113,28 @@ fn a_half_that_the_witness_has_let_go_on_is_not_overruled_by_the_end_of_some_of_
 }
 
 #[test]
+fn a_majority_of_which_the_witness_was_told_is_not_overruled_by_the_end_of_some_of_it() {
+    // D, A, B, C and E: A, B and C have gone on, and A has ended then.
+    let (ended, mut halves) = (set(0b00010), Halves::new());
+    let tally = |halves: &Halves, part: u32| {
+        let rule = Rule { ended: &ended, witness: Some(halves) };
+        rule.tally(2, &all(5), |node| part & (1 << node.0) != 0)
+    };
+    let [others, rest] = [0b10001, 0b01100];
+    assert_eq!(tally(&halves, others), Tally::Half(set(others)), "it was not told");
+    halves.insert(2, set(0b01110));
+    assert_eq!(tally(&halves, others), Tally::TooFew);
+    assert_eq!(tally(&halves, rest), Tally::Enough);
+    assert_eq!(tally(&halves, others | 0b00100), Tally::Enough, "B knows of the run");
+    let (runs, rule) = ([(0, all(5))], Rule { ended: &ended, witness: Some(&halves) });
+    let has_agreed = |node: NodeId| others & (1 << node.0) != 0;
+    let text = shortage(rule, (2, &runs), has_agreed, |it| format!("n{}", it.0)).unwrap();
+    let expected =
+        "or a part of the majority on which the witness has settled, n[1-3]; n[2-3] cannot";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn the_witness_is_not_asked_for_a_part_that_cannot_go_on() {
     let (none, mut halves) = (BTreeSet::new(), Halves::new());
     let runs = [(0, all(4)), (3, vec![NodeId(2), NodeId(3)])];
@@ -212,6 +234,8 @@ struct Launcher {
 struct Places {
     keepers: Vec<Keeper>,
     witness: Option<Halves>,
+    /// Whether the witness can be told of majorities that go on.
+    is_told: bool,
 }
 
 impl Places {
@@ -263,6 +287,16 @@ fn try_to_go_on(
     }
     let before = &proposed.runs[proposed.agreed..proposed.runs.len() - 1];
     let begins = places.agree(proposed.agreed, before, &saved, &launcher.ended);
+    let majorities = (proposed.agreed..).zip(before).filter_map(|(run, (_, members))| {
+        let of_run = members.iter().copied().filter(|node| saved.contains(node));
+        let agreed: BTreeSet<NodeId> = of_run.collect();
+        (2 * agreed.len() > members.len()).then_some((run, agreed))
+    });
+    if let Some(halves) = places.witness.as_mut().filter(|_| begins && places.is_told) {
+        for (run, majority) in majorities {
+            halves.entry(run).or_insert(majority);
+        }
+    }
     launcher.record = proposed;
     if begins {
         launcher.record.agreed = launcher.record.runs.len() - 1;
@@ -299,7 +333,7 @@ fn beginning(nodes: u32, has_witness: bool) -> (Places, Launcher) {
     let record = Record { runs: vec![(0, all(nodes))], agreed: 0, epoch: 1 };
     let keeper = Keeper { launcher: id.clone(), saved: Some(record.clone()) };
     let keepers = vec![keeper; nodes as usize];
-    let places = Places { keepers, witness: has_witness.then(Halves::new) };
+    let places = Places { keepers, witness: has_witness.then(Halves::new), is_told: false };
     (places, Launcher { id, record, ended: BTreeSet::new() })
 }
 
@@ -322,6 +356,7 @@ fn the_other_half_does_not_go_on_when_a_node_of_the_first_has_ended() {
 fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
     let mut dice = Dice::new(seed);
     let (mut places, first) = beginning(nodes, has_witness);
+    places.is_told = seed.is_multiple_of(2);
     let (mut launchers, mut ended) = (vec![first], BTreeSet::new());
     let (mut largest, mut begun) = (1_u64, 0);
     for step in 0..20 {

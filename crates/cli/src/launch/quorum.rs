@@ -22,10 +22,14 @@
 //! A majority does not need the witness, and begins its run at once. Then it tells the witness,
 //! which settles on this majority if it has settled on nothing. So members that are enough only
 //! because others have ended must have a member of that majority, even if they are fewer than half
-//! of all. This takes no right from others but those that have none of the majority: every member
-//! of it has saved the run that has begun, so that whoever has one of them knows that run, and needs
-//! a quorum of it, too. If the witness cannot be told, or has settled on others before, the user's
-//! word alone decides, as without a witness.
+//! of all. Every member of it has saved the run that has begun: whoever has one of them knows that
+//! run, and needs a quorum of it, too. Others have none of them, and do not go on. If the witness
+//! cannot be told, or has settled on others before, the user's word alone decides, as without a
+//! witness.
+//!
+//! Half of the members are enough, too, if they have most of those on which the witness has settled.
+//! So half of them can go on if the launcher of a majority ends before keepers know that its run
+//! has begun.
 //!
 //! # Several launchers
 //!
@@ -91,15 +95,18 @@ impl Rule<'_> {
             Some(None) => return Tally::Half(agreed),
             Some(Some(settled)) => {
                 let has_ended = voters.len() < members.len();
+                let of_settled = agreed.intersection(settled).count();
                 let meets = match 2 * agreed.len() > voters.len() {
-                    true => !settled.is_disjoint(&agreed),
-                    // The others may be as many, and have a member of the half as well.
+                    true => of_settled > 0,
+                    // The others may be as many, and have as many of the settled ones.
                     false => {
-                        let first = voters.iter().find(|voter| settled.contains(voter));
-                        first.is_some_and(|first| agreed.contains(first))
+                        let left: Vec<_> =
+                            voters.iter().filter(|voter| settled.contains(voter)).collect();
+                        let has_first = left.first().is_some_and(|first| agreed.contains(first));
+                        2 * of_settled > left.len() || (2 * of_settled == left.len() && has_first)
                     }
                 };
-                *settled == agreed || (has_ended && meets)
+                2 * of_settled > settled.len() || (has_ended && meets)
             }
         };
         if is_enough { Tally::Enough } else { Tally::TooFew }
@@ -164,11 +171,16 @@ pub(super) fn shortage(
     let is_open = votes > 0 && 2 * votes >= voters.len();
     let needed = match (voters.first(), rule.witness) {
         (Some(_), Some(halves)) if is_open => match halves.get(&run) {
-            Some(half) => {
-                let what = if 2 * half.len() > members.len() { "majority" } else { "half" };
-                let half = names(half.iter().copied().collect());
-                let which = if voters.len() < members.len() { "a part of the" } else { "the" };
-                format!("{most}, or {which} {what} on which the witness has settled, {half}")
+            Some(settled) => {
+                let is_half = 2 * settled.len() <= members.len();
+                let what = match (voters.len() < members.len(), is_half) {
+                    (true, true) => "a part of the half",
+                    (true, false) => "a part of the majority",
+                    (false, true) => "the half",
+                    (false, false) => "half with most of the majority",
+                };
+                let settled = names(settled.iter().copied().collect());
+                format!("{most}, or {what} on which the witness has settled, {settled}")
             }
             None => format!("{most}, or half and the witness"),
         },

@@ -78,7 +78,22 @@ fn exactly_half_ask_the_witness_which_settles_on_one_half() {
     halves.insert(2, set(0b1100));
     assert_eq!(tally(&halves, 0b1100), Tally::Enough);
     assert_eq!(tally(&halves, 0b0011), Tally::TooFew);
+    assert_eq!(tally(&halves, 0b0110), Tally::TooFew, "half of that half");
     assert_eq!(tally(&halves, 0b1011), Tally::Enough);
+}
+
+#[test]
+fn half_of_the_members_go_on_with_most_of_the_majority_of_which_the_witness_was_told() {
+    let none = BTreeSet::new();
+    let halves = Halves::from([(2, set(0b0111))]);
+    let rule = Rule { ended: &none, witness: Some(&halves) };
+    let tally = |part: u32| rule.tally(2, &all(4), |node| part & (1 << node.0) != 0);
+    assert_eq!(tally(0b0110), Tally::Enough);
+    assert_eq!(tally(0b1001), Tally::TooFew, "n0 alone is not most of it");
+    let (runs, has_agreed) = ([(0, all(4))], |node: NodeId| [0, 3].contains(&node.0));
+    let text = shortage(rule, (2, &runs), has_agreed, |it| format!("n{}", it.0)).unwrap();
+    let expected = "or half with most of the majority on which the witness has settled, n[0-2]; ";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -249,12 +264,12 @@ impl Places {
     ) -> bool {
         let none = BTreeSet::new();
         let has_agreed = |node: NodeId| agrees.contains(&node);
-        // Fewer than half have gone on with the user's word, which may be wrong even if the
-        // members have ended: others may have gone on with them before.
+        // Fewer than half go on with the user's word, which may be wrong even if the members have
+        // ended: others may have gone on with them before. The witness knows that if it was told.
         let is_half = |(_, members): &(u64, Vec<NodeId>)| {
             2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
         };
-        let ended = if runs.iter().all(is_half) { ended } else { &none };
+        let ended = if self.is_told || runs.iter().all(is_half) { ended } else { &none };
         loop {
             let rule = Rule { ended, witness: self.witness.as_ref() };
             let open = open_half(rule, (first, runs), has_agreed);
@@ -349,6 +364,28 @@ fn the_other_half_does_not_go_on_when_a_node_of_the_first_has_ended() {
     assert!(other.is_none(), "n1 goes on");
     let both = take_over(&mut places, (&set(0b1110), &ended), 8, 3);
     assert_eq!(both.map(|launcher| launcher.record.runs.len()), Some(2), "it knows of that run");
+}
+
+#[test]
+fn a_wrong_word_of_the_user_does_not_let_others_go_on_if_the_witness_was_told() {
+    let majority: Vec<NodeId> = [0, 1, 2].map(NodeId).into();
+    let (others, rest, ended) = (set(0b11000), set(0b00110), set(0b00001));
+    for has_arrived in [true, false] {
+        let (mut places, mut launcher) = beginning(5, true);
+        places.is_told = true;
+        assert!(try_to_go_on(&mut launcher, &mut places, &set(0b00111), majority.clone()));
+        if !has_arrived {
+            places.witness = Some(Halves::new());
+        }
+
+        let other = take_over(&mut places, (&others, &ended), 7, 2);
+
+        assert_eq!(other.is_none(), has_arrived, "n1 and n2 go on");
+        if has_arrived {
+            let rest = take_over(&mut places, (&rest, &ended), 8, 3).expect("both have gone on");
+            assert_eq!(rest.record.runs.len(), 2, "it knows of that run");
+        }
+    }
 }
 
 /// Launchers begin runs and take over at random. If there is a witness, nodes end, which later

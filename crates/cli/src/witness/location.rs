@@ -146,7 +146,9 @@ fn parse_host(rest: &str) -> Result<WitnessHost, WitnessAddressError> {
         },
     };
     let of_name = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
-    let of_user = |c: char| !c.is_whitespace() && !c.is_control();
+    // `ssh` may pass the name of a user to a shell (`ProxyCommand`, `Match exec`).
+    let of_user =
+        |c: char| !c.is_whitespace() && !c.is_control() && !"'`\"\\;&<>|(){}$".contains(c);
     // What begins with `-` would be an option of `ssh`.
     let is_word = |word: &str, of_word: &dyn Fn(char) -> bool| {
         !word.is_empty() && !word.starts_with('-') && word.chars().all(of_word)
@@ -204,7 +206,8 @@ mod tests {
     fn an_address_without_a_host_is_refused() {
         let wrong = ["ssh://", "ssh:///dir", "ssh://@c1", "ssh://ann@", "ssh://[::1", "ssh://[c]d"];
         let options = ["ssh://-oProxyCommand=x", "ssh://-l@c1", "ssh://c 1", "ssh://c1;ls"];
-        for text in wrong.into_iter().chain(options) {
+        let shells = ["ssh://`id`@c1", "ssh://$(id)@c1", "ssh://a;b@c1", "ssh://a\\@c1"];
+        for text in wrong.into_iter().chain(options).chain(shells) {
             let refused = WitnessLocation::parse(Path::new(text));
             assert_eq!(refused, Err(WitnessAddressError::NoHost { text: text.to_owned() }));
         }

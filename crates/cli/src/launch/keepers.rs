@@ -176,9 +176,9 @@ impl Keepers {
         }
     }
 
-    /// Takes the members with which the last run has begun, by the position of the run of which they
-    /// are a majority. The witness was not asked, and is to settle on them, so that it does not on
-    /// others later.
+    /// Takes the members with which the last run has begun, by the position of the run of which
+    /// they are a majority. The witness was not asked, and is to settle on them, so that it does
+    /// not on others later.
     pub(super) fn take_untold(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
         std::mem::take(&mut self.untold)
     }

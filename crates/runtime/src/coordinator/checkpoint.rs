@@ -34,11 +34,11 @@
 //! an operation and others have not: after a loss it would be unknown which of the remaining
 //! members have contributed.
 //!
-//! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does not,
-//! while its node answers. So in real time a checkpoint is given up if a rebalance before it, a
-//! round of draining or the encoding takes longer than [`STEP_MAX`]: the other PEs continue, and
+//! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
+//! not, while its node answers. So in real time a checkpoint is given up if a rebalance before it,
+//! a round of draining or the encoding takes longer than [`STEP_MAX`]: the other PEs continue, and
 //! main learns which PEs are late. A late PE stops once it can, answers, and continues at once. No
-//! other checkpoint begins before all of them have.
+//! other checkpoint, and no rebalance, begins before all of them have.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
@@ -69,9 +69,12 @@ use std::time::Duration;
 
 /// Time for which messages may stay in flight while PEs are drained.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
-/// Time for each step of a checkpoint in which a PE does its part: much longer than a handler, or
-/// the encoding of a PE, takes that ends at all.
+/// Time for each step of a checkpoint in which a PE does its part: much longer than most handlers,
+/// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
+/// How often that time is doubled: once for each checkpoint that was given up since the last that
+/// was made. So a job whose handlers take up to 80 minutes makes checkpoints, too.
+const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
 /// Divisor of the time since the first round that gives the pause before the next.
@@ -117,7 +120,7 @@ impl Coordinator {
             });
             // In virtual time a PE that does nothing more is a stall, which is found at once.
             if self.stall.is_on && !self.checkpoints.is_watched {
-                self.look_at_checkpoint_after(STEP_MAX);
+                self.look_at_checkpoint_after(self.step_max());
             }
             return;
         };
@@ -198,6 +201,10 @@ impl Coordinator {
         }
     }
 
+    fn step_max(&self) -> Duration {
+        STEP_MAX * 2_u32.pow(self.checkpoints.given_up)
+    }
+
     fn look_at_checkpoint_after(&mut self, delay: Duration) {
         self.checkpoints.is_watched = true;
         self.run_after(delay, Timer::LookAtCheckpoint);
@@ -207,12 +214,15 @@ impl Coordinator {
     pub(super) fn look_at_checkpoint(&mut self) {
         self.checkpoints.is_watched = false;
         let Some((number, since, late)) = self.present_step() else { return };
-        let waited = self.now.since(since);
-        if waited < STEP_MAX {
-            return self.look_at_checkpoint_after(STEP_MAX - waited);
+        let (waited, step_max) = (self.now.since(since), self.step_max());
+        if waited < step_max {
+            return self.look_at_checkpoint_after(step_max - waited);
         }
         let reason = match late.is_empty() {
-            true => format!("a rebalance before it has not ended for {} s", waited.as_secs()),
+            true => {
+                let seconds = waited.as_secs();
+                format!("a rebalance, or the start of replicas, has not ended for {seconds} s")
+            }
             false => self.silence_of_all(late.iter().copied()),
         };
         self.warn(&format!("checkpoint {number} is given up, and the job goes on: {reason}"));
@@ -247,6 +257,7 @@ impl Coordinator {
         making.replicas = counted.unwrap_or(making.replicas);
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
+        self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
         // Of a checkpoint before, all parts are kept.
         self.checkpoints.keeping = None;
         self.end_making(Err(reason));
@@ -455,7 +466,11 @@ impl Coordinator {
     fn end_making(&mut self, result: Result<u64, String>) {
         let Some(making) = self.checkpoints.making.take() else { return };
         let checkpoint = making.number;
-        self.checkpoints.rebuilding = making.replicas;
+        if result.is_ok() {
+            self.checkpoints.given_up = 0;
+        }
+        // If it was given up at once, some of those before it may not have begun again yet.
+        self.checkpoints.rebuilding += making.replicas;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }

@@ -106,7 +106,7 @@ impl Coordinator {
     /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may
     /// begin.
     pub(super) fn is_to_pause(&self) -> bool {
-        !self.transfers.is_empty() || self.checkpoints.is_draining()
+        !self.transfers.is_empty() || !self.checkpoints.may_move()
     }
 
     /// Whether no operation is in progress with machines that stay behind.

@@ -25,6 +25,11 @@ impl Actor for Idle {
     fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
 }
 
+/// Messages about checkpoints, in short, and their receivers.
+type Messages = Vec<(u32, String)>;
+/// Answers to main, by slot.
+type Answers = Vec<(u64, Result<u64, String>)>;
+
 /// The coordinator of a job on two PEs, in real time, and its warnings.
 struct Coordination {
     host: CoordinatorHost,
@@ -95,8 +100,8 @@ impl Coordination {
         self.say(from, CheckpointMessage::Drained { round, counts });
     }
 
-    /// The messages about checkpoints since the last look, in short, and the answers to main.
-    fn look(&mut self) -> (Vec<(u32, String)>, Vec<(u64, Result<u64, String>)>) {
+    /// The messages about checkpoints and the answers to main since the last look.
+    fn look(&mut self) -> (Messages, Answers) {
         let (mut messages, mut answers) = (Vec::new(), Vec::new());
         for (to, control) in std::mem::take(&mut self.sent) {
             match control {
@@ -185,9 +190,12 @@ fn no_checkpoint_begins_before_late_pes_have_answered() {
 
     job.ask(4);
     job.assert_refused(4, "the checkpoint before was given up, and pe1");
+    let is_to_pause = |job: &Coordination| job.host.coordinator().unwrap().is_to_pause();
+    assert!(is_to_pause(&job), "no rebalance begins");
     // Its answer to the first checkpoint is none to the next, whose rounds have the same numbers.
     job.drained(PE_1, 1);
     assert_eq!(job.look(), (vec![], vec![]));
+    assert!(!is_to_pause(&job));
     job.ask(5);
     job.assert_told("drain 2.1");
     job.drained(MAIN_PE, 1);
@@ -210,11 +218,18 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
     job.assert_given_up(1, 3, "pe1");
     job.say(PE_1, drained(2));
     job.ask(4);
+    assert_eq!(job.look(), (vec![], vec![]), "they have not begun again");
+    // The next one waits for them for too long, which is twice as long now.
+    job.pass_until(3 * STEP_MAX.as_secs() - 1);
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(3 * STEP_MAX.as_secs());
+    job.assert_given_up(2, 4, "the start of replicas");
+    job.ask(5);
     for missing in [3, 2, 1] {
         assert_eq!(job.look(), (vec![], vec![]), "{missing} have not begun again");
         job.say(MAIN_PE, CheckpointMessage::Rebuilt);
     }
-    job.assert_told("drain 2.1");
+    job.assert_told("drain 3.1");
 }
 
 #[test]

@@ -31,8 +31,10 @@ pub(crate) struct Checkpoints {
     #[serde(skip)]
     pub(crate) late: BTreeSet<PeId>,
     /// Whether a timer will look how long the making of a checkpoint takes.
-    #[serde(skip)]
     pub(crate) is_watched: bool,
+    /// Number of checkpoints that took too long and were given up since the last that was made, as
+    /// far as it counts.
+    pub(crate) given_up: u32,
     /// Whether replicas end on late PEs that no count has.
     #[serde(skip)]
     pub(crate) is_late_with_replicas: bool,
@@ -48,8 +50,9 @@ impl Checkpoints {
         self.making.is_some() || self.rebuilding > 0
     }
 
-    /// Whether the coordinator may move: nothing of a checkpoint is under way that its next place
-    /// would not know.
+    /// Whether the coordinator may move, and rebalances may begin: nothing of a checkpoint is under
+    /// way that the next place would not know, and no PE waits for the end of replicas, of which a
+    /// rebalance may begin others.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
     }

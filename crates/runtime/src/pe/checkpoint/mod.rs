@@ -67,6 +67,7 @@ impl Pe {
             self.resume_handling(before);
             let core = &mut self.core;
             core.checkpointing.ended_replicas = core.end_all_replicas();
+            core.checkpointing.is_given_up = false;
             (core.checkpointing.stop, core.checkpointing.first_round) = (checkpoint, Some(round));
             self.stop_without_replicas();
         } else if before == checkpoint && self.core.checkpointing.is_stopped {
@@ -75,9 +76,14 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
-    /// end while other PEs stand still: what they have to handle is on its way.
+    /// end while other PEs stand still: what they have to handle is on its way. If the checkpoint was
+    /// given up, other PEs may have begun replicas here again, which do not end.
     pub(super) fn stop_without_replicas(&mut self) {
-        if self.core.replicas.is_any() {
+        let has_replicas = match self.core.checkpointing.is_given_up {
+            true => self.core.has_ending_replicas(),
+            false => self.core.replicas.is_any(),
+        };
+        if has_replicas {
             return;
         }
         if let Some(round) = self.core.checkpointing.first_round.take() {
@@ -203,6 +209,12 @@ impl Core {
         for action in std::mem::take(&mut self.checkpointing.waiting) {
             self.act_for_main(action);
         }
+    }
+
+    /// Whether replicas that end for a checkpoint, and whose primaries are here, have not ended.
+    fn has_ending_replicas(&self) -> bool {
+        let is_ending = |id| self.replicas.get(id).is_some() || self.replicas.is_trailing(id);
+        self.checkpointing.ended_replicas.iter().any(|order| is_ending(order.id))
     }
 
     fn report_checkpoint(&mut self, message: CheckpointMessage) {

@@ -1,12 +1,16 @@
 //! Tests of a PE that stops for checkpoints.
 
 use super::*;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::Key;
 use crate::error::JobError;
 use crate::job::program::Program;
-use crate::message::{Content, Packet};
+use crate::message::{Content, Packet, ReplicaOrder};
+use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
 use crate::{Actor, Context, Ix1, Job};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 #[derive(Serialize, Deserialize)]
 struct Idle;
@@ -74,4 +78,26 @@ fn a_pe_that_stops_after_the_checkpoint_was_given_up_answers_and_continues_at_on
     pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 2, round: 1 });
     assert!(pe.core.checkpointing.is_stopped, "it stops for the next one");
     assert_eq!(answered(&mut pe), [1]);
+}
+
+#[test]
+fn a_pe_that_waits_for_its_replicas_does_not_wait_for_those_that_others_begin_here() {
+    let mut pe = pe();
+    let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
+    let replica = |role| ReplicaState { other: MAIN_PE, epoch: 1, serves: BTreeSet::new(), role };
+    let (own, of_others) = (actor(1), actor(2));
+    let ending = PrimaryStage::Ending { broadcasts: 0, then: vec![] };
+    pe.core.replicas.insert(own, replica(Role::Primary(ending)));
+    pe.core.checkpointing.ended_replicas =
+        vec![ReplicaOrder { id: own, at: MAIN_PE, serves: vec![] }];
+    (pe.core.checkpointing.stop, pe.core.checkpointing.first_round) = (1, Some(1));
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+    pe.core.replicas.insert(of_others, replica(Role::Secondary { until: None }));
+    assert!(answered(&mut pe).is_empty(), "its own has not ended");
+
+    pe.core.replicas.remove(own);
+
+    assert_eq!(answered(&mut pe), [1]);
+    assert!(!pe.core.checkpointing.is_stopped);
+    assert!(pe.core.checkpointing.ended_replicas.is_empty(), "it has begun again, if it can");
 }

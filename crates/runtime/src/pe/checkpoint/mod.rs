@@ -76,8 +76,8 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, if no actor here has a replica any more. Replicas
-    /// end while other PEs stand still: what they have to handle is on its way. If the checkpoint was
-    /// given up, other PEs may have begun replicas here again, which do not end.
+    /// end while other PEs stand still: what they have to handle is on its way. If the checkpoint
+    /// was given up, other PEs may have begun replicas here again, which do not end.
     pub(super) fn stop_without_replicas(&mut self) {
         let has_replicas = match self.core.checkpointing.is_given_up {
             true => self.core.has_ending_replicas(),
@@ -100,9 +100,9 @@ impl Pe {
         self.core.drain(round, unmovable);
     }
 
-    /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for the
-    /// end of replicas, it continues once it has stopped: only then can they begin again. Restored
-    /// members learn that they have arrived.
+    /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for
+    /// the end of replicas, it continues once it has stopped: only then can they begin again.
+    /// Restored members learn that they have arrived.
     fn resume_handling(&mut self, checkpoint: u64) {
         let core = &mut self.core;
         if core.checkpointing.stop == checkpoint && core.checkpointing.first_round.is_some() {

@@ -14,12 +14,12 @@ use crate::launch::{self, JobWitness, Kept, Launch, job_name};
 use crate::nodes::named;
 use crate::program::Program;
 use crate::surroundings::Surroundings;
+use crate::witness::WitnessLocation;
 use gridspan::EXIT_FAILED;
 use gridspan_topology::GridSpec;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -153,12 +153,13 @@ pub(crate) fn spawn(
         .map_err(failed)
 }
 
-/// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended` have
-/// ended for good, as the user says; the place `witness` decides between two halves of the others.
+/// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended`
+/// have ended for good, as the user says; the place `witness`, which the command beside it reaches
+/// if it is on another host, decides between two halves of the others.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],
-    witness: Option<PathBuf>,
+    witness: Option<(WitnessLocation, Vec<OsString>)>,
     mut launch: Launch<'_>,
 ) -> Result<ExitCode, CliError> {
     let failed = CliError::system("use the folder of the detached job");
@@ -178,14 +179,18 @@ pub(crate) fn attend(
     launch.restore_added(added.unwrap_or_default())?;
     let ended = named(&launch.roster, ended)?;
     let kept = folder.start().map_err(&failed)?.kept;
-    launch.kept = kept.map(|name| {
-        let witness = witness.map(|location| JobWitness::new(location, name.clone()));
-        Kept::new(&folder, name, ended, witness)
-    });
+    launch.kept = match kept {
+        None => None,
+        Some(name) => {
+            let open = |(location, ssh)| JobWitness::new(location, ssh, name.clone());
+            let witness = witness.map(open).transpose()?;
+            Some(Kept::new(&folder, name, ended, witness))
+        }
+    };
     (launch.id, launch.detached) = (id.to_owned(), Some((folder.clone(), saved)));
     let takes_over = launch.saved().is_some();
     if let Some(witness) = launch.kept.as_ref().and_then(Kept::witness).filter(|_| !takes_over) {
-        witness.begin().map_err(CliError::Witness)?;
+        witness.begin()?;
     }
     if let Err(error) = launch::take_over(&mut launch) {
         folder.set_refusal(Some(&refusal(&error))).map_err(&failed)?;

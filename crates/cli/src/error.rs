@@ -4,6 +4,7 @@ use crate::host_file::HostFileError;
 use crate::job_folder::Refusal;
 use crate::lab::LabError;
 use crate::slurm::AllocationError;
+use crate::witness::WitnessAddressError;
 use gridspan::variables::{GridLoadError, VariableError};
 use gridspan_plan::ForecastError;
 use gridspan_record::RecordError;
@@ -119,6 +120,17 @@ pub(crate) enum CliError {
     /// The witness of a job cannot be used.
     #[error("cannot use the witness: {0}")]
     Witness(#[source] io::Error),
+    /// The host that is to be the witness of a job cannot be used.
+    #[error("cannot use the witness {reason}")]
+    WitnessHost {
+        /// The arguments with which `ssh` reaches it.
+        host: String,
+        /// Its address, and the reason.
+        reason: String,
+    },
+    /// The location of the witness of a job is none.
+    #[error(transparent)]
+    WitnessAddress(#[from] WitnessAddressError),
     /// No tasks can enrol.
     #[error(transparent)]
     Enrolment(#[from] EnrolmentError),
@@ -626,6 +638,7 @@ impl CliError {
             | Self::Metrics { .. }
             | Self::Checkpoint(_)
             | Self::Witness(_)
+            | Self::WitnessHost { .. }
             | Self::Write { .. }
             | Self::Refused { .. }
             | Self::NoAllocation { .. }

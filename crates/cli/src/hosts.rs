@@ -33,7 +33,7 @@ const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
 /// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
 /// that a program that prints its standard input prints no keys.
 const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
-/// As [`RUN`], for a bridge.
+/// As [`RUN`], for a program to which no secret is sent, such as a bridge.
 const RUN_BRIDGE: &str = "exec \"$@\"";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
@@ -227,7 +227,7 @@ impl Hosts {
         let folder = folder.map_err(CliError::system("find this folder"))?;
         let is_bridge = variables.contains(&(DETACHED, BRIDGE.into()));
         let script = format!("{enter}{}", if is_bridge { RUN_BRIDGE } else { RUN });
-        let mut command = self.shell(login_arguments(host, &[], shared), &script);
+        let mut command = shell(&self.ssh, login_arguments(host, &[], shared), &script);
         command.arg(quoted(folder.as_os_str())).arg("env");
         let channel = OsString::from(CHANNEL);
         let channel = (!is_bridge).then_some((LAUNCHER, &channel));
@@ -252,24 +252,10 @@ impl Hosts {
         words: &[&OsStr],
     ) -> Option<Command> {
         let host = self.host(node)?;
-        let mut command = self.shell(login_arguments(host, options, &Shared::default()), script);
+        let login = login_arguments(host, options, &Shared::default());
+        let mut command = shell(&self.ssh, login, script);
         command.args(words.iter().map(|word| quoted(word)));
         Some(command)
-    }
-
-    /// Returns the command that runs a script of the shell on another host. The words of the script
-    /// are to follow, quoted.
-    fn shell(&self, login: Vec<String>, script: &str) -> Command {
-        let mut words = self.ssh.iter();
-        let mut command = Command::new(words.next().map_or(OsStr::new(SSH), OsString::as_os_str));
-        command.args(words).args(login);
-        command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(script))).arg("sh");
-        // The ssh command may run the program on this machine, where it must not inherit these
-        // variables.
-        gridspan::variables::ALL.iter().for_each(|name| {
-            command.env_remove(name);
-        });
-        command
     }
 
     /// Returns the host or gateway to which a connection is opened for a node; `None` if the node
@@ -302,6 +288,35 @@ impl Hosts {
     fn host(&self, node: NodeId) -> Option<&RemoteHost> {
         self.remote.get(node.index())?.as_ref()
     }
+}
+
+/// Returns the command that runs a program with these arguments on a host that need not be one of a
+/// grid. `ssh` is the command to run in place of `ssh`, with its first arguments.
+pub(crate) fn on_host(
+    ssh: &[OsString],
+    host: &str,
+    options: &[String],
+    program: &[&OsStr],
+) -> Command {
+    let host = RemoteHost { name: host.to_owned(), gateway: None, address: None };
+    let mut command = shell(ssh, login_arguments(&host, options, &Shared::default()), RUN_BRIDGE);
+    command.args(program.iter().map(|word| quoted(word)));
+    command
+}
+
+/// Returns the command that runs a script of the shell on another host. The words of the script are
+/// to follow, quoted.
+fn shell(ssh: &[OsString], login: Vec<String>, script: &str) -> Command {
+    let mut words = ssh.iter();
+    let mut command = Command::new(words.next().map_or(OsStr::new(SSH), OsString::as_os_str));
+    command.args(words).args(login);
+    command.args(["--", "sh", "-c"]).arg(quoted(OsStr::new(script))).arg("sh");
+    // The ssh command may run the program on this machine, where it must not inherit these
+    // variables.
+    gridspan::variables::ALL.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command
 }
 
 /// Returns the arguments with which `ssh` reaches a host, with these options.
@@ -559,6 +574,16 @@ mod tests {
         let login = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-J", "head"];
         let rest = ["127.0.0.2", "--", "sh", "-c", "'echo \"$1\"'", "sh", "'a b'", "c"];
         assert_eq!(words(&script), [&login[..], &rest].concat());
+    }
+
+    #[test]
+    fn a_program_runs_on_a_host_of_no_grid_with_its_words_quoted() {
+        let options = ["-p".to_owned(), "22".to_owned()];
+        let program = [OsStr::new("/opt/my gridctl"), OsStr::new("__witness")];
+        let command = on_host(&["ssh".into(), "-v".into()], "ann@c1", &options, &program);
+        let login = ["ssh", "-v", "-o", "BatchMode=yes", "-p", "22", "ann@c1"];
+        let rest = ["--", "sh", "-c", "'exec \"$@\"'", "sh", "'/opt/my gridctl'", "__witness"];
+        assert_eq!(words(&command), [&login[..], &rest].concat());
     }
 
     #[test]

@@ -69,6 +69,7 @@ mod top;
 mod topo;
 mod trace;
 mod wait;
+mod witness;
 
 use args::{Cli, Verb};
 use clap::Parser;
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
         Verb::Add(args) => add::add(&args),
         Verb::Check(args) => check::run(&args),
         Verb::CheckAgent(args) => check::serve(&args),
+        Verb::WitnessAgent => witness::serve(),
         Verb::Sim(args) => sim::run(&args, cli.verbose),
         Verb::Trace(args) => trace::run(&args),
         Verb::Compare(args) => compare::run(&args),

@@ -5,13 +5,14 @@ use crate::args::{
 };
 use crate::error::CliError;
 use crate::grid::{Described, Place, sharing};
-use crate::hosts::{Hosts, all_here};
+use crate::hosts::{Hosts, all_here, is_loopback, ssh_command};
 use crate::launch::{self, Launch, Membership, OnLoss, Processes, RecordPlan};
 use crate::metrics::{self, MetricsServer};
 use crate::program::Program;
 use crate::slurm::Allocations;
 use crate::standard_input::{FirstProcess, input_way};
 use crate::surroundings::Surroundings;
+use crate::witness::{WitnessAddressError, WitnessLocation, check_meaning};
 use crate::{detach, dry_run, logging, nodes, output};
 use gridspan::binding::Binding;
 use gridspan::variables::{
@@ -83,7 +84,9 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     if args.detach && args.background.is_none() {
         args.process.metrics.iter().try_for_each(metrics::check)?;
         input_way(args.process.stdin, FirstProcess::Detached, false)?;
-        let has_witness = args.witness.is_some();
+        // Mistakes show before anything is started.
+        args.witness.as_deref().map_or(Ok(()), check_meaning)?;
+        let has_witness = witness(args)?.is_some();
         return detach::start(&program, place, &surroundings, (args.json, has_witness));
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
@@ -110,7 +113,8 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
     };
     match &args.background {
         Some(id) => {
-            let witness = absolute(&args.witness).map_err(CliError::Output)?;
+            let ssh = ssh_command(args.place.ssh.as_deref());
+            let witness = witness(args)?.map(|location| (location, ssh));
             detach::attend(id, &args.ended, witness, launch)
         }
         None => launch::run(launch).map(|ended| ExitCode::from(ended.code)),
@@ -194,6 +198,19 @@ fn absolute(path: &Option<PathBuf>) -> io::Result<Option<PathBuf>> {
     match path {
         Some(path) if is_address(path) => Ok(Some(path.clone())),
         path => path.as_ref().map(std::path::absolute).transpose(),
+    }
+}
+
+/// Returns where the witness of the job is, if it has one.
+fn witness(args: &RunArgs) -> Result<Option<WitnessLocation>, CliError> {
+    let Some(place) = absolute(&args.witness).map_err(CliError::Output)? else { return Ok(None) };
+    let location = WitnessLocation::parse(&place)?;
+    match &location {
+        WitnessLocation::Host(host) if is_loopback(&host.name) => {
+            let text = host.to_string();
+            Err(WitnessAddressError::Loopback { text }.into())
+        }
+        _ => Ok(Some(location)),
     }
 }
 

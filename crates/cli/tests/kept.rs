@@ -37,11 +37,20 @@ struct World {
 impl World {
     /// Starts a detached job from the first machine, on these hosts of one site.
     fn start(hosts: &[&str], steps: &str) -> Self {
-        Self::start_with(hosts, steps, false)
+        Self::start_with(hosts, steps, None)
     }
 
-    /// Starts a job that has a folder as its witness if `has_witness`.
-    fn start_with(hosts: &[&str], steps: &str, has_witness: bool) -> Self {
+    /// Starts a job with this witness, in which `FOLDER` stands for the folder of all hosts.
+    fn start_with(hosts: &[&str], steps: &str, witness: Option<&str>) -> Self {
+        let mut world = Self::of(hosts);
+        let started = world.run(steps, witness);
+        assert_eq!(started.code, Some(0), "{started:?}");
+        world.id = started.stdout.split(' ').next().unwrap().to_owned();
+        world
+    }
+
+    /// Hosts of one site, on which nothing runs yet.
+    fn of(hosts: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let here = folder.path().to_str().unwrap();
@@ -49,17 +58,19 @@ impl World {
         fs::create_dir(path("gone")).unwrap();
         let hosts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
         fs::write(path("grid"), format!("[site.a]\nhosts = [{}]\n", hosts.join(", "))).unwrap();
-        let grid = path("grid").display().to_string();
-        let mut world = Self { folder, id: String::new() };
+        Self { folder, id: String::new() }
+    }
+
+    /// Starts a detached job from the first machine.
+    fn run(&self, steps: &str, witness: Option<&str>) -> Output {
+        let folder = self.folder.path().to_str().unwrap();
+        let grid = format!("{folder}/grid");
         let flags = ["run", "--detach", "--grid", &grid, "--checkpoint-every", "10steps"];
-        let folder = world.witness().display().to_string();
-        let witness = ["--witness", &folder].into_iter().filter(|_| has_witness);
+        let witness = witness.map(|place| place.replace("FOLDER", folder));
+        let witness = witness.iter().flat_map(|place| ["--witness", place.as_str()]);
         let job = JOB.into_iter().chain(["--steps", steps]);
         let arguments: Vec<_> = flags.into_iter().chain(witness).chain(job).collect();
-        let started = world.ask("first", &arguments);
-        assert_eq!(started.code, Some(0), "{started:?}");
-        world.id = started.stdout.split(' ').next().unwrap().to_owned();
-        world
+        self.ask("first", &arguments)
     }
 
     /// The folder of the witness.
@@ -268,7 +279,7 @@ fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
 
 #[test]
 fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "120", true);
+    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("FOLDER/witness"));
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
 
@@ -280,7 +291,7 @@ fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
 
 #[test]
 fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "120", true);
+    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("FOLDER/witness"));
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
     let mut of_jobs = fs::read_dir(world.witness()).unwrap();
@@ -300,6 +311,72 @@ fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
     let mut attached = world.attach("second", &["--from", "127.0.0.2", "--ended", "a/0"]);
     attached.await_line("1 node goes on");
     assert_verified(&mut attached);
+}
+
+#[test]
+fn half_of_the_nodes_go_on_if_a_third_host_settles_on_them() {
+    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("ssh://127.0.0.9"));
+    world.await_output("first", "      30 ");
+    world.end_first(&[world.node("first", "a-0")]);
+    let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");
+    let of_job = fs::read_dir(of_jobs).unwrap().next().unwrap().unwrap().path();
+    assert!(of_job.join("job").exists() && !of_job.join("run-0").exists());
+    let gone = world.folder.path().join("gone/127.0.0.9");
+    fs::write(&gone, "").unwrap();
+
+    let refused = world.ask("second", &["attach", "--from", "127.0.0.2"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let reason = "a/0 cannot be reached; the witness: ssh://127.0.0.9: no route to 127.0.0.9";
+    assert!(refused.stderr.contains(reason), "{refused:?}");
+    assert!(!of_job.join("run-0").exists(), "no answer is no grant");
+    fs::remove_file(&gone).unwrap();
+    let mut attached = world.attach("second", &["--from", "127.0.0.2"]);
+    attached.await_line("1 node goes on");
+    assert_eq!(fs::read_to_string(of_job.join("run-0")).unwrap(), "[1]");
+    assert_verified(&mut attached);
+}
+
+#[test]
+fn a_witness_is_told_of_the_majority_that_goes_on() {
+    let hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
+    let world = World::start_with(&hosts, "100000", Some("ssh://127.0.0.9"));
+    world.await_output("first", "      20 ");
+    let (lost, shells) = (world.node("127.0.0.4", "a-2"), children_of(world.launcher("first")));
+    fs::write(world.folder.path().join("gone/127.0.0.4"), "").unwrap();
+
+    kill(lost, Signal::KILL);
+    for &shell in &shells[2..] {
+        // It may have ended with the node.
+        let _ = kill_process_group(Pid::from_raw(shell as i32).unwrap(), Signal::KILL);
+    }
+
+    world.await_output("first", "2 nodes go on");
+    let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");
+    let settled = fs::read_dir(of_jobs).unwrap().next().unwrap().unwrap().path().join("run-0");
+    let told = until(|| fs::read_to_string(&settled).ok());
+    assert_eq!(told, "[0,1]");
+    assert_eq!(world.ask("first", &["stop"]).code, Some(0));
+    assert_eq!(world.ask("first", &["attach"]).code, Some(143));
+}
+
+#[test]
+fn a_witness_that_cannot_be_used_is_an_error_at_the_start_of_the_job() {
+    let world = World::of(&["localhost", "127.0.0.2"]);
+    fs::write(world.folder.path().join("gone/127.0.0.9"), "").unwrap();
+    // A file is where its folder would be.
+    fs::write(world.folder.path().join("127.0.0.8"), "").unwrap();
+    for (witness, code, expected) in [
+        ("ssh://127.0.0.9", 1, "cannot use the witness ssh://127.0.0.9: no route to 127.0.0.9"),
+        ("ssh://127.0.0.8", 1, "cannot use the witness ssh://127.0.0.8: "),
+        ("ssh://localhost/data", 2, "is another witness on each machine with a launcher"),
+        ("ssh://", 2, "`ssh://` names no host"),
+        ("no-folder-of-this-name", 2, "write `ssh://HOST` or `ssh://HOST/DIR` for another host"),
+    ] {
+        let refused = world.run("10", Some(witness));
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
 }
 
 #[test]

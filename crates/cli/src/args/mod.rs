@@ -174,6 +174,9 @@ pub(crate) enum Verb {
     /// Answer `gridctl check`, which starts this on each host.
     #[command(name = "__check", hide = true)]
     CheckAgent(CheckAgentArgs),
+    /// Be the witness of a detached job, whose launcher starts this on another host.
+    #[command(name = "__witness", hide = true)]
+    WitnessAgent,
 }
 
 /// Arguments of `gridctl run`.
@@ -232,10 +235,12 @@ pub(crate) struct RunArgs {
     /// much of the earlier output.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = log_limit, requires = "detach")]
     pub(crate) log_limit: u64,
-    /// With --detach, on several hosts: if exactly half of the nodes are left, let DIR decide
-    /// whether they or the other half go on. DIR is a folder that all launchers of the job reach,
-    /// or the address of a place in an object store.
-    #[arg(long, value_name = "DIR", requires = "detach")]
+    /// With --detach, on several hosts: if exactly half of the nodes are left, they go on if PLACE
+    /// settles on them and not on the other half. PLACE is a folder that all launchers of the job
+    /// reach, the address of a place in an object store, or `ssh://[USER@]HOST[:PORT][/DIR]`: a
+    /// folder on a host that ssh reaches, and that has gridctl at the same path as here. A new
+    /// folder needs a `/` in PLACE, such as `./NAME`.
+    #[arg(long, value_name = "PLACE", requires = "detach")]
     pub(crate) witness: Option<PathBuf>,
     /// Be the launcher of this detached job; gridctl starts itself with this flag.
     #[arg(long, value_name = "ID", hide = true, requires = "detach")]

@@ -61,7 +61,7 @@ fn refused(reason: &str) -> Reply {
 }
 
 /// Ends this process after [`LIFE_MAX`].
-pub(super) fn limit_life() -> io::Result<()> {
+pub(crate) fn limit_life() -> io::Result<()> {
     let end = || {
         thread::sleep(LIFE_MAX);
         std::process::exit(i32::from(gridspan::EXIT_FAILED));

@@ -1,4 +1,4 @@
-//! Why a host could not be checked: the messages and exit codes of `ssh` and of shells.
+//! Why gridctl on a host does not answer: the messages and exit codes of `ssh` and of shells.
 
 use super::protocol::plain;
 
@@ -9,14 +9,16 @@ const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// Exit code of a gridctl that does not know its arguments.
 const USAGE: i32 = 2;
+/// Hidden verbs that gridctl starts on other hosts. One that does not know them names them.
+const VERBS: [&str; 2] = ["__check", "__witness"];
 /// What `ssh` says, in any line, if a host has another key than before.
 const KEY_CHANGED: &str = "REMOTE HOST IDENTIFICATION HAS CHANGED";
 /// What `ssh` says if a gateway does not reach the host.
 const GATEWAY_FAILED: &str = "stdio forwarding failed";
 
-/// Why a host could not be checked.
+/// Why a host could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// `ssh` does not know the host.
     HostUnknown,
     /// The host accepts no connections of ssh.
@@ -73,11 +75,13 @@ static TEXTS: [(&str, Failure); 16] = [
 impl Failure {
     /// Returns why a command over ssh ended with this exit code, or by a signal, after it printed
     /// this on standard error.
-    pub(super) fn of(code: Option<i32>, stderr: &str) -> Self {
+    pub(crate) fn of(code: Option<i32>, stderr: &str) -> Self {
         match code {
             Some(NOT_FOUND) => return Self::Missing { has_program: None },
             Some(NOT_EXECUTABLE) => return Self::NotExecutable,
-            Some(USAGE) if stderr.contains("__check") => return Self::OtherVersion,
+            Some(USAGE) if VERBS.iter().any(|verb| stderr.contains(verb)) => {
+                return Self::OtherVersion;
+            }
             _ => {}
         }
         // The last lines come from ssh, and the first ones may be those of a banner.
@@ -179,8 +183,10 @@ mod tests {
         assert_eq!(Failure::of(Some(127), missing), Failure::Missing { has_program: None });
         let denied = "sh: 1: exec: /opt/gridctl: Permission denied";
         assert_eq!(Failure::of(Some(126), denied), Failure::NotExecutable);
-        let old = "error: unrecognized subcommand '__check'";
-        assert_eq!(Failure::of(Some(2), old), Failure::OtherVersion);
+        for verb in VERBS {
+            let old = format!("error: unrecognized subcommand '{verb}'");
+            assert_eq!(Failure::of(Some(2), &old), Failure::OtherVersion);
+        }
         let ended = Failure::of(None, "a\n\u{1b}b\n\n");
         assert_eq!(ended, Failure::Ended { last_line: "?b".to_owned() });
         let other = Failure::of(Some(1), "Connection refused");

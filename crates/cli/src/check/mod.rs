@@ -51,6 +51,10 @@ use subject::subjects;
 use survey::{Agents, survey};
 use traffic::Traffic;
 
+pub(crate) use agent::limit_life;
+pub(crate) use failure::Failure;
+pub(crate) use session::keep_end;
+
 /// Hidden verb of the agent.
 const AGENT: &str = "__check";
 /// Script of the shell on another host, with a folder, gridctl, its verb and the program as words.
@@ -112,7 +116,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
 
 /// Answers `gridctl check` on a host.
 pub(crate) fn serve(args: &CheckAgentArgs) -> Result<ExitCode, CliError> {
-    agent::limit_life().map_err(CliError::system("start a thread"))?;
+    limit_life().map_err(CliError::system("start a thread"))?;
     let program = Path::new(&args.program);
     agent::serve(program, io::stdin().lock(), io::stdout().lock())
         .map_err(CliError::system("answer the check"))?;

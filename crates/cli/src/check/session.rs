@@ -180,7 +180,7 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 /// Reads a stream to its end, and keeps the last bytes.
-fn keep_end(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
+pub(crate) fn keep_end(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     // A stream that cannot be read has ended.
     while let Ok(length @ 1..) = from.read(&mut buffer) {

@@ -2,6 +2,7 @@
 
 use super::CliError;
 use crate::slurm::{AllocationError, SRUN};
+use crate::witness::WitnessAddressError;
 use gridspan::variables::GridLoadError;
 use rustix::io::Errno;
 use std::io;
@@ -42,6 +43,19 @@ impl CliError {
                 "name a folder that all launchers of the job reach and can write to, on a file \
                  system with hard links, or a place in an object store that honours the condition \
                  If-None-Match"
+                    .into()
+            }
+            Self::WitnessHost { host, .. } => format!(
+                "`ssh {host} true` must work without a question, on each machine with a launcher, and \
+                 the host needs this gridctl at the same path as here, and a folder that you can \
+                 write to, on a file system with hard links"
+            ),
+            Self::WitnessAddress(WitnessAddressError::Loopback { .. }) => {
+                "write a name of the host that all machines know".into()
+            }
+            Self::WitnessAddress(_) => {
+                "write `ssh://HOST` or `ssh://HOST/DIR` for another host, and `./DIR` for a new folder \
+                 here"
                     .into()
             }
             Self::NoTask => "`gridctl run` starts tasks itself, inside an allocation of Slurm".into(),

@@ -12,7 +12,7 @@ use crate::job_folder::{Saved, Stage};
 use gridspan::EXIT_FAILED;
 use gridspan::keeper::LauncherId;
 use gridspan_topology::{NodeId, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Work<'_> {
@@ -92,7 +92,39 @@ impl Work<'_> {
         let now = self.now();
         let runs = self.last_saved.as_ref().map(|saved| saved.runs.as_slice()).unwrap_or_default();
         let name = |node| self.supervisor.name(node).to_owned();
-        self.keepers.as_mut()?.poll(runs, name, now)
+        let decision = self.keepers.as_mut()?.poll(runs, name, now);
+        if matches!(decision, Some(Decision::Begin(..))) {
+            self.tell_witness();
+        }
+        decision
+    }
+
+    /// Lets the witness settle on the majority with which a run has begun. Another thread waits for
+    /// its answers: the run does not need them.
+    fn tell_witness(&mut self) {
+        let untold = self.keepers.as_mut().map(Keepers::take_untold).unwrap_or_default();
+        let (Some(witness), Some(saved)) = (self.witness.clone(), &self.last_saved) else { return };
+        for (run, majority) in untold {
+            let Some((_, members)) = saved.runs.get(run) else { continue };
+            let name = |&node: &NodeId| (node, self.supervisor.name(node).to_owned());
+            let names: BTreeMap<NodeId, String> = members.iter().map(name).collect();
+            let (members, reports, witness) =
+                (members.clone(), self.reports.clone(), witness.clone());
+            let tell = move || {
+                if let Some(others) = witness.tell(run, &members, &majority) {
+                    let others = others.iter().filter_map(|node| names.get(node));
+                    let others = crate::names::abbreviated(others.map(String::as_str));
+                    let text = format!(
+                        "the witness has settled on {others} before, and none of them is among the nodes \
+                         with which the job goes on here: if they go on, too, end one of the two parts"
+                    );
+                    reports.push(Report::Warning { text });
+                }
+            };
+            if let Err(error) = keeping::spawn("witness", tell) {
+                tracing::warn!(%error, "the witness does not learn who goes on");
+            }
+        }
     }
 
     /// Returns when to decide if no event happens before.

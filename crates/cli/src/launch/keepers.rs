@@ -29,6 +29,8 @@ pub(super) struct Keepers {
     /// When the witness may be asked; `None` while it is asked.
     asks_at: Option<Time>,
     proposed: Option<Proposal>,
+    /// What the witness is to be told: see [`take_untold`](Self::take_untold).
+    untold: Vec<(usize, BTreeSet<NodeId>)>,
 }
 
 /// A run that begins when enough keepers have saved it.
@@ -68,7 +70,7 @@ impl Keepers {
     pub(super) fn new(agreed: usize, ended: BTreeSet<NodeId>, has_witness: bool) -> Self {
         let witness = has_witness.then(Halves::new);
         let (saved, asks_at) = (BTreeMap::new(), Some(Time(0)));
-        Self { ended, agreed, saved, witness, asks_at, proposed: None }
+        Self { ended, agreed, saved, witness, asks_at, proposed: None, untold: Vec::new() }
     }
 
     fn rule(&self) -> Rule<'_> {
@@ -157,11 +159,28 @@ impl Keepers {
                 Some(Decision::Refused(reason))
             }
             None => {
+                if let Some(halves) = &self.witness {
+                    let majority = |(run, (_, members)): (usize, &(u64, Vec<NodeId>))| {
+                        let agreed: BTreeSet<NodeId> =
+                            members.iter().copied().filter(|&it| has_saved(it)).collect();
+                        let is_untold =
+                            2 * agreed.len() > members.len() && !halves.contains_key(&run);
+                        is_untold.then_some((run, agreed))
+                    };
+                    self.untold = (self.agreed..).zip(before).filter_map(majority).collect();
+                }
                 self.agreed = runs.len() - 1;
                 let Proposal { members, order, .. } = self.proposed.take()?;
                 Some(Decision::Begin(members, order))
             }
         }
+    }
+
+    /// Takes the members with which the last run has begun, by the position of the run of which
+    /// they are a majority. The witness was not asked; it must settle on them before it settles on
+    /// others.
+    pub(super) fn take_untold(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Whether the witness may be asked now. If so, it counts as asked.
@@ -334,6 +353,27 @@ mod tests {
 
         let Some(Decision::Refused(reason)) = decision else { panic!("{decision:?}") };
         assert!(reason.contains("the half on which the witness has settled, n0, n3"), "{reason}");
+    }
+
+    #[test]
+    fn the_witness_is_told_once_of_a_majority_that_goes_on() {
+        for has_witness in [true, false] {
+            let mut keepers = Keepers::new(0, BTreeSet::new(), has_witness);
+            keepers.propose(vec![B, C], None, Time(0));
+            keepers.sent(1);
+            [B, C].into_iter().for_each(|node| keepers.saved(node, 1));
+            assert!(keepers.take_untold().is_empty(), "nothing has begun");
+            let runs = [(0, vec![A, B, C]), (4, vec![B, C])];
+            assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));
+            let expected: &[_] = &[(0, BTreeSet::from([B, C]))];
+            assert_eq!(keepers.take_untold(), expected[..usize::from(has_witness)]);
+            assert!(keepers.take_untold().is_empty());
+        }
+        // It has settled on a half itself.
+        let (mut keepers, runs) = asking();
+        keepers.settled(0, Ok(BTreeSet::from([B, C])), Time(1));
+        assert!(matches!(keepers.poll(&runs, name, Time(1)), Some(Decision::Begin(..))));
+        assert!(keepers.take_untold().is_empty());
     }
 
     #[test]

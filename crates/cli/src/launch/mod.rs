@@ -99,6 +99,7 @@ use pacing::Pacing;
 pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Printer, Style};
 use queue::Queue;
+use quorum::WitnessPlace;
 use reader::Outlets;
 pub(crate) use record_plan::RecordPlan;
 use recording::Recording;
@@ -327,8 +328,13 @@ fn note(launch: &Launch<'_>) -> Option<String> {
     let is_first = launch.kept.is_some() && launch.saved().is_none();
     let members: Vec<NodeId> = launch.members().collect();
     let goes_on = is_first && launch.membership.on_loss != OnLoss::Fail;
-    let has_witness = launch.kept.as_ref().is_some_and(|kept| kept.witness.is_some());
-    goes_on.then(|| quorum::note(launch.spec, &members, has_witness)).flatten()
+    let witness = launch.kept.as_ref().and_then(Kept::witness);
+    let place = match witness.map(JobWitness::host) {
+        None => WitnessPlace::None,
+        Some(None) => WitnessPlace::Elsewhere,
+        Some(Some(host)) => WitnessPlace::of_host(launch.spec, host),
+    };
+    goes_on.then(|| quorum::note(launch.spec, &members, place)).flatten()
 }
 
 /// Starts the first processes of a job.

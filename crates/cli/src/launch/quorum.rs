@@ -19,6 +19,18 @@
 //! ended, nodes that it has added may still go on, so that only the user can let the witness settle
 //! again.
 //!
+//! A majority does not need the witness, and begins its run at once. Then it tells the witness,
+//! which settles on this majority if it has settled on nothing. So members that are enough only
+//! because others have ended must have a member of that majority, even if they are fewer than half
+//! of all. Every member of it has saved the run that has begun: whoever has one of them knows that
+//! run, and needs a quorum of it, too. Others have none of them, and do not go on. If the witness
+//! cannot be told, or has settled on others before, the user's word alone decides, as without a
+//! witness.
+//!
+//! Half of the members are enough, too, if they have most of those on which the witness has
+//! settled. So half of them can go on if the launcher of a majority ends before keepers know that
+//! its run has begun.
+//!
 //! # Several launchers
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
@@ -28,7 +40,7 @@
 //! then does it save a state. So each launcher that saves a state knows all runs that have begun,
 //! and earlier launchers can begin no further run.
 
-use gridspan_topology::{GridSpec, NodeId};
+use gridspan_topology::{GridSpec, NodeId, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The half of the members of each run, by the position of the run, on which the witness has
@@ -84,15 +96,18 @@ impl Rule<'_> {
             Some(None) => return Tally::Half(agreed),
             Some(Some(settled)) => {
                 let has_ended = voters.len() < members.len();
+                let of_settled = agreed.intersection(settled).count();
                 let meets = match 2 * agreed.len() > voters.len() {
-                    true => !settled.is_disjoint(&agreed),
-                    // The other members may be as many, and have a member of the half as well.
+                    true => of_settled > 0,
+                    // The other members may be as many, and have as many of the settled ones.
                     false => {
-                        let first = voters.iter().find(|voter| settled.contains(voter));
-                        first.is_some_and(|first| agreed.contains(first))
+                        let left: Vec<_> =
+                            voters.iter().filter(|voter| settled.contains(voter)).collect();
+                        let has_first = left.first().is_some_and(|first| agreed.contains(first));
+                        2 * of_settled > left.len() || (2 * of_settled == left.len() && has_first)
                     }
                 };
-                *settled == agreed || (has_ended && meets)
+                2 * of_settled > settled.len() || (has_ended && meets)
             }
         };
         if is_enough { Tally::Enough } else { Tally::TooFew }
@@ -157,13 +172,16 @@ pub(super) fn shortage(
     let is_open = votes > 0 && 2 * votes >= voters.len();
     let needed = match (voters.first(), rule.witness) {
         (Some(_), Some(halves)) if is_open => match halves.get(&run) {
-            Some(half) => {
-                let half = names(half.iter().copied().collect());
-                let which = match voters.len() < members.len() {
-                    true => "a part of the half",
-                    false => "the half",
+            Some(settled) => {
+                let is_half = 2 * settled.len() <= members.len();
+                let what = match (voters.len() < members.len(), is_half) {
+                    (true, true) => "a part of the half",
+                    (true, false) => "a part of the majority",
+                    (false, true) => "the half",
+                    (false, false) => "half with most of the majority",
                 };
-                format!("{most}, or {which} on which the witness has settled, {half}")
+                let settled = names(settled.iter().copied().collect());
+                format!("{most}, or {what} on which the witness has settled, {settled}")
             }
             None => format!("{most}, or half and the witness"),
         },
@@ -179,24 +197,55 @@ pub(super) fn shortage(
     Some(format!("{votes} of the {count} members of the job agree, but it takes {needed}{missing}"))
 }
 
+/// Where the witness of a job is, if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WitnessPlace {
+    None,
+    /// It is on no host of the job, as far as is known.
+    Elsewhere,
+    /// It is on a host of this site.
+    At(SiteId),
+}
+
+impl WitnessPlace {
+    /// The place of a witness on a host, which may have nodes of the job.
+    pub(super) fn of_host(spec: &GridSpec, host: &str) -> Self {
+        // A user for `ssh` may precede the name.
+        let is_host = |name: &str| name.rsplit_once('@').map_or(name, |(_, name)| name) == host;
+        let node = spec.hosts().find(|(_, name)| is_host(name)).map(|(node, _)| node);
+        node.map_or(Self::Elsewhere, |node| Self::At(spec.layout().site_of_node(node)))
+    }
+}
+
 /// Returns which sites the job does not survive without the user's help, as a sentence, if there
 /// are several sites and at least one of them is such a site.
-pub(super) fn note(spec: &GridSpec, members: &[NodeId], has_witness: bool) -> Option<String> {
+pub(super) fn note(spec: &GridSpec, members: &[NodeId], witness: WitnessPlace) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);
     let sites: BTreeSet<_> = members.iter().map(|&member| site(member)).collect();
     let (none, nothing) = (BTreeSet::new(), Halves::new());
+    let has_witness = witness != WitnessPlace::None;
     let rule = Rule { ended: &none, witness: has_witness.then_some(&nothing) };
-    let ends_with = |lost| rule.tally(0, members, |member| site(member) != lost) == Tally::TooFew;
-    let vital = sites.iter().copied().filter(|&lost| ends_with(lost));
+    let without = |lost| rule.tally(0, members, |member| site(member) != lost);
+    let vital = sites.iter().copied().filter(|&lost| without(lost) == Tally::TooFew);
     let vital: Vec<&str> = vital.map(|site| layout.site_name(site)).collect();
-    if sites.len() < 2 || vital.is_empty() {
+    if sites.len() < 2 {
         return None;
+    }
+    if vital.is_empty() {
+        return match witness {
+            WitnessPlace::At(lost) if matches!(without(lost), Tally::Half(_)) => Some(format!(
+                "a loss of site {} stops the job, since the witness is there, and half of the nodes; \
+                 name a witness at another site",
+                layout.site_name(lost)
+            )),
+            _ => None,
+        };
     }
     let names = vital.join(" or ");
     let (rest, advice) = match has_witness {
         true => ("", ""),
-        false => (", or half without the first one", "; `--witness DIR` helps in the latter case"),
+        false => (", or half without the first one", "; `--witness` helps in the latter case"),
     };
     Some(format!(
         "a loss of site {names} stops the job, since fewer than half of the nodes would be left{rest}; \

@@ -34,6 +34,12 @@
 //! an operation and others have not: after a loss it would be unknown which of the remaining
 //! members have contributed.
 //!
+//! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
+//! not, while its node answers. So in real time a checkpoint is given up if a rebalance before it,
+//! a round of draining or the encoding takes longer than [`STEP_MAX`]: the other PEs continue, and
+//! main learns which PEs are late. A late PE stops once it can, answers, and continues at once. No
+//! other checkpoint, and no rebalance, begins before all of them have.
+//!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
 //! places. When all can be reached, all PEs continue.
@@ -45,6 +51,7 @@
 
 use super::event::Asker;
 use super::machine::Coordinator;
+use super::stall::HANDLER_LONG;
 use super::state::checkpoint::{CollectionImage, CoordinatorImage, Keeping, Making, Stage};
 use super::state::collections::CollectionState;
 use super::state::publications::Publications;
@@ -56,12 +63,18 @@ use crate::message::codec;
 use crate::message::{CheckpointMessage, Control, DrainCounts, Manifest, PartSummary};
 use crate::pe::{CheckpointReport, PlantedFault, Resizing};
 use bytes::Bytes;
-use gridspan_topology::{NodeId, PeId};
+use gridspan_topology::{NodeId, PeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Time for which messages may stay in flight while PEs are drained.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// Time for each step of a checkpoint in which a PE does its part: much longer than most handlers,
+/// or the encoding of a PE, take.
+const STEP_MAX: Duration = Duration::from_secs(300);
+/// How often that time is doubled: once for each checkpoint that was given up since the last that
+/// was made. So a job whose handlers take up to 80 minutes makes checkpoints, too.
+const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
 /// Divisor of the time since the first round that gives the pause before the next.
@@ -79,17 +92,21 @@ impl Coordinator {
         pause: Option<Vec<NodeId>>,
     ) {
         let reason = if !self.members.pools.is_empty() && !self.members.taking_part().is_empty() {
-            "nodes that have joined work for a pool of tasks"
+            "nodes that have joined work for a pool of tasks".to_owned()
         } else if self.checkpoints.making.is_some() {
-            "another checkpoint is being made"
+            "another checkpoint is being made".to_owned()
         } else if self.checkpoints.keeping.is_some() {
-            "the checkpoint before is still being stored"
+            "the checkpoint before is still being stored".to_owned()
+        } else if !self.checkpoints.late.is_empty() {
+            let late = self.silence_of_all(self.checkpoints.late.iter().copied());
+            format!("the checkpoint before was given up, and {late}")
         } else {
             self.checkpoints.last += 1;
             let number = self.checkpoints.last;
             self.checkpoints.making = Some(Making {
                 number,
                 asker,
+                asked: self.now,
                 progress,
                 phases,
                 since: None,
@@ -99,10 +116,15 @@ impl Coordinator {
                 replicas: 0,
                 pause,
                 given_up: None,
+                is_told: false,
             });
+            // In virtual time a PE that does nothing more is a stall, which is found at once.
+            if self.stall.is_on && !self.checkpoints.is_watched {
+                self.look_at_checkpoint_after(self.step_max());
+            }
             return;
         };
-        self.answer(asker, Err::<(u64, Duration), _>(reason.to_owned()));
+        self.answer(asker, Err::<(u64, Duration), _>(reason));
     }
 
     /// Begins the first round once no rebalance is in progress, and no replica that has ended for
@@ -179,7 +201,93 @@ impl Coordinator {
         }
     }
 
+    fn step_max(&self) -> Duration {
+        STEP_MAX * 2_u32.pow(self.checkpoints.given_up)
+    }
+
+    fn look_at_checkpoint_after(&mut self, delay: Duration) {
+        self.checkpoints.is_watched = true;
+        self.run_after(delay, Timer::LookAtCheckpoint);
+    }
+
+    /// Gives up the checkpoint that is being made if its present step takes too long.
+    pub(super) fn look_at_checkpoint(&mut self) {
+        self.checkpoints.is_watched = false;
+        let Some((number, since, late)) = self.present_step() else { return };
+        let (waited, step_max) = (self.now.since(since), self.step_max());
+        if waited < step_max {
+            return self.look_at_checkpoint_after(step_max - waited);
+        }
+        let reason = match late.is_empty() {
+            true => {
+                let seconds = waited.as_secs();
+                format!("a rebalance, or the start of replicas, has not ended for {seconds} s")
+            }
+            false => self.silence_of_all(late.iter().copied()),
+        };
+        self.warn(&format!("checkpoint {number} is given up, and the job goes on: {reason}"));
+        self.give_up(late, reason);
+    }
+
+    /// The number of the checkpoint that is being made, when its present step began, and the PEs
+    /// that have not done their part of it; `None` if there is none, or it waits for the launcher.
+    fn present_step(&self) -> Option<(u64, Time, BTreeSet<PeId>)> {
+        let making = self.checkpoints.making.as_ref()?;
+        let (since, late) = match &making.stage {
+            Stage::Waiting => (making.asked, BTreeSet::new()),
+            Stage::Draining { began, missing, .. } => (*began, missing.clone()),
+            Stage::Encoding { parts } => {
+                // It is gone if a part could not be kept, and the others are still encoded.
+                let since = self.checkpoints.keeping.as_ref().map_or(making.asked, |it| it.since);
+                let is_missing = |pe: &PeId| !parts.contains_key(pe);
+                (since, self.common.layout.pes().filter(is_missing).collect())
+            }
+            Stage::Paused => return None,
+        };
+        Some((making.number, since, late))
+    }
+
+    /// Lets the job continue without the checkpoint that is being made, since some PEs are late.
+    fn give_up(&mut self, late: BTreeSet<PeId>, reason: String) {
+        let Some(making) = &mut self.checkpoints.making else { return };
+        let counted = match &making.stage {
+            Stage::Draining { sum, previous: None, .. } => Some(sum.replicas),
+            _ => None,
+        };
+        making.replicas = counted.unwrap_or(making.replicas);
+        self.checkpoints.is_late_with_replicas = counted.is_some();
+        self.checkpoints.late = late;
+        self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
+        // Of a checkpoint before, all parts are kept.
+        self.checkpoints.keeping = None;
+        self.end_making(Err(reason));
+    }
+
+    /// Notes that a PE has done its part of a checkpoint. Returns true if that was given up.
+    fn is_answer_too_late(&mut self, from: PeId, replicas: u64) -> bool {
+        let checkpoints = &mut self.checkpoints;
+        let is_late = checkpoints.late.remove(&from);
+        if is_late && checkpoints.is_late_with_replicas {
+            checkpoints.rebuilding += replicas;
+        }
+        is_late
+    }
+
+    /// Warns once if the other PEs have stood still for long because some do not stop.
+    pub(super) fn tell_slow_checkpoint(&mut self) {
+        let Some((number, since, late)) = self.present_step() else { return };
+        let is_slow = !late.is_empty() && self.now.since(since) >= HANDLER_LONG;
+        let making = self.checkpoints.making.as_mut().filter(|it| is_slow && !it.is_told);
+        let Some(making) = making else { return };
+        making.is_told = true;
+        let late = self.silence_of_all(late.iter().copied());
+        self.warn(&format!("the job stands still for checkpoint {number}: {late}"));
+    }
+
     fn note_drained(&mut self, from: PeId, of: u64, counts: DrainCounts) {
+        if self.is_answer_too_late(from, counts.replicas) {
+            return;
+        }
         let own = [self.created, self.processed];
         let contributing = self.group_contributing();
         let Some(making) = &mut self.checkpoints.making else { return };
@@ -272,6 +380,9 @@ impl Coordinator {
     }
 
     fn note_encoded(&mut self, from: PeId, checkpoint: u64, part: PartSummary) {
+        if self.is_answer_too_late(from, 0) {
+            return;
+        }
         let pes = self.common.layout.pe_count() as usize;
         let Some(making) = &mut self.checkpoints.making else { return };
         let Stage::Encoding { parts } = &mut making.stage else { return };
@@ -355,7 +466,11 @@ impl Coordinator {
     fn end_making(&mut self, result: Result<u64, String>) {
         let Some(making) = self.checkpoints.making.take() else { return };
         let checkpoint = making.number;
-        self.checkpoints.rebuilding = making.replicas;
+        if result.is_ok() {
+            self.checkpoints.given_up = 0;
+        }
+        // If it was given up at once, some of those before it may not have begun again yet.
+        self.checkpoints.rebuilding += making.replicas;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
     }
@@ -436,3 +551,6 @@ impl Coordinator {
         self.settle_first_syncs();
     }
 }
+
+#[cfg(test)]
+mod tests;

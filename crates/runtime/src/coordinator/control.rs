@@ -112,6 +112,7 @@ impl Coordinator {
             Timer::DiagnoseAgain(number) => self.diagnose_again(number),
             Timer::BeginPhaseRound(phase) => self.begin_phase_round(phase),
             Timer::BeginDrainRound => self.begin_drain_round(),
+            Timer::LookAtCheckpoint => self.look_at_checkpoint(),
         }
     }
 

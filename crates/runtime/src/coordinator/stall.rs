@@ -14,7 +14,7 @@
 //!
 //! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
 //! actor and the time since the handler began, and the coordinator issues a warning if no other PE
-//! has work to do.
+//! has work to do. While PEs stop for a checkpoint, it does so if the others stand still for long.
 //!
 //! **Failure.** No stall is reported before all PEs have answered. At the time limit the job ends
 //! after a diagnosis (`diagnosis.rs`), even if answers are missing.
@@ -38,7 +38,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Time that a PE spends in one handler before a warning: a computation of half a minute without a
 /// message is rare.
-const HANDLER_LONG: Duration = Duration::from_secs(30);
+pub(super) const HANDLER_LONG: Duration = Duration::from_secs(30);
 
 impl Coordinator {
     /// Starts watching for stalls, if the job warns of them or ends by them, and for the time
@@ -75,6 +75,7 @@ impl Coordinator {
         let is_stuck = stall.missing.iter().all(|pe| stall.inside.contains_key(pe));
         if self.checkpoints.is_draining() {
             // PEs are idle until the checkpoint is made.
+            self.tell_slow_checkpoint();
         } else if is_asking && is_idle && is_stuck && !stall.sum.is_quiet {
             // A PE that answered was not quiet, and the missing PEs are inside handlers and do not
             // answer.

@@ -82,7 +82,7 @@ impl Coordinator {
     /// Begins the next transfer, if there is one and no operation prevents it. The host of this
     /// node then takes the coordinator.
     pub(super) fn begin_transfer(&mut self) {
-        let may_begin = !self.checkpoints.is_draining();
+        let may_begin = self.checkpoints.may_move();
         while may_begin && self.departing.is_none() && self.outcome.is_none() && self.is_settled() {
             match self.transfers.pop_front() {
                 Some((to, asker)) if to == self.node => self.answer(asker, ()),
@@ -106,7 +106,7 @@ impl Coordinator {
     /// Whether a transfer or a checkpoint waits, so that no operation that would delay it may
     /// begin.
     pub(super) fn is_to_pause(&self) -> bool {
-        !self.transfers.is_empty() || self.checkpoints.is_draining()
+        !self.transfers.is_empty() || !self.checkpoints.may_move()
     }
 
     /// Whether no operation is in progress with machines that stay behind.

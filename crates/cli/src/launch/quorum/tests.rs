@@ -78,7 +78,22 @@ fn exactly_half_ask_the_witness_which_settles_on_one_half() {
     halves.insert(2, set(0b1100));
     assert_eq!(tally(&halves, 0b1100), Tally::Enough);
     assert_eq!(tally(&halves, 0b0011), Tally::TooFew);
+    assert_eq!(tally(&halves, 0b0110), Tally::TooFew, "half of that half");
     assert_eq!(tally(&halves, 0b1011), Tally::Enough);
+}
+
+#[test]
+fn half_of_the_members_go_on_with_most_of_the_majority_of_which_the_witness_was_told() {
+    let none = BTreeSet::new();
+    let halves = Halves::from([(2, set(0b0111))]);
+    let rule = Rule { ended: &none, witness: Some(&halves) };
+    let tally = |part: u32| rule.tally(2, &all(4), |node| part & (1 << node.0) != 0);
+    assert_eq!(tally(0b0110), Tally::Enough);
+    assert_eq!(tally(0b1001), Tally::TooFew, "n0 alone is not most of it");
+    let (runs, has_agreed) = ([(0, all(4))], |node: NodeId| [0, 3].contains(&node.0));
+    let text = shortage(rule, (2, &runs), has_agreed, |it| format!("n{}", it.0)).unwrap();
+    let expected = "or half with most of the majority on which the witness has settled, n[0-2]; ";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -110,6 +125,28 @@ fn a_half_that_the_witness_has_let_go_on_is_not_overruled_by_the_end_of_some_of_
         ),
         "{text}"
     );
+}
+
+#[test]
+fn a_majority_of_which_the_witness_was_told_is_not_overruled_by_the_end_of_some_of_it() {
+    // D, A, B, C and E: A, B and C have gone on, and A has ended then.
+    let (ended, mut halves) = (set(0b00010), Halves::new());
+    let tally = |halves: &Halves, part: u32| {
+        let rule = Rule { ended: &ended, witness: Some(halves) };
+        rule.tally(2, &all(5), |node| part & (1 << node.0) != 0)
+    };
+    let [others, rest] = [0b10001, 0b01100];
+    assert_eq!(tally(&halves, others), Tally::Half(set(others)), "it was not told");
+    halves.insert(2, set(0b01110));
+    assert_eq!(tally(&halves, others), Tally::TooFew);
+    assert_eq!(tally(&halves, rest), Tally::Enough);
+    assert_eq!(tally(&halves, others | 0b00100), Tally::Enough, "B knows of the run");
+    let (runs, rule) = ([(0, all(5))], Rule { ended: &ended, witness: Some(&halves) });
+    let has_agreed = |node: NodeId| others & (1 << node.0) != 0;
+    let text = shortage(rule, (2, &runs), has_agreed, |it| format!("n{}", it.0)).unwrap();
+    let expected =
+        "or a part of the majority on which the witness has settled, n[1-3]; n[2-3] cannot";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -155,15 +192,35 @@ fn a_shortage_names_who_is_missing_and_what_is_needed() {
 
 #[test]
 fn the_rule_is_said_where_a_site_is_vital() {
-    let note = |shape: &str, has_witness| {
+    let note = |shape: &str, witness| {
         let spec = GridSpec::from_emulate(shape).unwrap();
         let members: Vec<NodeId> = spec.layout().nodes().collect();
-        super::note(&spec, &members, has_witness)
+        super::note(&spec, &members, witness)
     };
-    assert!(note("2x2", false).unwrap().starts_with("a loss of site a stops the job"));
-    assert_eq!(note("2x2", true), None);
-    assert_eq!(note("3x2", false), None);
-    assert_eq!(note("1x4", false), None);
+    let [none, elsewhere] = [WitnessPlace::None, WitnessPlace::Elsewhere];
+    assert!(note("2x2", none).unwrap().starts_with("a loss of site a stops the job"));
+    assert_eq!(note("2x2", elsewhere), None);
+    assert_eq!(note("3x2", none), None);
+    assert_eq!(note("1x4", none), None);
+}
+
+#[test]
+fn a_witness_at_a_site_with_half_of_the_nodes_ends_with_it() {
+    let text = "[site.a]\nhosts = [\"a1\", \"a2\"]\n[site.b]\nhosts = [\"b1\", \"me@b2\"]\n\
+                [site.c]\nhosts = [\"c1\"]\n";
+    let spec = GridSpec::from_toml(text).unwrap();
+    let note = |members: &[NodeId], host: &str| {
+        super::note(&spec, members, WitnessPlace::of_host(&spec, host))
+    };
+    let five = all(5);
+    let four = &five[..4];
+    for host in ["b1", "b2"] {
+        let note = note(four, host).unwrap();
+        assert!(note.starts_with("a loss of site b stops the job, since the witness"), "{note}");
+    }
+    assert_eq!(note(four, "c1"), None, "a spare node has no vote");
+    assert_eq!(note(four, "d1"), None);
+    assert_eq!(note(&five, "b1"), None, "three of five are left");
 }
 
 /// What a keeper has accepted, as it is on its disk.
@@ -192,6 +249,8 @@ struct Launcher {
 struct Places {
     keepers: Vec<Keeper>,
     witness: Option<Halves>,
+    /// Whether the witness can be told of majorities that go on.
+    is_told: bool,
 }
 
 impl Places {
@@ -205,12 +264,12 @@ impl Places {
     ) -> bool {
         let none = BTreeSet::new();
         let has_agreed = |node: NodeId| agrees.contains(&node);
-        // Fewer than half have gone on with the user's word, which may be wrong even if the
-        // members have ended: others may have gone on with them before.
+        // Fewer than half go on with the user's word, which may be wrong even if the members have
+        // ended: others may have gone on with them before. The witness knows that if it was told.
         let is_half = |(_, members): &(u64, Vec<NodeId>)| {
             2 * members.iter().filter(|&&it| has_agreed(it)).count() >= members.len()
         };
-        let ended = if runs.iter().all(is_half) { ended } else { &none };
+        let ended = if self.is_told || runs.iter().all(is_half) { ended } else { &none };
         loop {
             let rule = Rule { ended, witness: self.witness.as_ref() };
             let open = open_half(rule, (first, runs), has_agreed);
@@ -243,6 +302,16 @@ fn try_to_go_on(
     }
     let before = &proposed.runs[proposed.agreed..proposed.runs.len() - 1];
     let begins = places.agree(proposed.agreed, before, &saved, &launcher.ended);
+    let majorities = (proposed.agreed..).zip(before).filter_map(|(run, (_, members))| {
+        let of_run = members.iter().copied().filter(|node| saved.contains(node));
+        let agreed: BTreeSet<NodeId> = of_run.collect();
+        (2 * agreed.len() > members.len()).then_some((run, agreed))
+    });
+    if let Some(halves) = places.witness.as_mut().filter(|_| begins && places.is_told) {
+        for (run, majority) in majorities {
+            halves.entry(run).or_insert(majority);
+        }
+    }
     launcher.record = proposed;
     if begins {
         launcher.record.agreed = launcher.record.runs.len() - 1;
@@ -279,7 +348,7 @@ fn beginning(nodes: u32, has_witness: bool) -> (Places, Launcher) {
     let record = Record { runs: vec![(0, all(nodes))], agreed: 0, epoch: 1 };
     let keeper = Keeper { launcher: id.clone(), saved: Some(record.clone()) };
     let keepers = vec![keeper; nodes as usize];
-    let places = Places { keepers, witness: has_witness.then(Halves::new) };
+    let places = Places { keepers, witness: has_witness.then(Halves::new), is_told: false };
     (places, Launcher { id, record, ended: BTreeSet::new() })
 }
 
@@ -297,11 +366,34 @@ fn the_other_half_does_not_go_on_when_a_node_of_the_first_has_ended() {
     assert_eq!(both.map(|launcher| launcher.record.runs.len()), Some(2), "it knows of that run");
 }
 
+#[test]
+fn a_wrong_word_of_the_user_does_not_let_others_go_on_if_the_witness_was_told() {
+    let majority: Vec<NodeId> = [0, 1, 2].map(NodeId).into();
+    let (others, rest, ended) = (set(0b11000), set(0b00110), set(0b00001));
+    for has_arrived in [true, false] {
+        let (mut places, mut launcher) = beginning(5, true);
+        places.is_told = true;
+        assert!(try_to_go_on(&mut launcher, &mut places, &set(0b00111), majority.clone()));
+        if !has_arrived {
+            places.witness = Some(Halves::new());
+        }
+
+        let other = take_over(&mut places, (&others, &ended), 7, 2);
+
+        assert_eq!(other.is_none(), has_arrived, "n1 and n2 go on");
+        if has_arrived {
+            let rest = take_over(&mut places, (&rest, &ended), 8, 3).expect("both have gone on");
+            assert_eq!(rest.record.runs.len(), 2, "it knows of that run");
+        }
+    }
+}
+
 /// Launchers begin runs and take over at random. If there is a witness, nodes end, which later
 /// launchers know. Returns how many runs have begun.
 fn begin_runs(seed: u64, nodes: u32, has_witness: bool) -> u32 {
     let mut dice = Dice::new(seed);
     let (mut places, first) = beginning(nodes, has_witness);
+    places.is_told = seed.is_multiple_of(2);
     let (mut launchers, mut ended) = (vec![first], BTreeSet::new());
     let (mut largest, mut begun) = (1_u64, 0);
     for step in 0..20 {

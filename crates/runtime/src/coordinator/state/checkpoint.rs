@@ -26,6 +26,18 @@ pub(crate) struct Checkpoints {
     /// meanwhile.
     #[serde(skip)]
     pub(crate) rebuilding: u64,
+    /// PEs that had not done their part of the last checkpoint when it was given up, and have not
+    /// done it since. The coordinator does not move meanwhile.
+    #[serde(skip)]
+    pub(crate) late: BTreeSet<PeId>,
+    /// Whether a timer will look how long the making of a checkpoint takes.
+    pub(crate) is_watched: bool,
+    /// Number of checkpoints that took too long and were given up since the last that was made, as
+    /// far as it counts.
+    pub(crate) given_up: u32,
+    /// Whether replicas end on late PEs that no count has.
+    #[serde(skip)]
+    pub(crate) is_late_with_replicas: bool,
     /// Number of members, delayed messages and published values that are not restored yet, if the
     /// job begins with an image.
     pub(crate) restoring: Option<u64>,
@@ -36,6 +48,13 @@ impl Checkpoints {
     /// or begin replicas again.
     pub(crate) fn is_draining(&self) -> bool {
         self.making.is_some() || self.rebuilding > 0
+    }
+
+    /// Whether the coordinator may move, and rebalances may begin: nothing of a checkpoint is under
+    /// way that the next place would not know, and no PE waits for the end of replicas, of which a
+    /// rebalance may begin others.
+    pub(crate) fn may_move(&self) -> bool {
+        !self.is_draining() && self.late.is_empty()
     }
 
     /// Whether the job stays stopped after a checkpoint.
@@ -49,6 +68,8 @@ impl Checkpoints {
 pub(crate) struct Making {
     pub(crate) number: u64,
     pub(crate) asker: Asker,
+    /// When main asked for it.
+    pub(crate) asked: Time,
     /// What main gave to remember.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
@@ -66,6 +87,8 @@ pub(crate) struct Making {
     pub(crate) pause: Option<Vec<NodeId>>,
     /// Why a part cannot be kept, if one cannot while others are encoded.
     pub(crate) given_up: Option<String>,
+    /// Whether a warning has said that the job stands still for it.
+    pub(crate) is_told: bool,
 }
 
 /// The stages of the making of a checkpoint.

@@ -27,6 +27,8 @@ pub(crate) enum Timer {
     BeginDrainRound,
     /// Begin the second round of the diagnosis of this number.
     DiagnoseAgain(u64),
+    /// Give up the checkpoint that is being made if some PE has not done its part in time.
+    LookAtCheckpoint,
 }
 
 /// Timers by due time and, at equal times, in the order they were set.

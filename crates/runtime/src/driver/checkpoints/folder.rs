@@ -82,6 +82,10 @@ impl CheckpointStorage for Folder {
         sync_folder_of(&then)
     }
 
+    fn flush(&self, name: &str) -> io::Result<()> {
+        sync_folder_of(&self.0.join(name))
+    }
+
     fn get(&self, name: &str) -> io::Result<Bytes> {
         fs::read(self.0.join(name)).map(Bytes::from)
     }

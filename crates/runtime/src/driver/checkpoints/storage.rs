@@ -20,6 +20,12 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
         self.put_new(name, pieces)
     }
 
+    /// Ensures that an object that is there stays there, whatever happens to the machine. Another
+    /// process may have stored it, and have ended before it ensured that itself.
+    fn flush(&self, _name: &str) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Reads an object.
     fn get(&self, name: &str) -> io::Result<Bytes>;
 

@@ -58,9 +58,11 @@ impl Witness {
     /// then not known whether a value is settled.
     pub fn settle(&self, name: &str, value: &[u8]) -> io::Result<Bytes> {
         let put = self.0.put_once(name, vec![Bytes::copy_from_slice(value)]);
-        // An earlier attempt may have succeeded without an answer, so the stored value counts.
-        let settled = self.0.get(name);
-        settled.map_err(|error| about(&self.0.path_of(name), &put.err().unwrap_or(error)))
+        // An earlier attempt may have succeeded without an answer, so the stored value counts. The
+        // process of that attempt may have ended before the value was sure to outlive the machine.
+        let settled = self.0.get(name).map_err(|error| put.err().unwrap_or(error));
+        let settled = settled.and_then(|settled| self.0.flush(name).map(|()| settled));
+        settled.map_err(|error| about(&self.0.path_of(name), &error))
     }
 
     /// Checks that the place keeps the settled value of a name, by an attempt to settle another
@@ -151,6 +153,8 @@ mod tests {
         folder: Folder,
         /// Whether it says that there was one.
         refuses: bool,
+        /// Whether objects outlive the machine.
+        lasts: bool,
     }
 
     impl CheckpointStorage for Careless {
@@ -161,6 +165,10 @@ mod tests {
         fn put_new(&self, name: &str, pieces: Vec<Bytes>) -> io::Result<()> {
             self.folder.put(name, pieces)?;
             if self.refuses { Err(io::ErrorKind::AlreadyExists.into()) } else { Ok(()) }
+        }
+
+        fn flush(&self, name: &str) -> io::Result<()> {
+            if self.lasts { self.folder.flush(name) } else { Err(io::Error::other("no disk")) }
         }
 
         fn get(&self, name: &str) -> io::Result<Bytes> {
@@ -189,7 +197,7 @@ mod tests {
         for refuses in [false, true] {
             let path = tempfile::tempdir().unwrap();
             let folder = Folder::open(path.path(), false).unwrap();
-            let witness = Witness(Arc::new(Careless { folder, refuses }));
+            let witness = Witness(Arc::new(Careless { folder, refuses, lasts: true }));
             witness.settle("job/mark", b"this job").unwrap();
             for _ in 0..2 {
                 let error = witness.check("job/mark").unwrap_err();
@@ -198,6 +206,15 @@ mod tests {
             }
             assert!(witness.check("job/other").is_err(), "nothing is settled");
         }
+    }
+
+    #[test]
+    fn a_value_that_may_be_gone_after_a_crash_is_not_settled() {
+        let path = tempfile::tempdir().unwrap();
+        let folder = Folder::open(path.path(), false).unwrap();
+        let place = Careless { folder, refuses: false, lasts: false };
+        let error = Witness(Arc::new(place)).settle("job/run-0", b"one").unwrap_err().to_string();
+        assert!(error.ends_with("job/run-0: no disk"), "{error}");
     }
 
     #[test]

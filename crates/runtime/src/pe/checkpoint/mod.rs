@@ -67,6 +67,7 @@ impl Pe {
             self.resume_handling(before);
             let core = &mut self.core;
             core.checkpointing.ended_replicas = core.end_all_replicas();
+            core.checkpointing.is_given_up = false;
             (core.checkpointing.stop, core.checkpointing.first_round) = (checkpoint, Some(round));
             self.stop_without_replicas();
         } else if before == checkpoint && self.core.checkpointing.is_stopped {
@@ -75,14 +76,22 @@ impl Pe {
     }
 
     /// Stops handling messages for a checkpoint, once no actor here has a replica. Replicas can end
-    /// while other PEs stand still: all messages that they have to handle are in flight.
+    /// while other PEs stand still: all messages that they have to handle are in flight. If the
+    /// checkpoint was given up, other PEs may have begun replicas here again, which do not end.
     pub(super) fn stop_without_replicas(&mut self) {
-        if self.core.replicas.is_any() {
+        let has_replicas = match self.core.checkpointing.is_given_up {
+            true => self.core.has_ending_replicas(),
+            false => self.core.replicas.is_any(),
+        };
+        if has_replicas {
             return;
         }
         if let Some(round) = self.core.checkpointing.first_round.take() {
             self.core.checkpointing.is_stopped = true;
             self.report_drained(round);
+            if std::mem::take(&mut self.core.checkpointing.is_given_up) {
+                self.resume_handling(self.core.checkpointing.stop);
+            }
         }
     }
 
@@ -91,10 +100,15 @@ impl Pe {
         self.core.drain(round, unmovable);
     }
 
-    /// Handles messages again, if this PE has stopped for that checkpoint. Restored members learn
-    /// that they have arrived.
+    /// Handles messages again, if this PE has stopped for that checkpoint. If it still waits for
+    /// the end of replicas, it continues once it has stopped: only then can they begin again.
+    /// Restored members learn that they have arrived.
     fn resume_handling(&mut self, checkpoint: u64) {
         let core = &mut self.core;
+        if core.checkpointing.stop == checkpoint && core.checkpointing.first_round.is_some() {
+            core.checkpointing.is_given_up = true;
+            return;
+        }
         let is_stopped = &mut core.checkpointing.is_stopped;
         if core.checkpointing.stop != checkpoint || !std::mem::take(is_stopped) {
             return;
@@ -195,6 +209,12 @@ impl Core {
         for action in std::mem::take(&mut self.checkpointing.waiting) {
             self.act_for_main(action);
         }
+    }
+
+    /// Whether replicas that end for a checkpoint, and whose primaries are here, have not ended.
+    fn has_ending_replicas(&self) -> bool {
+        let is_ending = |id| self.replicas.get(id).is_some() || self.replicas.is_trailing(id);
+        self.checkpointing.ended_replicas.iter().any(|order| is_ending(order.id))
     }
 
     fn report_checkpoint(&mut self, message: CheckpointMessage) {
@@ -427,3 +447,6 @@ impl Core {
         values.map(|(&id, published)| (id, published.bytes.clone())).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,9 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) stop: u64,
     /// The round of draining that it answers when it stops, once no actor here has a replica.
     pub(crate) first_round: Option<u64>,
+    /// Whether the checkpoint was given up before the PE has stopped, so that it continues at once
+    /// when it has.
+    pub(crate) is_given_up: bool,
     /// Replicas that have ended for the checkpoint, and begin again after it.
     pub(crate) ended_replicas: Vec<ReplicaOrder>,
     /// The checkpoint from which the job continues, until this PE handles messages.
@@ -79,6 +82,7 @@ impl<C> Default for Checkpointing<C> {
             is_stopped: false,
             stop: 0,
             first_round: None,
+            is_given_up: false,
             ended_replicas: Vec::new(),
             restoration: None,
             forming: BTreeMap::new(),

@@ -1,0 +1,288 @@
+//! Tests of checkpoints that take too long.
+
+use super::*;
+use crate::coordinator::event::{CoordinatorCommand, CoordinatorEvent};
+use crate::coordinator::host::CoordinatorHost;
+use crate::job::program::Program;
+use crate::message::{Content, MainRequest, Packet};
+use crate::{Actor, Context, Ix1, Job};
+use gridspan_topology::{Layout, Time};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex};
+
+#[derive(Serialize, Deserialize)]
+struct Idle;
+
+impl Actor for Idle {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+}
+
+/// Messages about checkpoints, in short, and their receivers.
+type Messages = Vec<(u32, String)>;
+/// Answers to main, by slot.
+type Answers = Vec<(u64, Result<u64, String>)>;
+
+/// The coordinator of a job on two PEs, in real time, and its warnings.
+struct Coordination {
+    host: CoordinatorHost,
+    warnings: Arc<Mutex<Vec<String>>>,
+    now: Time,
+    /// What it has sent since it was last looked at.
+    sent: Vec<(PeId, Control)>,
+    /// Number of answers to main, which main's PE counts as handled.
+    replies: u64,
+}
+
+impl Coordination {
+    fn new() -> Self {
+        let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+        let warnings = Arc::<Mutex<Vec<String>>>::default();
+        let told = warnings.clone();
+        let job = Job::new("late")
+            .actor::<Idle>()
+            .on_warning(move |text: &str| told.lock().unwrap().push(text.to_owned()))
+            .main(async |_| Ok::<(), JobError>(()));
+        let mut host = Program::new(job, layout).unwrap().coordinator_host(NodeId(0));
+        host.set_stopwatch(Arc::new(|| 0_u64));
+        Self { host, warnings, now: Time::ZERO, sent: Vec::new(), replies: 0 }
+    }
+
+    fn obey(&mut self, commands: Vec<CoordinatorCommand>) {
+        let control = |command| match command {
+            CoordinatorCommand::Send { to, packet: Packet(Content::Control(control)) } => {
+                Some((to, *control))
+            }
+            _ => None,
+        };
+        let sent: Vec<_> = commands.into_iter().filter_map(control).collect();
+        let is_reply = |(_, control): &&(PeId, Control)| matches!(control, Control::Reply { .. });
+        self.replies += sent.iter().filter(is_reply).count() as u64;
+        self.sent.extend(sent);
+    }
+
+    fn tell(&mut self, from: PeId, control: Control) {
+        let event = CoordinatorEvent::Packet { from, packet: Packet::control(control) };
+        let commands = self.host.handle(self.now, event);
+        self.obey(commands);
+    }
+
+    /// Runs the timers until this second.
+    fn pass_until(&mut self, second: u64) {
+        let until = Time(second * 1_000_000_000);
+        while let Some(due) = self.host.next_wakeup().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            let commands = self.host.wake(self.now);
+            self.obey(commands);
+        }
+        self.now = until;
+    }
+
+    fn ask(&mut self, slot: u64) {
+        let request = MainRequest::Checkpoint { progress: Bytes::new(), phases: 0, pause: None };
+        self.tell(MAIN_PE, Control::MainRequest { slot, request });
+    }
+
+    fn say(&mut self, from: PeId, message: CheckpointMessage) {
+        self.tell(from, Control::Checkpoint(Box::new(message)));
+    }
+
+    fn drained(&mut self, from: PeId, round: u64) {
+        let processed = if from == MAIN_PE { self.replies } else { 0 };
+        let counts = DrainCounts { processed, ..DrainCounts::default() };
+        self.say(from, CheckpointMessage::Drained { round, counts });
+    }
+
+    /// The messages about checkpoints and the answers to main since the last look.
+    fn look(&mut self) -> (Messages, Answers) {
+        let (mut messages, mut answers) = (Vec::new(), Vec::new());
+        for (to, control) in std::mem::take(&mut self.sent) {
+            match control {
+                Control::Checkpoint(message) => messages.push((
+                    to.0,
+                    match *message {
+                        CheckpointMessage::Drain { checkpoint, round } => {
+                            format!("drain {checkpoint}.{round}")
+                        }
+                        CheckpointMessage::Encode { checkpoint, .. } => {
+                            format!("encode {checkpoint}")
+                        }
+                        CheckpointMessage::Resume { checkpoint } => format!("resume {checkpoint}"),
+                        other => format!("{other:?}"),
+                    },
+                )),
+                Control::Reply { slot, answer } => {
+                    let answer: Result<(u64, Duration), String> = answer.open().unwrap();
+                    answers.push((slot, answer.map(|(number, _)| number)));
+                }
+                // Questions of the stall watch.
+                _ => {}
+            }
+        }
+        (messages, answers)
+    }
+
+    fn assert_told(&mut self, text: &str) {
+        let both = [0, 1].map(|pe| (pe, text.to_owned()));
+        let (messages, answers) = self.look();
+        assert_eq!((messages, answers), (both.to_vec(), vec![]));
+    }
+
+    /// Both PEs are to continue, and main learns why.
+    fn assert_given_up(&mut self, checkpoint: u64, slot: u64, expected: &str) {
+        let (messages, answers) = self.look();
+        assert_eq!(messages, [0, 1].map(|pe| (pe, format!("resume {checkpoint}"))));
+        let [(answered, Err(reason))] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(*answered, slot);
+        assert!(reason.contains(expected), "{reason}");
+    }
+
+    /// The request is refused at once, without a stop.
+    fn assert_refused(&mut self, slot: u64, expected: &str) {
+        let (messages, answers) = self.look();
+        assert!(messages.is_empty(), "{messages:?}");
+        let [(answered, Err(reason))] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!(*answered, slot);
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+const PE_1: PeId = PeId(1);
+
+#[test]
+fn a_pe_that_does_not_stop_in_time_lets_the_others_continue_and_is_named() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    job.drained(MAIN_PE, 1);
+    let handler = Some(("a handler of Idle".to_owned(), 1_000_000_000));
+    job.tell(PE_1, Control::Inside { handler });
+
+    job.pass_until(STEP_MAX.as_secs() - 1);
+    let (messages, answers) = job.look();
+    assert!(messages.is_empty() && answers.is_empty(), "{messages:?} {answers:?}");
+    let warning = job.warnings.lock().unwrap().clone();
+    assert_eq!(warning.len(), 1, "once while it waits: {warning:?}");
+    assert!(warning[0].starts_with("the job stands still for checkpoint 1: pe1"), "{warning:?}");
+
+    job.pass_until(STEP_MAX.as_secs());
+
+    job.assert_given_up(1, 3, "has been inside a handler of Idle for");
+    let warning = job.warnings.lock().unwrap().last().cloned().unwrap();
+    assert!(warning.starts_with("checkpoint 1 is given up, and the job goes on: "), "{warning}");
+}
+
+#[test]
+fn no_checkpoint_begins_before_late_pes_have_answered() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    job.drained(MAIN_PE, 1);
+    job.pass_until(STEP_MAX.as_secs());
+    job.assert_given_up(1, 3, "pe1");
+
+    job.ask(4);
+    job.assert_refused(4, "the checkpoint before was given up, and pe1");
+    let is_to_pause = |job: &Coordination| job.host.coordinator().unwrap().is_to_pause();
+    assert!(is_to_pause(&job), "no rebalance begins");
+    // Its answer to the first checkpoint is none to the next, whose rounds have the same numbers.
+    job.drained(PE_1, 1);
+    assert_eq!(job.look(), (vec![], vec![]));
+    assert!(!is_to_pause(&job));
+    job.ask(5);
+    job.assert_told("drain 2.1");
+    job.drained(MAIN_PE, 1);
+    assert_eq!(job.look(), (vec![], vec![]), "the other PE has not answered");
+    job.drained(PE_1, 1);
+    job.assert_told("drain 2.2");
+    [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, 2));
+    job.assert_told("encode 2");
+}
+
+#[test]
+fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    job.assert_told("drain 1.1");
+    let counts = |replicas| DrainCounts { replicas, ..DrainCounts::default() };
+    let drained = |replicas| CheckpointMessage::Drained { round: 1, counts: counts(replicas) };
+    job.say(MAIN_PE, drained(1));
+    job.pass_until(STEP_MAX.as_secs());
+    job.assert_given_up(1, 3, "pe1");
+    job.say(PE_1, drained(2));
+    job.ask(4);
+    assert_eq!(job.look(), (vec![], vec![]), "they have not begun again");
+    // The next one waits for them for too long, which is twice as long now.
+    job.pass_until(3 * STEP_MAX.as_secs() - 1);
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(3 * STEP_MAX.as_secs());
+    job.assert_given_up(2, 4, "the start of replicas");
+    job.ask(5);
+    for missing in [3, 2, 1] {
+        assert_eq!(job.look(), (vec![], vec![]), "{missing} have not begun again");
+        job.say(MAIN_PE, CheckpointMessage::Rebuilt);
+    }
+    job.assert_told("drain 3.1");
+}
+
+#[test]
+fn a_pe_that_does_not_encode_its_part_in_time_ends_the_checkpoint() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
+    job.say(MAIN_PE, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+
+    job.pass_until(STEP_MAX.as_secs());
+
+    job.assert_given_up(1, 3, "pe1");
+    job.ask(4);
+    job.assert_refused(4, "given up");
+    job.say(PE_1, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+    // Parts that are kept belong to no checkpoint any more.
+    job.say(PE_1, CheckpointMessage::Kept { checkpoint: 1, part: PE_1, is_copy: false });
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.ask(5);
+    job.assert_told("drain 2.1");
+}
+
+#[test]
+fn a_checkpoint_that_is_made_in_time_is_not_given_up_later() {
+    let mut job = Coordination::new();
+    job.ask(3);
+    for round in 1..=2 {
+        [MAIN_PE, PE_1].into_iter().for_each(|pe| job.drained(pe, round));
+    }
+    job.look();
+    let part = || PartSummary { segments: vec![8], ..PartSummary::default() };
+    for pe in [MAIN_PE, PE_1] {
+        job.say(pe, CheckpointMessage::Encoded { checkpoint: 1, part: part() });
+    }
+    let (messages, answers) = job.look();
+    assert_eq!(messages, [0, 1].map(|pe| (pe, "resume 1".to_owned())));
+    assert_eq!(answers, [(3, Ok(1))]);
+    for pe in [MAIN_PE, PE_1] {
+        job.say(pe, CheckpointMessage::Kept { checkpoint: 1, part: pe, is_copy: false });
+    }
+    // Another one begins just before the time of the first would be up.
+    job.pass_until(STEP_MAX.as_secs() - 1);
+    job.look();
+    job.ask(4);
+    job.assert_told("drain 2.1");
+
+    job.pass_until(STEP_MAX.as_secs() + 1);
+
+    assert_eq!(job.look(), (vec![], vec![]));
+    job.pass_until(2 * STEP_MAX.as_secs());
+    job.assert_given_up(2, 4, "pe0");
+}

@@ -1,0 +1,103 @@
+//! Tests of a PE that stops for checkpoints.
+
+use super::*;
+use crate::address::id::{ActorId, CollectionId};
+use crate::address::index::Key;
+use crate::error::JobError;
+use crate::job::program::Program;
+use crate::message::{Content, Packet, ReplicaOrder};
+use crate::pe::replicas::{PrimaryStage, ReplicaState, Role};
+use crate::{Actor, Context, Ix1, Job};
+use gridspan_topology::Layout;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+#[derive(Serialize, Deserialize)]
+struct Idle;
+
+impl Actor for Idle {
+    type Index = Ix1;
+    type Init = ();
+    type Message = u8;
+
+    fn create((): (), _cx: &mut Context<'_, Self>) -> Self {
+        Self
+    }
+
+    fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
+}
+
+/// A PE of a job, which is not that of main.
+fn pe() -> Pe {
+    let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
+    let job = Job::new("late").actor::<Idle>().main(async |_| Ok::<(), JobError>(()));
+    Program::new(job, layout).unwrap().pe(PeId(1))
+}
+
+/// Ends a turn of the PE. Returns the rounds of draining that it has answered.
+fn answered(pe: &mut Pe) -> Vec<u64> {
+    pe.finish_turn();
+    let round = |(_, packet): (PeId, Packet)| match packet.0 {
+        Content::Control(control) => match *control {
+            Control::Checkpoint(message) => match *message {
+                CheckpointMessage::Drained { round, .. } => Some(round),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    pe.take_output().packets.filter_map(round).collect()
+}
+
+#[test]
+fn a_pe_stops_answers_each_round_and_continues() {
+    let mut pe = pe();
+    for round in [1, 2] {
+        pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 1, round });
+        assert!(pe.core.checkpointing.is_stopped);
+        assert_eq!(answered(&mut pe), [round]);
+    }
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+    assert!(!pe.core.checkpointing.is_stopped);
+    assert!(answered(&mut pe).is_empty());
+}
+
+#[test]
+fn a_pe_that_stops_after_the_checkpoint_was_given_up_answers_and_continues_at_once() {
+    let mut pe = pe();
+    // It has been told to stop, and waits for the end of a replica.
+    (pe.core.checkpointing.stop, pe.core.checkpointing.first_round) = (1, Some(1));
+
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+
+    assert!(!pe.core.checkpointing.is_stopped, "the replica ends while it goes on");
+    assert_eq!(answered(&mut pe), [1], "no replica is left");
+    assert!(!pe.core.checkpointing.is_stopped);
+    assert!(answered(&mut pe).is_empty());
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Drain { checkpoint: 2, round: 1 });
+    assert!(pe.core.checkpointing.is_stopped, "it stops for the next one");
+    assert_eq!(answered(&mut pe), [1]);
+}
+
+#[test]
+fn a_pe_that_waits_for_its_replicas_does_not_wait_for_those_that_others_begin_here() {
+    let mut pe = pe();
+    let actor = |key| ActorId { collection: CollectionId(1), key: Key(key) };
+    let replica = |role| ReplicaState { other: MAIN_PE, epoch: 1, serves: BTreeSet::new(), role };
+    let (own, of_others) = (actor(1), actor(2));
+    let ending = PrimaryStage::Ending { broadcasts: 0, then: vec![] };
+    pe.core.replicas.insert(own, replica(Role::Primary(ending)));
+    pe.core.checkpointing.ended_replicas =
+        vec![ReplicaOrder { id: own, at: MAIN_PE, serves: vec![] }];
+    (pe.core.checkpointing.stop, pe.core.checkpointing.first_round) = (1, Some(1));
+    pe.handle_checkpoint(MAIN_PE, CheckpointMessage::Resume { checkpoint: 1 });
+    pe.core.replicas.insert(of_others, replica(Role::Secondary { until: None }));
+    assert!(answered(&mut pe).is_empty(), "its own has not ended");
+
+    pe.core.replicas.remove(own);
+
+    assert_eq!(answered(&mut pe), [1]);
+    assert!(!pe.core.checkpointing.is_stopped);
+    assert!(pe.core.checkpointing.ended_replicas.is_empty(), "it has begun again, if it can");
+}

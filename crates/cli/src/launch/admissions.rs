@@ -79,13 +79,14 @@ pub(super) enum TaskRefusal {
 }
 
 impl TaskRefusal {
-    /// Returns the event by which the job ends. There is none if the process did not know a secret,
-    /// or if the job needs no task in its place.
-    pub(super) fn event(&self) -> Option<Event> {
+    /// Returns the event by which the job ends, or goes on without the nodes of the `srun` whose
+    /// tasks have not enrolled. There is none if the process did not know a secret, or if the job
+    /// needs no task in its place.
+    pub(super) fn event(&self, nodes: Vec<NodeId>) -> Option<Event> {
         match self {
             Self::Taken { node, .. } => Some(Event::EnrolledTwice { node: *node }),
             Self::Version | Self::NoPlace { .. } => {
-                Some(Event::TaskRefused { reason: self.to_string() })
+                Some(Event::TaskRefused { nodes, reason: self.to_string() })
             }
             Self::Secret | Self::Superseded { .. } => None,
         }
@@ -137,6 +138,17 @@ impl Admissions {
         step.places.insert((host, hello.local), Place::Taken(node));
         step.enrolled.insert(task, node);
         Ok(node)
+    }
+
+    /// The nodes whose tasks may enrol with this secret.
+    pub(super) fn free(&self, secret: &EnrolmentSecret) -> Vec<NodeId> {
+        let step = self.steps.iter().find(|step| step.secret.is(secret));
+        let places = step.into_iter().flat_map(|step| step.places.values());
+        let free = places.filter_map(|place| match place {
+            Place::Free(node) => Some(*node),
+            Place::Taken(_) | Place::Superseded => None,
+        });
+        free.collect()
     }
 
     /// Expects no more task with this secret.
@@ -198,14 +210,29 @@ mod tests {
     #[test]
     fn only_refusals_of_needed_tasks_with_the_secret_end_the_job() {
         let taken = TaskRefusal::Taken { task: 1, node: NodeId(4) };
-        assert_eq!(taken.event(), Some(Event::EnrolledTwice { node: NodeId(4) }));
+        assert_eq!(taken.event(vec![]), Some(Event::EnrolledTwice { node: NodeId(4) }));
         let no_place = TaskRefusal::NoPlace { task: 1, host: "n1".to_owned() };
         for refusal in [TaskRefusal::Version, no_place] {
-            assert!(matches!(refusal.event(), Some(Event::TaskRefused { .. })), "{refusal:?}");
+            let event = refusal.event(vec![NodeId(4)]);
+            let is_refused =
+                matches!(&event, Some(Event::TaskRefused { nodes, .. }) if nodes == &[NodeId(4)]);
+            assert!(is_refused, "{event:?}");
         }
         for refusal in [TaskRefusal::Secret, TaskRefusal::Superseded { task: 1 }] {
-            assert_eq!(refusal.event(), None, "{refusal:?}");
+            assert_eq!(refusal.event(vec![]), None, "{refusal:?}");
         }
+    }
+
+    #[test]
+    fn nodes_are_free_until_their_tasks_enrol_or_another_srun_starts_them() {
+        let secret = secret();
+        let mut admissions = expecting(&secret);
+        assert_eq!(admissions.free(&secret), [4, 5, 6].map(NodeId));
+        assert!(admissions.admit(&hello(&secret, 0, 0, "n1")).is_ok());
+        admissions.supersede(NodeId(6));
+        assert_eq!(admissions.free(&secret), [NodeId(5)]);
+        admissions.close(&secret);
+        assert_eq!(admissions.free(&secret), []);
     }
 
     #[test]

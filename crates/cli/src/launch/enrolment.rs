@@ -146,14 +146,16 @@ fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>
     let hello: Hello = serde_json::from_slice(&json)?;
     let admitted = {
         let mut expected = shared.lock();
-        let admitted = expected.admissions.admit(&hello);
-        admitted.map(|node| (node, expected.tasks.get(&node).cloned()))
+        match expected.admissions.admit(&hello) {
+            Ok(node) => Ok((node, expected.tasks.get(&node).cloned())),
+            Err(refusal) => Err((refusal, expected.admissions.free(&hello.secret))),
+        }
     };
     let (node, task) = match admitted {
         Ok(admitted) => admitted,
-        Err(refusal) => {
+        Err((refusal, free)) => {
             tracing::warn!(%refusal, "a task is refused");
-            if let Some(event) = refusal.event() {
+            if let Some(event) = refusal.event(free) {
                 // The launcher may have ended already.
                 let _ = shared.events.send(event);
             }

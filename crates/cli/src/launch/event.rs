@@ -111,6 +111,8 @@ pub(super) enum Event {
     },
     /// A task that this launcher has started was refused.
     TaskRefused {
+        /// The nodes of its `srun` whose tasks have not enrolled.
+        nodes: Vec<NodeId>,
         /// The reason.
         reason: String,
     },

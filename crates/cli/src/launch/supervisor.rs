@@ -347,10 +347,7 @@ impl Supervisor {
                 self.fail(NodeId(0), 1, message, "make room, or send it elsewhere", now);
             }
             Event::EnrolledTwice { node } => self.enrolled_twice(node, now),
-            Event::TaskRefused { reason } => {
-                let node = self.members().first().copied().unwrap_or(NodeId(0));
-                self.blame(false, 1, Blame { node, message: reason, hint: None }, now);
-            }
+            Event::TaskRefused { nodes, reason } => self.task_refused(nodes, &reason, now),
             Event::Listening { .. }
             | Event::Enrolled { .. }
             | Event::ChildrenChanged

@@ -48,10 +48,26 @@ impl Supervisor {
         }
     }
 
-    /// Goes on without a node that could not join.
+    /// Goes on without a node that could not join, unless the job is ending.
     pub(super) fn lose_new(&mut self, node: NodeId, reason: &str, now: Time) {
+        if matches!(self.phase, Phase::Ending { .. } | Phase::GivenUp) {
+            return;
+        }
         self.nodes[node.index()].is_given_up = true;
         self.lose(node, reason, now);
+    }
+
+    /// Ends the job, since a task that it needs was refused. These nodes of its `srun` have no task
+    /// yet; if all that are wanted are to join, the job goes on without them.
+    pub(super) fn task_refused(&mut self, mut nodes: Vec<NodeId>, reason: &str, now: Time) {
+        let left = self.left();
+        nodes.retain(|node| left.contains(node));
+        let needed = nodes.iter().copied().find(|&node| !self.is_new(node));
+        if let Some(node) = needed {
+            let blame = Blame { node, message: reason.to_owned(), hint: None };
+            return self.blame(false, 1, blame, now);
+        }
+        nodes.into_iter().for_each(|node| self.lose_new(node, reason, now));
     }
 
     /// Goes on without a node that did not act in time, unless the job is to end then.

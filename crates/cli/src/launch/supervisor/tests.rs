@@ -287,7 +287,7 @@ fn wrong_requests_are_refused() {
 
 #[test]
 fn the_job_goes_on_without_a_node_that_cannot_join() {
-    for how in 0..3 {
+    for how in 0..4 {
         let mut supervisor = starting();
         supervisor.set_recovery(Runs::new(grid(), &[B]), OnLoss::Fail);
         supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
@@ -301,6 +301,10 @@ fn the_job_goes_on_without_a_node_that_cannot_join() {
         match how {
             0 => ends(&mut supervisor, B, Exit::Code(127), seconds(4)),
             1 => ends(&mut supervisor, B, Exit::Code(0), seconds(4)),
+            2 => {
+                let (nodes, reason) = (vec![B], "another build".to_owned());
+                supervisor.handle(Event::TaskRefused { nodes, reason }, seconds(4));
+            }
             _ => supervisor.handle_timeout(seconds(40)),
         }
         supervisor.handle(Event::Holds { node: A, holdings: held() }, seconds(40));
@@ -310,6 +314,25 @@ fn the_job_goes_on_without_a_node_that_cannot_join() {
         assert!(matches!(&answers(all)[..], [Answer::Refused(_)]), "{how}");
         assert_eq!(supervisor.outcome(), None);
     }
+}
+
+#[test]
+fn a_job_that_is_ending_does_not_go_on_without_a_node_that_cannot_join() {
+    let mut supervisor = starting();
+    supervisor.set_recovery(Runs::new(grid(), &[B]), OnLoss::Shrink);
+    supervisor.handle(Event::Listening { node: A, address: address(1) }, Time(0));
+    let request = Request::Add { nodes: [B].into() };
+    supervisor.handle(Event::Requested { id: 5, request }, seconds(1));
+    supervisor.handle_timeout(seconds(2));
+    supervisor.handle(pause(1, 3), seconds(3));
+    supervisor.handle(Event::Holds { node: A, holdings: holdings(3, &[0, 1]) }, seconds(3));
+    supervisor.handle(Event::OutputFailed, seconds(3));
+    commands(&mut supervisor);
+
+    ends(&mut supervisor, B, Exit::Code(127), seconds(3));
+
+    supervisor.handle_timeout(seconds(5));
+    assert_eq!(actions(&mut supervisor), [Command::Ask(A)]);
 }
 
 #[test]

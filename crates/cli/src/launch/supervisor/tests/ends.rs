@@ -222,7 +222,7 @@ fn a_slow_srun_has_more_time_and_is_named_if_it_takes_longer() {
 #[test]
 fn a_second_process_for_a_node_and_a_refused_task_end_the_job() {
     let twice = "two processes enrolled as node b/1; one of them was not started by this job";
-    let refused = Event::TaskRefused { reason: "no node is left".to_owned() };
+    let refused = Event::TaskRefused { nodes: vec![B], reason: "no node is left".to_owned() };
     let cases = [(Event::EnrolledTwice { node: B }, twice), (refused, "no node is left")];
     for (event, message) in cases {
         for mut supervisor in [starting(), running()] {

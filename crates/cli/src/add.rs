@@ -61,7 +61,7 @@ fn new_nodes(job: &Status, args: &AddArgs) -> Result<NewNodes, CliError> {
     };
     if let Some(allocation) = allocation {
         let node = |host| NewNode { site: site.clone(), host };
-        let nodes = allocation.hosts().into_iter().map(node).collect();
+        let nodes = allocation.hosts().map(node).collect();
         let addresses = BTreeMap::new();
         return Ok(NewNodes { nodes, addresses, allocation: Some(allocation) });
     }

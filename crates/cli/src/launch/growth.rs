@@ -27,6 +27,9 @@ impl Work<'_> {
     /// The reason why the job cannot have them. Nothing has changed then.
     pub(super) fn grow(&mut self, id: u64, new: &NewNodes) -> Result<Event, String> {
         self.supervisor.may_grow()?;
+        if self.keepers.is_some() {
+            self.supervisor.may_outnumber(new.nodes.len())?;
+        }
         let nodes = self.starter.grow(new)?;
         let launch = self.starter.launch();
         for &node in &nodes {
@@ -84,9 +87,9 @@ impl Launch<'_> {
             .to_owned());
         }
         if let Some(allocation) = &new.allocation
-            && allocation.hosts().len() != new.nodes.len()
+            && !allocation.hosts().eq(new.nodes.iter().map(|node| node.host.clone()))
         {
-            return Err("there are not as many nodes as tasks".to_owned());
+            return Err("its nodes are not the tasks of the allocation".to_owned());
         }
         let is_detached = self.detached.is_some() && self.kept.is_none();
         if is_detached && reach == Reach::Hosts && !new.addresses.is_empty() {

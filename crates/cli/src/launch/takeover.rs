@@ -93,9 +93,17 @@ impl Survey<'_, '_> {
             if nodes.is_empty() {
                 return Ok(());
             }
-            asked.extend(&nodes);
             for some in nodes.chunks(ASKED_MAX) {
+                asked.extend(some);
+                let added = self.launch.added.clone();
                 self.ask_some(some, task, launcher)?;
+                if self.launch.added != added {
+                    // A newer state may give the numbers of added nodes to others, or to none.
+                    let of_grid = self.launch.spec.layout().node_count();
+                    self.found.retain(|node, _| node.0 < of_grid);
+                    asked.retain(|node| node.0 < of_grid);
+                    break;
+                }
             }
         }
     }

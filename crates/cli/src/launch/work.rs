@@ -96,7 +96,8 @@ impl Work<'_> {
 
     /// Fails the job for an error of a node.
     pub(super) fn fail(&mut self, node: NodeId, error: &CliError) {
-        let failure = Failure::new(&error.to_string(), error.hint().as_deref(), Some(node));
+        let number = self.supervisor.number_in_run(node);
+        let failure = Failure::new(&error.to_string(), error.hint().as_deref(), number);
         let now = self.now();
         self.supervisor.handle(Event::Failed { node, failure }, now);
     }

@@ -194,12 +194,12 @@ impl Allocation {
     }
 
     /// Returns the host of each node, with its PEs.
-    pub(crate) fn hosts(&self) -> Vec<HostSpec> {
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = HostSpec> {
         let all = self.components.iter().flat_map(|component| &component.hosts);
         let nodes = |host: &AllocatedHost| {
             std::iter::repeat_n(HostSpec::new(&host.name, host.cpus), host.tasks as usize)
         };
-        all.flat_map(nodes).collect()
+        all.flat_map(nodes)
     }
 
     /// Returns how these nodes are started, where the first one of the allocation has the number

@@ -26,6 +26,12 @@ pub(crate) enum DescriptionError {
     /// The text has another form.
     #[error("scontrol says nothing about hosts and CPUs: {0:?}")]
     Form(String),
+    /// The number means several allocations.
+    #[error(
+        "it has several parts, such as the tasks of an array; name one as `squeue` shows it, or run \
+         `gridctl add --here` inside it"
+    )]
+    Several,
     /// It has no hosts now.
     #[error("the allocation does not run; its state is {0}")]
     State(String),
@@ -43,6 +49,12 @@ pub(crate) fn allocation_of(job: &str, text: &str) -> Result<Allocation, Descrip
         value.map(str::to_owned)
     };
     let mut words = text.split_whitespace();
+    let mut numbers = words.clone().filter_map(|word| value_of(word, "JobId"));
+    // A task of an array, such as `7_2`, has another number for `srun`.
+    let number = numbers.next().filter(|_| job.contains('_'));
+    if numbers.next().is_some() {
+        return Err(DescriptionError::Several);
+    }
     let state = words.clone().find_map(|word| value_of(word, "JobState")).ok_or_else(form)?;
     if state != "RUNNING" {
         return Err(DescriptionError::State(state));
@@ -57,7 +69,7 @@ pub(crate) fn allocation_of(job: &str, text: &str) -> Result<Allocation, Descrip
     }
     match hosts.is_empty() {
         true => Err(form()),
-        false => Ok(Allocation::of_hosts(hosts, job.to_owned())),
+        false => Ok(Allocation::of_hosts(hosts, number.unwrap_or_else(|| job.to_owned()))),
     }
 }
 
@@ -84,13 +96,23 @@ mod tests {
 
     fn nodes(text: &str) -> Result<Vec<(String, u32)>, DescriptionError> {
         let allocation = allocation_of("9", text)?;
-        Ok(allocation.hosts().into_iter().map(|host| (host.name, host.pes)).collect())
+        Ok(allocation.hosts().map(|host| (host.name, host.pes)).collect())
     }
 
     #[test]
     fn each_host_has_a_node_with_the_cpus_of_the_allocation() {
         let expected = [("n1", 2), ("n2", 2), ("n3", 3)];
         assert_eq!(nodes(TEXT).unwrap(), expected.map(|(name, pes)| (name.to_owned(), pes)));
+    }
+
+    #[test]
+    fn a_number_of_several_allocations_is_refused_and_a_task_of_an_array_has_its_own() {
+        let text =
+            |number: u32| format!("JobId={number} JobState=RUNNING Nodes=n1 CPU_IDs=0 Mem=0\n");
+        assert_eq!(nodes(&(text(9) + &text(10))), Err(DescriptionError::Several));
+        let of = |job: &str| allocation_of(job, &text(12)).unwrap();
+        assert_eq!(of("9_2"), of("12"));
+        assert_ne!(of("9+1"), of("12"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{Node, Supervisor, Way};
 use crate::roster::Roster;
+use gridspan_topology::NodeId;
 
 impl Supervisor {
     /// Whether the job can have more nodes now.
@@ -11,6 +12,28 @@ impl Supervisor {
     /// The reason why it cannot.
     pub(in super::super) fn may_grow(&self) -> Result<(), String> {
         self.check_changeable(false)
+    }
+
+    /// Whether the job can go on if none of this number of new nodes starts, although at least half
+    /// of the members of a run decide on the next one.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it could not.
+    pub(in super::super) fn may_outnumber(&self, new: usize) -> Result<(), String> {
+        let changes =
+            |node: &NodeId| self.changes.is_leaving(*node) || self.changes.is_joining(*node);
+        let all = (0..self.nodes.len()).map(NodeId::from);
+        let joining = all.filter(|node| self.changes.is_joining(*node)).count();
+        let stay = self.left().into_iter().filter(|node| !changes(node)).count();
+        if joining + new <= stay {
+            return Ok(());
+        }
+        let nodes = if stay == 1 { "node that stays" } else { "nodes that stay" };
+        Err(format!(
+            "it has {stay} {nodes}, and could not go on if more than as many join and do not start, \
+             since it needs half of its members; add some of them first"
+        ))
     }
 
     /// Notes all nodes, once those of this supervisor are complete.

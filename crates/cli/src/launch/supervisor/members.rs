@@ -14,6 +14,11 @@ impl Supervisor {
         }
     }
 
+    /// The number of a node in the present run, as nodes report it; `None` if it is no member.
+    pub(in super::super) fn number_in_run(&self, node: NodeId) -> Option<NodeId> {
+        self.members().iter().position(|member| *member == node).map(NodeId::from)
+    }
+
     /// The members that are not lost.
     pub(super) fn left(&self) -> Vec<NodeId> {
         let is_left = |node: &NodeId| !self.nodes[node.index()].is_left;

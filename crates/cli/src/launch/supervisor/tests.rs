@@ -159,6 +159,8 @@ fn a_node_that_the_grid_does_not_have_joins_in_the_order_of_its_site() {
     assert_eq!(roster.add(&[NewNode { site: "a".to_owned(), host }]), Ok(vec![c]));
     let mut supervisor = recovering(OnLoss::Shrink);
     assert_eq!(supervisor.may_grow(), Ok(()));
+    assert_eq!(supervisor.may_outnumber(2), Ok(()), "half of the members decide");
+    assert!(supervisor.may_outnumber(3).is_err());
     supervisor.add_node("a/2".to_owned(), None);
     supervisor.set_roster(roster);
     supervisor.handle(Event::Requested { id: 6, request: Request::Nodes }, seconds(1));
@@ -167,6 +169,8 @@ fn a_node_that_the_grid_does_not_have_joins_in_the_order_of_its_site() {
 
     let request = Request::Add { nodes: [c].into() };
     supervisor.handle(Event::Requested { id: 7, request }, seconds(1));
+    assert_eq!(supervisor.may_outnumber(1), Ok(()));
+    assert!(supervisor.may_outnumber(2).is_err(), "another one joins");
     supervisor.handle_timeout(seconds(2));
     assert_eq!(actions(&mut supervisor), [stop_for(1, &[])]);
     supervisor.handle(pause(1, 3), seconds(3));

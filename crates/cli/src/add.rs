@@ -6,8 +6,8 @@ use crate::args::AddArgs;
 use crate::batch::Batch;
 use crate::error::CliError;
 use crate::hosts::locate;
-use crate::nodes::{answered, answered_soon, change, find, unexpected};
-use crate::request::{Answer, NewNodes, NodeState, Request};
+use crate::nodes::{accepted, answered_soon, change, find, unexpected};
+use crate::request::{Answer, NewNodes, NodeState, Pending, Request, send};
 use crate::roster::{NewNode, Roster};
 use crate::slurm::{Allocation, SCONTROL, allocation_of, scontrol_arguments};
 use crate::status::{Reach, Status};
@@ -28,17 +28,17 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
         true => Request::AddNew(new_nodes(&job, args)?),
         false => Request::Add { nodes: known(&job.whole, &args.nodes)? },
     };
+    // The job may end as soon as the nodes have joined.
+    let end = args.here.then(|| send(&job, &Request::Wait)).transpose();
+    let end = end.map_err(|error| CliError::Unreachable { job: job.id.clone(), error })?;
     let added = change(&job, &request)?;
-    match args.here {
-        true => hold(&job),
-        false => Ok(added),
-    }
+    end.map_or(Ok(added), |end| hold(&job, &end))
 }
 
 /// Waits for the end of the job, since an allocation of Slurm is released when the command for which
 /// it was made ends. Returns the exit code of the job.
-fn hold(job: &Status) -> Result<ExitCode, CliError> {
-    match answered(job, &Request::Wait)? {
+fn hold(job: &Status, end: &Pending) -> Result<ExitCode, CliError> {
+    match accepted(job, end.answer(None))? {
         Answer::Ended(code) => Ok(ExitCode::from(code)),
         _ => Err(unexpected()),
     }

@@ -175,6 +175,11 @@ pub(crate) fn attend(
     // It fails only if this process leads a group already.
     let _ = rustix::process::setsid();
     let saved: Option<Saved> = folder.saved().map_err(&failed)?;
+    let nodes = launch.spec.layout().node_count();
+    if saved.as_ref().is_some_and(|saved| !saved.fits(nodes)) {
+        let text = "state.json names nodes that the job does not have";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, text)));
+    }
     let added = saved.as_ref().map(|saved| saved.added.as_slice());
     launch.restore_added(added.unwrap_or_default())?;
     let ended = named(&launch.roster, ended)?;

@@ -144,6 +144,14 @@ impl Saved {
         parsed("state.json", bytes)
     }
 
+    /// Whether it names only nodes of a grid with this number of nodes, and those that were added.
+    pub(crate) fn fits(&self, of_grid: u32) -> bool {
+        let members = self.runs.iter().flat_map(|(_, members)| members).chain(&self.left);
+        let others = self.given_up.iter().chain(&self.spares).chain(self.processes.keys());
+        let nodes = of_grid as usize + self.added.len();
+        members.chain(others).all(|node| node.index() < nodes)
+    }
+
     /// Of several that keepers have, the one with the largest key holds: the last of the latest
     /// launcher.
     pub(crate) fn key(&self) -> (u64, u64) {
@@ -543,6 +551,17 @@ mod tests {
         assert!(folder.saved().is_err(), "another version");
         fs::write(path.path().join("state.json"), "[").unwrap();
         assert!(folder.saved().is_err(), "half a file");
+    }
+
+    #[test]
+    fn a_state_with_nodes_that_the_job_does_not_have_does_not_fit() {
+        let host = gridspan_topology::HostSpec::new("x", 1);
+        let added = vec![NewNode { site: "a".to_owned(), host }];
+        let runs = vec![(0, vec![NodeId(0), NodeId(1)]), (3, vec![NodeId(2)])];
+        let saved = Saved { runs, added, ..Saved::default() };
+        assert!(saved.fits(2) && !saved.fits(1));
+        assert!(!Saved { left: vec![NodeId(3)], ..saved.clone() }.fits(2));
+        assert!(!Saved { added: vec![], ..saved }.fits(2));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 /// Time for which a guest whose nodes were lost waits for another run of the job: as long as nodes may
 /// take to stop when others are lost.
 const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
+/// Time after which the user is told what it waits for.
+const QUIET: Duration = Duration::from_secs(2);
 /// Interval between looks whether there is one.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -82,12 +84,18 @@ fn await_run(
     args: &JoinArgs,
     signals: &mut Signals,
 ) -> Result<Option<Invitation>, CliError> {
-    let until = Instant::now() + AGAIN_PATIENCE;
-    while Instant::now() < until && !signals.pending().any(|signal| signal != SIGCHLD) {
+    let (began, mut is_told) = (Instant::now(), false);
+    while began.elapsed() < AGAIN_PATIENCE && !signals.pending().any(|signal| signal != SIGCHLD) {
         let running = status::running().map_err(CliError::system("look for running jobs"))?;
         let Some(job) = running.iter().find(|status| status.id == id) else { return Ok(None) };
         if let Some(invitation) = invitation_to(job, args, |invitation| invitation.run > run)? {
             return Ok(Some(invitation));
+        }
+        if began.elapsed() > QUIET && !std::mem::replace(&mut is_told, true) {
+            let text = "the node has failed or was lost; it joins again if the job goes on with \
+                        other nodes soon";
+            // With standard error closed, nothing can be reported.
+            let _ = writeln!(io::stderr(), "{text}");
         }
         thread::sleep(LOOK);
     }

@@ -80,7 +80,7 @@ pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliErr
 }
 
 /// Sends a request, and returns an answer that is no refusal.
-pub(crate) fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
+fn answered(job: &Status, request: &Request) -> Result<Answer, CliError> {
     accepted(job, ask(job, request))
 }
 
@@ -89,7 +89,11 @@ pub(crate) fn answered_soon(job: &Status, request: &Request) -> Result<Answer, C
     accepted(job, ask_soon(job, request))
 }
 
-fn accepted(job: &Status, answer: io::Result<Option<Answer>>) -> Result<Answer, CliError> {
+/// Returns the answer to a request if it is no refusal.
+pub(crate) fn accepted(
+    job: &Status,
+    answer: io::Result<Option<Answer>>,
+) -> Result<Answer, CliError> {
     let id = job.id.clone();
     match answer {
         Ok(Some(Answer::Refused(reason))) => Err(CliError::Refused { job: id, reason }),

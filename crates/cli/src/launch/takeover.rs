@@ -133,7 +133,8 @@ impl Survey<'_, '_> {
                 Ok(Ok((kept, state))) => {
                     self.found.insert(node, kept);
                     // A node that was started just before its launcher ended has no state.
-                    let state = Saved::from_bytes(&state).ok();
+                    let of_grid = self.launch.spec.layout().node_count();
+                    let state = Saved::from_bytes(&state).ok().filter(|it| it.fits(of_grid));
                     if let Some(state) = state.filter(|it| it.key() > self.newest.key()) {
                         self.launch.restore_added(&state.added)?;
                         self.newest = state;

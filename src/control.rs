@@ -23,12 +23,19 @@ use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 /// The start of every control line.
 pub const MARK: &str = "\u{1e}gridspan ";
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// Held while a control line is written to standard output. Whoever holds it does not wait for the
+/// lock of standard output.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// The content of a control line.
 ///
@@ -182,8 +189,24 @@ impl Control {
 
     /// Prints the line to standard output.
     pub fn tell(&self) {
+        let mut out = io::stdout().lock();
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         // Without a launcher the line has no reader, so an error does not matter.
-        let _ = self.print(&mut io::stdout().lock());
+        let _ = self.print(&mut out);
+    }
+
+    /// Prints the line to standard output while another thread holds its lock. A line that this
+    /// thread has written in part is then passed on as two.
+    pub(crate) fn tell_past_lock(&self) {
+        let print = || {
+            let mut line = Vec::new();
+            self.print(&mut line)?;
+            let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+            out.write_all(&line)
+        };
+        // As above.
+        let _: io::Result<()> = print();
     }
 
     /// Reads the rest of a line after [`MARK`], or returns `None` if it is not a control line.

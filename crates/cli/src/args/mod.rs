@@ -274,8 +274,9 @@ or LSF, both run on all its hosts instead: as tasks of one srun, or over ssh.
 On other hosts, PROGRAM must be at the same path (gridctl itself for a built-in job), and ssh must
 need no password. Nodes communicate by UDP: to any port, or to the site's `port` in the grid file.
 
-Node 0 reads gridctl's standard input if it runs on this machine and the input is no terminal;
-other nodes have none. Nodes end when gridctl does, except with --detach.
+Node 0 reads gridctl's standard input, on other hosts too, if the input is no terminal; other nodes
+have none. In a loop of a shell that reads the same input, use --stdin none.
+Nodes end when gridctl does, except with --detach.
 Ctrl-C asks all nodes to end; a second one kills them.";
 
 /// Action on a job that can never continue.

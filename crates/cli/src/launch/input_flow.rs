@@ -8,6 +8,11 @@ use super::line_queue::LineQueue;
 use gridspan::input::{INPUT_PART_BYTES_MAX, INPUT_WINDOW_BYTES, InputLine};
 use std::io::{self, Read};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Time between two reads of an input that does not wait until there is something.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The standard input on its way.
 #[derive(Default)]
@@ -63,7 +68,8 @@ impl InputFlow {
     pub(super) fn taken(&self, number: u64, taken: u64, is_closed: bool) {
         let mut state = self.lock();
         if state.number == number {
-            state.taken = Some(taken.max(state.taken.unwrap_or(0)));
+            // A node cannot have taken more than was sent. If it says so, it gets no more ahead.
+            state.taken = Some(taken.min(state.sent).max(state.taken.unwrap_or(0)));
             state.is_closed |= is_closed;
             self.changed.notify_all();
         }
@@ -80,6 +86,8 @@ impl InputFlow {
                 Ok(0) => break,
                 Ok(read) => self.send(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A process that shares the input with this one may have set that.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
                 Err(error) => {
                     tracing::warn!(%error, "the standard input cannot be read any further");
                     break;
@@ -116,8 +124,6 @@ mod tests {
     use std::io::Cursor;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, RecvTimeoutError};
-    use std::thread;
-    use std::time::Duration;
 
     /// Longest wait for something that happens.
     const LIMIT: Duration = Duration::from_secs(60);
@@ -183,6 +189,46 @@ mod tests {
         assert!(got == all, "the bytes have come in order");
         flow.taken(1, got.len() as u64, false);
         assert_eq!(next(&process), InputLine::End);
+        assert_nothing(&process);
+    }
+
+    /// An input that has nothing at first.
+    struct Late(bool);
+
+    impl Read for Late {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            match std::mem::replace(&mut self.0, true) {
+                true => Cursor::new(b"late").read(to),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
+    }
+
+    #[test]
+    fn an_input_that_does_not_wait_is_read_later() {
+        let flow = Arc::<InputFlow>::default();
+        let process = process(&flow);
+        assert_eq!(next(&process), InputLine::Begin(1));
+        flow.taken(1, 0, false);
+        let forwarding = flow.clone();
+        thread::spawn(move || forwarding.forward(Late(false).take(4)));
+
+        assert_eq!(part(&process), b"late");
+        assert_eq!(next(&process), InputLine::End);
+    }
+
+    #[test]
+    fn a_node_that_says_too_much_gets_no_more_ahead() {
+        let flow = Arc::<InputFlow>::default();
+        let process = process(&flow);
+        assert_eq!(next(&process), InputLine::Begin(1));
+        flow.taken(1, u64::MAX, false);
+        forward(&flow, vec![7; INPUT_WINDOW_BYTES as usize + 1]);
+        let mut got = 0;
+        while got < INPUT_WINDOW_BYTES {
+            got += part(&process).len() as u64;
+        }
+        assert_eq!(got, INPUT_WINDOW_BYTES);
         assert_nothing(&process);
     }
 

@@ -13,6 +13,8 @@ use std::{fs, thread};
 const IS_PROGRAM: &str = "GRIDCTL_TEST_READER";
 /// The value with which it reads before it becomes a node.
 const EARLY: &str = "early";
+/// The value with which it holds the lock of standard output while it reads.
+const LOCKED: &str = "locked";
 /// More than a pipe holds, and more than a launcher sends ahead.
 const LINES: usize = 30_000;
 
@@ -23,11 +25,12 @@ fn a_process_of_another_test() {
         let text = io::read_to_string(io::stdin()).unwrap();
         println!("read {} lines, {} bytes", text.lines().count(), text.len());
     };
-    let is_early = when == EARLY;
+    let (is_early, is_locked) = (when == EARLY, when == LOCKED);
     if is_early {
         read();
     }
     let job = Job::new("read").main(async move |_: Grid| {
+        let _lock = is_locked.then(|| io::stdout().lock());
         if !is_early {
             read();
         }
@@ -134,6 +137,18 @@ fn node_0_reads_to_the_end_where_ssh_has_started_it() {
     let (output, is_read) = with_input(command(&words), text());
     assert_read_in_main(&output, "0 lines, 0 bytes");
     assert!(!is_read, "nobody has read it");
+}
+
+#[test]
+fn node_0_reads_to_the_end_while_it_holds_the_lock_of_its_output() {
+    let fake = FakeSsh::new();
+    let (ssh, grid) = (fake.command(), fake.grid(ELSEWHERE));
+    let words = reading(LOCKED, &["--ssh", &ssh, "--grid", &grid]);
+
+    let (output, is_read) = with_input(command(&words), text());
+
+    assert_read_in_main(&output, "30000 lines, 330000 bytes");
+    assert!(is_read);
 }
 
 #[test]

@@ -442,6 +442,18 @@ mod tests {
     }
 
     #[test]
+    fn standard_input_requests_nothing() {
+        // Base64 has the letters of all requests.
+        let texts = ["part AAAArecover", "recover", "part leave", "part pause"];
+        let lines: String = texts.iter().map(|text| format!("{INPUT}{text}\n")).collect();
+        let (send, receive) = std::sync::mpsc::channel();
+        let told = move |request| send.send(request).unwrap();
+        drop(watch_launcher(Cursor::new(lines), told, || ()).unwrap());
+        let inputs = texts.map(|text| LauncherRequest::Input(text.to_owned()));
+        assert_eq!(receive.iter().collect::<Vec<_>>(), inputs);
+    }
+
+    #[test]
     fn the_cancelled_beginning_of_a_line_is_ignored() {
         let bundle = bundles().remove(0);
         let line = bundle.to_line().unwrap();

@@ -155,6 +155,11 @@ pub fn watch_launcher(
             }
             let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
+                // Before the line below: the text is not the launcher's, and may end like that.
+                // Nodes with such input end with their launcher, so that no other one follows.
+                line if line.starts_with(INPUT.as_bytes()) => {
+                    input_text(line).map(LauncherRequest::Input)
+                }
                 // A launcher that was killed may have left the beginning of a longer line.
                 line if line.ends_with(RECOVER.as_bytes()) => {
                     line.drain(..line.len() - RECOVER.len());
@@ -163,8 +168,7 @@ pub fn watch_launcher(
                 line => PauseOrder::of_line(line)
                     .map(LauncherRequest::Pause)
                     .or_else(|| SampleOrder::of_line(line).map(LauncherRequest::Sample))
-                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose))
-                    .or_else(|| input_text(line).map(LauncherRequest::Input)),
+                    .or_else(|| diagnose_number(line).map(LauncherRequest::Diagnose)),
             };
             let is_for_join = !matches!(
                 request,

@@ -17,6 +17,11 @@ pub enum ForecastError {
         /// Share of the spans, in percent.
         percent: u32,
     },
+    /// Tasks and actors of the job wait for each other.
+    #[error(
+        "actors wait for messages that tasks have sent; jobs are predicted that have only actors, or mostly tasks"
+    )]
+    ActorsOfTasks,
     /// Nodes were lost or changed while the job was recorded.
     #[error("nodes were lost, left or joined in the recorded run; record one without such changes")]
     NodesChanged,

@@ -170,3 +170,20 @@ fn recordings_that_do_not_belong_together_are_refused_or_noted() {
     let sized = [1.0, 2.0].map(|size| SizedRecording { recording: &tasks, size });
     assert_eq!(JobModel::of_size(sized, 4.0).err(), Some(ForecastError::SizedTasks));
 }
+
+#[test]
+fn absurd_times_and_links_give_a_result() {
+    let mut recording = exchange(10, 12).recording();
+    for span in recording.pes.iter_mut().flat_map(|record| &mut record.spans) {
+        (span.duration_ns, span.step) = (1 << 61, Some(u64::MAX));
+        if let Some(cause) = span.cause.as_mut().filter(|cause| cause.span.is_some()) {
+            (cause.sent_ns, cause.bytes) = (u64::MAX >> 2, u32::MAX);
+        }
+    }
+    for link in &mut recording.header.links {
+        (link.latency_us, link.bytes_per_second) = (f64::MAX, Some(f64::MIN_POSITIVE));
+    }
+    let model = JobModel::of(&[&recording]).unwrap();
+    let found = forecast(&model, "2x1,wan=1ms,rate=1mbit", 1.0);
+    assert_eq!(found.total_ns, u64::MAX, "twelve times 2^61 ns, which fit no number");
+}

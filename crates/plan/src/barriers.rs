@@ -53,7 +53,7 @@ pub(crate) fn barriers(
     is_simulated: bool,
     end_ns: u64,
 ) -> (Vec<Barrier>, Vec<u32>) {
-    let window = (2.0 * grid.longest_latency_ns()) as u64 + TOLERANCE_NS;
+    let window = ((2.0 * grid.longest_latency_ns()) as u64).saturating_add(TOLERANCE_NS);
     let mut events = events(sent, window);
     let end = events.last().map_or(end_ns, |(at, _)| end_ns.max(*at));
     events.push((end, Vec::new()));

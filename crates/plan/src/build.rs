@@ -42,7 +42,7 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     let grid = RecordedGrid::of(&recording.header);
     let is_simulated = recording.header.driver == DriverKind::Simulated;
     let mut spans = Spans::of(recording);
-    spans.find_senders()?;
+    spans.find_senders(recording)?;
     let messages = spans.messages();
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
     let (mut handlings, mut firings, firing_at) = spans.parts(recording, &costs);
@@ -110,7 +110,7 @@ impl<'a> Spans<'a> {
     }
 
     /// Finds the span that sent the message of each span.
-    fn find_senders(&mut self) -> Result<(), ForecastError> {
+    fn find_senders(&mut self, recording: &Recording) -> Result<(), ForecastError> {
         let key = |(at, seen): (usize, &Seen<'_>)| ((seen.pe, seen.span.number), at as u32);
         let places: BTreeMap<(u32, u64), u32> = self.seen.iter().enumerate().map(key).collect();
         let mut missing = 0;
@@ -128,9 +128,24 @@ impl<'a> Spans<'a> {
         }
         let share = f64::from(missing) / self.seen.len().max(1) as f64;
         if share > MISSING_MAX {
+            if self.wait_for_tasks(recording) > missing / 2 {
+                return Err(ForecastError::ActorsOfTasks);
+            }
             return Err(ForecastError::Sampled { percent: (share * 100.0).ceil() as u32 });
         }
         Ok(())
+    }
+
+    /// Number of spans whose message a task has sent.
+    fn wait_for_tasks(&self, recording: &Recording) -> u32 {
+        let mut tasks = BTreeSet::new();
+        for record in &recording.pes {
+            let of_tasks = record.spans.iter().filter(|span| span.kind == TASK);
+            tasks.extend(of_tasks.map(|span| (record.pe, span.number)));
+        }
+        let causes = self.seen.iter().filter_map(|seen| seen.span.cause.as_ref());
+        let senders = causes.filter_map(|cause| Some((cause.pe, cause.span?)));
+        senders.filter(|sender| tasks.contains(sender)).count() as u32
     }
 
     fn messages(&self) -> Vec<Message> {

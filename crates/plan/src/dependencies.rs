@@ -17,6 +17,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+/// Number of firings among which one is looked for that needs a message of a later step. Beyond
+/// them, the last one needs it.
+const AHEAD_MAX: usize = 1024;
+/// Number of firings that the third rule looks at for each message, in the mean over an actor.
+/// Neighbours that are ahead take one or two; recordings for which this is not enough would take
+/// time in the square of their length.
+const LOOKS_MAX: usize = 32;
+
 /// A message that an actor has handled, in the order of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
@@ -68,7 +76,7 @@ fn first_that_needs(message: &Received, firing: usize, triggers: &[&Received]) -
     }
     let Some(step) = message.step else { return firing };
     let is_due = |trigger: &&Received| trigger.step.is_none_or(|own| own >= step);
-    let wait = triggers[firing..].iter().position(is_due);
+    let wait = triggers[firing..].iter().take(AHEAD_MAX).position(is_due);
     wait.map_or(triggers.len(), |wait| firing + wait)
 }
 
@@ -81,11 +89,12 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
             channels.entry(sender).or_default().entry(firing_of[at]).or_default().push_back(at);
         }
     }
+    let mut looks = messages.len().saturating_mul(LOOKS_MAX);
     for mut by_firing in channels.into_values() {
         let usual = most_common(by_firing.values().map(VecDeque::len));
         let crowded: Vec<usize> = by_firing.keys().copied().collect();
         for firing in crowded {
-            while put_off_newest(messages, &mut by_firing, firing, usual, last) {}
+            while put_off_newest(messages, &mut by_firing, firing, (usual, last), &mut looks) {}
         }
         for (firing, positions) in by_firing {
             positions.into_iter().for_each(|at| firing_of[at] = firing);
@@ -95,18 +104,22 @@ fn put_off_surplus(messages: &[Received], firing_of: &mut [usize], last: usize) 
 
 /// If a firing has more messages of a sender than usual, and the next one with an unusual number
 /// has fewer, lets the newest message of each firing between them be needed by the one after.
+/// `looks`: how many firings may still be looked at.
 fn put_off_newest(
     messages: &[Received],
     by_firing: &mut BTreeMap<usize, VecDeque<usize>>,
     firing: usize,
-    usual: usize,
-    last: usize,
+    (usual, last): (usize, usize),
+    looks: &mut usize,
 ) -> bool {
     let count = |at: usize| by_firing.get(&at).map_or(0, VecDeque::len);
     if count(firing) <= usual {
         return false;
     }
-    let Some(short) = (firing + 1..=last).find(|at| count(*at) != usual) else { return false };
+    let reach = firing.saturating_add(*looks).min(last);
+    let short = (firing + 1..=reach).find(|at| count(*at) != usual);
+    *looks = looks.saturating_sub(short.unwrap_or(reach).saturating_sub(firing));
+    let Some(short) = short else { return false };
     let newest = |at: usize| by_firing.get(&at).and_then(VecDeque::back).copied();
     let is_fixed = |at: usize| newest(at).is_none_or(|newest| messages[newest].has_fired);
     if count(short) > usual || (firing..short).any(is_fixed) {
@@ -207,5 +220,25 @@ mod tests {
             fires(from(2)),
         ];
         assert_eq!(needs(&messages).firing_of, [0, 1, 2, 1, 3, 2, 4, 3, 4]);
+    }
+
+    #[test]
+    fn messages_are_put_off_only_as_far_as_may_be_looked() {
+        // Two messages for firing 0, one for firing 1, and none for firing 2.
+        let messages = [from(1), from(1), from(1)];
+        let channel = || {
+            let positions = [(0, VecDeque::from([0, 1])), (1, VecDeque::from([2]))];
+            BTreeMap::from(positions)
+        };
+        let mut looks = 1;
+        let mut by_firing = channel();
+        assert!(!put_off_newest(&messages, &mut by_firing, 0, (1, 2), &mut looks));
+        assert_eq!((looks, by_firing), (0, channel()));
+        let mut looks = 5;
+        let mut by_firing = channel();
+        assert!(put_off_newest(&messages, &mut by_firing, 0, (1, 2), &mut looks));
+        let positions: Vec<Vec<usize>> =
+            by_firing.into_values().map(|positions| positions.into_iter().collect()).collect();
+        assert_eq!((looks, positions), (3, vec![vec![0], vec![1], vec![2]]));
     }
 }

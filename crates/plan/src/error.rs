@@ -17,6 +17,11 @@ pub enum ForecastError {
         /// Share of the spans, in percent.
         percent: u32,
     },
+    /// Tasks and actors of the job wait for each other.
+    #[error(
+        "actors wait for messages that tasks have sent; jobs are predicted that have only actors, or mostly tasks"
+    )]
+    ActorsOfTasks,
     /// Nodes were lost or changed while the job was recorded.
     #[error("nodes were lost, left or joined in the recorded run; record one without such changes")]
     NodesChanged,
@@ -37,6 +42,27 @@ pub enum ForecastError {
         /// Number of its actors in the second recording.
         second: usize,
     },
+    /// The recordings are of different jobs.
+    #[error("the recordings are of the jobs {first} and {second}; give recordings of one job")]
+    OtherJob {
+        /// The job of the first recording.
+        first: String,
+        /// The other job.
+        second: String,
+    },
+    /// More steps are wanted of a recording without any.
+    #[error(
+        "the recording shows no steps, so that more of them cannot be predicted; record three steps or more, or leave out --times"
+    )]
+    NoSteps,
+    /// The factor of the steps is not a number above 0.
+    #[error("the factor of the steps must be a number above 0")]
+    Times,
+    /// A job of tasks was recorded in two sizes, from which its work at a third does not follow.
+    #[error(
+        "the work of a job of tasks does not follow from two sizes; record the size itself, and leave out --size"
+    )]
+    SizedTasks,
     /// Sizes from which no growth follows.
     #[error("sizes must be different numbers above 0; write the size that each recording has")]
     Sizes,

@@ -8,6 +8,7 @@ use crate::placement::{self, ActorPlacement};
 use crate::replay::{Replayed, Setting, replay};
 use crate::tasks::{TaskForecast, TaskModel, is_of_tasks};
 use crate::trace::JobTrace;
+use crate::what_if::Variation;
 use gridspan_record::{Recording, What};
 use gridspan_topology::{GridSpec, PeId};
 use serde::Serialize;
@@ -18,6 +19,8 @@ const BUSY_MIN: f64 = 0.75;
 const EVEN_MIN: f64 = 0.85;
 /// A link limits a job if it is used for at least this share of the time.
 const USED_MIN: f64 = 0.75;
+/// Latency limits a job if it would take less than this share of its time without it.
+const LATE_MAX: f64 = 0.9;
 /// Rounds at the beginning that do not count, as a part of all: the first ones follow the start.
 const WARM_UP_PART: usize = 4;
 
@@ -80,9 +83,9 @@ struct ActorModel {
 #[serde(tag = "limit", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Bottleneck {
-    /// PEs compute nearly all the time.
+    /// PEs compute most of the time.
     Computing,
-    /// One PE computes nearly all the time, and others have less work.
+    /// One PE computes most of the time, and others have less work.
     UnevenWork {
         /// The busiest PE.
         pe: u32,
@@ -94,9 +97,11 @@ pub enum Bottleneck {
         /// The receiving site.
         to: u32,
     },
-    /// PEs wait for messages: for the latency of links between sites.
+    /// PEs wait for messages of other sites, and the job would be shorter without the latency of
+    /// the links between them.
     Latency,
-    /// PEs wait at one site, because there is not enough that could be done at a time.
+    /// PEs wait although latency counts little, because there is not enough that could be done at a
+    /// time.
     Waiting,
 }
 
@@ -142,7 +147,8 @@ pub struct JobForecast {
     pub total_ns: u64,
     /// Time of a step, if the job has steps, or its actors send in rounds.
     pub step_ns: Option<f64>,
-    /// Number of steps in the recording; 0 if it has none.
+    /// Number of steps in the recording; 0 if it has none. The first round is not one of them: it
+    /// belongs to the start.
     pub steps: u32,
     /// Time of the part that was recorded, on this grid.
     pub recorded_part_ns: u64,
@@ -171,10 +177,14 @@ impl JobModel {
         let Some(last) = recordings.last() else { return Err(ForecastError::Empty) };
         for recording in recordings {
             check(recording)?;
+            same_job(last, recording)?;
         }
-        let notes = notes(last);
+        let mut notes = notes(last);
         if is_of_tasks(last) {
             return Ok(Self { shape: Shape::Tasks(TaskModel::of(recordings)), notes });
+        }
+        if recordings.len() > 1 {
+            notes.push("of several recordings, the last one is replayed".to_owned());
         }
         let (trace, costs) = traced(last)?;
         let model = ActorModel { trace, costs, growth: Growth::default() };
@@ -191,6 +201,10 @@ impl JobModel {
         [first, second]: [SizedRecording<'_>; 2],
         size: f64,
     ) -> Result<Self, ForecastError> {
+        same_job(second.recording, first.recording)?;
+        if is_of_tasks(second.recording) {
+            return Err(ForecastError::SizedTasks);
+        }
         let (before, _) = traced(first.recording)?;
         let (trace, costs) = traced(second.recording)?;
         let growth = Growth::between([&before, &trace], [first.size, second.size], size)?;
@@ -220,17 +234,25 @@ impl JobModel {
     /// Predicts the job on a grid, with `times` as many steps as in the recording.
     ///
     /// # Errors
-    /// If the strategy is unknown or its plan does not fit, if a link delivers nothing, and if what
-    /// actors wait for is missing in the recording.
+    /// If `times` is not above 0, or not 1 for a recording without steps; if the strategy is
+    /// unknown or its plan does not fit, if a link delivers nothing, and if what actors wait for is
+    /// missing in the recording.
     pub fn forecast(
         &self,
         grid: &GridSpec,
         placement: &ActorPlacement,
         times: f64,
     ) -> Result<JobForecast, ForecastError> {
-        match &self.shape {
-            Shape::Actors(model) => model.forecast(grid, placement, times),
-            Shape::Tasks(model) => Ok(of_tasks(grid, &model.forecast(grid)?)),
+        if !times.is_finite() || times <= 0.0 {
+            return Err(ForecastError::Times);
+        }
+        let forecast = match &self.shape {
+            Shape::Actors(model) => model.forecast(grid, placement, times)?,
+            Shape::Tasks(model) => of_tasks(grid, model)?,
+        };
+        match times != 1.0 && forecast.step_ns.is_none() {
+            true => Err(ForecastError::NoSteps),
+            false => Ok(forecast),
         }
     }
 }
@@ -251,7 +273,11 @@ impl ActorModel {
         let total_ns = (found.end_ns as f64 + more).max(0.0) as u64;
         let links = links(grid, &found);
         let pes = pes(grid, &places, &found);
-        let bottleneck = Some(bottleneck(&pes, &links, found.end_ns));
+        let without_latency_ns = |near: &GridSpec| -> Result<f64, ForecastError> {
+            let setting = Setting { trace, costs, growth, grid: near, places: &places };
+            Ok(replay(&setting)?.end_ns as f64)
+        };
+        let bottleneck = Some(bottleneck(grid, &pes, &links, found.end_ns, without_latency_ns)?);
         let recorded_part_ns = found.end_ns;
         Ok(JobForecast { total_ns, step_ns, steps, recorded_part_ns, pes, links, bottleneck })
     }
@@ -265,6 +291,15 @@ fn check(recording: &Recording) -> Result<(), ForecastError> {
     match changes || !recording.missing.is_empty() {
         true => Err(ForecastError::NodesChanged),
         false => Ok(()),
+    }
+}
+
+/// Refuses recordings of different jobs.
+fn same_job(last: &Recording, other: &Recording) -> Result<(), ForecastError> {
+    let (first, second) = (&other.header.job, &last.header.job);
+    match first == second {
+        true => Ok(()),
+        false => Err(ForecastError::OtherJob { first: first.clone(), second: second.clone() }),
     }
 }
 
@@ -301,7 +336,8 @@ fn notes(recording: &Recording) -> Vec<String> {
     notes
 }
 
-fn of_tasks(grid: &GridSpec, found: &TaskForecast) -> JobForecast {
+fn of_tasks(grid: &GridSpec, model: &TaskModel) -> Result<JobForecast, ForecastError> {
+    let TaskForecast { total_ns, busy_ns } = model.forecast(grid)?;
     let layout = grid.layout();
     let pe = |(pe, busy_ns): (PeId, &f64)| PeForecast {
         pe: pe.0,
@@ -309,10 +345,13 @@ fn of_tasks(grid: &GridSpec, found: &TaskForecast) -> JobForecast {
         actors: 0,
         busy_ns: *busy_ns,
     };
-    let pes: Vec<PeForecast> = layout.pes().zip(&found.busy_ns).map(pe).collect();
-    let total_ns = found.total_ns as u64;
-    let bottleneck = Some(bottleneck(&pes, &[], total_ns));
-    JobForecast { total_ns, recorded_part_ns: total_ns, pes, bottleneck, ..JobForecast::default() }
+    let pes: Vec<PeForecast> = layout.pes().zip(&busy_ns).map(pe).collect();
+    let total_ns = total_ns as u64;
+    let without_latency_ns =
+        |near: &GridSpec| -> Result<f64, ForecastError> { Ok(model.forecast(near)?.total_ns) };
+    let bottleneck = Some(bottleneck(grid, &pes, &[], total_ns, without_latency_ns)?);
+    let recorded_part_ns = total_ns;
+    Ok(JobForecast { total_ns, recorded_part_ns, pes, bottleneck, ..JobForecast::default() })
 }
 
 /// Returns the mean time of a round, without the first ones.
@@ -348,24 +387,33 @@ fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
     found.links.iter().map(link).collect()
 }
 
-/// Returns what limits a job of this time.
-fn bottleneck(pes: &[PeForecast], links: &[LinkForecast], took_ns: u64) -> Bottleneck {
+/// Returns what limits a job of this time. `without_latency_ns` predicts its time on a grid without
+/// latency between sites.
+fn bottleneck(
+    grid: &GridSpec,
+    pes: &[PeForecast],
+    links: &[LinkForecast],
+    took_ns: u64,
+    without_latency_ns: impl FnOnce(&GridSpec) -> Result<f64, ForecastError>,
+) -> Result<Bottleneck, ForecastError> {
     let used = |link: &&LinkForecast| link.used.unwrap_or(0.0);
     let fullest = links.iter().max_by(|a, b| used(a).total_cmp(&used(b)));
     if let Some(link) = fullest.filter(|link| used(link) >= USED_MIN) {
-        return Bottleneck::Bandwidth { from: link.from, to: link.to };
+        return Ok(Bottleneck::Bandwidth { from: link.from, to: link.to });
     }
     let busiest = pes.iter().max_by(|a, b| a.busy_ns.total_cmp(&b.busy_ns));
     let mean = pes.iter().map(|pe| pe.busy_ns).sum::<f64>() / pes.len().max(1) as f64;
-    let sites = pes.iter().any(|pe| pe.site != 0);
-    match busiest {
-        Some(pe) if pe.busy_ns >= BUSY_MIN * took_ns as f64 => match mean < EVEN_MIN * pe.busy_ns {
+    if let Some(pe) = busiest.filter(|pe| pe.busy_ns >= BUSY_MIN * took_ns as f64) {
+        return Ok(match mean < EVEN_MIN * pe.busy_ns {
             true => Bottleneck::UnevenWork { pe: pe.pe },
             false => Bottleneck::Computing,
-        },
-        _ if sites => Bottleneck::Latency,
-        _ => Bottleneck::Waiting,
+        });
     }
+    let Some(near) = Variation::Latency(0.0).of(grid) else { return Ok(Bottleneck::Waiting) };
+    Ok(match without_latency_ns(&near)? < LATE_MAX * took_ns as f64 {
+        true => Bottleneck::Latency,
+        false => Bottleneck::Waiting,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The grid on which a job was recorded: latencies and speeds, as the recording's header has them.
 
 use gridspan_record::{Header, RecordedLink};
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, Link};
 
 /// Places and links of a recording.
 #[derive(Clone, Debug)]
@@ -13,14 +13,20 @@ pub(crate) struct RecordedGrid {
 }
 
 impl RecordedGrid {
-    /// Reads a header. Links that it does not have take no time.
+    /// Reads a header. Links that it does not have take no time; none takes longer than the links
+    /// of a grid may.
     pub(crate) fn of(header: &Header) -> Self {
         let sites = header.sites.len();
+        let latency_max = Link::MAX_DELAY.as_nanos() as f64;
         let mut links = vec![vec![(0.0, None); sites]; sites];
         for RecordedLink { from, to, latency_us, bytes_per_second, .. } in &header.links {
             let latency = if latency_us.is_finite() { latency_us.max(0.0) * 1e3 } else { 0.0 };
+            let latency = latency.min(latency_max);
             let rate = bytes_per_second.filter(|rate| *rate > 0.0).map(|rate| rate * 1e-9);
-            links[*from as usize][*to as usize] = (latency, rate);
+            let row = links.get_mut(*from as usize);
+            if let Some(link) = row.and_then(|row| row.get_mut(*to as usize)) {
+                *link = (latency, rate);
+            }
         }
         let site = |node: u32| header.nodes.get(node as usize).map_or(0, |node| node.site);
         let places = header.pes.iter().map(|pe| (pe.node, site(pe.node))).collect();
@@ -48,7 +54,7 @@ impl RecordedGrid {
         match (from == to, self.is_one_node(from, to)) {
             (true, _) => 0.0,
             (_, true) => GridSpec::LOOPBACK.duration().as_nanos() as f64,
-            _ => self.links[self.site(from) as usize][self.site(to) as usize].0,
+            _ => self.link(from, to).0,
         }
     }
 
@@ -58,8 +64,14 @@ impl RecordedGrid {
         if self.is_one_node(from, to) {
             return latency;
         }
-        let rate = self.links[self.site(from) as usize][self.site(to) as usize].1;
+        let (_, rate) = self.link(from, to);
         latency + rate.map_or(0.0, |rate| f64::from(bytes) / rate)
+    }
+
+    /// The link between the sites of two PEs.
+    fn link(&self, from: u32, to: u32) -> (f64, Option<f64>) {
+        let row = self.links.get(self.site(from) as usize);
+        row.and_then(|row| row.get(self.site(to) as usize)).copied().unwrap_or_default()
     }
 
     /// Round trip between main's PE and a PE, in nanoseconds.
@@ -75,5 +87,29 @@ impl RecordedGrid {
     /// The longest latency between two PEs, in nanoseconds.
     pub(crate) fn longest_latency_ns(&self) -> f64 {
         self.links.iter().flatten().map(|(latency, _)| *latency).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gridspan_record::{RecordedNode, RecordedPe};
+
+    #[test]
+    fn absurd_links_are_limited_and_links_to_nowhere_left_out() {
+        let link = |to, latency_us| RecordedLink { to, latency_us, ..RecordedLink::default() };
+        let mut header = Header {
+            sites: vec!["a".to_owned()],
+            nodes: vec![RecordedNode::default(); 2],
+            pes: (0..2).map(|node| RecordedPe { node, speed: 1.0 }).collect(),
+            links: vec![link(0, 1e306), link(7, 1.0)],
+            ..Header::default()
+        };
+        let hour_ns = 3.6e12;
+        assert_eq!(RecordedGrid::of(&header).longest_round_trip_ns(), 2.0 * hour_ns);
+        header.links = vec![link(0, f64::NAN)];
+        assert_eq!(RecordedGrid::of(&header).longest_round_trip_ns(), 0.0);
+        header.sites.clear();
+        assert_eq!(RecordedGrid::of(&header).transfer_ns(0, 1, 9), 0.0);
     }
 }

@@ -258,18 +258,19 @@ impl<'a> Replay<'a> {
             packets.entry(to).or_default().push(*handling);
         }
         let packet_ns = self.setting.costs.packet_ns / self.pes[pe].speed;
-        let mut leaves = now as f64;
+        let (mut sent, mut leaves) = (0.0, now);
         let mut crossed = BTreeSet::new();
         for (to, messages) in packets {
             if to == pe {
                 self.arrive_here(pe, messages);
                 continue;
             }
-            leaves += packet_ns;
+            sent += 1.0;
+            leaves = now.saturating_add((packet_ns * sent) as u64);
             let bytes = self.bytes(pe, to, &messages, &mut crossed);
-            self.carry(leaves as u64, pe, to, messages, bytes)?;
+            self.carry(leaves, pe, to, messages, bytes)?;
         }
-        Ok(leaves as u64)
+        Ok(leaves)
     }
 
     /// Messages of a PE to itself are ready when it is free.

@@ -114,7 +114,7 @@ impl FromStr for Change {
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor > 0.0 && factor <= FACTOR_MAX => Ok(factor),
-        _ => Err("write a number above 0, such as 2 or 0.5".to_owned()),
+        _ => Err("write a number above 0, up to 1e9, such as 2 or 0.5".to_owned()),
     }
 }
 

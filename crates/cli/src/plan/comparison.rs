@@ -3,7 +3,7 @@
 use crate::args::{Change, PlanArgs};
 use crate::error::CliError;
 use gridspan_plan::{ActorPlacement, ForecastError, JobForecast, JobModel, Variation};
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, SiteId};
 use serde::Serialize;
 
 /// Strategy with which the actors are compared, if none is named.
@@ -64,13 +64,29 @@ impl Comparison {
         args: &PlanArgs,
     ) -> Result<Self, CliError> {
         let forecast = model.forecast(grid, placement, args.times)?;
-        let mut changes = Vec::new();
+        let (mut changes, mut notes) = (Vec::new(), model.notes().to_vec());
         for Change { name, variation } in wanted(args) {
-            let Some(other) = variation.of(grid) else { continue };
+            let Some(other) = variation.of(grid) else {
+                if !args.what_if.is_empty() {
+                    notes.push(format!("{name} has no effect on this grid, or is not possible"));
+                }
+                continue;
+            };
+            // Of the links that it would have, nothing is known.
+            let is_guess = variation == Variation::OneMoreSite && grid.layout().site_count() == 1;
+            let latency = is_guess.then(|| other.link_between(SiteId(0), SiteId(1)).latency);
+            let guess = latency.map(|latency| {
+                format!(
+                    "the site of {name} is taken to be {latency} away, since the grid has no other"
+                )
+            });
             match changed(name, model, &other, placement, args.times) {
                 // Tasks of one site: what another one would change is not known.
                 Err(ForecastError::OneSite) if args.what_if.is_empty() => {}
-                change => changes.push(change?),
+                change => {
+                    changes.push(change?);
+                    notes.extend(guess);
+                }
             }
         }
         if !model.is_of_tasks() && args.what_if.is_empty() {
@@ -100,7 +116,7 @@ impl Comparison {
             times: args.times,
             forecast,
             changes,
-            notes: model.notes().to_vec(),
+            notes,
         })
     }
 }

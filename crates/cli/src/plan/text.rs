@@ -9,9 +9,10 @@ use std::time::Duration;
 /// Largest number of links that are listed, those with the most bytes first.
 const LINKS_MAX: usize = 12;
 
-/// With which error the model was verified.
+/// Where the model was verified.
 const VERIFIED: &str = "
-The tests of the model keep it within 5 % of the simulator for leanmd, stencil and uts.
+Tests keep some predictions of leanmd, stencil and uts within 5 % of the simulator. Other jobs and
+other changes may be further away: see the chapter \"Planning a run\" of the book.
 ";
 
 /// Renders a plan.
@@ -60,7 +61,7 @@ fn headline(plan: &Comparison) -> String {
 fn limit(plan: &Comparison) -> String {
     let site = |site: u32| plan.sites.get(site as usize).map_or(UNKNOWN, String::as_str);
     match &plan.forecast.bottleneck {
-        Some(Bottleneck::Computing) => "PEs compute nearly all the time".to_owned(),
+        Some(Bottleneck::Computing) => "PEs compute most of the time".to_owned(),
         Some(Bottleneck::UnevenWork { pe }) => {
             format!("PE {pe} has more work than the others, which wait for it")
         }

@@ -55,6 +55,47 @@ fn twice_the_latency_takes_nearly_twice_the_time_where_it_counts() {
 }
 
 #[test]
+fn what_a_change_cannot_change_or_has_to_guess_is_noted() {
+    let changes = ["-p", "2", "--what-if", "latency*2", "--what-if", "sites+1"];
+    let document = planned(&[&changes[..], &JOB].concat());
+    let changes = document["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{document}");
+    assert_eq!((&changes[0]["name"], &changes[0]["pes"]), (&"sites+1".into(), &4.into()));
+    let notes: Vec<&str> =
+        document["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let has = |part: &str| notes.iter().any(|note| note.contains(part));
+    assert!(has("latency*2 has no effect") && has("the site of sites+1"), "{notes:?}");
+}
+
+#[test]
+fn two_sizes_predict_a_third_one() {
+    let parent = tempfile::tempdir().unwrap();
+    let source = |n: &str| {
+        let folder = parent.path().join(n);
+        let job = ["stencil", "--n", n, "--blocks", "4", "--iterations", "12"];
+        recorded(&folder, "1x4", &job);
+        format!("{}={n}", folder.display())
+    };
+    let (small, large) = (source("512"), source("1024"));
+    let recordings = ["--recording", &small, "--recording", &large, "-p", "4"];
+    let step = |size: &str| {
+        let document = planned(&[&recordings[..], &["--size", size]].concat());
+        document["forecast"]["step_ns"].as_f64().unwrap()
+    };
+    // The points of a square.
+    let ratio = step("2048") / step("1024");
+    assert!((3.0..5.0).contains(&ratio), "{ratio}");
+    let equal = format!("{}=512", large.trim_end_matches("=1024"));
+    let equal = ["plan", "--recording", &small, "--recording", &equal, "-p", "4", "--size", "2048"];
+    let output = run(&equal);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("sizes must be different"), "{output:?}");
+    let output = run(&["plan", "--recording", &small, "-p", "4", "--size", "2048"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("needs two recordings"), "{output:?}");
+}
+
+#[test]
 fn what_is_missing_is_said_with_advice() {
     let advice = |arguments: &[&str], expected: &str| {
         let output = run(&[&["plan"], arguments].concat());

@@ -53,3 +53,25 @@ fn missing_senders_are_refused() {
     recording.pes[0].spans.remove(2);
     assert_eq!(build(&recording).err(), Some(ForecastError::Sampled { percent: 12 }));
 }
+
+#[test]
+fn actors_that_wait_for_tasks_are_refused() {
+    let mut recording = exchange().recording();
+    for span in &mut recording.pes[0].spans {
+        (span.kind, span.actor) = (gridspan_record::TASK, 0);
+    }
+    assert_eq!(build(&recording).err(), Some(ForecastError::ActorsOfTasks));
+}
+
+#[test]
+fn causes_that_wait_for_each_other_are_refused() {
+    let mut recording = exchange().recording();
+    for span in recording.pes.iter_mut().flat_map(|record| &mut record.spans) {
+        span.begin_ns = 7;
+        if let Some(cause) = &mut span.cause {
+            cause.span = Some(span.number);
+        }
+    }
+    // All those on the first PE come before what they wait for.
+    assert_eq!(build(&recording).err(), Some(ForecastError::Sampled { percent: 50 }));
+}

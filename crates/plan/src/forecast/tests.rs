@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{Exchange, MS};
-use gridspan_record::Happening;
+use gridspan_record::{Happening, PeRecord, Span, SpanCause, TASK, TypeTotal};
 
 fn exchange(latency_ms: u64, rounds: usize) -> Exchange {
     Exchange { rounds, compute_ns: [2 * MS, 3 * MS], latency_ns: latency_ms * MS }
@@ -93,8 +93,10 @@ fn incomplete_recordings_are_refused() {
     sampled.pes[0].dropped_spans = 12;
     assert_eq!(JobModel::of(&[&sampled]).err(), Some(ForecastError::Sampled { percent: 34 }));
     let mut lost = exchange(10, 12).recording();
-    lost.happenings.push(Happening { at_ns: 1, what: What::Lost { nodes: vec![1] } });
-    assert_eq!(JobModel::of(&[&lost]).err(), Some(ForecastError::NodesChanged));
+    for what in [What::Lost { nodes: vec![1] }, What::Left { node: 1 }, What::Joined { node: 1 }] {
+        lost.happenings = vec![Happening { at_ns: 1, what }];
+        assert_eq!(JobModel::of(&[&lost]).err(), Some(ForecastError::NodesChanged));
+    }
     assert_eq!(JobModel::of(&[]).err(), Some(ForecastError::Empty));
     assert_eq!(JobModel::of(&[&Recording::default()]).err(), Some(ForecastError::Empty));
 }
@@ -105,4 +107,83 @@ fn a_cut_link_is_named() {
     let model = JobModel::of(&[&recording]).unwrap();
     let cut = model.forecast(&grid("2x1,wan=1ms,loss=100%"), &ActorPlacement::Created, 1.0);
     assert!(matches!(cut, Err(ForecastError::CutLink { .. })), "{cut:?}");
+}
+
+/// A token goes to and fro between two sites, so that one of both PEs works at a time.
+fn token(latency_ns: u64) -> Recording {
+    let mut recording = Exchange { latency_ns, ..exchange(0, 1) }.recording();
+    recording.pes.iter_mut().for_each(|record| record.spans.clear());
+    let passes = 24;
+    for pass in 0..passes {
+        let (pe, number, begin_ns) = (pass % 2, pass / 2, pass * (2 * MS + latency_ns));
+        let cause = pass.checked_sub(1).map(|before| SpanCause {
+            pe: (before % 2) as u32,
+            span: Some(before / 2),
+            sent_ns: begin_ns - latency_ns,
+            received_ns: begin_ns,
+            bytes: 0,
+        });
+        let (duration_ns, actor) = (2 * MS, pe + 100);
+        let span = Span { number, begin_ns, duration_ns, actor, cause, ..Span::default() };
+        recording.pes[pe as usize].spans.push(span);
+    }
+    if let Some(ending) = &mut recording.ending {
+        ending.at_ns = passes * (2 * MS + latency_ns);
+    }
+    recording
+}
+
+#[test]
+fn latency_limits_only_what_would_be_shorter_without_it() {
+    let recording = token(10 * MS);
+    let model = JobModel::of(&[&recording]).unwrap();
+    let limit = |text| forecast(&model, text, 1.0).bottleneck;
+    assert_eq!(limit("2x1,wan=10ms"), Some(Bottleneck::Latency));
+    assert_eq!(limit("2x1,wan=10us"), Some(Bottleneck::Waiting));
+    assert_eq!(limit("1x2"), Some(Bottleneck::Waiting));
+}
+
+#[test]
+fn more_steps_need_a_recording_of_some() {
+    let recording = exchange(10, 2).recording();
+    let model = JobModel::of(&[&recording]).unwrap();
+    let with = |times| model.forecast(&grid("2x1,wan=1ms"), &ActorPlacement::Created, times);
+    assert!(with(1.0).is_ok());
+    assert_eq!(with(3.0), Err(ForecastError::NoSteps));
+    for times in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(with(times), Err(ForecastError::Times), "{times}");
+    }
+}
+
+#[test]
+fn recordings_that_do_not_belong_together_are_refused_or_noted() {
+    let (first, mut second) = (exchange(10, 8).recording(), exchange(20, 8).recording());
+    let both = JobModel::of(&[&first, &second]).unwrap();
+    assert!(both.notes().iter().any(|note| note.contains("the last one")), "{:?}", both.notes());
+    second.header.job = "stencil".to_owned();
+    let refused = JobModel::of(&[&first, &second]).err();
+    assert!(matches!(refused, Some(ForecastError::OtherJob { .. })), "{refused:?}");
+
+    let totals = vec![TypeTotal { number: TASK, count: 9, total_ns: 9 * MS, max_ns: MS }];
+    let pes = vec![PeRecord { totals, ..PeRecord::default() }];
+    let tasks = Recording { pes, ..first };
+    let sized = [1.0, 2.0].map(|size| SizedRecording { recording: &tasks, size });
+    assert_eq!(JobModel::of_size(sized, 4.0).err(), Some(ForecastError::SizedTasks));
+}
+
+#[test]
+fn absurd_times_and_links_give_a_result() {
+    let mut recording = exchange(10, 12).recording();
+    for span in recording.pes.iter_mut().flat_map(|record| &mut record.spans) {
+        (span.duration_ns, span.step) = (1 << 61, Some(u64::MAX));
+        if let Some(cause) = span.cause.as_mut().filter(|cause| cause.span.is_some()) {
+            (cause.sent_ns, cause.bytes) = (u64::MAX >> 2, u32::MAX);
+        }
+    }
+    for link in &mut recording.header.links {
+        (link.latency_us, link.bytes_per_second) = (f64::MAX, Some(f64::MIN_POSITIVE));
+    }
+    let model = JobModel::of(&[&recording]).unwrap();
+    let found = forecast(&model, "2x1,wan=1ms,rate=1mbit", 1.0);
+    assert_eq!(found.total_ns, u64::MAX, "twelve times 2^61 ns, which fit no number");
 }

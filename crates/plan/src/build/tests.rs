@@ -1,3 +1,5 @@
+//! Graphs of recordings that are made by hand.
+
 use super::*;
 use crate::fixtures::{Exchange, MS};
 

@@ -2,7 +2,7 @@
 
 use super::class::{Check, ProblemClass};
 use super::kernel::Kernel;
-use gridspan_kernels::nas::ep::{AnnulusCounts, BLOCK_BITS};
+use gridspan_kernels::nas::ep::{BLOCK_BITS, DeviateStatistics};
 use gridspan_ranks::{Comm, RankError, ops};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const TOLERANCE: f64 = 1e-8;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Ep {
     class: ProblemClass,
-    tally: AnnulusCounts,
+    tally: DeviateStatistics,
 }
 
 impl Kernel for Ep {
@@ -40,7 +40,7 @@ impl Kernel for Ep {
     }
 
     async fn prepare(_world: &Comm, class: ProblemClass) -> Result<Self, RankError> {
-        Ok(Self { class, tally: AnnulusCounts::default() })
+        Ok(Self { class, tally: DeviateStatistics::default() })
     }
 
     async fn iterate(&mut self, world: &Comm, iteration: u32) -> Result<(), RankError> {
@@ -57,18 +57,18 @@ impl Kernel for Ep {
     }
 
     async fn end(&mut self, world: &Comm) -> Result<(), RankError> {
-        let AnnulusCounts { sums, pairs } = &mut self.tally;
+        let DeviateStatistics { sums, pairs } = &mut self.tally;
         *sums = fixed(world.allreduce(sums, ops::sum).await?)?;
         *pairs = fixed(world.allreduce(pairs, ops::sum).await?)?;
         Ok(())
     }
 
     fn reset(&mut self, _world: &Comm) {
-        self.tally = AnnulusCounts::default();
+        self.tally = DeviateStatistics::default();
     }
 
     async fn checks(&mut self, _world: &Comm) -> Result<Vec<Check>, RankError> {
-        let AnnulusCounts { sums, pairs } = self.tally;
+        let DeviateStatistics { sums, pairs } = self.tally;
         let published = self.class.of(SUMS);
         let counted: u64 = pairs.iter().sum();
         Ok(vec![

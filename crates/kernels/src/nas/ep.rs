@@ -13,14 +13,14 @@ pub const ANNULI: usize = 10;
 
 /// Sums of deviates and numbers of pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AnnulusCounts {
+pub struct DeviateStatistics {
     /// The sums of the first and of the second deviate of all pairs.
     pub sums: [f64; 2],
     /// Number of pairs by the integer part of the larger deviate.
     pub pairs: [u64; ANNULI],
 }
 
-impl AnnulusCounts {
+impl DeviateStatistics {
     /// Adds the pairs of one block.
     pub fn add_block(&mut self, block: u64) {
         let mut random = NasRandom::new(SEED);
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_deviates_of_a_block_are_normal() {
-        let mut tally = AnnulusCounts::default();
+        let mut tally = DeviateStatistics::default();
         tally.add_block(3);
         let pairs: u64 = tally.pairs.iter().sum();
         let share = |annulus: usize| tally.pairs[annulus] as f64 / pairs as f64;

@@ -1,3 +1,5 @@
+//! Forecasts of graphs that are made by hand.
+
 use super::*;
 use crate::fixtures::{Exchange, MS};
 use gridspan_record::{Happening, PeRecord, Span, SpanCause, TASK, TypeTotal};

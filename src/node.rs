@@ -168,7 +168,7 @@ fn join(
     holdings: impl Fn() -> Holdings,
 ) -> Result<Joined, BootstrapError> {
     loop {
-        match bootstrap::join(lines, &mut io::stdout().lock()) {
+        match bootstrap::join(lines, &mut io::stdout()) {
             Err(BootstrapError::Again) => {
                 lock(handle).must_stop = false;
                 Control::Holds(holdings()).tell();

@@ -107,10 +107,10 @@ fn nodes_that_the_grid_does_not_name_join_at_known_and_new_sites() {
     changing.job.nodes(4);
     changing.job.await_line("      20 ");
 
-    assert_eq!(changing.done(&["add", "--site", "a", "--pes", "2", "a9"]), "a/4 has joined\n");
-    assert_eq!(changing.done(&["add", "--site", "b", "-n", "2"]), "b/5, b/6 have joined\n");
+    assert_eq!(changing.done(&["add", "--at", "a", "--pes", "2", "a9"]), "a/4 has joined\n");
+    assert_eq!(changing.done(&["add", "--at", "b", "-n", "2"]), "b/5, b/6 have joined\n");
     changing.done(&["drain", "b/5"]);
-    assert_eq!(changing.done(&["add", "--site", "c", "c1"]), "c/7 has joined\n");
+    assert_eq!(changing.done(&["add", "--at", "c", "c1"]), "c/7 has joined\n");
 
     let expected = [
         "a/0 a1 1 member",
@@ -149,7 +149,7 @@ fn an_added_node_that_is_lost_is_started_again() {
     let mut changing = Changing::start(&flags, "150");
     changing.job.nodes(4);
     changing.job.await_line("      20 ");
-    assert_eq!(changing.done(&["add", "--site", "a", "a9"]), "a/4 has joined\n");
+    assert_eq!(changing.done(&["add", "--at", "a", "a9"]), "a/4 has joined\n");
     let nodes = changing.job.nodes(5);
     changing.job.await_line("      50 ");
 
@@ -198,10 +198,10 @@ fn impossible_requests_are_refused_with_the_reason() {
         (&["drain", "--job", "other-1", "a"], 2, "no running job `other-1`"),
         (&["add", "b7"], 2, "has no node or site `b7`\nhint: its nodes: a/[0-1]"),
         (&["add", "-n", "2"], 2, "several sites"),
-        (&["add", "--site", "b", "b[7-"], 2, "`b[7-`: "),
-        (&["add", "--site", "b", "-p", "2000000", "b7"], 1, "refuses: there are more than"),
-        (&["add", "--site", "b c", "b7"], 1, "refuses: `b c` is not a site name"),
-        (&["add", "--here", "--site", "b"], 2, "--here: this is no allocation of Slurm"),
+        (&["add", "--at", "b", "b[7-"], 2, "`b[7-`: "),
+        (&["add", "--at", "b", "-p", "2000000", "b7"], 1, "refuses: there are more than"),
+        (&["add", "--at", "b c", "b7"], 1, "refuses: `b c` is not a site name"),
+        (&["add", "--here", "--at", "b"], 2, "--here: this is no allocation of Slurm"),
         (&["add", "--slurm", "x9"], 2, "invalid value 'x9' for '--slurm"),
         (&["add", "-n", "2", "b7"], 2, "cannot be used with"),
         (&["add"], 2, "required"),

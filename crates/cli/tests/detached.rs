@@ -231,7 +231,7 @@ fn a_node_that_has_left_and_joined_again_is_taken_over() {
 fn another_launcher_finds_nodes_that_were_added() {
     let detached = Detached::start(&["--checkpoint-every", "10steps"], "250");
     detached.await_output("output", "      10 ");
-    assert_eq!(detached.done(&["add", "--site", "a", "a7", "a8"]), "a/4, a/5 have joined\n");
+    assert_eq!(detached.done(&["add", "--at", "a", "a7", "a8"]), "a/4, a/5 have joined\n");
     let nodes = detached.nodes();
     detached.await_output("output", "      60 ");
     detached.kill_launcher();
@@ -245,7 +245,7 @@ fn another_launcher_finds_nodes_that_were_added() {
     attached.await_line("lost a/4: it ended before its part of the job was done");
     attached.await_line("5 nodes go on");
     // Numbers of the first launcher are not used again.
-    assert_eq!(detached.done(&["add", "--site", "b", "b9"]), "b/6 has joined\n");
+    assert_eq!(detached.done(&["add", "--at", "b", "b9"]), "b/6 has joined\n");
     assert_eq!(detached.ask(&["logs", "--node", "a/5", &detached.id]).code, Some(0));
     assert_verified(attached);
 }

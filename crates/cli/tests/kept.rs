@@ -223,7 +223,7 @@ fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
 fn another_machine_finds_a_node_that_was_added() {
     let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "200");
     world.await_output("first", "      20 ");
-    let added = world.ask("first", &["add", "--site", "a", "127.0.0.4"]);
+    let added = world.ask("first", &["add", "--at", "a", "127.0.0.4"]);
     assert_eq!((added.code, added.stdout.as_str()), (Some(0), "a/3 has joined\n"), "{added:?}");
     world.await_output("first", "      60 ");
     let others = [("127.0.0.2", "a-1"), ("127.0.0.3", "a-2"), ("127.0.0.4", "a-3")];

@@ -320,7 +320,7 @@ fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
     let mut running = Running::of(slurm.salloc(&["-N2", "--exclusive"], &arguments));
     running.await_line("      20 ");
 
-    let inside = slurm.salloc(&["-N1", "--exclusive"], &["add", "--here", "--site", "b"]);
+    let inside = slurm.salloc(&["-N1", "--exclusive"], &["add", "--here", "--at", "b"]);
     let mut inside = Running::of(inside);
     inside.await_line("b/2 has joined");
     running.await_line("3 nodes go on");
@@ -331,7 +331,7 @@ fn tasks_of_other_allocations_join_a_job(slurm: &Slurm) {
     // It prints `salloc: Granted job allocation 7`.
     let (_, number) = held.stderr.split_once("job allocation ").unwrap();
     let number: String = number.chars().take_while(char::is_ascii_digit).collect();
-    let mut add = slurm.command_of_gridctl(&["add", "--slurm", &number, "--site", "test"]);
+    let mut add = slurm.command_of_gridctl(&["add", "--slurm", &number, "--at", "test"]);
     add.env("PATH", FOLDERS.join(":"));
     let added = finish(add);
     assert_eq!((added.code, added.stdout.as_str()), (Some(0), "test/3 has joined\n"), "{added:?}");

@@ -81,7 +81,7 @@ const EXAMPLES: &str = "Examples:
   gridctl report DIR                       what limited a recorded run, and a page that shows it
   gridctl plan -e 4x8,wan=20ms leanmd      how long a job would take on a grid
   gridctl drain b/2                        lets a node leave your latest running job
-  gridctl add --site b b7                  starts another node for it on host b7
+  gridctl add --at b b7                    starts another node for it on host b7
   gridctl check --grid grid.toml           whether a job could run on these hosts
   gridctl trace DIR                        a recording, for Perfetto
   gridctl compare A B                      why one recorded run is faster than another

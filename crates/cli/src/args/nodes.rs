@@ -10,10 +10,10 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = JOIN_HELP)]
 pub(crate) struct JoinArgs {
-    /// The job. Default: the latest that accepts guests.
+    /// The job [default: the latest that accepts guests].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
-    /// Join this site. Default: the first.
+    /// Join this site [default: the first].
     #[arg(long = "at", value_name = "SITE")]
     pub(crate) site: Option<String>,
     /// Start N PEs.
@@ -34,7 +34,7 @@ Exit codes: 0 the node has left or the job is done, 1 it was lost or the job fai
 /// Arguments of `gridctl nodes`.
 #[derive(Debug, Args)]
 pub(crate) struct NodesArgs {
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Print one JSON array, with an object for each node.
@@ -49,7 +49,7 @@ pub(crate) struct DrainArgs {
     /// The nodes: `SITE/NUMBER`, a host, or a site for all its nodes.
     #[arg(value_name = "NODE", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
     /// Treat the nodes as lost if they have not left after this time, such as 30s.
@@ -62,7 +62,7 @@ pub(crate) struct DrainArgs {
 #[command(after_help = ADD_HELP)]
 pub(crate) struct AddArgs {
     /// Nodes of the job that are spare, have left, or were lost: `SITE/NUMBER`, a host, or a site
-    /// for all its nodes. With `--site`: hosts, such as `b7` or `b[7-9]`, each of which gets a new
+    /// for all its nodes. With `--at`: hosts, such as `b7` or `b[7-9]`, each of which gets a new
     /// node.
     #[arg(
         value_name = "NODE",
@@ -70,9 +70,9 @@ pub(crate) struct AddArgs {
         conflicts_with_all = ["count", "here", "slurm"]
     )]
     pub(crate) nodes: Vec<String>,
-    /// Start new nodes at this site, which the job need not have yet. Default for `-n`, `--slurm`
-    /// and `--here`: the only one.
-    #[arg(long, value_name = "SITE")]
+    /// Start new nodes at this site, which the job need not have yet [default for `-n`, `--slurm`
+    /// and `--here`: the only one].
+    #[arg(long = "at", value_name = "SITE")]
     pub(crate) site: Option<String>,
     /// Start N new nodes on the hosts of the site, in turn where the fewest are.
     #[arg(
@@ -83,7 +83,7 @@ pub(crate) struct AddArgs {
         conflicts_with_all = ["here", "slurm"]
     )]
     pub(crate) count: Option<u32>,
-    /// Give each new node N PEs. Default: as the last node of the site.
+    /// Give each new node N PEs [default: as the last node of the site].
     #[arg(short, long, value_name = "N", conflicts_with_all = ["here", "slurm"])]
     pub(crate) pes: Option<NonZeroU32>,
     /// Start new nodes as tasks of this allocation of Slurm: one on each host, with all its CPUs.
@@ -94,7 +94,7 @@ pub(crate) struct AddArgs {
     /// the allocation.
     #[arg(long, conflicts_with = "slurm")]
     pub(crate) here: bool,
-    /// The job. Default: the latest.
+    /// The job [default: the latest].
     #[arg(short, long, value_name = "ID")]
     pub(crate) job: Option<String>,
 }
@@ -125,7 +125,7 @@ Exit codes: 0 done, 1 refused or the job has ended, 2 usage.";
 
 const ADD_HELP: &str = "Examples:
   gridctl add b/3              a node that has left, joins again
-  gridctl add --site b b7      a new node on host b7, at site b
+  gridctl add --at b b7        a new node on host b7, at site b
   gridctl add -n 2             two more nodes of a job with one site
   gridctl add --slurm 4711     the hosts of another allocation, for a job inside one
 

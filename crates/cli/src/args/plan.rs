@@ -47,7 +47,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "STRATEGY", value_parser = strategies())]
     pub(crate) balance: Option<StrategyName>,
     /// Compare with this change only: `latency*F`, `rate*F`, `sites+1` or `sites-1`. Repeat it for
-    /// more. Default: several of each.
+    /// more [default: several of each].
     #[arg(long, value_name = "CHANGE")]
     pub(crate) what_if: Vec<Change>,
     /// Seed the recorded run and the strategy.

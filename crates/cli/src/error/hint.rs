@@ -224,10 +224,10 @@ impl CliError {
             Self::AllSpare => "name fewer nodes".into(),
             Self::Refused { .. } => return None,
             Self::NoNodeToAdd { nodes, .. } => format!(
-                "its nodes: {}; `--site SITE` starts a node on a host that the job does not have yet",
+                "its nodes: {}; `--at SITE` starts a node on a host that the job does not have yet",
                 crate::names::abbreviated(nodes.iter().map(String::as_str))
             ),
-            Self::WhichSite { sites } => format!("`--site` with one of {}", sites.join(", ")),
+            Self::WhichSite { sites } => format!("`--at` with one of {}", sites.join(", ")),
             Self::HostPattern { .. } => "for example `b7`, or `b[7-9]` for three hosts".into(),
             Self::NotInAllocation => {
                 "call it inside the other allocation (`salloc … gridctl add --here`), or name that by \

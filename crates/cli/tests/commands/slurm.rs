@@ -275,7 +275,7 @@ fn tasks_of_another_allocation_join_and_are_started_there_again() {
     let mut running = fake.start(&TWO, &[&flags[..], &JOB, &["200"]].concat());
     running.await_line("      20 ");
 
-    let mut added = fake.start(&OTHER, &["add", "--here", "--site", "b"]);
+    let mut added = fake.start(&OTHER, &["add", "--here", "--at", "b"]);
 
     added.await_line("b/2, b/3 have joined");
     agents(&running, 4).into_iter().for_each(|pid| assert!(is_alive(pid)));
@@ -309,7 +309,7 @@ fn an_allocation_is_named_by_its_number() {
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     let reason = "cannot use the allocation 8 of Slurm: Invalid job id specified\nhint: `squeue";
     assert!(unknown.stderr.contains(reason), "{unknown:?}");
-    let refused = fake.run(&TWO, &["add", "--site", "slurm", "n3"]);
+    let refused = fake.run(&TWO, &["add", "--at", "slurm", "n3"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("its nodes are tasks of Slurm; add those of"), "{refused:?}");
 

@@ -7,13 +7,17 @@
 //! 46(5), 1999, bound the time by W / P and a term that does not shrink with P). So the model is
 //!
 //! ```text
-//! time = (W + Σ speed × lost) / Σ speed
+//! time = (W + Σ speed × lost) / Σ speed + b + g × longest round trip
 //! lost = a + h × longest round trip + f × round trip of the PE's site
 //! ```
 //!
 //! where round trips are those to the site of main, which spawns the first task. `h` and `f` follow
-//! from the time that PEs of both kinds of sites lost in a recording on two or more sites; `a`
-//! follows if there are recordings with different latencies, and is 0 otherwise.
+//! from the time that PEs of both kinds of sites lost in a recording on two or more sites, `g` from
+//! the time before the first task and after the last one; `a` and `b` follow if there are
+//! recordings with different latencies, and are 0 otherwise.
+//!
+//! PEs without tasks may run copies of tasks that are under way elsewhere. So the time in tasks
+//! grows with the latency, and the work is that of the recording with the least.
 
 use crate::error::ForecastError;
 use crate::recorded_grid::RecordedGrid;
@@ -43,8 +47,8 @@ struct Loss {
 pub(crate) struct TaskModel {
     /// Time of all tasks on an ordinary PE, in nanoseconds.
     work_ns: f64,
-    /// Time before the first task, and after the last one.
-    outside_ns: f64,
+    /// `b` and `g`: time before the first task, and after the last one.
+    outside: (f64, f64),
     /// `a`, `h` and `f`; the last two are `None` if all recordings are of one site.
     constant_ns: f64,
     trips: Option<(f64, f64)>,
@@ -69,25 +73,29 @@ pub(crate) fn is_of_tasks(recording: &Recording) -> bool {
 }
 
 impl TaskModel {
-    /// Fits the model. The work is that of the last recording.
+    /// Fits the model.
     pub(crate) fn of(recordings: &[&Recording]) -> Self {
+        let work = |recording: &&Recording| {
+            let speed = |pe: u32| recording.header.pes.get(pe as usize).map_or(1.0, |pe| pe.speed);
+            recording.pes.iter().map(|record| busy(record) * speed(record.pe)).sum::<f64>()
+        };
+        let work_ns = recordings.iter().map(work).fold(f64::INFINITY, f64::min);
+        let work_ns = if work_ns.is_finite() { work_ns } else { 0.0 };
         let mut losses = Vec::new();
-        let (mut work_ns, mut outside_ns) = (0.0, 0.0);
+        let mut outside = Vec::new();
         for recording in recordings {
             let grid = RecordedGrid::of(&recording.header);
             let (begin, end) = active(recording);
             let took = end.saturating_sub(begin) as f64;
-            outside_ns = (recording.end_ns() as f64 - took).max(0.0);
-            work_ns = 0.0;
             let longest_ns = grid.longest_round_trip_ns();
+            outside.push((longest_ns, (recording.end_ns() as f64 - took).max(0.0)));
+            let useful = work_ns / work(recording).max(1.0);
             for record in &recording.pes {
-                let busy = busy(record);
-                let speed = recording.header.pes.get(record.pe as usize).map_or(1.0, |pe| pe.speed);
-                work_ns += busy * speed;
                 let own_ns = grid.round_trip_ns(record.pe);
                 let is_home = grid.site(record.pe) == grid.site(0);
                 let own_ns = if is_home { 0.0 } else { own_ns };
-                losses.push(Loss { longest_ns, own_ns, lost_ns: (took - busy).max(0.0) });
+                let lost_ns = (took - busy(record) * useful).max(0.0);
+                losses.push(Loss { longest_ns, own_ns, lost_ns });
             }
         }
         let has_two_sites = losses.iter().any(|loss| loss.own_ns > 0.0);
@@ -97,7 +105,7 @@ impl TaskModel {
             Some([a, h, f]) => (a, Some((h, f))),
             None => (mean, None),
         };
-        Self { work_ns, outside_ns, constant_ns, trips }
+        Self { work_ns, outside: fit_outside(&outside), constant_ns, trips }
     }
 
     /// Predicts the time on a grid.
@@ -122,7 +130,9 @@ impl TaskModel {
         let all_lost: f64 = layout.pes().map(|pe| speed(pe) * lost(pe)).sum();
         let took = (self.work_ns + all_lost) / speeds;
         let busy_ns = layout.pes().map(|pe| (took - lost(pe)).max(0.0)).collect();
-        Ok(TaskForecast { total_ns: took + self.outside_ns, busy_ns })
+        let (constant, trips) = self.outside;
+        let outside = (constant + trips * longest).max(0.0);
+        Ok(TaskForecast { total_ns: took + outside, busy_ns })
     }
 }
 
@@ -154,11 +164,35 @@ fn active(recording: &Recording) -> (u64, u64) {
     (begin.min(end), end)
 }
 
+/// Whether round trips differ by no more than noise from the longest one.
+fn is_equal(mut trips: impl Iterator<Item = f64>, longest: f64) -> bool {
+    trips.all(|trip| trip * DIFFERENT_MIN > longest)
+}
+
+/// Fits `b` and `g` by least squares to longest round trips and the times beside them. `b` is 0 if
+/// all latencies are about equal, and `g` if there are none.
+fn fit_outside(seen: &[(f64, f64)]) -> (f64, f64) {
+    let count = seen.len().max(1) as f64;
+    let mean = |part: fn(&(f64, f64)) -> f64| seen.iter().map(part).sum::<f64>() / count;
+    let (trip, time) = (mean(|seen| seen.0), mean(|seen| seen.1));
+    let longest = seen.iter().map(|seen| seen.0).fold(0.0, f64::max);
+    if longest == 0.0 {
+        return (time, 0.0);
+    }
+    if is_equal(seen.iter().map(|seen| seen.0), longest) {
+        return (0.0, time / trip);
+    }
+    let together: f64 = seen.iter().map(|seen| (seen.0 - trip) * (seen.1 - time)).sum();
+    let square: f64 = seen.iter().map(|seen| (seen.0 - trip).powi(2)).sum();
+    let slope = together / square;
+    (time - slope * trip, slope)
+}
+
 /// Fits `a`, `h` and `f` by least squares; `a` is 0 if all latencies are about equal.
 fn fit(losses: &[Loss]) -> Option<[f64; UNKNOWNS]> {
     let trips = || losses.iter().map(|loss| loss.longest_ns);
     let longest = trips().max_by(f64::total_cmp).filter(|longest| *longest > 0.0)?;
-    let is_equal = trips().all(|trip| trip * DIFFERENT_MIN > longest);
+    let is_equal = is_equal(trips(), longest);
     let mut matrix = [[0.0; UNKNOWNS + 1]; UNKNOWNS];
     for loss in losses {
         let constant = if is_equal { 0.0 } else { 1.0 };
@@ -254,10 +288,11 @@ mod tests {
         let same = GridSpec::from_emulate("2x1,wan=5ms").unwrap();
         let TaskForecast { total_ns, .. } = model.forecast(&same).unwrap();
         assert!((total_ns - 100e6).abs() < 1e3, "{total_ns}");
-        // With twice the latency, the second PE loses twice the time, and both share that.
+        // With twice the latency, the second PE loses twice the time, and both share that. The 2 ms
+        // in which no tasks run become 4.
         let far = GridSpec::from_emulate("2x1,wan=10ms").unwrap();
         let later = model.forecast(&far).unwrap().total_ns;
-        assert!((later - total_ns - 27.5e6).abs() < 1e3, "{later}");
+        assert!((later - total_ns - 29.5e6).abs() < 1e3, "{later}");
     }
 
     #[test]
@@ -281,6 +316,25 @@ mod tests {
         for (found, expected) in found.into_iter().zip([3.0, 0.5, 2.0]) {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn time_without_tasks_follows_the_round_trips() {
+        let near = |found: (f64, f64), expected: (f64, f64)| {
+            let errors = (found.0 - expected.0, found.1 - expected.1);
+            assert!(errors.0.abs() < 1e-9 && errors.1.abs() < 1e-9, "{found:?} {expected:?}");
+        };
+        near(fit_outside(&[(10.0, 25.0), (20.0, 45.0)]), (5.0, 2.0));
+        near(fit_outside(&[(10.0, 20.0)]), (0.0, 2.0));
+        near(fit_outside(&[(0.0, 7.0)]), (7.0, 0.0));
+        near(fit_outside(&[]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn copies_of_tasks_are_no_work() {
+        // At twice the latency, the second PE runs 20 ms of copies.
+        let model = TaskModel::of(&[&recording(5, [93, 48]), &recording(10, [93, 68])]);
+        assert!((model.work_ns - 141e6).abs() < 1e3, "{model:?}");
     }
 
     #[test]

@@ -60,8 +60,8 @@ impl Cell {
     }
 }
 
-const MD: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 5 --steps 10";
-const MD_LONG: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 5 --steps 30";
+const MD: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 4 --steps 10";
+const MD_LONG: &str = "--quiet --work charge --atoms 4000 --cost 4 --cells 4 --steps 30";
 const MD_SMALL: &str =
     "--quiet --work charge --system uniform --cutoff 2.5 --cells 4 --atoms 4000 --steps 8";
 const MD_MIDDLE: &str =

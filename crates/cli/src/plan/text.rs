@@ -11,8 +11,9 @@ const LINKS_MAX: usize = 12;
 
 /// Where the model was verified.
 const VERIFIED: &str = "
-Tests keep some predictions of leanmd, stencil and uts within 5 % of the simulator. Other jobs and
-other changes may be further away: see the chapter \"Planning a run\" of the book.
+Tests keep some predictions of leanmd, stencil and uts within 5 % of the simulator, but for a round
+trip between sites. Other jobs and other changes may be further away: see the chapter \"Planning a
+run\" of the book.
 ";
 
 /// Renders a plan.

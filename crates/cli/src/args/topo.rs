@@ -15,7 +15,7 @@ pub(crate) struct TopoArgs {
     /// Start nodes to measure. Without it, a grid file is shown as written.
     #[arg(long, conflicts_with = "job")]
     pub(crate) probe: bool,
-    /// Show the topology as this job sees it [default: the latest].
+    /// The job whose view of the topology is shown [default: the latest].
     #[arg(short, long, value_name = "ID", conflicts_with = "place")]
     pub(crate) job: Option<String>,
     /// Where to start nodes.

@@ -309,7 +309,10 @@ fn the_job_goes_on_without_a_node_that_cannot_join() {
                 let (nodes, reason) = (vec![B], "another build".to_owned());
                 supervisor.handle(Event::TaskRefused { nodes, reason }, seconds(4));
             }
-            _ => supervisor.handle_timeout(seconds(40)),
+            _ => {
+                supervisor.handle(Event::Listening { node: A, address: address(7) }, seconds(4));
+                supervisor.handle_timeout(seconds(40));
+            }
         }
         supervisor.handle(Event::Holds { node: A, holdings: held() }, seconds(40));
         supervisor.handle(Event::Listening { node: A, address: address(8) }, seconds(40));

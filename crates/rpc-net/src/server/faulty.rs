@@ -316,12 +316,14 @@ async fn a_server_that_connects_slowly_delays_no_other() {
         request_response(&registry, &Request::Join(card("silent"), 1)).await,
         Ok(Response::Joined)
     ));
-    for _ in 0..2 {
+    let mut rounds = 0;
+    // The news of it may come after the first servers were returned.
+    while rounds < 2 && begin.elapsed() < CONNECTING {
         let cards = tokio::time::timeout(LIMIT, remote.cards()).await.unwrap().unwrap();
         assert_eq!(cards.into_iter().map(|card| card.name).collect::<Vec<_>>(), ["one"]);
-        let may_have_given_up = begin.elapsed() >= CONNECTING;
-        assert!(may_have_given_up || remote.is_reaching_any(), "the other is still being reached");
+        rounds += u32::from(remote.is_reaching_any());
     }
+    assert!(rounds > 0, "the other is still being reached");
     let heuristic = HeftC::default();
     let mapped = remote.map(&heuristic, async |group| {
         let (_result,) = group.call(&PLAYED, (group.value(&7)?,));

@@ -23,9 +23,7 @@ use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 /// The start of every control line.
@@ -197,11 +195,13 @@ impl Control {
 
     /// Prints the line to standard output while another thread holds its lock. A line that this
     /// thread has written in part is then passed on as two.
+    #[cfg(feature = "net")]
     pub(crate) fn tell_past_lock(&self) {
+        use std::os::fd::AsFd;
         let print = || {
             let mut line = Vec::new();
             self.print(&mut line)?;
-            let mut out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            let mut out = std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
             let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
             out.write_all(&line)
         };

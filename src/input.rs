@@ -7,7 +7,7 @@
 //!
 //! The launcher sends [`InputLine::Begin`] before the bundle of the node. The node makes a pipe its
 //! standard input, before its main begins, and answers with
-//! [`Control::InputTaken`](crate::control::Control::InputTaken) of 0 bytes. Until then the launcher
+//! [`Control::InputTaken`] of 0 bytes. Until then the launcher
 //! reads nothing, so that a node that does not start costs nothing of the input.
 //!
 //! # Steady state
@@ -164,7 +164,7 @@ fn open(number: u64) -> io::Result<OpenInput> {
     let of_thread = waiting.clone();
     let write = move || {
         write_parts(&incoming, writer, &of_thread, |taken, is_closed| {
-            teller.tell(Control::InputTaken { number, taken, is_closed });
+            teller.tell(&Control::InputTaken { number, taken, is_closed });
         });
     };
     thread::Builder::new().name("standard-input".to_owned()).spawn(write)?;
@@ -217,7 +217,7 @@ impl Teller {
 
     /// Tells the launcher, past the lock if that is not free in time. What the thread tells later is
     /// then old, and the launcher knows better.
-    fn tell(&mut self, control: Control) {
+    fn tell(&mut self, control: &Control) {
         self.is_waiting &= self.told.try_recv().is_err();
         if !self.is_waiting {
             // The thread only ends with this value.

@@ -210,8 +210,7 @@ mod tests {
         let process = process(&flow);
         assert_eq!(next(&process), InputLine::Begin(1));
         flow.taken(1, 0, false);
-        let forwarding = flow.clone();
-        thread::spawn(move || forwarding.forward(Late(false).take(4)));
+        thread::spawn(move || flow.forward(Late(false).take(4)));
 
         assert_eq!(part(&process), b"late");
         assert_eq!(next(&process), InputLine::End);

@@ -215,8 +215,8 @@ impl Teller {
         Ok(Self { controls, told, is_waiting: false })
     }
 
-    /// Tells the launcher, past the lock if that is not free in time. What the thread tells later is
-    /// then old, and the launcher knows better.
+    /// Tells the launcher, past the lock if that is not free in time. What the thread tells later
+    /// is then old, and the launcher knows better.
     fn tell(&mut self, control: &Control) {
         self.is_waiting &= self.told.try_recv().is_err();
         if !self.is_waiting {

@@ -351,8 +351,8 @@ fn is_here(host: &str) -> bool {
     is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
 }
 
-/// Whether the name of a host with this address means this machine. Another user of it is reached by
-/// ssh.
+/// Whether the name of a host with this address means this machine. Another user of it is reached
+/// by ssh.
 fn is_own_name(name: &str, address: Option<IpAddr>) -> bool {
     !name.contains('@') && address.is_some_and(is_own)
 }

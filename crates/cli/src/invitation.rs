@@ -43,7 +43,8 @@ pub(crate) struct Invitation {
 }
 
 impl Invitation {
-    /// Creates an invitation to the first run, to run the program of `command`, which has the fingerprint `contents`.
+    /// Creates an invitation to the first run, to run the program of `command`, which has the
+    /// fingerprint `contents`.
     pub(crate) fn new(
         command: &Command,
         contents: Contents,

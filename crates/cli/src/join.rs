@@ -19,8 +19,8 @@ use std::process::{Child, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for which a guest whose nodes were lost waits for another run of the job: as long as nodes may
-/// take to stop when others are lost.
+/// Time for which a guest whose nodes were lost waits for another run of the job: as long as nodes
+/// may take to stop when others are lost.
 const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
 /// Time after which the user is told what it waits for.
 const QUIET: Duration = Duration::from_secs(2);

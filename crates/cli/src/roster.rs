@@ -1,9 +1,9 @@
 //! All nodes that a job has had so far, by their numbers in the job.
 //!
 //! The first ones are those of its grid, in this order. Nodes that are added while the job runs get
-//! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`), always
-//! means the same node, and is never used again. In a grid the nodes of a site follow each other, so
-//! a node has another number there: its *position*.
+//! the next numbers, at whatever site they are. So a number, and the name made of it (`b/4`),
+//! always means the same node, and is never used again. In a grid the nodes of a site follow each
+//! other, so a node has another number there: its *position*.
 
 use gridspan_topology::{GridSpec, GridSpecError, HostSpec, NodeId, SiteId};
 use serde::{Deserialize, Serialize};

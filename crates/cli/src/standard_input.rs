@@ -2,8 +2,8 @@
 //!
 //! A process of this machine inherits it. So it reads a pipe or a file directly, up to its end, and
 //! nothing is read that it does not ask for. To a process that `ssh` or `srun` has started, whose
-//! standard input is the channel from the launcher, the launcher forwards it (`launch::input_flow`).
-//! Two inputs are not passed on:
+//! standard input is the channel from the launcher, the launcher forwards it
+//! (`launch::input_flow`). Two inputs are not passed on:
 //!
 //! - A terminal stops processes in the background that read from it, and nodes are such.
 //! - A detached job outlives it.

@@ -142,8 +142,8 @@ fn busy(record: &PeRecord) -> f64 {
     bins.map(|(_, ns)| *ns as f64).sum()
 }
 
-/// When tasks ran: from the begin of the first interval with tasks to the end of the last one. These
-/// are shares of the time in intervals, so that their width does not count.
+/// When tasks ran: from the begin of the first interval with tasks to the end of the last one.
+/// These are shares of the time in intervals, so that their width does not count.
 fn active(recording: &Recording) -> (u64, u64) {
     let (mut begin, mut end) = (u64::MAX, 0);
     for record in &recording.pes {

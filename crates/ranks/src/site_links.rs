@@ -148,7 +148,8 @@ mod tests {
         let slow = links.between(0, 2);
         assert!((slow.latency_s() - 0.016).abs() < 1e-3, "{slow:?}");
         assert!((slow.seconds_for(1e6) - 1.0).abs() < 1e-9, "{slow:?}");
-        // Nothing is known of the bandwidth of the others, nor of a site that the job does not have.
+        // Nothing is known of the bandwidth of the others, nor of a site that the job does not
+        // have.
         assert_eq!(links.between(2, 0).bits_per_s, 1_000_000_000);
         assert_eq!(links.between(7, 0), usual(false));
         assert!(links.is_narrow(2, [0, 1].into_iter()));

@@ -20,8 +20,9 @@
 //! that only it can carry: for an allreduce the partial result of a site, for a reduce-scatter the
 //! part of it that the ranks of the other site get, and for an alltoall what the ranks of one site
 //! have for those of the other. The bound is the larger of both times. An operation that begins
-//! when all links are idle and ends with its last byte takes at least their sum, the column `alone`.
-//! Several in a row can take less, if ranks that have their results go on before the others.
+//! when all links are idle and ends with its last byte takes at least their sum, the column
+//! `alone`. Several in a row can take less, if ranks that have their results go on before the
+//! others.
 
 use clap::Parser;
 use gridspan::ranks::{Comm, RankError, ops, run_then};

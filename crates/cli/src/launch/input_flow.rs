@@ -1,4 +1,4 @@
-//! Forwards the standard input of the launcher to the process of node 0, which has none of its own.
+//! Forwards the standard input of the launcher to a process of node 0 that cannot inherit it.
 //!
 //! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the process
 //! has said that it takes input, and never more than that has asked for. If another process is

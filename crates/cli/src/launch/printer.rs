@@ -52,8 +52,8 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Creates the prefixes for these nodes, of equal width. They are coloured on a terminal, unless
-    /// the environment forbids it (NO_COLOR).
+    /// Creates the prefixes for these nodes, of equal width. They are coloured on a terminal,
+    /// unless the environment forbids it (NO_COLOR).
     pub(super) fn new(roster: &Roster) -> Self {
         let is_coloured = [
             AutoStream::choice(&io::stdout()) != ColorChoice::Never,

@@ -27,8 +27,8 @@ const READ_BYTES: usize = 32 << 10;
 /// memory.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
-/// recordings, diagnoses, links, moves, guests, warnings, checkpoints, the recovery from losses, and
-/// changes of the nodes.
+/// recordings, diagnoses, links, moves, guests, warnings, checkpoints, the recovery from losses,
+/// and changes of the nodes.
 const FREQUENT: [&[u8]; 16] = [
     b"{\"processors\"",
     b"{\"input-taken\"",

@@ -138,8 +138,8 @@ impl Recording {
         }
     }
 
-    /// Records the processors that the process of a node may use. Nodes of a host may have different
-    /// ones.
+    /// Records the processors that the process of a node may use. Nodes of a host may have
+    /// different ones.
     pub(super) fn note_processors(&self, node: NodeId, cpus: &[Cpu]) {
         if self.is_simulated {
             return;

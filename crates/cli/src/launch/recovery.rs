@@ -5,7 +5,8 @@
 //! that can reach each other but not the launcher end with it.
 //!
 //! A *run* of the job is the time between two recoveries or changes of its nodes. In each run the
-//! members have consecutive node numbers, site by site; the launcher numbers them as the roster does.
+//! members have consecutive node numbers, site by site; the launcher numbers them as the roster
+//! does.
 
 use crate::job_folder::Saved;
 use crate::roster::Roster;
@@ -69,7 +70,8 @@ impl Runs {
         self.runs.last().map_or(&[], |(_, members)| members)
     }
 
-    /// Begins another run with these members, in the order of the roster, which have parts of checkpoints in `holdings`.
+    /// Begins another run with these members, in the order of the roster, which have parts of
+    /// checkpoints in `holdings`.
     ///
     /// # Errors
     ///

@@ -339,7 +339,8 @@ fn same_round_trips() {
     // A packet of 200 bytes and the headers takes less than 0.1 ms at this rate. Other programs can
     // only delay packets, so that the least of four means, each over some eight round trips, is
     // near to the link unless all four are disturbed. 10 % are 2 ms one way, more than what the
-    // tests above allow to the lab; a link that is not emulated, or emulated twice, differs by more.
+    // tests above allow to the lab; a link that is not emulated, or emulated twice, differs by
+    // more.
     for one_way in [emulated, in_lab] {
         assert!((20.0..22.0).contains(&one_way), "{one_way} ms, not 20 within 10 %");
     }

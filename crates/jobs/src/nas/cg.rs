@@ -69,8 +69,8 @@ impl Cg {
         exchange::add(&self.grid, world, &products).await
     }
 
-    /// Solves `A z = x`, approximately. Returns the part of this rank of the square of the residual,
-    /// too.
+    /// Solves `A z = x`, approximately. Returns the part of this rank of the square of the
+    /// residual, too.
     async fn solve(&self, world: &Comm) -> Result<(Vec<f64>, f64), RankError> {
         let mut z = vec![0.0; self.x.len()];
         let (mut r, mut p) = (self.x.clone(), self.x.clone());

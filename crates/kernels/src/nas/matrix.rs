@@ -52,7 +52,8 @@ fn draw(random: &mut NasRandom, order: u32, count: usize) -> SparseVector {
     vector
 }
 
-/// Makes the block of a rank of the matrix of an order, with this number of elements in each vector.
+/// Makes the block of a rank of the matrix of an order, with this number of elements in each
+/// vector.
 ///
 /// All ranks draw all vectors, and keep the elements of their blocks. A rank cannot skip to a
 /// vector, since the number of draws of each vector varies.

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Two nodes, at two sites, run each job once with `gridctl run --emulate`, which emulates links
-//! below QUIC, and once with `gridctl run --grid` on two hosts of `gridctl lab`, which knows nothing
-//! of the job, in turns. For each delay and rate:
+//! below QUIC, and once with `gridctl run --grid` on two hosts of `gridctl lab`, which knows
+//! nothing of the job, in turns. For each delay and rate:
 //!
 //! - `round trip` is that of a message of 32 bytes between two actors, in the mean of a run;
 //! - `stream` is the rate of 64 messages from one rank to another, before the receiver answers;

@@ -43,8 +43,8 @@ impl Places {
         }
     }
 
-    /// The crowding of a node's host; `None` if it has hardware threads for all PEs, or their number
-    /// is not known.
+    /// The crowding of a node's host; `None` if it has hardware threads for all PEs, or their
+    /// number is not known.
     pub(crate) fn crowding(&self, node: usize) -> Option<&Crowding> {
         self.crowding.get(node)?.as_ref()
     }

@@ -117,8 +117,8 @@ impl SampleOrder {
     }
 }
 
-/// The beginning of the lines with the standard input of the launcher, which a node gets that cannot
-/// inherit it. What follows is for the layers above.
+/// The beginning of the lines with the standard input of the launcher, which a node gets that
+/// cannot inherit it. What follows is for the layers above.
 pub const INPUT: &str = "input ";
 
 /// Reads the text of a line that begins with [`INPUT`].

@@ -5,9 +5,9 @@
 //! from the time of the turn and what handlers have charged. Of the handlers of workers, the tasks
 //! that they run are spans.
 //!
-//! **Clock reads.** They take a large part of the time of recording a short handler. So there is one
-//! at the end of each handler and one for each message that is sent: a handler begins when the one
-//! before it in the batch ends, and a message that has arrived has the time of its packet.
+//! **Clock reads.** They take a large part of the time of recording a short handler. So there is
+//! one at the end of each handler and one for each message that is sent: a handler begins when the
+//! one before it in the batch ends, and a message that has arrived has the time of its packet.
 //!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
@@ -227,8 +227,8 @@ impl Core {
         }
     }
 
-    /// Begins the span of a handler. Call it once the message is taken out of its queue. `ended_ns`:
-    /// when the handler before it in the batch ended, at which it begins.
+    /// Begins the span of a handler. Call it once the message is taken out of its queue.
+    /// `ended_ns`: when the handler before it in the batch ended, at which it begins.
     pub(in crate::pe) fn begin_span(&mut self, slot: Slot, rank: Rank, ended_ns: Option<u64>) {
         let causes = self.lanes.causes.as_mut();
         let (cause, ready) =

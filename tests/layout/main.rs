@@ -6,12 +6,13 @@ mod imports;
 mod stored;
 
 use gridspan_studies::structure::{
-    Circle, SharedName, Source, circles, read, shared_names, types_without_example,
+    Circle, SharedName, UnshownType, circles, read, shared_names, types_without_example,
 };
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The crates on which each crate of the workspace may depend.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -190,9 +191,27 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns all source code, parsed.
-fn sources() -> Vec<Source> {
-    read(&root()).unwrap()
+/// What the tests look for in the parsed source code.
+struct Findings {
+    effects: Vec<String>,
+    circles: Vec<Circle>,
+    shared_names: Vec<SharedName>,
+    without_example: Vec<UnshownType>,
+}
+
+/// Returns the findings in all source code. It is parsed once, since that takes seconds, and
+/// threads cannot share the parsed code.
+fn findings() -> &'static Findings {
+    static FINDINGS: OnceLock<Findings> = OnceLock::new();
+    FINDINGS.get_or_init(|| {
+        let sources = read(&root()).unwrap();
+        Findings {
+            effects: effects::violations(&sources),
+            circles: circles(&sources),
+            shared_names: shared_names(&sources),
+            without_example: types_without_example(&sources, MET_IN_WHOLE_CRATE),
+        }
+    })
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -272,7 +291,7 @@ fn every_crate_is_listed_in_the_rules() {
 
 #[test]
 fn only_listed_files_have_external_effects() {
-    let found = effects::violations(&sources());
+    let found = &findings().effects;
     assert!(found.is_empty(), "rule: deciding is pure; {found:#?}");
 }
 
@@ -280,7 +299,7 @@ fn only_listed_files_have_external_effects() {
 fn circular_calls_between_the_files_of_a_type_only_shrink() {
     let line =
         |circle: &Circle| format!("{} {}: {}", circle.member, circle.of, circle.files.join(" "));
-    let found: BTreeSet<String> = circles(&sources()).iter().map(line).collect();
+    let found: BTreeSet<String> = findings().circles.iter().map(line).collect();
     // A circle is allowed if a stored one contains all of its files.
     let is_within = |line: &str, stored: &BTreeSet<String>| {
         let (of, files) = line.split_once(": ").unwrap();
@@ -297,8 +316,8 @@ fn circular_calls_between_the_files_of_a_type_only_shrink() {
 
 #[test]
 fn public_types_of_different_crates_have_different_names() {
-    let line = |shared: SharedName| format!("{}: {}", shared.name, shared.files.join(" "));
-    let found: BTreeSet<String> = shared_names(&sources()).into_iter().map(line).collect();
+    let line = |shared: &SharedName| format!("{}: {}", shared.name, shared.files.join(" "));
+    let found: BTreeSet<String> = findings().shared_names.iter().map(line).collect();
     let is_listed = |line: &str, stored: &BTreeSet<String>| {
         let (name, files) = line.split_once(": ").unwrap();
         let files = files.split(' ').count();
@@ -317,10 +336,8 @@ fn types_that_users_meet_have_an_example_in_their_documentation() {
     let needs_none = |name: &str| {
         name.ends_with("Id") || name.ends_with("Error") || WITHOUT_EXAMPLE.contains(&name)
     };
-    let found: Vec<_> = types_without_example(&sources(), MET_IN_WHOLE_CRATE)
-        .into_iter()
-        .filter(|found| !needs_none(&found.name))
-        .collect();
+    let found: Vec<_> =
+        findings().without_example.iter().filter(|found| !needs_none(&found.name)).collect();
     assert!(found.is_empty(), "rule: an example shows how to use a type; none has {found:#?}");
 }
 

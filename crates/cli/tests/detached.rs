@@ -13,7 +13,10 @@ use std::thread;
 use std::time::Duration;
 
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
-const JOB: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
+const JOB: [&str; 6] = ["leanmd", "--atoms", "2000", "--check-serial", "--report-every", "5"];
+
+/// The same with more work, for a job at one site, where only work takes time.
+const WORK: [&str; 6] = ["leanmd", "--atoms", "4000", "--check-serial", "--report-every", "5"];
 
 /// A detached job on four nodes at two sites.
 struct Detached {
@@ -22,9 +25,11 @@ struct Detached {
 }
 
 impl Detached {
+    /// A step crosses the wide area twice, so it takes 40 ms and little of the processor: there is
+    /// time for another launcher.
     fn start(flags: &[&str], steps: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let place = ["run", "--detach", "--emulate", "2x2,wan=4ms"];
+        let place = ["run", "--detach", "--emulate", "2x2,wan=20ms"];
         let job = JOB.into_iter().chain(["--steps", steps]);
         let arguments: Vec<&str> =
             place.into_iter().chain(flags.iter().copied()).chain(job).collect();
@@ -146,7 +151,7 @@ fn attach_shows_the_output_of_a_detached_job_while_it_runs_and_afterwards() {
 
 #[test]
 fn another_launcher_lets_the_job_go_on_after_losses_and_changes_its_nodes() {
-    let detached = Detached::start(&["--checkpoint-every", "10steps"], "200");
+    let detached = Detached::start(&["--checkpoint-every", "10steps"], "250");
     let nodes = detached.nodes();
     detached.await_output("output", "      20 ");
     detached.kill_launcher();
@@ -257,7 +262,7 @@ fn another_launcher_has_the_grid_and_the_variables_of_the_first_one() {
     fs::write(&grid, "[site.a]\nhosts = [\"localhost\", \"localhost\"]\n").unwrap();
     let mut detached = Detached { id: String::new(), folder };
     let place = ["run", "--detach", "--grid", grid.to_str().unwrap(), "--env", "OF_USER"];
-    let job = JOB.into_iter().chain(["--steps", "150"]);
+    let job = WORK.into_iter().chain(["--steps", "150"]);
     let mut command = detached.command(&place.into_iter().chain(job).collect::<Vec<_>>());
     command.env("OF_USER", "x");
     let started = finish(command);
@@ -315,7 +320,7 @@ fn a_launcher_that_is_killed_at_the_start_leaves_no_process() {
 
 #[test]
 fn launchers_can_be_killed_again_and_again() {
-    let detached = Detached::start(&["--checkpoint-every", "10steps"], "150");
+    let detached = Detached::start(&["--checkpoint-every", "10steps"], "200");
     detached.await_output("output", "       5 ");
     for _ in 0..4 {
         detached.kill_launcher();

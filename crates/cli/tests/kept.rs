@@ -202,7 +202,7 @@ fn a_connection_that_breaks_is_opened_again_and_nothing_is_lost() {
 
 #[test]
 fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "150");
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "90");
     world.await_output("first", "      30 ");
     let others = [world.node("127.0.0.2", "a-1"), world.node("127.0.0.3", "a-2")];
     world.end_first(&[world.node("first", "a-0")]);
@@ -221,7 +221,7 @@ fn another_machine_lets_the_job_go_on_when_that_of_the_launcher_has_ended() {
 
 #[test]
 fn another_machine_finds_a_node_that_was_added() {
-    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "200");
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "130");
     world.await_output("first", "      20 ");
     let added = world.ask("first", &["add", "--at", "a", "127.0.0.4"]);
     assert_eq!((added.code, added.stdout.as_str()), (Some(0), "a/3 has joined\n"), "{added:?}");
@@ -258,7 +258,7 @@ fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
 
 #[test]
 fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
-    let world = World::start(&["localhost", "127.0.0.2"], "120");
+    let world = World::start(&["localhost", "127.0.0.2"], "80");
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
 
@@ -279,7 +279,7 @@ fn half_of_the_nodes_go_on_only_if_the_user_knows_that_the_others_have_ended() {
 
 #[test]
 fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("FOLDER/witness"));
+    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
 
@@ -291,7 +291,7 @@ fn half_of_the_nodes_go_on_if_the_witness_settles_on_them() {
 
 #[test]
 fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("FOLDER/witness"));
+    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("FOLDER/witness"));
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
     let mut of_jobs = fs::read_dir(world.witness()).unwrap();
@@ -315,7 +315,7 @@ fn half_of_the_nodes_do_not_go_on_if_the_witness_has_settled_on_the_others() {
 
 #[test]
 fn half_of_the_nodes_go_on_if_a_third_host_settles_on_them() {
-    let world = World::start_with(&["localhost", "127.0.0.2"], "120", Some("ssh://127.0.0.9"));
+    let world = World::start_with(&["localhost", "127.0.0.2"], "80", Some("ssh://127.0.0.9"));
     world.await_output("first", "      30 ");
     world.end_first(&[world.node("first", "a-0")]);
     let of_jobs = world.folder.path().join("127.0.0.9/gridspan/witness");

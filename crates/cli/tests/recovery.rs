@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LIMIT, Output, Running, run};
+use common::{LIMIT, Output, Running, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
@@ -13,11 +13,31 @@ use std::time::Duration;
 
 /// Molecular dynamics whose result is compared bit by bit with a serial run.
 const JOB: [&str; 7] =
-    ["leanmd", "--atoms", "4000", "--report-every", "5", "--check-serial", "--steps"];
+    ["leanmd", "--atoms", "2000", "--report-every", "5", "--check-serial", "--steps"];
 
+/// A step crosses the wide area twice, so it takes 40 ms and little of the processor: the job is
+/// still in its steps when the test has found its processes.
 fn arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
-    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms"];
+    arguments_at("2x2,wan=20ms", flags, steps)
+}
+
+/// For jobs that run to their end.
+fn fast_arguments<'a>(flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
+    arguments_at("2x2,wan=4ms", flags, steps)
+}
+
+fn arguments_at<'a>(place: &'a str, flags: &[&'a str], steps: &'a str) -> Vec<&'a str> {
+    let place = ["run", "--driver", "cluster", "--emulate", place];
     place.into_iter().chain(flags.iter().copied()).chain(JOB).chain([steps]).collect()
+}
+
+/// Processor time that a process has used, in ticks of 10 ms.
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    // The user and the system time are the 14th and the 15th field, and `rest` begins with the
+    // third one.
+    rest.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
 }
 
 fn kill(pid: u32, signal: Signal) {
@@ -103,7 +123,8 @@ fn a_job_goes_back_to_one_checkpoint_twice() {
     let flags = ["--checkpoint-every", "40steps", "--protect-sites"];
     let mut running = Running::start(&arguments(&flags, "130"));
     let nodes = running.nodes(4);
-    running.await_line("      45 ");
+    // The checkpoint of step 40 takes a few latencies.
+    running.await_line("      60 ");
 
     kill(nodes[0], Signal::KILL);
     running.await_line("3 nodes go on");
@@ -118,15 +139,15 @@ fn a_job_goes_back_to_one_checkpoint_twice() {
 fn a_folder_with_checkpoints_of_an_earlier_run_is_not_overwritten() {
     let folder = Folder::new("used");
     let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "10steps"];
-    assert_eq!(run(&arguments(&flags, "20")).code, Some(0));
+    assert_eq!(run(&fast_arguments(&flags, "20")).code, Some(0));
 
-    let again = run(&arguments(&flags, "20"));
+    let again = run(&fast_arguments(&flags, "20"));
     assert_eq!(again.code, Some(1));
     let advice = "has checkpoints of an earlier run, the last is 2: continue from it with";
     assert!(again.stderr.contains(advice), "{again:?}");
 
     let restart = ["--restart", folder.path()];
-    let again = run(&arguments(&[&flags[..], &restart].concat(), "20"));
+    let again = run(&fast_arguments(&[&flags[..], &restart].concat(), "20"));
     assert_eq!(again.code, Some(0), "{again:?}");
     let verified = run(&["checkpoint", "verify", folder.path()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
@@ -165,7 +186,7 @@ fn lost_nodes_are_started_again_if_that_is_wanted() {
 #[test]
 fn a_silent_node_is_left_behind() {
     let flags = ["--checkpoint-every", "10steps"];
-    let mut running = Running::start(&arguments(&flags, "600"));
+    let mut running = Running::start(&arguments(&flags, "120"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
@@ -179,7 +200,7 @@ fn a_silent_node_is_left_behind() {
 
 #[test]
 fn a_job_without_a_checkpoint_begins_again() {
-    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "60"));
+    let mut running = Running::start(&arguments(&["--checkpoint-every", "100000steps"], "80"));
     let nodes = running.nodes(4);
     running.await_line("      40 ");
 
@@ -197,11 +218,13 @@ fn a_search_of_a_tree_begins_again_without_the_lost_node() {
     let job = ["--json", "uts", "--tree", "T1"];
     let mut running = Running::start(&[&place[..], &job].concat());
     let nodes = running.nodes(4);
-    // The job begins when all nodes listen, and says nothing before its end.
+    // The job begins when all nodes listen, and says nothing before its end. The processor time
+    // that is awaited here is more than a node's start takes, and less than its part of the search.
     for _ in &nodes {
         running.await_line("\"listening\"");
     }
-    thread::sleep(Duration::from_millis(500));
+    let searching = processor_ticks(nodes[0]) + 15;
+    until(|| (processor_ticks(nodes[0]) >= searching).then_some(()));
 
     kill(nodes[0], Signal::KILL);
 
@@ -266,7 +289,7 @@ fn a_job_ends_with_the_reason_if_its_main_cannot_begin_again() {
 fn a_job_goes_on_from_a_folder_on_other_numbers_of_nodes() {
     let folder = Folder::new("restart");
     let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "25steps"];
-    let first = run(&arguments(&flags, "60"));
+    let first = run(&fast_arguments(&flags, "60"));
     assert_eq!(first.code, Some(0), "{first:?}");
 
     let listed = run(&["checkpoint", "ls", folder.path()]);
@@ -289,7 +312,7 @@ fn a_job_goes_on_from_a_folder_on_other_numbers_of_nodes() {
 fn damaged_checkpoints_are_refused() {
     let folder = Folder::new("damaged");
     let flags = ["--checkpoint", folder.path(), "--checkpoint-every", "20steps"];
-    assert_eq!(run(&arguments(&flags, "20")).code, Some(0));
+    assert_eq!(run(&fast_arguments(&flags, "20")).code, Some(0));
     let checkpoint = folder.0.join("checkpoint-00000001");
     let restart = |job: &[&str]| -> Output {
         run(&[&["run", "-n", "2", "--restart", folder.path()], job].concat())

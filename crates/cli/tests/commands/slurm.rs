@@ -235,7 +235,7 @@ fn a_lost_task_is_a_lost_node_and_the_job_goes_on() {
     for (on_loss, ending) in [("shrink", "3 nodes go on"), ("replace", "4 nodes go on")] {
         let fake = Fake::new();
         let flags = ["run", "--on-loss", on_loss, "--checkpoint-every", "10steps", LOST_AFTER];
-        let mut running = fake.start(&FOUR, &[&flags[..], &JOB, &["150"]].concat());
+        let mut running = fake.start(&FOUR, &[&flags[..], &JOB, &["90"]].concat());
         running.await_line("      40 ");
 
         kill(agents(&running, 4)[2], Signal::KILL);
@@ -272,7 +272,7 @@ echo "JobId=9 JobName=x JobState=RUNNING NodeList=m[1-2] NumCPUs=2    Nodes=m[1-
 fn tasks_of_another_allocation_join_and_are_started_there_again() {
     let fake = Fake::new();
     let flags = ["run", "--on-loss", "replace", "--checkpoint-every", "10steps", LOST_AFTER];
-    let mut running = fake.start(&TWO, &[&flags[..], &JOB, &["200"]].concat());
+    let mut running = fake.start(&TWO, &[&flags[..], &JOB, &["130"]].concat());
     running.await_line("      20 ");
 
     let mut added = fake.start(&OTHER, &["add", "--here", "--at", "b"]);

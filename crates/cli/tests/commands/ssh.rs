@@ -426,7 +426,7 @@ fn a_spare_host_takes_the_place_of_one_that_is_gone() {
     let ssh = fake.command();
     let flags = ["run", "--ssh", &ssh, "--grid", &grid, "--checkpoint-every", "10steps"];
     let spare = ["--on-loss", "replace", "--spare", "127.0.0.3"];
-    let job = ["leanmd", "--atoms", "4000", "--steps", "150", "--check-serial"];
+    let job = ["leanmd", "--atoms", "4000", "--steps", "90", "--check-serial"];
     let mut job = Running::start(&[&flags[..], &spare, &job].concat());
     job.await_line("      30 ");
     fs::write(fake.path("gone"), "").unwrap();

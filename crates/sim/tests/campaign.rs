@@ -8,8 +8,9 @@ use std::time::Duration;
 /// Virtual seconds of each seed; the example `campaign` runs longer ones.
 const SECONDS: u64 = 6;
 
+/// On one thread: the tests run side by side, and seeds after a failure would be wasted.
 fn campaign(seeds: std::ops::Range<u64>, planted: Planted) -> Campaign {
-    Campaign { virtual_seconds: SECONDS, threads: 2, planted, ..Campaign::new(seeds) }
+    Campaign { virtual_seconds: SECONDS, threads: 1, planted, ..Campaign::new(seeds) }
 }
 
 #[test]
@@ -67,8 +68,10 @@ fn every_planted_bug_is_listed_by_the_program() {
 #[test]
 fn the_same_seed_gives_the_same_packets_at_the_same_times() {
     let scenario = |seed| Scenario::new(seed, Duration::from_secs(SECONDS), Planted::None);
+    // A test in `virtual_time` repeats seeds over QUIC.
+    let seeds = (0..).filter(|&seed| !Scenario::is_over_quic(seed));
     let over_sites = |scenario: &Scenario| scenario.grid.layout().site_count() > 1;
-    for scenario in (0..).map(scenario).filter(over_sites).take(4) {
+    for scenario in seeds.map(scenario).filter(over_sites).take(3) {
         let (one, _, _) = run_scenario(&scenario, true);
         let (other, _, _) = run_scenario(&scenario, true);
 
@@ -91,19 +94,28 @@ fn another_seed_gives_another_run() {
 
 #[test]
 fn the_report_does_not_depend_on_the_number_of_threads() {
-    let run = |threads| Campaign { threads, ..campaign(0..6, Planted::None) }.run();
+    // Seed 3 is the only one over QUIC.
+    let run = |threads| Campaign { threads, ..campaign(1..5, Planted::None) }.run();
 
     assert_eq!(run(1), run(3));
 }
 
 fn assert_found(planted: Planted) {
-    assert_found_from(0, planted);
+    // Seeds over QUIC cost a few times as much, so they come last.
+    let (over_quic, others): (Vec<u64>, Vec<u64>) =
+        (0..100).partition(|&seed| Scenario::is_over_quic(seed));
+    assert_found_by(others.into_iter().chain(over_quic), planted);
 }
 
 fn assert_found_from(first: u64, planted: Planted) {
-    let report = campaign(first..100, planted).run();
+    assert_found_by(first..100, planted);
+}
 
-    let failure = report.failure.expect("a planted bug is found within 100 seeds");
+fn assert_found_by(mut seeds: impl Iterator<Item = u64>, planted: Planted) {
+    let failure = seeds.find_map(|seed| campaign(seed..seed + 1, planted).run().failure);
+
+    let failure = failure.expect("a planted bug is found within 100 seeds");
+    println!("{planted:?} is found by seed {}", failure.seed);
     let repeated = campaign(failure.seed..failure.seed + 1, planted).run();
     assert_eq!(repeated.failure, Some(failure), "a seed repeats its failure");
 }

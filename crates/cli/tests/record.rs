@@ -185,8 +185,9 @@ fn all_nodes_of_a_job_that_fails_tell_what_they_recorded() {
 fn a_node_that_leaves_and_joins_again_is_recorded_since_then() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("rec");
-    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=4ms", "--record"];
-    let job = ["leanmd", "--atoms", "4000", "--report-every", "5", "--steps", "200"];
+    // A step crosses the wide area twice, so it takes 40 ms and little of the processor.
+    let place = ["run", "--driver", "cluster", "--emulate", "2x2,wan=20ms", "--record"];
+    let job = ["leanmd", "--atoms", "2000", "--report-every", "5", "--steps", "200"];
     let arguments = [&place[..], &[folder.to_str().unwrap()], &job].concat();
     let variables = [("XDG_RUNTIME_DIR", parent.path().to_str().unwrap())];
     let mut running = Running::start_with(&arguments, &variables);

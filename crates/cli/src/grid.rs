@@ -13,7 +13,6 @@ use std::path::Path;
 /// A grid, and the variable that passes it to another process.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Described {
-    /// The grid.
     pub(crate) spec: GridSpec,
     /// The variable and its value.
     pub(crate) variable: (&'static str, OsString),
@@ -24,7 +23,6 @@ pub(crate) struct Described {
 pub(crate) struct Place {
     /// Threads, or a process per node.
     pub(crate) driver: DriverName,
-    /// The grid.
     pub(crate) grid: Described,
     /// Whether the grid's links are emulated.
     pub(crate) is_emulated: bool,

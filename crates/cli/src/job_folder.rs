@@ -177,7 +177,6 @@ pub(crate) enum Stage {
 /// Why a launcher could not attend to a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// The reason.
     pub(crate) reason: String,
     /// Advice on the next step.
     pub(crate) hint: Option<String>,
@@ -480,7 +479,6 @@ impl StreamFile {
         Self(path)
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -23,8 +23,8 @@
 //! does in its second phase. It reports to the top the resulting work of its PEs and the traffic to
 //! other sites. The top adds these up to a prediction for the gate.
 //!
-//! **Failure.** If an actor has moved meanwhile, its leader does not know it, and the cut leaves it
-//! out, as snapshots do. Leaders and the top ignore a note that does not fit.
+//! **Failure.** The cut leaves out an actor that a leader does not know because it has moved
+//! meanwhile, as snapshots do. Leaders and the top ignore a note that does not fit.
 
 mod cluster;
 mod cut;

@@ -19,26 +19,16 @@ pub(crate) enum LabError {
     OldSystem,
     /// The name of a host of the grid cannot be the name of a host of a lab.
     #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
-    HostName {
-        /// The name.
-        name: String,
-    },
+    HostName { name: String },
     /// A host is at two sites.
     #[error("the host `{name}` is at two sites")]
-    TwoSites {
-        /// Its name.
-        name: String,
-    },
+    TwoSites { name: String },
     /// There are too many hosts.
     #[error("the grid has more than {limit} hosts")]
-    TooManyHosts {
-        /// The limit.
-        limit: usize,
-    },
+    TooManyHosts { limit: usize },
     /// A program is not installed.
     #[error("a lab needs the program `{program}`, which is not installed")]
     NoProgram {
-        /// The program.
         program: &'static str,
         /// The package of Debian that has it.
         package: &'static str,
@@ -59,7 +49,6 @@ pub(crate) enum LabError {
     Mount {
         /// The file system.
         what: &'static str,
-        /// The reason.
         error: io::Error,
     },
     /// A command of `ip` failed.
@@ -70,10 +59,7 @@ pub(crate) enum LabError {
     },
     /// A host has ended, or has reported that it could not be set up.
     #[error("the host `{name}` of the lab has ended")]
-    HostEnded {
-        /// Its name.
-        name: String,
-    },
+    HostEnded { name: String },
     /// The first process of the lab has ended, and with it all others.
     #[error("all processes of the lab were killed")]
     Killed,
@@ -128,7 +114,9 @@ impl LabError {
             }
             Self::HostEnded { .. } => "see the message above, if there is one".into(),
             Self::Killed => "`dmesg` shows whether memory ran out".into(),
-            Self::Enter(_) => "run this inside the lab: its hosts cannot be entered from outside".into(),
+            Self::Enter(_) => {
+                "run this inside the lab: its hosts cannot be entered from outside".into()
+            }
             Self::OldSystem | Self::Network { .. } => return None,
             #[cfg(not(target_os = "linux"))]
             Self::OtherSystem => return None,

@@ -29,7 +29,6 @@ use std::time::Duration;
 
 /// A job to launch.
 pub(crate) struct Launch<'a> {
-    /// The program.
     pub(crate) program: &'a Program,
     /// The grid with which the job starts.
     pub(crate) spec: &'a GridSpec,
@@ -37,7 +36,6 @@ pub(crate) struct Launch<'a> {
     pub(crate) roster: Roster,
     /// Nodes that were added to those of the grid.
     pub(crate) added: Vec<NewNode>,
-    /// The processes.
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
@@ -154,20 +152,14 @@ pub(crate) enum Processes {
         variables: Vec<(&'static str, OsString)>,
     },
     /// One for the whole job, configured by variables.
-    Single {
-        /// The variables.
-        variables: Vec<(&'static str, OsString)>,
-    },
+    Single { variables: Vec<(&'static str, OsString)> },
 }
 
 /// The place of a node in a job.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlannedNode<'a> {
-    /// Its site.
     pub(crate) site: &'a str,
-    /// Its host.
     pub(crate) host: &'a str,
-    /// Its number.
     pub(crate) node: u32,
     /// The first of its PEs.
     pub(crate) first_pe: u32,

@@ -191,7 +191,7 @@ impl Unsecured {
         Ok(EnrolmentCloser(self.tcp.try_clone()?))
     }
 
-    /// Completes the TLS handshake. Fails if it takes longer than `until`.
+    /// Completes the TLS handshake. Fails if it is not complete at `until`.
     pub fn secure(self, until: Instant) -> io::Result<SecureStream> {
         let tls = rustls::ServerConnection::new(self.config).map_err(io::Error::other)?;
         SecureStream::new(self.tcp, tls.into(), until)

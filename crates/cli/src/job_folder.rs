@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `output` | what the launcher prints |
 //! | `NODE.out`, `NODE.err` | what the process of a node prints, with its control lines |
-//! | `output.old`, `NODE.out.old`, `NODE.err.old` | older output, moved out of these files; see `log_file` |
+//! | `output.old`, `NODE.out.old`, `NODE.err.old` | their older parts; see `log_file` |
 //! | `NODE.out.read`, `NODE.err.read` | number of bytes that a launcher has read |
 //! | `NODE.in` | the named pipe for the lines of the launcher to the process |
 //! | `NODE.origin` | where `NODE.out` and `NODE.err` begin in the streams of a kept node |

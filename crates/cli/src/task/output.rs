@@ -17,8 +17,8 @@ const READ_BYTES: usize = 32 << 10;
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Interval at which the silence is measured.
 const LOOK: Duration = Duration::from_millis(20);
-/// Number of bytes that may follow the end of the node: the capacity of the largest pipe that a user
-/// may have without privileges.
+/// Number of bytes that may follow the end of the node: the capacity of the largest pipe of a user
+/// without privileges.
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 /// A stream that another thread forwards.

@@ -57,6 +57,6 @@ pub(crate) struct Watch {
     pub(crate) fails: bool,
     /// Time limit of the job.
     pub(crate) time_limit: Option<Duration>,
-    /// Silence after which a node is lost. For nodes that a network connects.
+    /// Silence after which a node is lost, if a network connects it with this one.
     pub(crate) lost_after: Option<Duration>,
 }

@@ -29,7 +29,8 @@ impl Grid {
 
 /// Returns a grid of `shape` with a latency of `wan_ms` one way between sites.
 pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
-    let sites = parse(shape).ok_or(format!("`{shape}` is not a grid; write a shape such as 2x8 or 60+4+4+4"))?;
+    let sites = parse(shape)
+        .ok_or(format!("`{shape}` is not a grid; write a shape such as 2x8 or 60+4+4+4"))?;
     let wan = Link::wan().with_latency(latency(wan_ms));
     of_sites(format!("{shape},wan={wan_ms}ms"), &sites, wan)
 }

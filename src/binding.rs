@@ -4,10 +4,10 @@
 //! on machines with several NUMA domains, its local memory. The nodes of a job on one host divide
 //! the cores that they may use, in the order of their numbers: each PE gets the next core. They may
 //! use the processors that the system allows to their process: all of the machine, or those of a
-//! container or of a task of Slurm. Jobs do not know of each other: two jobs on one machine bind
-//! their PEs to the same cores, unless containers or Slurm separate them.
+//! container or of a task of Slurm. Two jobs on one machine bind their PEs to the same cores,
+//! unless containers or Slurm separate them, because jobs do not know of each other.
 //!
-//! Only Linux binds threads, and only the feature `net`.
+//! Binding needs Linux and the feature `net`.
 
 use gridspan_runtime::{Job, PeId};
 use serde::{Deserialize, Serialize};
@@ -71,9 +71,9 @@ impl fmt::Display for Binding {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostShare {
-    /// Number of PEs of the nodes before it.
+    /// Number of PEs of the nodes before it on the host.
     pub before: u32,
-    /// Number of PEs of all nodes of the job there.
+    /// Number of PEs of all nodes of the job on the host.
     pub pes: u32,
 }
 
@@ -131,7 +131,7 @@ pub fn assign(
     if binding == Binding::None {
         return Ok(Vec::new());
     }
-    // Neighbouring PEs are in one domain.
+    // The domain comes first in the order, so that neighbouring PEs are in one domain.
     let mut cores: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
     let mut domains: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
@@ -196,14 +196,14 @@ pub(crate) fn bind(
     }
 }
 
-/// The description of processors in files of Linux.
+/// Reads the files in which Linux describes its processors.
 #[cfg(all(feature = "net", target_os = "linux"))]
 mod system {
     use super::Cpu;
     use std::fs;
     use std::path::Path;
 
-    /// The folder of a processor has its name.
+    /// The folder with a folder for each processor.
     const FOLDER: &str = "/sys/devices/system/cpu";
     /// The files with the processors of a core; older systems have the second one.
     const CORE: [&str; 2] = ["topology/core_cpus_list", "topology/thread_siblings_list"];

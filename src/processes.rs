@@ -3,15 +3,15 @@
 //! # Start
 //!
 //! This process is the launcher of [`bootstrap`]: it writes the identity of each node to the
-//! standard input of its process, reads from its standard output where the process listens, and
+//! standard input of its process, reads the address of the process from its standard output, and
 //! then writes the addresses of all nodes.
 //!
 //! # Failure
 //!
 //! A process that ends before it listens, or does not listen in time, fails the job before main
-//! starts. A process that ends later is a lost node, which the other nodes notice. When the job has
-//! ended, its processes end. The input of those that do not end within 2 s is closed, and those
-//! that still run 3 s later are killed.
+//! starts. If a process ends later, the other nodes notice that its node is lost. Processes end
+//! with the job. This process closes the input of those that do not end within 2 s, and kills those
+//! that still run 3 s later.
 
 use crate::control::{self, Control};
 use crate::settings::Settings;
@@ -41,11 +41,11 @@ const START_CHECK: Duration = Duration::from_millis(20);
 const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Time for a process to end after its input has ended.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
-/// Time to read what a process that has ended printed last, on a busy machine.
+/// Time to read the last output of a process that has ended, on a busy machine.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
 /// Time between checks whether a process has ended.
 const END_CHECK: Duration = Duration::from_millis(1);
-/// Length in bytes at which lines of a process's output are divided.
+/// Length in bytes above which a line of a process's output is divided.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 type MakeCommand = dyn Fn(NodeId) -> Command + Send + Sync;
@@ -57,17 +57,17 @@ pub(crate) struct Processes {
     command: Arc<MakeCommand>,
 }
 
-/// Output of a process that is passed on to the program that started the job.
+/// Output of a process, for the program that started the job.
 pub(crate) enum Printed {
     /// A line of its program.
     Line(String),
     /// A warning of the job.
     Warning(String),
-    /// A rebalance, while the coordinator runs there.
+    /// A rebalance, from the process of the coordinator.
     Balanced(BalanceReport),
-    /// A complete checkpoint, while the coordinator runs there.
+    /// A complete checkpoint, from the process of the coordinator.
     Checkpoint(CheckpointReport),
-    /// Changes of links, while the coordinator runs there.
+    /// Changes of links, from the process of the coordinator.
     LinksChanged(Vec<LinkChange>),
 }
 
@@ -99,7 +99,7 @@ impl Processes {
         outcome
     }
 
-    /// Starts the processes, and introduces them and this process to each other.
+    /// Starts the processes, and sends them the addresses of all nodes.
     fn start(
         &self,
         job: &str,
@@ -181,7 +181,7 @@ fn not_started(node: NodeId, error: NodeProcessError) -> JobError {
     StartError::Node { node, error }.into()
 }
 
-/// Adds to the loss of a node how its process ended.
+/// Adds the exit status of its process to the loss of a node.
 fn explained(error: JobError, children: &mut BTreeMap<NodeId, Child>) -> JobError {
     match error {
         JobError::NodeLost { node, site, cause, reason, others } => {
@@ -243,7 +243,7 @@ impl Child {
         let program = command.get_program().to_owned();
         command.env(DRIVER, "node").env(REPORT, "lines").env_remove(LAUNCHER);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // An interrupt from the terminal is for this process, which ends the others.
+        // Only this process gets an interrupt from the terminal; it ends the others.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let failed = |error: io::Error| {
@@ -301,7 +301,7 @@ impl Drop for Child {
             while !reader.is_finished() && begin.elapsed() < READ_PATIENCE {
                 thread::sleep(END_CHECK);
             }
-            // Another process that it has started may hold the output open.
+            // A process that it has started may hold the output open.
             if reader.is_finished() {
                 let _ = reader.join();
             }

@@ -7,11 +7,11 @@ use gridspan_runtime::Job;
 use gridspan_runtime::pe::{RecordSettings, Records};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a part: with its text, a control line stays below 64 KiB.
+/// Bytes of a part. Its text in base64 fits into a control line of 64 KiB.
 const PART_BYTES: usize = 36 << 10;
 
-/// A part of the record of a PE. The parts of a PE come in order, and the PEs of a process one
-/// after the other.
+/// A part of the record of a PE. A process sends the parts of its PEs in order, one PE after the
+/// other.
 ///
 /// ```
 /// use gridspan::control::{Control, RecordedPart};
@@ -37,8 +37,8 @@ impl RecordedPart {
         Self::parts_of(pe, bytes)
     }
 
-    /// The parts of a record, in the format of the file of its node. Each part is made when it is
-    /// taken, so that only the encoded record is in memory.
+    /// The parts of a record, in the format of the file of its node. The iterator makes each part
+    /// on demand, so that only the encoded record is in memory.
     pub(crate) fn of(record: PeRecord) -> impl Iterator<Item = Self> {
         let pe = record.pe;
         let bytes = encode_records(&[record]);

@@ -1,4 +1,4 @@
-//! The names of the prelude beside those of other crates that programs import as a whole.
+//! The names of the prelude do not clash with those of other preludes that programs import.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ mod together {
     use std::time::*;
     use tokio::*;
 
-    /// Makes a list of these names, and uses each.
+    /// Lists these names, and uses each: an ambiguous name does not compile.
     macro_rules! used {
         (types: $($type:ident $(<$($argument:tt),+>)?),+; traits: $($trait:ident),+; values: $($value:ident),+;) => {
             pub(super) const USED: &[&str] =

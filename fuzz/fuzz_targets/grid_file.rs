@@ -1,4 +1,4 @@
-//! Arbitrary grid files and emulation specs are parsed, or rejected with a message.
+//! Parses arbitrary grid files and emulation specs: each is accepted, or rejected with a message.
 #![no_main]
 
 use gridspan_topology::GridSpec;

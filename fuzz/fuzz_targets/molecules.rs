@@ -1,4 +1,5 @@
-//! Files of molecules (XYZ, PDB and LAMMPS) are read or rejected with a message.
+//! Reads arbitrary files of molecules (XYZ, PDB and LAMMPS): each is accepted, or rejected with a
+//! message.
 #![no_main]
 
 use gridspan_kernels::leanmd::io::{lammps, pdb, read, xyz};

@@ -19,7 +19,7 @@ use thiserror::Error;
 
 /// Exit code of a process that SIGPIPE ends.
 pub(crate) const EXIT_PIPE: u8 = 128 + 13;
-/// Exit code if something was not done in the time that the user has set, as of timeout(1).
+/// Exit code if a time limit of the user has passed, as of timeout(1).
 pub(crate) const EXIT_TIMEOUT: u8 = 124;
 
 /// A failed command. Nothing of the job was started, or all of it has ended.
@@ -31,7 +31,6 @@ pub(crate) enum CliError {
     /// A name that is neither a built-in job nor a path.
     #[error("there is no built-in job `{name}`")]
     UnknownJob {
-        /// The name.
         name: String,
         /// Jobs with similar names.
         near: Vec<&'static str>,
@@ -43,11 +42,9 @@ pub(crate) enum CliError {
         "the job `{job}` has no option `{option}`; it is an option of gridctl: write it before the job's name"
     )]
     Misplaced {
-        /// The option.
         option: String,
-        /// The verb that has it.
+        /// The subcommand that has it.
         verb: &'static str,
-        /// The job.
         job: String,
     },
     /// A checkpoint cannot be used.
@@ -55,18 +52,10 @@ pub(crate) enum CliError {
     Checkpoint(#[from] gridspan::StartError),
     /// A variable to set for the nodes has no value.
     #[error("--env: `{name}` is not set here")]
-    Unset {
-        /// Its name.
-        name: String,
-    },
+    Unset { name: String },
     /// Nodes cannot run in the folder of `--wdir`.
     #[error("--wdir: cannot run in {}: {error}", .path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Folder { path: PathBuf, error: io::Error },
     /// A built-in job refuses its arguments, or prints its help.
     #[error(transparent)]
     Arguments(#[from] clap::Error),
@@ -75,12 +64,7 @@ pub(crate) enum CliError {
     NotText,
     /// A program cannot be started.
     #[error("cannot start {}: {error}", .path.display())]
-    Start {
-        /// The program.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Start { path: PathBuf, error: io::Error },
     /// A grid file cannot be used.
     #[error(transparent)]
     Grid(#[from] GridLoadError),
@@ -94,18 +78,12 @@ pub(crate) enum CliError {
     },
     /// A host file cannot be read.
     #[error("cannot read the host file {}: {error}", .path.display())]
-    ReadHostFile {
-        /// Its path.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
-    /// The hosts of a file or an allocation are no grid.
+    ReadHostFile { path: PathBuf, error: io::Error },
+    /// The hosts of a file or an allocation do not form a grid.
     #[error("{of}: {error}")]
     Hosts {
         /// The file, or the variable, that names them.
         of: String,
-        /// The reason.
         error: SiteError,
     },
     /// The variables of Slurm cannot be used.
@@ -128,13 +106,13 @@ pub(crate) enum CliError {
         /// Its address, and the reason.
         reason: String,
     },
-    /// The location of the witness of a job is none.
+    /// The location of the witness of a job is malformed.
     #[error(transparent)]
     WitnessAddress(#[from] WitnessAddressError),
-    /// No tasks can enrol.
+    /// The launcher cannot accept tasks of Slurm.
     #[error(transparent)]
     Enrolment(#[from] EnrolmentError),
-    /// An agent is not started by a launcher.
+    /// No launcher has started this agent.
     #[error("this process is no task of a job")]
     NoTask,
     /// An agent cannot reach the launcher.
@@ -142,15 +120,11 @@ pub(crate) enum CliError {
     NoLauncher {
         /// Its host and port.
         launcher: String,
-        /// The reason.
         error: io::Error,
     },
     /// The launcher refuses an agent.
     #[error("the launcher refuses this task: {reason}")]
-    NotEnrolled {
-        /// The reason.
-        reason: String,
-    },
+    NotEnrolled { reason: String },
     /// A registry cannot be opened or reached.
     #[error(transparent)]
     Registry(#[from] RemoteError),
@@ -160,46 +134,31 @@ pub(crate) enum CliError {
     /// A registry has no server, or none can be reached.
     #[error("no server of the registry can be reached")]
     NoServer,
-    /// Servers cannot execute a workflow to its end.
+    /// Servers cannot complete a workflow.
     #[error("`{task}` was not executed: {reason}")]
-    Stuck {
-        /// The task.
-        task: String,
-        /// The reason.
-        reason: String,
-    },
+    Stuck { task: String, reason: String },
     /// Plain GridRPC cannot map a group of calls, because it maps each call separately.
     #[error("on real servers a workflow is a group, which `gridrpc` does not map")]
     Individual,
     /// A remote call failed.
     #[error("{failure} ({})", gridspan_rpc::calls::error_string(failure.code()))]
     Call {
-        /// The reason.
         #[from]
         failure: RpcError,
     },
     /// A file cannot be read.
     #[error("cannot read {}: {error}", .path.display())]
-    Read {
-        /// Its path.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Read { path: PathBuf, error: io::Error },
     /// A file of round trips is malformed.
     #[error("{}, {error}", .path.display())]
     Matrix {
-        /// Its path.
         path: PathBuf,
         /// The mistake and its position.
         error: MatrixTextError,
     },
     /// A file of round trips contains none.
     #[error("{}, line 1, column 1: there are no round trips", .path.display())]
-    EmptyMatrix {
-        /// Its path.
-        path: PathBuf,
-    },
+    EmptyMatrix { path: PathBuf },
     /// The flags name no place to start nodes.
     #[error("--probe needs a place to start nodes")]
     NoPlace,
@@ -228,23 +187,16 @@ pub(crate) enum CliError {
     /// No launcher attends to a detached job, and none can be started.
     #[error("no launcher attends to the job {job}")]
     Unattended {
-        /// The job.
         job: String,
         /// Its folder.
         path: PathBuf,
     },
     /// The launcher of a detached job must run on another machine.
     #[error("the launcher of {job} has ended, and the job was started on {machine}")]
-    ElsewhereDetached {
-        /// The job.
-        job: String,
-        /// The machine.
-        machine: String,
-    },
+    ElsewhereDetached { job: String, machine: String },
     /// Another launcher attends to a detached job, or did so a moment ago.
     #[error("a launcher attends to the job {job}: {by}")]
     Attended {
-        /// The job.
         job: String,
         /// The launcher.
         by: String,
@@ -252,7 +204,6 @@ pub(crate) enum CliError {
     /// Too few keepers agree to a launcher of a detached job.
     #[error("the job {job} may not go on: {reason}")]
     NoQuorum {
-        /// The job.
         job: String,
         /// How many agree, and how many are needed.
         reason: String,
@@ -260,62 +211,36 @@ pub(crate) enum CliError {
     /// The launcher that was started for a detached job has given up.
     #[error("{}", .0.reason)]
     RefusedLauncher(Refusal),
-    /// A host knows of no detached job that goes on.
+    /// A host has no node of a detached job that still runs.
     #[error("{host} has no node of a detached job{}: {reason}", .id.as_ref().map(|id| format!(" `{id}`")).unwrap_or_default())]
     NothingKept {
-        /// The host.
         host: String,
         /// The requested job.
         id: Option<String>,
-        /// What the host says.
+        /// The reason, from the host.
         reason: String,
     },
     /// The folder in which a job was started does not exist on this machine.
     #[error("the job was started in {}, which is not on this machine", .path.display())]
-    NoStartFolder {
-        /// The folder.
-        path: PathBuf,
-    },
+    NoStartFolder { path: PathBuf },
     /// No launcher attends to a job whose nodes are kept on several hosts, so none can kill them.
     #[error("the job {job} has no launcher, and only a launcher can kill its nodes on other hosts")]
-    OnlyKept {
-        /// The job.
-        job: String,
-    },
+    OnlyKept { job: String },
     /// A job runs on another machine, where it can be killed.
     #[error("the job {job} runs on {machine}")]
-    OtherMachine {
-        /// The job.
-        job: String,
-        /// The machine.
-        machine: String,
-    },
+    OtherMachine { job: String, machine: String },
     /// A job was killed, and has not ended.
     #[error("the job {job} has not ended")]
-    NotKilled {
-        /// The job.
-        job: String,
-    },
+    NotKilled { job: String },
     /// A job has not ended in time.
     #[error("the job {job} still runs")]
-    StillRuns {
-        /// The job.
-        job: String,
-    },
+    StillRuns { job: String },
     /// A job has ended, and its launcher has not reported the exit code.
     #[error("the job {job} has ended, with an exit code that is not known")]
-    UnknownExit {
-        /// The job.
-        job: String,
-    },
+    UnknownExit { job: String },
     /// The folder of a job cannot be removed.
     #[error("cannot remove {}: {error}", .path.display())]
-    Remove {
-        /// The folder.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Remove { path: PathBuf, error: io::Error },
     /// A recording cannot be written or read.
     #[error(transparent)]
     Recording(#[from] RecordError),
@@ -340,12 +265,9 @@ pub(crate) enum CliError {
         /// What it printed.
         reason: String,
     },
-    /// A recorded job has something that cannot be recorded.
+    /// The flag cannot be combined with `--record`.
     #[error("a job with --record cannot have {flag}")]
-    RecordedWith {
-        /// The flag.
-        flag: &'static str,
-    },
+    RecordedWith { flag: &'static str },
     /// A job has spare nodes and guests.
     #[error("a job with --spare nodes cannot have --guests whose loss ends it")]
     SparesWithGuests,
@@ -357,24 +279,13 @@ pub(crate) enum CliError {
     AllSpare,
     /// A running job refuses a request.
     #[error("the job {job} refuses: {reason}")]
-    Refused {
-        /// The job.
-        job: String,
-        /// The reason.
-        reason: String,
-    },
+    Refused { job: String, reason: String },
     /// A running job cannot be reached.
     #[error("cannot reach the job {job}: {error}")]
-    Unreachable {
-        /// The job.
-        job: String,
-        /// The reason.
-        error: io::Error,
-    },
+    Unreachable { job: String, error: io::Error },
     /// No node of the grid has that name.
     #[error("the grid of the job has no node or site `{name}`")]
     UnknownNode {
-        /// The name.
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,
@@ -382,12 +293,11 @@ pub(crate) enum CliError {
     /// No node that could join has that name.
     #[error("the job has no node or site `{name}`")]
     NoNodeToAdd {
-        /// The name.
         name: String,
         /// The nodes of the job.
         nodes: Vec<String>,
     },
-    /// New nodes may be at several sites.
+    /// The command does not say at which of several sites new nodes are.
     #[error("the job has several sites, and the new nodes could be at any of them")]
     WhichSite {
         /// Their names.
@@ -398,10 +308,9 @@ pub(crate) enum CliError {
     HostPattern {
         /// The names as written.
         pattern: String,
-        /// The reason.
         error: HostRangeError,
     },
-    /// Nodes are to be tasks of the allocation in which the command runs, and there is none.
+    /// `--here` was given outside of an allocation of Slurm.
     #[error("--here: this is no allocation of Slurm")]
     NotInAllocation,
     /// An allocation of Slurm cannot be used.
@@ -409,59 +318,37 @@ pub(crate) enum CliError {
     NoAllocation {
         /// Its number.
         job: String,
-        /// The reason.
         reason: String,
     },
     /// No node of the grid has that name.
     #[error("the grid of the job has no node `{name}`")]
     NoNode {
-        /// The name.
         name: String,
         /// The nodes of the grid.
         nodes: Vec<String>,
     },
     /// A file cannot be used as an invitation.
     #[error("cannot use the invitation {}: {error}", .path.display())]
-    Invitation {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Invitation { path: PathBuf, error: io::Error },
     /// A program is not the one with which the job was started.
     #[error("{} is not the program that the job runs", .path.display())]
-    OtherProgram {
-        /// Its path.
-        path: PathBuf,
-    },
-    /// There is no invitation left to the job, or to the requested site.
+    OtherProgram { path: PathBuf },
+    /// No invitation to the job, or to the requested site, is left.
     #[error("there is no invitation to join `{id}` left{}", .site.as_ref().map(|site| format!(" at site `{site}`")).unwrap_or_default())]
     NotInvited {
-        /// The job.
         id: String,
         /// The requested site.
         site: Option<String>,
     },
     /// The job has no links.
     #[error("job {id} runs as a single node, and a node has no links")]
-    NoLinks {
-        /// The job.
-        id: String,
-    },
+    NoLinks { id: String },
     /// The job has not measured its links.
     #[error("job {id} has not measured its links yet")]
-    NotMeasuredYet {
-        /// The job.
-        id: String,
-    },
+    NotMeasuredYet { id: String },
     /// A file cannot be written.
     #[error("cannot write {}: {error}", .path.display())]
-    Write {
-        /// Its path.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Write { path: PathBuf, error: io::Error },
     /// The flags name no grid to broadcast over.
     #[error("there is no grid to broadcast over")]
     NoGrid,
@@ -476,14 +363,9 @@ pub(crate) enum CliError {
         /// Largest number of servers.
         limit: usize,
     },
-    /// A file holds no workflow that can be mapped.
+    /// A file has no workflow that can be mapped.
     #[error("{}: {reason}", .path.display())]
-    Workflow {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    Workflow { path: PathBuf, reason: String },
     /// A heuristic cannot map the workflow.
     #[error("--heuristic: {0}")]
     Map(#[from] gridspan_workflow::MapError),
@@ -524,12 +406,7 @@ pub(crate) enum CliError {
     },
     /// A file of measurements for balancing cannot be used.
     #[error("{}: {reason}", .path.display())]
-    Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    Snapshot { path: PathBuf, reason: String },
     /// The path of a dump is invalid.
     #[error("--balance-dump: {0}")]
     Output(io::Error),
@@ -544,36 +421,27 @@ pub(crate) enum CliError {
     Sites(SiteError),
     /// The address of a host of the grid cannot be found.
     #[error("cannot find the address of host `{host}`: {error}")]
-    Address {
-        /// The host.
-        host: String,
-        /// The reason.
-        error: io::Error,
-    },
+    Address { host: String, error: io::Error },
     /// An environment variable has an invalid value.
     #[error(transparent)]
     Variable(#[from] VariableError),
-    /// There can be no lab.
+    /// A lab cannot run.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// Certificates cannot be made.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Standard input is a terminal, from which no process in the background may read.
+    /// Standard input is a terminal, from which a background process may not read.
     #[error("--stdin 0: standard input is a terminal")]
     TerminalInput,
-    /// The process of node 0 cannot have the standard input of gridctl.
+    /// The process of node 0 cannot get the standard input of gridctl.
     #[error("--stdin 0: {reason}")]
-    NoInput {
-        /// The reason.
-        reason: &'static str,
-    },
+    NoInput { reason: &'static str },
     /// Metrics cannot be served.
     #[error("--metrics {address}: {error}")]
     Metrics {
-        /// Where.
+        /// The address to listen at.
         address: String,
-        /// The reason.
         error: io::Error,
     },
     /// The system refuses an operation that launching needs.
@@ -581,7 +449,6 @@ pub(crate) enum CliError {
     System {
         /// The operation.
         what: &'static str,
-        /// The reason.
         error: io::Error,
     },
 }
@@ -592,8 +459,8 @@ impl CliError {
         move |error| Self::System { what, error }
     }
 
-    /// Whether the reader of the output has closed it, as `| head` does. This is not an error of
-    /// the user.
+    /// Whether the reader of the output has closed it, as `| head` does. It is not an error to
+    /// report.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::System { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }

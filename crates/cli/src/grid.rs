@@ -13,7 +13,6 @@ use std::path::Path;
 /// A grid, and the variable that passes it to another process.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Described {
-    /// The grid.
     pub(crate) spec: GridSpec,
     /// The variable and its value.
     pub(crate) variable: (&'static str, OsString),
@@ -24,12 +23,11 @@ pub(crate) struct Described {
 pub(crate) struct Place {
     /// Threads, or a process per node.
     pub(crate) driver: DriverName,
-    /// The grid.
     pub(crate) grid: Described,
     /// Whether the grid's links are emulated.
     pub(crate) is_emulated: bool,
-    /// Whether the job was started by another launcher, perhaps on another machine, so that hosts
-    /// of the grid may be unknown here.
+    /// Whether another launcher started the job, perhaps on another machine. Hosts of the grid may
+    /// then be unknown here.
     pub(crate) is_taken_over: bool,
     /// The allocation of Slurm whose tasks are the nodes.
     pub(crate) tasks: Option<Allocation>,
@@ -69,7 +67,8 @@ impl Described {
         Self::json(spec.map_err(|error| CliError::Hosts { of: of.to_owned(), error })?)
     }
 
-    /// Describes what a batch system has allocated; the allocation, too, if its tasks are nodes.
+    /// Describes the hosts that a batch system has allocated. Also returns the allocation if its
+    /// tasks are nodes.
     fn batch(batch: Batch) -> Result<(Self, Option<Allocation>), CliError> {
         match batch {
             Batch::Slurm(allocation) => {
@@ -112,7 +111,7 @@ fn is_path(text: &str) -> bool {
 }
 
 impl Place {
-    /// The place of a job that another process describes: a process per node of a grid.
+    /// The place of a job that another process describes: a grid with a process per node.
     pub(crate) fn of_processes(spec: GridSpec, is_emulated: bool) -> Self {
         // Processes get the grid from their launcher.
         let grid = Described { spec, variable: (GRID, OsString::new()) };

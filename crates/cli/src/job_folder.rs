@@ -1,12 +1,12 @@
-//! The folder of a detached job: what its processes print, and what another launcher needs to
-//! attend to it.
+//! The folder of a detached job. It has the output of the processes, and the state that another
+//! launcher needs to attend to the job.
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `output` | what the launcher prints |
 //! | `NODE.out`, `NODE.err` | what the process of a node prints, with its control lines |
-//! | `output.old`, `NODE.out.old`, `NODE.err.old` | what was moved out of them; see `log_file` |
-//! | `NODE.out.read`, `NODE.err.read` | how much of it a launcher has read |
+//! | `output.old`, `NODE.out.old`, `NODE.err.old` | their older parts; see `log_file` |
+//! | `NODE.out.read`, `NODE.err.read` | number of bytes that a launcher has read |
 //! | `NODE.in` | the named pipe for the lines of the launcher to the process |
 //! | `NODE.origin` | where `NODE.out` and `NODE.err` begin in the streams of a kept node |
 //! | `start.json` | the command that started the job: [`Start`] |
@@ -19,8 +19,8 @@
 //! their hosts, which get copies of `start.json` and `state.json`. Their files here are copies.
 //!
 //! Folders are in `$XDG_STATE_HOME/gridspan`, or in `~/.local/state/gridspan`. Only the user can
-//! read them. They are kept when the job has ended, without the pipes and what was read, until
-//! `gridctl prune` removes them.
+//! read them. When a job has ended, its folder stays, without the pipes and the files `*.read` and
+//! `*.origin`, until `gridctl prune` removes it.
 
 use crate::private;
 use crate::process_id::ProcessId;
@@ -42,11 +42,11 @@ use std::time::{Duration, Instant, SystemTime};
 const VERSION: u32 = 1;
 /// Time for which a launcher tries to lock a folder.
 const LOCK_PATIENCE: Duration = Duration::from_millis(500);
-/// The file without which a folder is not that of a job.
+/// The file that makes a folder the folder of a job.
 const START: &str = "start.json";
 /// The file with the exit code.
 const EXIT: &str = "exit";
-/// Number of bytes of the blocks that the system counts.
+/// Size in bytes of the blocks in which the system counts disk space.
 const BLOCK_BYTES: u64 = 512;
 
 /// The command that started a job.
@@ -54,24 +54,24 @@ const BLOCK_BYTES: u64 = 512;
 pub(crate) struct Start {
     /// Arguments of gridctl.
     pub(crate) arguments: Vec<OsString>,
-    /// The folder in which it was called.
+    /// The working folder of gridctl.
     pub(crate) folder: PathBuf,
     /// The variables of Gridspan in its environment, and those that it passes on to nodes.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// The grid, which may be described otherwise by the time another launcher starts.
+    /// The grid. Its file may have changed before another launcher starts.
     pub(crate) grid: GridSpec,
     /// Whether the links between its sites are emulated.
     pub(crate) is_emulated: bool,
-    /// The machine.
+    /// Name of the machine on which gridctl ran.
     pub(crate) machine: String,
-    /// If its nodes are kept, since it has several hosts: the name of the folder in which they are
-    /// on each host. Unlike the name of the job, no job of another machine has it.
+    /// Name of the folder of its kept nodes on each host, if the job has several hosts. Unlike the
+    /// name of the job, it is unique among the jobs of all machines.
     #[serde(default)]
     pub(crate) kept: Option<String>,
     /// Name of the program.
     #[serde(default)]
     pub(crate) program: String,
-    /// Which start of the machine it was, if the system says so.
+    /// Identifier of the machine's boot, if the system has one.
     #[serde(default)]
     pub(crate) boot: Option<String>,
 }
@@ -82,8 +82,8 @@ impl Start {
         parsed(START, bytes)
     }
 
-    /// Whether all processes of the job have ended, since this machine, which started it, was
-    /// started again. Kept nodes on other hosts go on.
+    /// Whether all processes of the job have ended because this machine, which started the job, has
+    /// booted since. Kept nodes on other hosts continue.
     pub(crate) fn is_before_boot(&self) -> bool {
         let is_of_before = self.boot.is_some() && self.boot != boot();
         self.kept.is_none() && self.machine == machine() && is_of_before
@@ -110,7 +110,7 @@ pub(crate) struct Saved {
     pub(crate) stage: Stage,
     /// Whether the job is to stop at the user's request.
     pub(crate) is_stopping: bool,
-    /// Whether it goes on after a loss of nodes.
+    /// Whether it continues after a loss of nodes.
     #[serde(default)]
     pub(crate) recovers: bool,
     /// Number of orders to stop the job so far.
@@ -123,7 +123,7 @@ pub(crate) struct Saved {
     /// Number of times that a launcher has saved something about the job.
     #[serde(default)]
     pub(crate) number: u64,
-    /// The last run that has begun, as a position in `runs`. Others were proposed after it.
+    /// The last run that has begun, as a position in `runs`. Later entries are proposals.
     #[serde(default)]
     pub(crate) agreed: usize,
 }
@@ -144,7 +144,7 @@ impl Saved {
         parsed("state.json", bytes)
     }
 
-    /// Whether it names only nodes of a grid with this number of nodes, and those that were added.
+    /// Whether all its nodes are among the `of_grid` nodes of the grid and the added ones.
     pub(crate) fn fits(&self, of_grid: u32) -> bool {
         let members = self.runs.iter().flat_map(|(_, members)| members).chain(&self.left);
         let others = self.given_up.iter().chain(&self.spares).chain(self.processes.keys());
@@ -152,8 +152,8 @@ impl Saved {
         members.chain(others).all(|node| node.index() < nodes)
     }
 
-    /// Of several that keepers have, the one with the largest key holds: the last of the latest
-    /// launcher.
+    /// If keepers have different states, the one with the largest key is valid: the last one of the
+    /// latest launcher.
     pub(crate) fn key(&self) -> (u64, u64) {
         (self.launcher.epoch, self.number)
     }
@@ -168,16 +168,15 @@ pub(crate) enum Stage {
     Starting,
     /// It runs.
     Running,
-    /// It goes back to a checkpoint, or its nodes change.
+    /// It returns to a checkpoint, or its nodes change.
     Changing,
-    /// Its processes are made to end.
+    /// The launcher ends its processes.
     Ending,
 }
 
 /// Why a launcher could not attend to a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// The reason.
     pub(crate) reason: String,
     /// Advice on the next step.
     pub(crate) hint: Option<String>,
@@ -206,7 +205,7 @@ pub(crate) struct NodeFiles {
     pub(crate) streams: [StreamFile; 2],
     /// Where the streams of a kept node begin.
     pub(crate) origin: PathBuf,
-    /// Size in bytes from which on what was read is moved out of the streams.
+    /// Size in bytes above which the part of a stream that was read is moved out of it.
     pub(crate) log_limit: u64,
 }
 
@@ -215,7 +214,8 @@ pub(crate) struct NodeFiles {
 pub(crate) struct StreamFile(PathBuf);
 
 impl JobFolder {
-    /// Creates the folder of a job with this name, or with a longer one if there was such a job.
+    /// Creates the folder of a job with this name. If there was such a job, adds a number to the
+    /// name.
     pub(crate) fn create(name: &str, start: &Start) -> io::Result<Self> {
         let all = state_folder()?;
         let mut names =
@@ -228,14 +228,14 @@ impl JobFolder {
         Ok(folder)
     }
 
-    /// Returns the folder of a job that was started elsewhere, with what a keeper has of it. If it
-    /// exists here, only a newer state is taken over.
+    /// Returns the folder of a job that was started elsewhere, with the content that a keeper has.
+    /// If the folder exists here, it takes over only a newer state.
     pub(crate) fn receive(id: &str, start: &Start, state: &Saved) -> io::Result<Self> {
         if let Ok(folder) = Self::open(id) {
             let own = folder.start()?;
             if own.kept != start.kept {
                 let text = format!(
-                    "{} is that of another job; move it away, or `gridctl prune` it if that job has ended",
+                    "{} belongs to another job; move it away, or run `gridctl prune` if that job has ended",
                     folder.path.display()
                 );
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
@@ -254,7 +254,7 @@ impl JobFolder {
         }
         let folder = Self { path: state_folder()?.join(id), id: id.to_owned() };
         private::make_folder(&folder.path)?;
-        // A folder with a start is one of a job.
+        // `start.json` is written last, because it makes this the folder of a job.
         folder.save(state)?;
         folder.write(START, start)?;
         Ok(folder)
@@ -281,7 +281,7 @@ impl JobFolder {
         Ok(found.into_iter().map(|(_, folder)| folder).collect())
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -296,7 +296,7 @@ impl JobFolder {
         fs::metadata(self.path.join(START))?.modified()
     }
 
-    /// When the exit code was noted; else when a launcher saved something for the last time.
+    /// When the exit code was written, or else when a launcher last saved something.
     pub(crate) fn ended(&self) -> io::Result<SystemTime> {
         let modified = |name| fs::metadata(self.path.join(name)).and_then(|it| it.modified());
         modified(EXIT).or_else(|_| modified("state.json")).or_else(|_| modified(START))
@@ -323,7 +323,8 @@ impl JobFolder {
         let until = Instant::now() + LOCK_PATIENCE;
         loop {
             let locked = self.locked(FlockOperation::NonBlockingLockExclusive)?;
-            // Another process may just look whether a launcher attends to the job.
+            // Another process may hold the lock for a moment, to check whether a launcher attends
+            // to the job.
             if locked.is_some() || Instant::now() > until {
                 return Ok(locked);
             }
@@ -337,7 +338,7 @@ impl JobFolder {
     }
 
     fn locked(&self, operation: FlockOperation) -> io::Result<Option<File>> {
-        // NFS grants shared locks only of files that are open for reading.
+        // NFS grants shared locks only on files that are open for reading.
         let mut options = private::file();
         let options = options.read(true).create(true).truncate(false);
         let file = options.open(self.path.join("lock"))?;
@@ -361,7 +362,7 @@ impl JobFolder {
         }
     }
 
-    /// All nodes of the job, as the last launcher knew them.
+    /// All nodes of the job that the last launcher knew.
     pub(crate) fn roster(&self) -> io::Result<Roster> {
         let mut roster = Roster::from(self.start()?.grid);
         let added = self.saved()?.map(|saved| saved.added).unwrap_or_default();
@@ -369,7 +370,8 @@ impl JobFolder {
         Ok(roster)
     }
 
-    /// Notes why a launcher cannot attend to the job; `None` when another one tries.
+    /// Records why a launcher cannot attend to the job; `None` removes the reason when another one
+    /// tries.
     pub(crate) fn set_refusal(&self, refusal: Option<&Refusal>) -> io::Result<()> {
         match refusal {
             Some(refusal) => self.write("refusal", refusal),
@@ -380,17 +382,18 @@ impl JobFolder {
         }
     }
 
-    /// Why the last launcher could not attend to the job, if it could not.
+    /// Why the last launcher could not attend to the job.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.read("refusal").ok()
     }
 
-    /// Notes that the job has ended.
+    /// Records the exit code: the job has ended.
     pub(crate) fn note_exit(&self, code: u8) -> io::Result<()> {
         self.replace(EXIT, format!("{code}\n").as_bytes())
     }
 
-    /// Notes that the job has ended, if that is not noted yet, and removes what only launchers need.
+    /// Records the exit code unless it is recorded already, and removes the files that only
+    /// launchers need.
     pub(crate) fn end(&self, code: u8) -> io::Result<()> {
         if self.exit_code() != Some(code) {
             self.note_exit(code)?;
@@ -415,7 +418,7 @@ impl JobFolder {
     /// Removes the folder. Returns the number of bytes that it took on the disk.
     pub(crate) fn remove(&self) -> io::Result<u64> {
         let mut freed = 0;
-        // What makes it the folder of a job is removed last, so that the rest is found again.
+        // `start.json` is removed last: if this fails, the rest is still the folder of a job.
         let entries: Vec<_> = fs::read_dir(&self.path)?.collect::<io::Result<_>>()?;
         let (start, others): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| entry.file_name() == START);
@@ -449,7 +452,7 @@ impl JobFolder {
         self.replace(name, &serde_json::to_vec(&Versioned { version: VERSION, content })?)
     }
 
-    /// Replaces a file as a whole, so that a launcher that is killed leaves the old or the new one.
+    /// Replaces a file as a whole: a launcher that is killed leaves either the old or the new one.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let new = self.path.join(format!("{name}.new"));
         private::file().create(true).truncate(true).open(&new)?.write_all(bytes)?;
@@ -476,7 +479,6 @@ impl StreamFile {
         Self(path)
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -498,7 +500,7 @@ impl StreamFile {
         private::file().read(true).create(true).truncate(false).open(path)
     }
 
-    /// How much of it a launcher has read.
+    /// Number of bytes that a launcher has read.
     pub(crate) fn read_so_far(&self) -> io::Result<u64> {
         let mut bytes = [0; size_of::<u64>()];
         // A new file is empty.
@@ -523,7 +525,7 @@ pub(crate) fn machine() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Which start of this machine it is; `None` if the system does not say.
+/// Identifier of this machine's boot; `None` if the system has none.
 pub(crate) fn boot() -> Option<String> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned())

@@ -100,7 +100,7 @@ impl RankGroup {
         Self { ranks: self.ranks.iter().filter(is_left).copied().collect() }
     }
 
-    /// The positions in the other group of the ranks at these positions of this one.
+    /// For the rank at each of these positions, its position in the other group, if it is there.
     pub fn translate(&self, positions: &[u32], other: &Self) -> Vec<Option<u32>> {
         let rank = |position: &u32| self.ranks.get(*position as usize);
         positions.iter().map(|at| other.position(*rank(at)?)).collect()
@@ -132,7 +132,7 @@ impl<'a> MakerTurn<'a> {
         self.0.with(|state| state.next_communicator)
     }
 
-    /// Notes that all numbers below this one may be in use.
+    /// Records that all numbers below this one may be in use.
     pub(crate) fn end(self, next: u32) {
         self.0.with(|state| state.next_communicator = state.next_communicator.max(next));
     }
@@ -173,7 +173,7 @@ impl Comm {
     }
 
     /// Divides the ranks into communicators, one for each colour, in the order of their keys and,
-    /// among equal keys, of their ranks. A rank without a colour gets none.
+    /// among equal keys, of their ranks. A rank without a colour gets `None`.
     ///
     /// # Errors
     ///
@@ -198,12 +198,12 @@ impl Comm {
         Ok(self.part(ranks, first + at as u32))
     }
 
-    /// Makes a communicator of a group, at the ranks of the group; others get none. All give the
-    /// same group.
+    /// Makes a communicator of the ranks of a group. Other ranks get `None`. All ranks of this
+    /// communicator pass the same group.
     ///
     /// # Errors
     ///
-    /// [`RankError::Failed`] if the group has a rank that this communicator has not.
+    /// [`RankError::Failed`] if a rank of the group is not in this communicator.
     pub async fn create(&self, group: &RankGroup) -> Result<Option<Comm>, RankError> {
         let is_foreign = |rank: &&u32| self.scope.position(**rank).is_none();
         if let Some(rank) = group.world_ranks().iter().find(is_foreign) {
@@ -243,7 +243,7 @@ impl Comm {
         self.scope.places().site_name(site)
     }
 
-    /// The communicator of this number over these ranks of the job; `None` if this rank is not one
+    /// The communicator with this number, of these ranks of the job; `None` if this rank is not one
     /// of them.
     pub(crate) fn part(&self, ranks: Vec<u32>, number: u32) -> Option<Comm> {
         let scope = Scope::listed(number, ranks, self.scope.places().clone());

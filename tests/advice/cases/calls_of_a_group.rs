@@ -1,5 +1,5 @@
-//! Has a type that is no catalogue, a function without tuples, arguments that are values and the
-//! name of a heuristic, and must not compile.
+//! Must not compile: it passes a type that is not a catalogue, a function without tuples, values as
+//! arguments, and the name of a heuristic.
 
 use gridspan::prelude::*;
 use gridspan::rpc::calls::{Catalogue, Function, Functions, RpcError, Services, with_rpc};

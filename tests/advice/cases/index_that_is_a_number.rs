@@ -1,4 +1,4 @@
-//! Has a number as index of actors, and must not compile.
+//! Must not compile: the index type of its actors is a number.
 
 use gridspan::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Order in which vertices are visited.
+//! Random order of visiting vertices, in runs that suit the cache.
 
 use gridspan_topology::dice::Dice;
 

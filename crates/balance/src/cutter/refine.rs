@@ -9,12 +9,12 @@ use super::order::random_order;
 use super::state::{Choice, State};
 use gridspan_topology::dice::Dice;
 
-/// Effort for a graph of some size.
+/// Limits on the work of a refinement; they depend on the size of the graph.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// Greatest number of rounds in which each vertex moves where it gains.
+    /// Maximum number of greedy rounds.
     pub(super) greedy_rounds: usize,
-    /// Greatest number of rounds of local searches.
+    /// Maximum number of rounds of local searches.
     pub(super) search_rounds: usize,
     /// Number of moves without success that end a search.
     pub(super) patience: usize,
@@ -84,15 +84,15 @@ fn greedy_round(state: &mut State<'_>, dice: &mut Dice) -> usize {
 
 struct Search {
     heap: GainHeap,
-    /// Vertices that moved for good in this round, or were the seed of a finished search.
+    /// Vertices whose move in this round was kept, or which were the seed of a finished search.
     is_done: Vec<bool>,
     /// Best part of each vertex in the heap when it was last computed.
     target: Vec<u32>,
     moves: Vec<(u32, u32)>,
     patience: usize,
-    /// Number of edges at which this round may still look. Where borders are short, the number is
-    /// never used up; in graphs with hubs nearly every vertex is at the border, and searches from
-    /// all of them would cost far more than they gain.
+    /// Number of edges at which this round may still look. It limits the searches in graphs with
+    /// hubs: there nearly every vertex is at the border, and searches from all of them would cost
+    /// far more than they gain.
     looks: usize,
 }
 

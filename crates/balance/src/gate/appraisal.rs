@@ -16,17 +16,17 @@ pub struct Appraisal {
     pub after: Prediction,
     /// Bytes of state that would move inside sites.
     pub bytes_inside: u64,
-    /// For each site, the part of `bytes_inside` that its busiest node would send or receive. Of the
-    /// bytes that move inside a node, an eighth counts.
+    /// For each site, the part of `bytes_inside` that its busiest node would send or receive. An
+    /// eighth of the bytes that move inside a node counts.
     pub bytes_busiest: BTreeMap<SiteId, u64>,
     /// Bytes of state that would move between sites.
     pub bytes_between_sites: u64,
-    /// Whether most of the gain is due to other users' work, which is likely to pass.
+    /// Whether most of the gain is due to foreign load, which is likely to end.
     pub is_passing: bool,
 }
 
 impl Appraisal {
-    /// Appraises `plan` by `model`. Takes time in proportion to actors and edges.
+    /// Appraises `plan` by `model`. The time is proportional to the number of actors and edges.
     pub fn of(snapshot: &Snapshot, plan: &Plan, model: &CostModel) -> Result<Self, PlanError> {
         let now: Vec<PeId> = snapshot.actors.iter().map(|actor| actor.pe).collect();
         if !plan.begin.is_empty() || !plan.end.is_empty() {
@@ -69,8 +69,7 @@ impl Appraisal {
     }
 }
 
-/// Factor by which state moves faster between PEs of one node, where it is copied, than between
-/// nodes.
+/// Factor by which state moves faster between PEs of one node than between nodes.
 const COPYING: u64 = 8;
 
 /// The bytes that would move.
@@ -79,7 +78,7 @@ struct Transfers<'a> {
     inside: u64,
     between: u64,
     /// For each node, the bytes that it would send and receive inside its site. Bytes that move
-    /// inside a node count for [`COPYING`] times less.
+    /// inside a node are divided by [`COPYING`].
     nodes: BTreeMap<NodeId, (u64, u64)>,
 }
 

@@ -1,28 +1,27 @@
-//! Decides whether a plan is worth carrying out, and judges afterwards whether it was.
+//! Decides whether a plan is worth its cost, and checks afterwards whether it was.
 //!
 //! Balancing must never make a job slower. The [`Gate`] stands between a strategy and the runtime
-//! that moves actors. Its rules have the numbers 2 to 5. Rule 1 (measure work and speed, not load
-//! averages) and rule 6 (choose the target that is least loaded in the long run) concern snapshots
-//! and strategies.
+//! that moves actors. It applies rules 2 to 5. Rules 1 (measure work and speed, not load averages)
+//! and 6 (choose the target that is least loaded in the long run) are for snapshots and strategies.
 //!
 //! Start: the gate has seen nothing, trusts predictions in full, and requires the longest wait.
 //! Steady state: the runtime calls [`Gate::consider`] with each proposed plan. The plan passes if
 //!
 //! - (2) the predicted gain is above noise,
-//! - (3) the gain over the time for which its cause is expected to last is well above the cost of
-//!   moving,
-//! - (4) its cause is not likely to pass, or a part of the cost of moving has already been lost by
-//!   not moving (ski rental), and
+//! - (3) the gain, over the expected duration of its cause, is well above the cost of moving,
+//! - (4) its cause is likely to last, or waiting has already cost a part of the cost of moving (ski
+//!   rental), and
 //! - (5) the cost of balancing that has not been recovered stays a small part of the job (a budget
 //!   of regret), or the gain is large, is expected to save more than the cost at stake, and no plan
 //!   has been a mistake since the last good one.
 //!
 //! Then the runtime moves actors, reports the cost to [`Gate::carried_out`] or [`Gate::made_way`],
 //! and reports the steps that follow to [`Gate::observe`]. Failure: if steps became slower by more
-//! than their usual variation, and half of them take longer than three quarters of the steps before
-//! the plan, the gate asks for the plan to be undone ([`Plan::inverse`](crate::Plan::inverse)), and
-//! waits longer after each mistake in a row. The part of predicted gains that was realised
-//! discounts later predictions, and the cost of past plans scales the expected cost of later ones.
+//! than their usual variation, and their median is above the third quartile of the steps before the
+//! plan, the gate requests the inverse plan ([`Plan::inverse`](crate::Plan::inverse)), and waits
+//! longer after each mistake in a row. The gate multiplies later predictions by the part of
+//! predicted gains that was realised, and later estimates of cost by the ratio of past costs to
+//! their estimates.
 
 mod appraisal;
 mod learned;
@@ -85,7 +84,7 @@ struct Passed {
 /// The first observation after a move counts only if it has at least this number of steps: messages
 /// that were under way still arrive in it.
 const SETTLED: f64 = 4.0;
-/// Number of usual steps after which a plan has been watched for long enough.
+/// It is enough to watch a plan for the time of this many usual steps.
 const ENOUGH_STEPS: u32 = 50;
 /// Upper limit of the pause after a mistake, before it is doubled, as a multiple of the time for
 /// which the plan was in effect.
@@ -110,15 +109,15 @@ impl Gate {
         }
     }
 
-    /// Sets the rates at which state moves between nodes of a site, for the sites where they are
-    /// known. An unknown rate, and one above [`GateConfig::inside`], counts as that. If the lowest
-    /// rate differs much from the lowest when the cost of plans was learned, that is forgotten.
+    /// Sets the known rates at which state moves between nodes of a site. Unknown rates, and those
+    /// above [`GateConfig::inside`], count as `inside`. Forgets the learned cost of plans if the
+    /// lowest rate has changed much since it was learned.
     pub fn state_moves_at(&mut self, rates: BTreeMap<SiteId, Bandwidth>) {
         self.rates = rates;
         self.learned.estimates_at(self.rate_in_slowest());
     }
 
-    /// Returns the rate inside a site from which estimates are made.
+    /// Returns the rate inside a site for estimates.
     fn rate_in(&self, site: SiteId) -> Bandwidth {
         self.rates.get(&site).map_or(self.config.inside, |&rate| rate.min(self.config.inside))
     }
@@ -127,7 +126,7 @@ impl Gate {
         self.rates.values().copied().fold(self.config.inside, Bandwidth::min)
     }
 
-    /// Returns the cost of a plan that its bytes lead to expect. Sites do not wait for each other.
+    /// Returns the cost of a plan, estimated from its bytes. Sites move state in parallel.
     fn estimate(&self, proposal: &Proposal) -> Duration {
         let in_site = |(&site, &bytes): (&SiteId, &u64)| self.rate_in(site).time_for(bytes);
         let inside = proposal.bytes_inside.iter().map(in_site).max().unwrap_or_default();
@@ -136,7 +135,7 @@ impl Gate {
     }
 
     /// Returns whether a plan should be carried out, and records a plan that passes. Call it with
-    /// each proposed plan, also with those that have no gain: they end the episode.
+    /// each proposed plan, even without a gain: such a plan ends the episode.
     pub fn consider(&mut self, proposal: &Proposal) -> Verdict {
         let estimate = self.estimate(proposal);
         let cost = proposal.pause.unwrap_or(part_of(estimate, self.learned.cost_factor()));
@@ -204,8 +203,8 @@ impl Gate {
     }
 
     /// Returns a reason not to plan, or `None` if planning may pay. `best` is the proposal of the
-    /// best possible plan, and `planning` the time to find a plan: zero where the job loses nothing
-    /// by planning.
+    /// best possible plan. `planning` is the time that the job loses while a plan is found; it may
+    /// be zero.
     pub fn rules_out(&mut self, best: &Proposal, planning: Duration) -> Option<Refusal> {
         let gain = best.gain() * self.learned.trust();
         if gain < self.config.gain_min {
@@ -220,8 +219,7 @@ impl Gate {
         (!planning.is_zero() && !pays).then_some(Refusal::DoesNotPay { expected, cost })
     }
 
-    /// Records that a plan with the predicted gain `gain` was made where the best possible plan
-    /// would have brought `best`.
+    /// Records the predicted gain of a plan, and `best`, the gain of the best possible plan.
     pub fn planned(&mut self, gain: f64, best: f64) {
         self.learned.attains(gain, best);
     }
@@ -315,7 +313,7 @@ impl Gate {
         let realised = if before > 0.0 { 1.0 - after / before } else { 0.0 };
         self.learned.came_true(predicted, realised);
         let is_slower = realised < -self.config.gain_min.max(NOISE * self.learned.noise());
-        // Half of the steps take longer than three quarters of those before.
+        // The median is above the third quartile of the steps before.
         let is_worse = is_slower && after > slow;
         if is_worse {
             self.mistakes += 1;

@@ -1,12 +1,12 @@
-//! Times of steps, derived from pieces of time and the number of steps in each.
+//! Times of steps, derived from intervals and the number of steps in each.
 
-/// Times of steps. A sample has at least one step, so that steps that end in bursts do not count as
+/// Times of steps. A sample has at least one step: otherwise steps that end in bursts would look
 /// fast.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
     /// Seconds per step and number of steps of each sample.
     samples: Vec<(f64, f64)>,
-    /// Seconds and steps that have not made a sample yet.
+    /// Seconds and steps so far of the next sample.
     open: (f64, f64),
     seconds: f64,
     steps: f64,
@@ -40,8 +40,7 @@ impl StepTimes {
     }
 
     /// Returns the quantile `part` of the seconds per step, weighted by the number of steps; 0
-    /// without samples. Periods in which little is done, as at the end of a job, have few steps and
-    /// so little weight.
+    /// without samples. Periods with few steps, such as the end of a job, have little weight.
     pub(crate) fn quantile(&self, part: f64) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -6,27 +6,25 @@
 //!
 //! **Start.** A leader receives the measurements of the PEs of its site ([`SiteView`]). It reports
 //! the speeds and loads of its PEs to the top, and sends to each other leader the messages between
-//! its actors and theirs. So the two leaders concerned, and no others, know both ends of an edge
-//! between two sites by name. The top answers with terms: the part of all work that each PE should
-//! do.
+//! its actors and theirs. So only the two leaders concerned know both actors of an edge between two
+//! sites. The top answers with terms: the part of all work that each PE should do.
 //!
 //! **Cutting over sites.** This proceeds in rounds. A leader gathers its actors into a bounded
-//! number of clusters. It sends to each leader that shares edges with it the cluster number of each
-//! actor that this leader knows by name. It sends to the top its clusters, and the edges between
-//! them and to clusters of others. The top cuts this coarse graph over the sites, as `grid-cut`
-//! does in its first phase, and sends the target of each cluster. In the next round, all actors of
-//! a site that are far from the cut form one vertex per target site, which stays there. So more
-//! vertices are left for the actors near the cut, the *band* (C. Chevalier, F. Pellegrini,
-//! PT-Scotch, 2008). In the band, clusters become smaller with each round, and finally single
-//! actors.
+//! number of clusters. To each leader that shares edges with it, it sends the cluster numbers of
+//! the actors in these edges. To the top, it sends its clusters, and the edges among them and to
+//! clusters of other leaders. The top cuts this coarse graph over the sites, as `grid-cut` does in
+//! its first phase, and sends the target of each cluster. In the next round, all actors of a site
+//! that are far from the cut form one fixed vertex per target site. This leaves more vertices for
+//! the actors near the cut, the *band* (C. Chevalier, F. Pellegrini, PT-Scotch, 2008). In the band,
+//! clusters become smaller with each round, and finally single actors.
 //!
 //! **Cutting inside sites.** A leader hands over the actors that should go to another site, with
-//! their edges. Each leader then cuts the actors that its site will have over its PEs, the second
-//! phase of `grid-cut`, and reports the resulting work of its PEs and the traffic to other sites to
-//! the top. The top adds these up to a prediction for the gate.
+//! their edges. Each leader then cuts the future actors of its site over its PEs, as `grid-cut`
+//! does in its second phase. It reports to the top the resulting work of its PEs and the traffic to
+//! other sites. The top adds these up to a prediction for the gate.
 //!
-//! **Failure.** An actor that a leader does not know by name, because it has moved meanwhile, is
-//! not part of the cut, as in snapshots. A note that does not fit is ignored.
+//! **Failure.** The cut leaves out an actor that a leader does not know because it has moved
+//! meanwhile, as snapshots do. Leaders and the top ignore a note that does not fit.
 
 mod cluster;
 mod cut;

@@ -2,13 +2,13 @@
 //!
 //! Start: each PE has measured itself with a short kernel, which says little about memory-bound
 //! work. Steady state: the same actor has a time per message on both PEs of its move, so that each
-//! moved actor compares two PEs ([`Evidence`]). The change in the times of the actors that stayed
-//! on its old PE is the drift that has other reasons than the move, and the scatter of these
-//! changes bounds the evidence of an actor's time. [`SpeedEstimate`] joins the comparisons of all
-//! windows by weighted least squares over the graph of compared PEs. The kernel is a prior with
-//! heavy tails (Student's t; Lange, Little and Taylor, "Robust statistical modeling using the t
-//! distribution", 1989, section 2): small differences from it need strong evidence, and a kernel
-//! that is far off has little weight. Failure: without moves, the kernel alone decides.
+//! moved actor compares two PEs ([`Evidence`]). The actors that stayed on the old PE show the
+//! drift, which has other causes than the move. The scatter of their changes limits how much a
+//! comparison counts. [`SpeedEstimate`] joins the comparisons of all windows by weighted least
+//! squares over the graph of compared PEs. The kernel is a prior with heavy tails (Student's t;
+//! Lange, Little and Taylor, "Robust statistical modeling using the t distribution", 1989, section
+//! 2): small deviations from it need strong evidence, and a kernel that is far off has little
+//! weight. Failure: without moves, the kernel alone decides.
 //!
 //! Foreign load has no influence: loads are processor time, which other programs do not lengthen.
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Least time per message that counts: shorter handlers are mostly overhead of their measurement.
+/// Minimum time per message that counts: the measured time of shorter handlers is mostly overhead.
 const PER_MESSAGE_MIN: Duration = Duration::from_micros(1);
 /// Number of actors that must have stayed on a PE to derive its drift; with fewer, all actors that
 /// stayed on any PE are used.
@@ -28,33 +28,33 @@ const STAYED_MIN: usize = 3;
 const NOISE_MIN: f64 = 0.02;
 /// Relative error of a kernel.
 const KERNEL_ERROR: f64 = 0.1;
-/// Logarithmic difference from the usual kernel below which a kernel counts as equal to it.
+/// Difference of logarithms from the median kernel below which a kernel counts as equal to it.
 const KERNEL_NOISE: f64 = 0.05;
 /// Factor on the weight of earlier windows when a later one compares the same PEs.
 const MEMORY: f64 = 0.7;
-/// Greatest number of pairs of PEs that are remembered; beyond it, the half with the least evidence
-/// is forgotten.
+/// Maximum number of pairs of PEs that an estimate stores. Above it, the half with the least weight
+/// is dropped.
 const PAIRS_MAX: usize = 1 << 16;
-/// Greatest number of sweeps over all pairs. They begin from the last estimate, so that few are
-/// enough if little has changed.
+/// Maximum number of sweeps over all pairs. They begin with the last estimate, so few are enough if
+/// little has changed.
 const SWEEPS_MAX: u32 = 300;
 /// Sweeps end when no speed changes by more than this fraction.
 const SWEEP_END: f64 = 1e-4;
-/// Logarithm of the greatest speed: factors beyond a hundred are errors of measurement.
+/// Logarithm of the maximum relative speed: factors above a hundred are errors of measurement.
 const LOG_SPEED_MAX: f64 = 4.6;
 
-/// Comparisons of PEs by the actors that have moved since an earlier window.
+/// Comparisons of PEs, from the actors that have moved since an earlier window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     compared: Vec<Compared>,
 }
 
-/// Comparison of two PEs by the actors that have moved from one to the other.
+/// Comparison of two PEs, from the actors that have moved from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Compared {
     from: PeId,
     to: PeId,
-    /// Natural logarithm of how many times faster the second is.
+    /// Natural logarithm of the speed of `to`, relative to that of `from`.
     log_ratio: f64,
     /// Standard error of the logarithm.
     error: f64,
@@ -129,8 +129,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Speeds of PEs, estimated from the evidence of all windows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpeedEstimate {
-    /// By pair of PEs, the lower first: the logarithm of how many times faster the second is, and
-    /// its weight, the inverse square of its error.
+    /// For each pair of PEs, the lower first: the logarithm of the second's speed relative to the
+    /// first's, and its weight, the inverse square of its error.
     pairs: BTreeMap<(PeId, PeId), (f64, f64)>,
     /// The last estimate, as logarithms relative to the kernels.
     known: Vec<f64>,

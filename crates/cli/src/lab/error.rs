@@ -3,7 +3,7 @@
 use std::io;
 use thiserror::Error;
 
-/// A lab cannot run. No part of it is left.
+/// A lab cannot run. Nothing of it remains.
 #[derive(Debug, Error)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) enum LabError {
@@ -14,31 +14,21 @@ pub(crate) enum LabError {
     #[cfg(not(target_os = "linux"))]
     #[error("a lab needs Linux")]
     OtherSystem,
-    /// Linux is too old: a process cannot move to all namespaces of another one at once.
+    /// Linux is too old: a process cannot enter all namespaces of another one at once.
     #[error("a lab needs Linux 5.8 or later")]
     OldSystem,
     /// The name of a host of the grid cannot be the name of a host of a lab.
     #[error("a host of a lab cannot be named `{}`", .name.escape_debug())]
-    HostName {
-        /// The name.
-        name: String,
-    },
+    HostName { name: String },
     /// A host is at two sites.
     #[error("the host `{name}` is at two sites")]
-    TwoSites {
-        /// Its name.
-        name: String,
-    },
+    TwoSites { name: String },
     /// There are too many hosts.
     #[error("the grid has more than {limit} hosts")]
-    TooManyHosts {
-        /// The limit.
-        limit: usize,
-    },
+    TooManyHosts { limit: usize },
     /// A program is not installed.
     #[error("a lab needs the program `{program}`, which is not installed")]
     NoProgram {
-        /// The program.
         program: &'static str,
         /// The package of Debian that has it.
         package: &'static str,
@@ -59,25 +49,21 @@ pub(crate) enum LabError {
     Mount {
         /// The file system.
         what: &'static str,
-        /// The reason.
         error: io::Error,
     },
-    /// `ip` refuses something.
+    /// A command of `ip` failed.
     #[error("cannot set up the network of a lab: {reason}")]
     Network {
         /// The message of `ip`.
         reason: String,
     },
-    /// A host has ended, or could not be set up, as it has reported.
+    /// A host has ended, or has reported that it could not be set up.
     #[error("the host `{name}` of the lab has ended")]
-    HostEnded {
-        /// Its name.
-        name: String,
-    },
+    HostEnded { name: String },
     /// The first process of the lab has ended, and with it all others.
     #[error("all processes of the lab were killed")]
     Killed,
-    /// The process to enter is not that of a host of this lab.
+    /// The process to enter is not a host of this lab.
     #[error("cannot enter the host of the lab: {0}")]
     Enter(io::Error),
 }
@@ -97,7 +83,7 @@ impl LabError {
     /// Returns the next step, unless the error already states it.
     pub(crate) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NoGrid => "write one in short, such as `--emulate 2x2,wan=20ms`, or name a grid \
+            Self::NoGrid => "write a short form, such as `--emulate 2x2,wan=20ms`, or name a grid \
                  file with `--grid FILE`"
                 .into(),
             Self::HostName { .. } => {
@@ -127,8 +113,10 @@ impl LabError {
                 "a container may forbid it; `docker run --privileged` allows it".into()
             }
             Self::HostEnded { .. } => "see the message above, if there is one".into(),
-            Self::Killed => "`dmesg` says whether there was too little memory".into(),
-            Self::Enter(_) => "hosts of a lab are reached only from inside of it".into(),
+            Self::Killed => "`dmesg` shows whether memory ran out".into(),
+            Self::Enter(_) => {
+                "run this inside the lab: its hosts cannot be entered from outside".into()
+            }
             Self::OldSystem | Self::Network { .. } => return None,
             #[cfg(not(target_os = "linux"))]
             Self::OtherSystem => return None,

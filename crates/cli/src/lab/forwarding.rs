@@ -1,4 +1,4 @@
-//! The loop that moves packets between the devices and the router, and attends to signals.
+//! The loop that moves packets between the devices and the router, and handles signals.
 
 use super::router::{MTU, Router};
 use super::signal_pipes::SignalPipes;
@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 const PRIORITY: i32 = -20;
 
 /// Forwards packets between the devices of the hosts, in the order of the router's hosts, until
-/// `attend` breaks off after a signal.
+/// `attend` returns `Break` for a signal.
 ///
 /// # Errors
 ///

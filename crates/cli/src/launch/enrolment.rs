@@ -1,5 +1,5 @@
-//! Accepts the tasks of Slurm that run nodes: a thread waits for their connections, and each
-//! connection has another one.
+//! Accepts the tasks of Slurm that run nodes: one thread waits for their connections, and another
+//! one serves each connection.
 
 use super::admissions::Admissions;
 use super::event::Event;
@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that a connection has to enrol.
+/// Time for a connection to enrol.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Interval at which the thread looks whether it is still wanted, or may accept again.
+/// Interval at which the accepting thread checks whether to end, or whether it may accept again.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The open port for tasks.
@@ -39,7 +39,7 @@ struct Shared {
 #[derive(Default)]
 struct Expected {
     admissions: Admissions,
-    /// The task of each node, and what its agent is answered: the program, in JSON.
+    /// The task of each node, and the answer to its agent: the program, in JSON.
     tasks: BTreeMap<NodeId, (Arc<Task>, Vec<u8>)>,
 }
 
@@ -55,12 +55,11 @@ impl Enrolment {
         Ok(Self { shared, port })
     }
 
-    /// Returns the port.
     pub(super) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Awaits the task of a node, whose agent is answered with this program.
+    /// Expects the task of a node. The answer to its agent is this program.
     pub(super) fn await_task(&self, node: NodeId, task: Arc<Task>, program: Vec<u8>) {
         let mut expected = self.shared.lock();
         // A task of an older `srun` must not enrol as this one.
@@ -68,12 +67,12 @@ impl Enrolment {
         expected.tasks.insert(node, (task, program));
     }
 
-    /// Lets tasks enrol with this secret, one for each of these nodes and their hosts.
+    /// Lets one task on the host of each of these nodes enrol with this secret.
     pub(super) fn expect(&self, secret: EnrolmentSecret, nodes: &[(NodeId, &str)]) {
         self.shared.lock().admissions.expect(secret, nodes);
     }
 
-    /// Expects no more task with this secret.
+    /// Refuses further tasks with this secret.
     pub(super) fn close(&self, secret: &EnrolmentSecret) {
         self.shared.lock().admissions.close(secret);
     }
@@ -117,7 +116,7 @@ fn accept(shared: &Arc<Shared>) {
     }
 }
 
-/// Starts a thread that attends to a connection.
+/// Starts a thread that serves a connection.
 fn begin(shared: &Arc<Shared>, connection: Unsecured) -> io::Result<()> {
     let unenrolled = shared.unenrolled.add(connection.closer()?, Instant::now());
     let shared = shared.clone();
@@ -125,10 +124,10 @@ fn begin(shared: &Arc<Shared>, connection: Unsecured) -> io::Result<()> {
     thread::Builder::new().name("task".to_owned()).spawn(attend).map(drop)
 }
 
-/// Attends to a connection until it ends.
+/// Serves a connection until it ends.
 fn attend(shared: Arc<Shared>, unenrolled: Unenrolled, connection: Unsecured) {
     let enrolled = enrol(&shared, connection);
-    // A task that runs needs neither.
+    // A running task needs neither.
     drop((shared, unenrolled));
     match enrolled {
         Ok(Some((task, connection))) => task.attend(connection),
@@ -166,7 +165,7 @@ fn enrol(shared: &Shared, connection: Unsecured) -> io::Result<Option<(Arc<Task>
         }
     };
     let Some((task, program)) = task else { return Ok(None) };
-    // A task that is not awaited any more must not leave its key behind.
+    // The launcher must not get the key of a task that it no longer expects.
     let Some(connection) = task.connect(stream) else { return Ok(None) };
     match connection.stream.write_all(&Frame::Welcome(program).to_bytes()) {
         // The launcher may have ended already.

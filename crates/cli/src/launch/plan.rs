@@ -29,15 +29,13 @@ use std::time::Duration;
 
 /// A job to launch.
 pub(crate) struct Launch<'a> {
-    /// The program.
     pub(crate) program: &'a Program,
     /// The grid with which the job starts.
     pub(crate) spec: &'a GridSpec,
-    /// Its nodes, and those that were added since.
+    /// The nodes of the grid, and those that were added since.
     pub(crate) roster: Roster,
-    /// What was added.
+    /// Nodes that were added to those of the grid.
     pub(crate) added: Vec<NewNode>,
-    /// The processes.
     pub(crate) processes: Processes,
     /// Whether to print JSON.
     pub(crate) json: bool,
@@ -54,22 +52,22 @@ pub(crate) struct Launch<'a> {
     pub(crate) surroundings: Surroundings,
     /// Name of the job among those of this user.
     pub(crate) id: String,
-    /// The folder of a job whose processes outlive this launcher, and what the launcher before, if
-    /// there was one, has saved there.
+    /// The folder of a detached job, and the state that an earlier launcher, if there was one, has
+    /// saved there.
     pub(crate) detached: Option<(JobFolder, Option<Saved>)>,
-    /// What a detached job on several hosts has, whose nodes are kept.
+    /// What the launcher needs for kept nodes: those of a detached job on several hosts.
     pub(crate) kept: Option<Kept>,
-    /// Size in bytes from which on output is moved out of the files of the job's folder.
+    /// Size in bytes above which output is moved out of the files of the job's folder.
     pub(crate) log_limit: u64,
-    /// What shows that the job goes on, if its output does not.
+    /// The display of progress, for a job that prints nothing for long.
     pub(crate) progress: Option<Progress>,
-    /// Where the metrics of the job are served, if they are.
+    /// The address at which the launcher serves the metrics of the job, if the user requests them.
     pub(crate) metrics: Option<String>,
     /// How the process of node 0 gets the standard input of this one.
     pub(crate) input: InputWay,
-    /// To what PEs are bound.
+    /// The processors to which PEs are bound.
     pub(crate) binding: Binding,
-    /// The recording of the job, if one is wanted.
+    /// The recording of the job, if the user requests one.
     pub(crate) record: Option<RecordPlan>,
 }
 
@@ -78,7 +76,7 @@ pub(crate) struct Launch<'a> {
 pub(crate) enum InputWay {
     /// Not at all.
     Nowhere,
-    /// It inherits it.
+    /// The process inherits it.
     Inherited,
     /// The launcher reads it, and sends it.
     Forwarded,
@@ -86,19 +84,20 @@ pub(crate) enum InputWay {
 
 /// What a launcher needs for kept nodes (see `gridspan::keeper`).
 pub(crate) struct Kept {
-    /// Name of the folder on each host in which the folders of its nodes are.
+    /// Name of the folder on each host that contains the folders of its nodes.
     pub(super) folder: String,
     /// This launcher.
     pub(super) launcher: LauncherId,
-    /// Nodes that have ended for good, as the user says.
+    /// Nodes that have ended for good, according to the user.
     pub(super) ended: BTreeSet<NodeId>,
     /// If this launcher takes over: the nodes whose keepers have accepted it.
     pub(super) found: BTreeSet<NodeId>,
-    /// Whether it takes over with a state that a launcher of another folder has saved, so that its
-    /// copies of what nodes have printed may have gaps.
+    /// Whether it takes over with a state that a launcher of another folder has saved. Its copies
+    /// of the output of nodes may then have gaps.
     pub(super) is_copy: bool,
-    /// Whether enough keepers agree to this launcher. If not, it only ends the nodes that it reaches
-    /// of a job that was over: what it saved at keepers would hold for later launchers.
+    /// Whether enough keepers agree to this launcher. If not, the job is over, and the launcher
+    /// only ends the nodes that it reaches. It saves nothing at keepers, because later launchers
+    /// would take that for the valid state.
     pub(super) has_quorum: bool,
     /// The place that decides between two halves of the members, if the job has one.
     pub(super) witness: Option<JobWitness>,
@@ -133,7 +132,7 @@ pub(crate) struct Membership {
     pub(crate) on_loss: OnLoss,
     /// Nodes that are not started, and may join later.
     pub(crate) spares: Vec<NodeId>,
-    /// Time that nodes have to leave after SIGTERM, and the job to stop.
+    /// Time for nodes to leave, or for the job to stop, after SIGTERM.
     pub(crate) drain_deadline: Duration,
 }
 
@@ -145,7 +144,7 @@ pub(crate) enum Processes {
         is_emulated: bool,
         /// The hosts on which they are started, over ssh or here.
         hosts: Hosts,
-        /// The allocations whose tasks they are instead.
+        /// The allocations of Slurm, if the nodes are tasks instead.
         tasks: Option<Allocations>,
         /// Settings that override the program's own.
         settings: Box<Settings>,
@@ -153,20 +152,14 @@ pub(crate) enum Processes {
         variables: Vec<(&'static str, OsString)>,
     },
     /// One for the whole job, configured by variables.
-    Single {
-        /// The variables.
-        variables: Vec<(&'static str, OsString)>,
-    },
+    Single { variables: Vec<(&'static str, OsString)> },
 }
 
 /// The place of a node in a job.
 #[derive(Debug, Serialize)]
 pub(crate) struct PlannedNode<'a> {
-    /// Its site.
     pub(crate) site: &'a str,
-    /// Its host.
     pub(crate) host: &'a str,
-    /// Its number.
     pub(crate) node: u32,
     /// The first of its PEs.
     pub(crate) first_pe: u32,
@@ -251,8 +244,8 @@ impl<'a> Launch<'a> {
         self.program.command(&self.variables_of(node), &self.surroundings)
     }
 
-    /// Returns the command that starts the process of a node: that of its host, over ssh and these
-    /// connections if it is another one.
+    /// Returns the command that starts the process of a node, over ssh and these shared connections
+    /// if its host is another machine.
     pub(crate) fn command(&self, node: NodeId, shared: &Shared) -> Result<Command, CliError> {
         let variables = self.variables_of(node);
         let program = self.program_of(node)?;
@@ -286,7 +279,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// What the launcher before has saved, if there was one.
+    /// The state that an earlier launcher has saved, if there was one.
     pub(crate) fn saved(&self) -> Option<&Saved> {
         self.detached.as_ref().and_then(|(_, saved)| saved.as_ref())
     }
@@ -312,7 +305,7 @@ impl Processes {
     }
 
     /// Returns the largest number of these nodes per core on any host, rounded up. Tasks of Slurm
-    /// have CPUs that no other task has.
+    /// share no CPUs.
     pub(super) fn nodes_per_core(&self, nodes: impl Iterator<Item = NodeId>) -> u32 {
         match self {
             Self::Nodes { tasks: None, hosts, .. } => hosts.nodes_per_core(nodes),

@@ -4,7 +4,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Number of queued bytes from which on [`Queue::push_waiting`] waits.
+/// Number of queued bytes at which [`Queue::push_waiting`] waits.
 const BYTES_MAX: usize = 4 << 20;
 /// Bytes counted for a waiting item in addition to its content.
 const ITEM_BYTES: usize = 64;

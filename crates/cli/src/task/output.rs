@@ -1,8 +1,8 @@
-//! Passes on an output stream of the node, and notices its end.
+//! Forwards an output stream of the node until it ends.
 //!
-//! A process that the node has left behind can keep the stream open for ever. So little time and few
-//! bytes may follow the end of the node. Time that the launcher takes to read does not count: what
-//! the node has written is in the pipe, and is not lost because the launcher is slow.
+//! A process that outlives the node can keep the stream open for ever. So forwarding ends a limited
+//! time and number of bytes after the node. The time that the launcher takes to read does not
+//! count: a slow launcher loses no output, because the output of the node is in the pipe.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Number of bytes that are passed on at once.
+/// Number of bytes that are forwarded at once.
 const READ_BYTES: usize = 32 << 10;
-/// Time that the stream may be silent after the end of the node, in all.
+/// Total time for which the stream may be silent after the end of the node.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Interval at which the silence is measured.
 const LOOK: Duration = Duration::from_millis(20);
-/// Number of bytes that may follow the end of the node: the capacity of the largest pipe that a user
-/// may have without privileges.
+/// Number of bytes that may follow the end of the node: the capacity of the largest pipe of a user
+/// without privileges.
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 
-/// A stream that another thread passes on.
+/// A stream that another thread forwards.
 pub(super) struct Output {
-    /// Its sender is gone once all is passed on.
+    /// Disconnected once that thread has ended.
     ended: Receiver<()>,
     state: Arc<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Whether what was read is being passed on.
+    /// Whether the thread is writing.
     is_busy: AtomicBool,
     /// Whether the node has ended.
     is_over: AtomicBool,
 }
 
 impl Output {
-    /// Starts a thread that passes on everything by `write`, until that fails.
+    /// Starts a thread that forwards the stream to `write`, until the stream ends or `write` fails.
     pub(super) fn start(
         from: impl Read + Send + 'static,
         write: impl FnMut(&[u8]) -> io::Result<()> + Send + 'static,
@@ -53,7 +53,7 @@ impl Output {
         Ok(Self { ended, state })
     }
 
-    /// Waits until what the node has written is passed on; the node has ended.
+    /// Waits until the output of the node, which has ended, is forwarded.
     pub(super) fn drain(&self) {
         self.state.is_over.store(true, Ordering::SeqCst);
         let mut silence = Duration::ZERO;
@@ -107,7 +107,7 @@ mod tests {
             Ok(())
         };
         let output = Output::start(from, write).unwrap();
-        // More than is passed on at once, and less than a pipe holds.
+        // More than is forwarded at once, and less than a pipe holds.
         let said = vec![b'x'; READ_BYTES + 1000];
         to.write_all(&said).unwrap();
         drop(to);

@@ -1,4 +1,4 @@
-//! The job: its options, and main, which compares the values with the exact ones.
+//! The job: its options, and main, which compares the result with the exact solution.
 
 use super::rank::{JacobiRank, Summary};
 use super::solver::{Exchange, Plan};
@@ -71,13 +71,13 @@ pub struct JacobiOptions {
     /// Number of ranks, in place of `--ranks-per-pe`.
     #[arg(long, conflicts_with = "ranks_per_pe", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Option<u32>,
-    /// Number of ranks for each PE, which have a tile of the grid.
+    /// Number of ranks for each PE, which divide a tile of the grid among them.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     ranks_per_pe: u32,
     /// Number of steps.
     #[arg(long, default_value_t = 200)]
     steps: u64,
-    /// Steps between two values of the largest change; 0 for the last step only.
+    /// Steps between two reports of the largest change; 0 for the last step only.
     #[arg(long, value_name = "N", default_value_t = 50)]
     check: u64,
     /// How ranks get the faces of their neighbours.
@@ -86,7 +86,7 @@ pub struct JacobiOptions {
     /// Compute time of a point in one step, which is charged in virtual time.
     #[arg(long, value_name = "TIME", default_value = "1ns")]
     compute: Latency,
-    /// Wait for the time of `--compute` in real time, too, in place of a larger problem.
+    /// Also wait for the time of `--compute` in real time, which emulates a larger problem.
     #[arg(long)]
     wait: bool,
     /// Steps between two points at which ranks may move and checkpoints are made; 0 for none.
@@ -95,7 +95,7 @@ pub struct JacobiOptions {
 }
 
 impl JacobiOptions {
-    /// Number of ranks of a tile.
+    /// Number of ranks that divide a tile.
     fn per_tile(&self) -> u32 {
         if self.ranks.is_some() { 1 } else { self.ranks_per_pe }
     }
@@ -130,7 +130,7 @@ impl JacobiOptions {
     }
 }
 
-/// What a run has measured.
+/// The measurements of a run.
 ///
 /// ```
 /// use gridspan_jobs::jacobi::job::JacobiOutcome;
@@ -151,9 +151,9 @@ pub struct JacobiOutcome {
     pub pes: u32,
     /// Time of all steps.
     pub time: Duration,
-    /// Mean time of a step in the later half, when the steps of ranks have settled.
+    /// Mean time of a step in the second half, when the times of steps have settled.
     pub step: Duration,
-    /// Steps, and the largest change of a point in each of them.
+    /// Numbers of steps, each with the largest change of a point in that step.
     pub changes: Vec<(u64, f64)>,
     /// The largest difference from the exact values.
     pub error: f64,
@@ -161,7 +161,7 @@ pub struct JacobiOutcome {
     pub error_max: f64,
 }
 
-/// Makes the job; main gives the outcome to `then`, and fails if a value is wrong.
+/// Makes the job. Main passes the outcome to `then`, and fails if the error exceeds its bound.
 pub fn job_with(
     options: JacobiOptions,
     then: impl Fn(&JacobiOutcome) -> Result<(), JobError> + Send + Sync + 'static,

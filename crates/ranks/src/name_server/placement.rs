@@ -3,7 +3,7 @@
 use gridspan_runtime::{Layout, SiteId};
 use serde::{Deserialize, Serialize};
 
-/// Where [spawned](crate::Comm::spawn) ranks begin. A strategy may move them later.
+/// The PEs on which [spawned](crate::Comm::spawn) ranks start. A strategy may move them later.
 ///
 /// ```
 /// use gridspan::ranks::{self, SpawnPlacement};
@@ -23,7 +23,7 @@ pub enum SpawnPlacement {
     /// In equal runs over all PEs: consecutive ranks are neighbours.
     #[default]
     Block,
-    /// One after the other over all PEs, from the PE on after that of the last rank of the job.
+    /// In turn over all PEs: rank `n` of the job starts on PE `n`, modulo the number of PEs.
     RoundRobin,
     /// In equal runs over the PEs of the site of this number; see
     /// [`Comm::site`](crate::Comm::site).

@@ -93,8 +93,9 @@ impl<R: Clone> ServerTable<R> {
         self.directory.cards().into_iter().map(listed).collect()
     }
 
-    /// Chooses the server that would end a call first, among those that have not been tried, and
-    /// counts the call there; `None` if all have been tried. Fails if no server has the function.
+    /// Chooses the server with the earliest predicted completion of a call, except those in
+    /// `tried`, and counts the call there. Returns `None` if all have been tried. Fails if no
+    /// server has the function.
     pub(crate) fn place(
         &mut self,
         function: &str,
@@ -130,27 +131,27 @@ impl<R: Clone> ServerTable<R> {
     }
 }
 
-/// Checks a server's description, which decides where calls go, and is shown on terminals.
+/// Checks a server's description: it decides where calls go, and terminals show it.
 fn check(card: &ServerCard) -> Result<(), String> {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().count() <= NAME_MAX && !name.chars().any(char::is_control)
     };
     match card {
         card if !is_name(&card.name) => {
-            Err(format!("a name has 1 to {NAME_MAX} letters, and none that controls terminals"))
+            Err(format!("a name has 1 to {NAME_MAX} characters, and no control characters"))
         }
         card if !SPEEDS.contains(&card.speed) => {
             Err(format!("a speed is from {} to {}", SPEEDS.start(), SPEEDS.end()))
         }
         card if card.functions.len() > FUNCTIONS_MAX => {
-            Err(format!("a server has {FUNCTIONS_MAX} functions at most"))
+            Err(format!("a server has at most {FUNCTIONS_MAX} functions"))
         }
         card if !card.functions.keys().all(|name| is_name(name)) => Err(format!(
-            "the name of a function has 1 to {NAME_MAX} letters, and none that controls terminals"
+            "the name of a function has 1 to {NAME_MAX} characters, and no control characters"
         )),
         card if !card.functions.values().all(is_plain) => Err(format!(
-            "the signature of a function has {SIGNATURE_BYTES_MAX} bytes at most, none of \
-             which controls terminals"
+            "the signature of a function has at most {SIGNATURE_BYTES_MAX} bytes, and no control \
+             characters"
         )),
         _ => Ok(()),
     }

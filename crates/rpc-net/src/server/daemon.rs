@@ -28,10 +28,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Time that calls have to end when the daemon is stopped.
+/// Time for which a daemon that stops waits for requests in progress.
 const GRACE: Duration = Duration::from_secs(10);
-/// Longest time that servers need to find a registry that has returned: they have to notice that
-/// the old one is gone, and then look for it at intervals.
+/// Maximum time in which servers find a restarted registry: they notice that the old one is gone,
+/// and then look for the new one at intervals.
 const RETURN: Duration = Duration::from_secs(15);
 /// Interval between checks of whether a server has come back.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -126,8 +126,8 @@ impl OpenedDaemon {
     }
 }
 
-/// Answers requests at the registry until `end` resolves, and then gives those in progress some
-/// time to end ([`GRACE`]). `own` contains the servers of this process.
+/// Answers requests at the registry until `end` resolves, and then waits up to [`GRACE`] for those
+/// in progress. `own` contains the servers of this process.
 pub(crate) async fn daemon<C: Catalogue>(
     plan: OpenedDaemon,
     own: Option<LocalServers<C>>,
@@ -279,7 +279,7 @@ impl<C: Catalogue> Daemon<C> {
     /// Returns the changes since these versions, with a limited number of links. Groups request
     /// this before each window, so the cost is kept proportional to the answer.
     fn news(&self, known: KnownVersions) -> ServerUpdate {
-        // Versions of another registry mean nothing here.
+        // Versions of another registry are not comparable.
         let known = if known.registry == self.registry { known } else { KnownVersions::default() };
         let (of_servers, servers) = {
             let server_table = self.server_table();
@@ -299,7 +299,7 @@ impl<C: Catalogue> Daemon<C> {
         // here for a server that was removed already.
         let joined = lock(&caller.joined);
         let Some(own) = *joined else {
-            return Response::Refused("it has not joined".to_owned());
+            return Response::Refused("only servers report links; join first".to_owned());
         };
         let mut link_table = lock(&self.link_table);
         let places = self.server_table().places();
@@ -390,8 +390,8 @@ impl<C: Catalogue> Daemon<C> {
     }
 
     /// Sends a call to a server. The call counts as the server's load until the server has
-    /// answered, even if that is too late. If the caller is gone, or the timeout has passed, the
-    /// call is withdrawn.
+    /// answered, even after the timeout. Withdraws the call if the caller is gone or the timeout
+    /// has passed.
     async fn attempt(
         self: &Arc<Self>,
         offer: Offer,

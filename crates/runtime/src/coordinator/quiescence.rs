@@ -8,8 +8,8 @@
 //!
 //! Pending operations that will lead to a message count as one in flight: armed timers and
 //! unanswered asks of actors, moving members, insertions, rebalances. A PE is not idle while it
-//! holds contributions to be passed on together with later ones. Rounds that began before a request
-//! for quiescence do not count for it, because the asker may have sent messages since.
+//! holds contributions that it will forward together with later ones. Rounds that began before a
+//! request for quiescence do not count for it, because the asker may have sent messages since.
 //!
 //! Messages to a member that its home does not know wait there, because its insertion may be in
 //! progress. If two rounds in a row report the same numbers and only such messages are left, no
@@ -23,9 +23,8 @@ use crate::message::Control;
 use crate::pe::PlantedFault;
 use std::time::Duration;
 
-/// Divisor of the time waited so far that gives the pause between two rounds while messages are in
-/// flight. So quiescence is noticed late by a small share of the wait, and long waits cost few
-/// messages.
+/// While messages are in flight, the pause between two rounds is the time waited so far, divided by
+/// this. So the delay is a small share of the wait, and long waits cost few messages.
 const PAUSE_SHARE: u32 = 16;
 /// Shortest pause between two rounds.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
@@ -38,7 +37,7 @@ pub(super) fn pause_after(waited: Duration) -> Duration {
 }
 
 impl Coordinator {
-    /// Answers once the job is quiescent.
+    /// Answers `asker` once the job is quiescent.
     pub(super) fn await_quiescence(&mut self, asker: Asker) {
         self.await_quiescence_of(Some(asker));
     }
@@ -127,8 +126,8 @@ impl Coordinator {
         }
     }
 
-    /// Keeps the present round from finding quiescence, because an operation starts that leads to
-    /// messages.
+    /// Prevents the present round from finding quiescence. Call this when an operation starts that
+    /// leads to messages.
     pub(super) fn unsettle(&mut self) {
         self.quiescence.sum.created += 1;
     }

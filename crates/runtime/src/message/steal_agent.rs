@@ -1,5 +1,5 @@
-//! The interface of steal agents, which share the tasks of a node with other nodes, to relays and
-//! workers.
+//! The interface between relays, workers and steal agents, which share the tasks of a node with
+//! other nodes.
 //!
 //! The agent of a pool on a node is part of the node's relay, so that it answers other nodes at
 //! once, even while long tasks run on the node's PEs.
@@ -12,12 +12,12 @@ use gridspan_topology::{NodeId, PeId, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Makes the thread that drives the network, whichever it is, check the relay of its node at once.
+/// Makes the node's network thread call the relay at once.
 pub(crate) type Nudge = Arc<dyn Fn() + Send + Sync>;
 
 /// Shares a pool's tasks on one node with other nodes.
 pub(crate) trait StealAgent: Send {
-    /// Sets the function by which running tasks wake the agent, if time is real.
+    /// Sets the function with which running tasks wake the agent. Not called in virtual time.
     fn connect(&mut self, nudge: &Nudge);
 
     /// Handles an event from a worker of the node.
@@ -39,7 +39,7 @@ pub(crate) trait StealAgent: Send {
     /// Returns the time at which to [wake](Self::wake) the agent even if nothing arrives.
     fn due(&self) -> Option<Time>;
 
-    /// Runs the work due at that time.
+    /// Runs the work that is due at `now`.
     fn wake(&mut self, now: Time, out: &mut Vec<StealCommand>);
 }
 
@@ -57,14 +57,14 @@ pub(crate) enum StealEvent {
     Open(Box<dyn StealAgent>),
     /// The node has run out of tasks, has tasks again, or has many more or fewer.
     StockChanged,
-    /// The tasks that the agent asked a worker to give away: `tasks` tasks in a message, perhaps
-    /// none.
+    /// A worker gives the tasks that the agent asked for: `tasks` tasks in a message, perhaps none.
     Given { to: NodeId, grant: Grant, tasks: u64, message: Bytes },
-    /// One copy of a loan to that node of another site is done; `copy` is the other one.
+    /// The output of one copy of a loan to a node of another site has arrived. `copy` is the other
+    /// one, which is no longer needed.
     Superseded { to: NodeId, copy: CopyId },
-    /// Tasks that a worker hands over to another node, in a message.
+    /// A worker hands over tasks to another node, in a message.
     HandOver { to: NodeId, message: Bytes },
-    /// The measured places have changed.
+    /// The layout has changed, because sites were measured.
     Measured(Arc<StealingLayout>),
     /// This node is a guest, and is now active or draining.
     OwnStage(Stage),

@@ -1,7 +1,7 @@
 //! Enrolment of nodes that have no private channel to their launcher.
 //!
-//! A launcher such as `srun` copies one standard input to all processes that it starts. A line of
-//! it can be known to all of them, so it contains no key of a node.
+//! A launcher such as `srun` copies one standard input to all processes that it starts. All
+//! processes can read each line, so no line contains a node's key.
 //!
 //! # Start
 //!
@@ -13,14 +13,15 @@
 //! 3. It makes a [`NodeKey`](super::NodeKey), and sends the secret and the public half. The
 //!    launcher compares the secret, and answers with a [certificate](Authority::certify).
 //!
-//! The launcher decides how often a secret is accepted. What follows on the connection is up to
-//! both.
+//! The launcher decides how often it accepts a secret. This protocol ends with the certificate;
+//! both sides then use the connection for other data.
 //!
 //! # Failure
 //!
-//! A process that does not shake hands in time, or has another secret, is disconnected. A process
-//! that reads the secret and connects first can take the place of a node. The node is then refused,
-//! and the launcher must end the job: it cannot know which of the two it has started.
+//! The launcher disconnects a process that does not complete the handshake in time, or has another
+//! secret. A process that reads the secret and connects first can take the place of a node. The
+//! launcher then refuses the node, and must end the job: it cannot know which of the two processes
+//! it has started.
 
 use super::identity::{Authority, IdentityError, provider};
 use super::secure_stream::SecureStream;
@@ -58,8 +59,8 @@ impl EnrolmentSecret {
         Ok(Self(bytes))
     }
 
-    /// Whether both are equal. Digests are compared, so that the time says nothing about how many
-    /// bytes are.
+    /// Whether both are equal. It compares digests, so that its time does not reveal how many bytes
+    /// are equal.
     pub fn is(&self, other: &Self) -> bool {
         digest(&SHA256, &self.0).as_ref() == digest(&SHA256, &other.0).as_ref()
     }
@@ -91,7 +92,7 @@ impl EnrolmentToken {
         format!("{TOKEN} {} {}\n", hex(&self.secret.0), hex(&self.authority))
     }
 
-    /// Reads a line; `None` if it is not that of a token.
+    /// Reads a line; `None` if it is not a token.
     pub fn from_line(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         if words.next() != Some(TOKEN) {
@@ -129,7 +130,7 @@ impl EnrolmentToken {
     }
 }
 
-/// Where the launcher accepts the processes of its nodes.
+/// The port at which the launcher accepts the processes of its nodes.
 pub struct EnrolmentListener {
     tcp: TcpListener,
     config: Arc<rustls::ServerConfig>,
@@ -177,37 +178,38 @@ impl EnrolmentListener {
     }
 }
 
-/// A connection to a launcher, before both sides have shaken hands.
+/// A connection to a launcher, before the TLS handshake.
 pub struct Unsecured {
     tcp: TcpStream,
     config: Arc<rustls::ServerConfig>,
 }
 
 impl Unsecured {
-    /// Returns what can end the connection while another thread secures it or reads from it.
+    /// Returns a handle that can end the connection while another thread secures it or reads from
+    /// it.
     pub fn closer(&self) -> io::Result<EnrolmentCloser> {
         Ok(EnrolmentCloser(self.tcp.try_clone()?))
     }
 
-    /// Shakes hands. Fails if the other side has not done so at `until`.
+    /// Completes the TLS handshake. Fails if it is not complete at `until`.
     pub fn secure(self, until: Instant) -> io::Result<SecureStream> {
         let tls = rustls::ServerConnection::new(self.config).map_err(io::Error::other)?;
         SecureStream::new(self.tcp, tls.into(), until)
     }
 }
 
-/// Ends a connection of which another thread takes care.
+/// Ends a connection that another thread uses.
 pub struct EnrolmentCloser(TcpStream);
 
 impl EnrolmentCloser {
-    /// Ends the connection in both directions. The thread that waits for it notices that.
+    /// Ends the connection in both directions. A thread that reads from it returns.
     pub fn close(&self) {
         // The other side may have ended it already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-/// No port for enrolments could be opened. Nothing was started.
+/// The launcher could not open a port for enrolments. It has started nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolmentError {
     /// The certificate cannot be made.
@@ -218,7 +220,7 @@ pub enum EnrolmentError {
     Io(#[from] io::Error),
 }
 
-/// Accepts a server with a certificate of the authority that has this digest.
+/// Accepts a server whose certificate was issued by the authority with this digest.
 #[derive(Debug)]
 struct AuthorityVerifier {
     authority: [u8; BYTES],

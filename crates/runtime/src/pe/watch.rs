@@ -1,4 +1,4 @@
-//! Listeners to a job, and measures against one that does not end.
+//! Listeners to a job, and limits for a job that does not end.
 
 use crate::message::Diagnosis;
 use gridspan_topology::Time;
@@ -15,7 +15,7 @@ pub(crate) type OnDiagnosis = Arc<dyn Fn(u64, &Diagnosis) + Send + Sync>;
 /// Called with a complete checkpoint.
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
 
-/// Called with the work that is done, and all of it.
+/// Called with the amount of work that is done, and the total.
 pub(crate) type OnProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A complete checkpoint; see [`Job::on_checkpoint`](crate::Job::on_checkpoint).
@@ -39,14 +39,14 @@ pub struct CheckpointReport {
     pub number: u64,
     /// Bytes of the parts of all PEs, without copies.
     pub bytes: u64,
-    /// Time for which PEs handled no messages: until nothing was in flight any more, and all parts
-    /// were encoded. The mean time of handlers that were under way is not counted.
+    /// Time for which PEs handled no messages, until no message was in flight and all parts were
+    /// encoded. The mean time for which PEs still ran handlers is subtracted.
     pub stopped: Duration,
-    /// Time from then until all parts, and their copies, were kept.
+    /// Time from then until all parts, and their copies, were stored.
     pub stored: Duration,
 }
 
-/// Listeners to a job, and measures against one that does not end. Drivers in real time apply them.
+/// Listeners to a job, and limits for a job that does not end. Drivers in real time apply them.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
@@ -57,6 +57,6 @@ pub(crate) struct Watch {
     pub(crate) fails: bool,
     /// Time limit of the job.
     pub(crate) time_limit: Option<Duration>,
-    /// Silence after which a node is lost; applied to nodes that are connected by a network.
+    /// Silence after which a node is lost, if a network connects it with this one.
     pub(crate) lost_after: Option<Duration>,
 }

@@ -20,20 +20,20 @@ use bytes::Bytes;
 use gridspan_topology::PeId;
 use std::time::Duration;
 
-/// Time for which tasks run before other messages have their turn, unless one task takes longer. It
-/// is as long as a turn of the PE.
+/// Time for which tasks run before other messages have their turn: as long as a turn of the PE. One
+/// task may take longer.
 const SLICE: Duration = Duration::from_micros(200);
 const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// Number of tasks run in a slice before the elapsed time is read for the first time: a single task
-/// may take longer than the slice.
+/// Number of tasks that a slice runs before it first reads the clock: a single task may take longer
+/// than the slice.
 const CHUNK: u64 = 1;
-/// Mean time, in nanoseconds, above which tasks are long: all are offered but the one that runs
-/// next. Offering a task costs some hundredths of this time.
+/// Mean time of a task, in nanoseconds, above which the worker offers all tasks but the one that
+/// runs next. An offer costs a few per cent of this time.
 const LONG_NS: u64 = 10_000;
-/// Length of a slice, in nanoseconds, after which the next slice nudges the network thread first if
-/// the pool has a bound, because nodes have to learn of improvements within two milliseconds.
+/// After a slice of more than this length, in nanoseconds, the next slice first wakes the network
+/// thread if the pool has a bound: nodes must learn of improvements within two milliseconds.
 const UNATTENDED_NS: u64 = 1_000_000;
-/// Minimum number of tasks in a slice whose short mean time shows that tasks are short.
+/// Minimum number of tasks in a slice to conclude from its mean time that tasks are short.
 const SAMPLE: u64 = 16;
 
 /// Runs tasks on one PE.
@@ -41,19 +41,18 @@ pub(crate) struct Worker<W: Work> {
     pub(super) engine: Engine<W>,
     /// Whether this PE gave the node's relay an agent for the pool, and has to close it.
     pub(super) opened_agent: bool,
-    /// The loans that guests owe, on the first PE of each node.
+    /// Loans to guests whose results are missing; used on the first PE of each node.
     pub(super) ledger: Ledger,
-    /// Set if this node is a guest that leaves.
+    /// Set if this node is a guest and is leaving.
     pub(super) draining: Option<Draining>,
     /// Whether a [`WorkerMessage::Run`] to this worker is still to be handled.
     is_running: bool,
-    /// Whether the node was dry before its present work arrived, and its agent does not know of
+    /// Whether the node had no work before its present work arrived, and its agent does not know of
     /// that work.
     is_new: bool,
     /// Whether a task has run since that work arrived.
     has_run: bool,
-    /// Whether the last slice took so long that other nodes should not wait for the end of the next
-    /// one for improvements of the bound.
+    /// Whether the last slice took longer than [`UNATTENDED_NS`].
     took_long: bool,
     /// Number of waiting tasks that this PE counts for the worker.
     counted: u64,
@@ -152,7 +151,7 @@ impl<W: Work> Worker<W> {
         if !self.may_answer(frame, by, cx) {
             return;
         }
-        // Guests are lent no copies.
+        // Loans to guests have no copies.
         let is_guest = cx.layout().is_guest(cx.layout().node_of(by));
         if let Some(copy) = lender.copy.filter(|_| !is_guest) {
             let Settled { counts, superseded } = self.engine.node.backups.settle(copy);
@@ -173,16 +172,16 @@ impl<W: Work> Worker<W> {
         self.ledger.settle(frame, cx.layout().node_of(by));
     }
 
-    /// Whether a PE may answer for work that a frame waits for: a PE of a guest only for the
-    /// guest's loans.
+    /// Whether a PE may send an output for which a frame waits. A PE of a guest may do so only for
+    /// the guest's loans.
     pub(super) fn may_answer(&self, frame: FrameId, by: PeId, cx: &Context<'_, Self>) -> bool {
         let node = cx.layout().node_of(by);
         let is_own = node == cx.node() || !cx.layout().is_guest(node);
         is_own || self.ledger.is_owed(frame, node)
     }
 
-    /// Hands back tasks if this node leaves, continues or falls asleep, passes on outputs, wakes
-    /// and calls, and notes what is to be done.
+    /// Hands back tasks if this node leaves, continues or sleeps, sends outputs, wakes and calls,
+    /// and records the number of open tasks.
     fn go_on(&mut self, cx: &mut Context<'_, Self>) {
         if self.draining.is_some() {
             self.hand_back(cx);
@@ -208,9 +207,9 @@ impl<W: Work> Worker<W> {
         cx.destroy();
     }
 
-    /// Runs tasks until other messages should have their turn, or until another PE or the agent is
-    /// to be notified. A PE rests only after a slice in which there was nothing to run, because the
-    /// messages of the slice before have left by then.
+    /// Runs tasks until other messages should have their turn, or until it must notify another PE
+    /// or the agent. A PE sleeps only after a slice without tasks: by then the messages of the
+    /// slice before have left.
     fn slice(&mut self, cx: &mut Context<'_, Self>) {
         self.take_arrivals(cx);
         if self.took_long && self.engine.bound.value().is_some() {
@@ -218,8 +217,8 @@ impl<W: Work> Worker<W> {
         }
         let begin = cx.core.clock_ns();
         let (mut chunk, mut done) = (CHUNK, 0);
-        // With short tasks the agent is notified when a slice begins, since a busy PE's slices end
-        // only when their time is over.
+        // With short tasks, this notifies the agent when a slice begins, because a busy PE's slices
+        // end only when their time is over.
         let is_begun = !self.engine.are_long && self.engine.publish();
         let mut is_news = false;
         'slice: loop {
@@ -266,16 +265,16 @@ impl<W: Work> Worker<W> {
         if done > 0 || self.engine.has_tasks() {
             self.run_again(cx);
         }
-        // When a root has come to a dry node, the agent is notified once its children are spawned.
-        // After a long task it is notified in the next slice: in virtual time this slice is not
-        // over yet.
+        // If a root has come to a node without work, this notifies the agent once the root has
+        // spawned its children. After a long task it does so in the next slice: in virtual time
+        // this slice is not over yet.
         let is_over = elapsed < SLICE_NS && (self.engine.publish() || self.is_news());
         if is_begun || is_news || is_over {
             (self.is_new, self.has_run) = (false, false);
             notify_agent(StealEvent::StockChanged, cx);
         }
-        // Before the next slice, the messages of this slice leave, and messages that came meanwhile
-        // are handled.
+        // Before the next slice, the PE sends the messages of this one, and handles those that have
+        // arrived.
         cx.core.turn_is_over = true;
     }
 
@@ -291,13 +290,13 @@ impl<W: Work> Worker<W> {
         has_run
     }
 
-    /// Counts tasks that were run, and those that wait now, for those who watch the job.
+    /// Counts the tasks that were run, and those that wait now, for samples of the job.
     fn count(&mut self, done: u64, waiting: u64, cx: &mut Context<'_, Self>) {
         let before = std::mem::replace(&mut self.counted, waiting);
         cx.core.counts.note_tasks(done, before, waiting);
     }
 
-    /// Passes on outputs, wakes and calls of tasks.
+    /// Sends the outputs, wakes and calls of tasks.
     fn flush(&mut self, cx: &mut Context<'_, Self>) {
         let Engine { wakes, finished, calls, .. } = &self.engine;
         if !wakes.is_empty() || !finished.is_empty() || !calls.is_empty() {
@@ -332,7 +331,7 @@ impl<W: Work> Worker<W> {
         }
     }
 
-    /// Takes work of another node or PE. Returns whether there was any.
+    /// Takes work from another node or PE. Returns whether there was any.
     fn find(&mut self, cx: &mut Context<'_, Self>) -> bool {
         let has_found = self.take_arrivals(cx) || self.draining.is_none() && self.engine.steal();
         cx.core.note_steal(has_found);
@@ -358,7 +357,7 @@ impl<W: Work> Worker<W> {
         self.run_again(cx);
     }
 
-    /// Whether the agent is to be notified of work that has come to a dry node.
+    /// Whether to notify the agent of work that has come to a node without work.
     fn is_news(&self) -> bool {
         self.is_new && self.has_run && self.engine.node.has_agent()
     }
@@ -391,8 +390,8 @@ pub(super) fn encode_output<W: Work>(
 }
 
 /// Number of tasks to run before the clock is read again, after `done` tasks in `elapsed`
-/// nanoseconds: half of those that the slice has time for, so that tasks that turn out longer do
-/// not prolong it much.
+/// nanoseconds: half of those that the rest of the slice has time for, so that longer tasks do not
+/// prolong it much.
 fn next_chunk(done: u64, elapsed: u64) -> u64 {
     let left = (SLICE_NS.saturating_sub(elapsed) / 2).max(SLICE_NS / 16);
     (done * left / elapsed.max(1)).clamp(1, done * 8)
@@ -409,7 +408,7 @@ mod tests {
             while done * task_ns < SLICE_NS && looks < 100 {
                 done += next_chunk(done, done * task_ns);
                 looks += 1;
-                // Without a clock there is no end; in virtual time, charges end a slice.
+                // Tasks of 0 ns never end a slice by the clock; in virtual time, charges do.
                 if task_ns == 0 {
                     break;
                 }

@@ -3,13 +3,13 @@
 use gridspan_topology::{GridSpec, HostSpec, Latency, Link, SiteSpec};
 use std::time::Duration;
 
-/// Numbers of nodes of the sites.
+/// Shapes of the grids: sites by nodes per site, or the nodes of each site.
 pub(crate) const SHAPES: [&str; 6] = ["2x1", "2x8", "2x64", "4x16", "8x8", "60+4+4+4"];
 
 /// Latency inside a site, one way: Ethernet in one building.
 const LAN: Duration = Duration::from_micros(50);
 
-/// A grid with its name, and the first site, in which jobs start, as a separate grid.
+/// A grid with its name. `alone` is a grid of only the first site, where jobs start.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
     pub(crate) name: String,
@@ -20,7 +20,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Returns a grid of only the first sites, at most `count`.
+    /// Returns a grid of the first `count` sites, or of all if there are fewer.
     pub(crate) fn first(&self, count: usize) -> Result<Self, String> {
         let sites = &self.sites[..count.clamp(1, self.sites.len())];
         of_sites(format!("first {count} of {}", self.name), sites, self.wan)
@@ -29,7 +29,8 @@ impl Grid {
 
 /// Returns a grid of `shape` with a latency of `wan_ms` one way between sites.
 pub(crate) fn grid(shape: &str, wan_ms: f64) -> Result<Grid, String> {
-    let sites = parse(shape).ok_or(format!("`{shape}` is no grid; write 2x8 or 60+4+4+4"))?;
+    let sites = parse(shape)
+        .ok_or(format!("`{shape}` is not a grid; write a shape such as 2x8 or 60+4+4+4"))?;
     let wan = Link::wan().with_latency(latency(wan_ms));
     of_sites(format!("{shape},wan={wan_ms}ms"), &sites, wan)
 }

@@ -10,7 +10,7 @@ use gridspan_topology::{NodeId, RttMatrix};
 pub enum Baseline {
     /// Rank 0 gathers the latency vectors of all processes; row by row, each process not yet in a
     /// cluster forms one with all other such processes that are nearer than a threshold. Koenig and
-    /// Kalé (2007), section 4.1, describe it without details; the threshold is the default of that
+    /// Kalé (2007), section 4.1, describe it without details; the threshold is the default of their
     /// runtime, 1 ms.
     RowScan,
     /// Nodes linked by pairs below 0.3 ms form a cluster, below 3 ms a site.
@@ -54,7 +54,7 @@ impl Baseline {
     }
 }
 
-/// Distances: the round-trip times in milliseconds, the lesser of both directions.
+/// Round-trip times in milliseconds, each the lesser of both directions.
 #[derive(Clone)]
 struct Distances(Vec<Vec<f64>>);
 
@@ -79,8 +79,8 @@ impl Distances {
         self.agglomerate(|a, b, m, n| (a * m + b * n) / (m + n))
     }
 
-    /// Joins the two nearest groups until one is left, in O(n²) memory and about O(n²) time. Groups
-    /// keep their nearest other group, and search for it again when it changes.
+    /// Joins the two nearest groups until one is left, in O(n²) memory and about O(n²) time. Each
+    /// group stores its nearest group, and searches again only when that group changes.
     fn agglomerate(&self, join: impl Fn(f64, f64, f64, f64) -> f64) -> Vec<Join> {
         let mut d = self.0.clone();
         let mut size = vec![1.0; d.len()];

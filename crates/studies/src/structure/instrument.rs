@@ -23,7 +23,7 @@ pub fn instrument(path: &str, text: &str, call: &str) -> Result<String, syn::Err
 
 struct Functions<'a> {
     path: &'a str,
-    /// The type whose methods are currently read.
+    /// The type of the `impl` block that is being visited.
     of: Option<String>,
     /// Byte offsets of the insertions, and the labels.
     found: Vec<(usize, String)>,

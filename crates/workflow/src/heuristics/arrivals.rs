@@ -1,12 +1,12 @@
-//! The estimated arrival times of data, for heuristics that ignore contention: each transfer uses
-//! its links alone, and data comes from the server that made it.
+//! Estimated arrival times of data, for heuristics that ignore contention: each transfer has its
+//! links to itself, and starts at the first place that has the data.
 
 use crate::graph::TaskGraph;
 use crate::id::{DataId, Endpoint, ServerId, TaskId};
 use crate::platform::Platform;
 
-/// The locations of each data, with the time in seconds at which the data is there: made there, or
-/// sent there for a task placed earlier.
+/// The locations of each datum, with the time in seconds at which it is made there, or arrives
+/// there for a task placed earlier.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<'a> {
     graph: &'a TaskGraph,

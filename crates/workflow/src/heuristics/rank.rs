@@ -4,9 +4,9 @@ use crate::graph::TaskGraph;
 use crate::id::{Endpoint, TaskId};
 use crate::platform::Platform;
 
-/// Returns all tasks, those with the longest path to the end first, and each after those it reads
-/// from. Times and transfers are means over all servers, as in Topcuoglu, Hariri and Wu (2002),
-/// section 4.2.
+/// Returns all tasks, those with the longest path to the end first, and each after the tasks from
+/// which it reads. Times and transfers are means over all servers, as in Topcuoglu, Hariri and Wu
+/// (2002), section 4.2.
 pub(super) fn by_upward_rank(graph: &TaskGraph, platform: &Platform) -> Vec<TaskId> {
     let rank = upward_ranks(graph, platform);
     let mut order = graph.order().to_vec();
@@ -35,8 +35,8 @@ fn upward_ranks(graph: &TaskGraph, platform: &Platform) -> Vec<f64> {
     ranks
 }
 
-/// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers
-/// including equal ones; over a sample of pairs if there are many.
+/// Returns the mean latency, and the mean time per byte, over all ordered pairs of servers. Pairs
+/// of one server count as zero. Uses a sample if there are many servers.
 fn mean_transfer(platform: &Platform) -> (f64, f64) {
     const SERVERS_MAX: usize = 64;
     let step = platform.servers().len().div_ceil(SERVERS_MAX).max(1);

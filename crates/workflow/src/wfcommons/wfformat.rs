@@ -27,8 +27,8 @@ use thiserror::Error;
 pub struct Workflow {
     /// Name of the workflow.
     pub name: String,
-    /// The tasks, with their recorded times on a core of speed 1. A file that no task writes is
-    /// held by the client, and a file that no task reads is wanted by it.
+    /// The tasks, with their recorded times on a core of speed 1. The client holds the files that
+    /// no task writes, and wants those that no task reads.
     pub graph: TaskGraph,
     /// Recorded makespan in seconds.
     pub recorded_s: Option<f64>,
@@ -236,8 +236,8 @@ impl<'a> Reader<'a> {
         Ok(self.builder.build()?)
     }
 
-    /// Adds the files, and returns the pairs of tasks connected by a file. Of several writers of a
-    /// file the first counts, and a task that claims to read its own output only writes it.
+    /// Adds the files, and returns the pairs of tasks connected by a file. If a file has several
+    /// writers, the first counts. A task that also reads its own output only writes it.
     fn files(&mut self) -> BTreeSet<(TaskId, TaskId)> {
         let tasks = self.specified.iter().map(|task| (self.ids[task.id.as_str()], task));
         let tasks: Vec<(TaskId, &Specified)> = tasks.collect();

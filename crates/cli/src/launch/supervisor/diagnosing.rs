@@ -1,4 +1,4 @@
-//! Requests to find out why the job is slow or does not go on.
+//! Requests for a diagnosis: why the job is slow or makes no progress.
 
 use super::super::event::Command;
 use super::{Node, Phase, Supervisor};
@@ -9,7 +9,7 @@ use gridspan_topology::{NodeId, Time};
 const NAMED_MAX: usize = 3;
 
 impl Supervisor {
-    /// Begins a diagnosis, or lets the request have the answer of the one under way.
+    /// Begins a diagnosis, or adds the request to the one that is under way.
     pub(super) fn diagnose(&mut self, request: u64, now: Time) {
         if let Some(reason) = self.no_diagnosis() {
             return self.commands.push_back(Command::Answer(request, Answer::Refused(reason)));
@@ -25,7 +25,7 @@ impl Supervisor {
         self.commands.extend(asked.map(|node| Command::Diagnose(node, number)));
     }
 
-    /// The reason why the nodes cannot be asked now, if there is one.
+    /// Why the nodes cannot be asked now; `None` if they can.
     fn no_diagnosis(&self) -> Option<String> {
         match self.phase {
             Phase::Running => None,
@@ -47,14 +47,14 @@ impl Supervisor {
         }
     }
 
-    /// Returns when [`go_on_with_diagnosis`](Self::go_on_with_diagnosis) must be called even if
-    /// nothing happens.
+    /// Returns the time at which to call [`go_on_with_diagnosis`](Self::go_on_with_diagnosis) even
+    /// if nothing happens.
     pub(super) fn diagnosis_due(&self) -> Option<Time> {
         self.diagnosing.due()
     }
 
-    /// Asks the nodes again if it is time, and answers the requests for a diagnosis that is complete
-    /// or due.
+    /// Asks the nodes again when it is time, and answers the requests once the diagnosis is
+    /// complete or due.
     pub(super) fn go_on_with_diagnosis(&mut self, now: Time) {
         if let Some(number) = self.diagnosing.ask_again(now) {
             self.diagnose_all(number);

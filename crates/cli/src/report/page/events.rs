@@ -1,4 +1,4 @@
-//! Events of the whole job: rebalances, checkpoints, and the list of all.
+//! Events of the whole job: the rebalances, and the list of all events.
 
 use super::chart::{Axis, Bar, BarPart, bars};
 use super::html::{Cell, Panel, Table, share, time};
@@ -50,7 +50,7 @@ pub(crate) fn rebalances(analysis: &Analysis) -> Option<Panel> {
     let moved = events.rebalances.iter().map(|it| it.moved).fold(0, u64::saturating_add);
     let worse = events.rebalances.iter().filter(|it| it.gain().is_some_and(|gain| gain < 0.0));
     let conclusion = format!(
-        "{} moved {} actors. After {} of them the job was slower than before.",
+        "{} moved {} actors. After {} of these rebalances the job was slower than before.",
         count(events.rebalance_count, "rebalance"),
         moved,
         worse.count()

@@ -1,32 +1,32 @@
-//! The clock of the job's own time, on main's PE.
+//! The clock of the job on main's PE, without the pauses in which the job waits for main.
 
 use gridspan_topology::Time;
 use std::time::Duration;
 
-/// The time of the job without the pauses in which it waits for main.
+/// A clock that stops while the job waits for main.
 #[derive(Default)]
 pub(crate) struct OwnTime {
-    /// Total length of all pauses.
+    /// Total time for which the clock has stopped.
     pauses: Duration,
     /// The time until which the PE was last busy.
     busy: Time,
 }
 
 impl OwnTime {
-    /// The clock's time. `is_waiting` states whether main waits for the job. If main does not, and
-    /// the PE is idle, the clock stands still.
+    /// Returns the time of the clock. `is_waiting` states whether main waits for the job. If it
+    /// does not, the clock stops while the PE is idle.
     pub(crate) fn at(&self, now: Time, is_waiting: bool) -> Time {
         let until = if is_waiting { now } else { self.busy };
         Time(until.0.saturating_sub(self.pauses.as_nanos() as u64))
     }
 
-    /// Notes that the PE is busy until `time`.
+    /// Records that the PE is busy until `time`.
     pub(crate) fn busy_until(&mut self, time: Time) {
         self.busy = self.busy.max(time);
     }
 
-    /// Notes a request of main. If main did not wait for the job before, the job has waited for
-    /// main.
+    /// Records a request of main. If main did not wait for the job, the idle time before the
+    /// request was a pause.
     pub(crate) fn main_goes_on(&mut self, now: Time, was_waiting: bool) {
         if !was_waiting {
             self.pauses += now.since(self.busy);

@@ -1,24 +1,24 @@
 //! The standard input of the first node, if a launcher forwards it.
 //!
 //! A process that `ssh` or `srun` has started cannot inherit the standard input of the launcher. So
-//! the launcher sends it in [lines](InputLine) of its channel, between those that it sends anyway.
+//! the launcher sends the input as [lines](InputLine) of its channel to the node, between other
+//! lines.
 //!
 //! # Start
 //!
 //! The launcher sends [`InputLine::Begin`] before the bundle of the node. The node makes a pipe its
-//! standard input, before its main begins, and answers with
-//! [`Control::InputTaken`] of 0 bytes. Until then the launcher
-//! reads nothing, so that a node that does not start costs nothing of the input.
+//! standard input, before its main begins, and answers with [`Control::InputTaken`] of 0 bytes. The
+//! launcher reads no input before this answer, so that a node that does not start consumes none.
 //!
 //! # Steady state
 //!
 //! The launcher sends parts, a thread writes them to the pipe, and the node says how many bytes it
 //! has written. The launcher is never ahead by more than [`INPUT_WINDOW_BYTES`]. So a program that
-//! reads slowly, or not at all, costs neither side more memory than that, and other lines do not
-//! wait behind the input.
+//! reads slowly, or not at all, costs neither side more memory than that, and does not delay other
+//! lines.
 //!
-//! A program may hold the lock of standard output while it waits for input. What the node says
-//! then goes past the lock; otherwise each would wait for the other.
+//! A program may hold the lock of standard output while it waits for input. The node then writes to
+//! the launcher without the lock; otherwise the program and the launcher would wait for each other.
 //!
 //! # End
 //!
@@ -37,8 +37,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Largest number of bytes that the launcher has sent and the node has not yet passed on: the
-/// bytes of a gigabit link within 2 ms.
+/// Largest number of bytes that the launcher has sent and the node has not yet passed on: what a
+/// link of 1 Gbit/s carries in 2 ms.
 pub const INPUT_WINDOW_BYTES: u64 = 256 << 10;
 /// Largest number of bytes of one line.
 pub const INPUT_PART_BYTES_MAX: usize = 32 << 10;
@@ -62,7 +62,7 @@ const END: &str = "end";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputLine {
-    /// Input follows. The number is that of the process of the node, from 1.
+    /// Input follows, for the process of the node with this number, from 1.
     Begin(u64),
     /// The next bytes.
     Part(Vec<u8>),
@@ -80,8 +80,7 @@ impl InputLine {
         }
     }
 
-    /// Reads the text between the beginning of such lines and their end; `None` if it is of another
-    /// build.
+    /// Parses a line without its prefix and its end; `None` if it is not one of this build.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(number) = text.strip_prefix(BEGIN) {
             return number.parse().ok().map(Self::Begin);
@@ -93,7 +92,7 @@ impl InputLine {
     }
 }
 
-/// The standard input of this process, as far as a launcher forwards it.
+/// The standard input of this process, if a launcher forwards it.
 #[derive(Default)]
 pub(crate) struct ForwardedInput {
     open: Option<OpenInput>,
@@ -101,21 +100,21 @@ pub(crate) struct ForwardedInput {
 
 struct OpenInput {
     number: u64,
-    /// Parts for the thread that writes them. The pipe is closed once this is dropped and all are
-    /// written.
+    /// Parts for the thread that writes them. The thread closes the pipe once this is dropped and
+    /// it has written all of them.
     parts: Sender<Vec<u8>>,
     /// Number of bytes that wait for the thread.
     waiting: Arc<AtomicU64>,
 }
 
 impl ForwardedInput {
-    /// Handles the text of a line, which must not wait for the program to read.
+    /// Handles the text of a line, without waiting for the program to read.
     pub(crate) fn handle(&mut self, text: &str) {
         match InputLine::parse(text) {
             Some(InputLine::Begin(number)) => self.begin(number),
             Some(InputLine::Part(bytes)) => self.add(bytes),
             Some(InputLine::End) => self.open = None,
-            None => self.give_up("a line of it cannot be read"),
+            None => self.give_up("the node cannot read a line of it"),
         }
     }
 
@@ -137,7 +136,7 @@ impl ForwardedInput {
         let added = bytes.len() as u64;
         let waiting = open.waiting.fetch_add(added, Ordering::SeqCst) + added;
         if waiting > INPUT_WINDOW_BYTES {
-            return self.give_up("it is more than this node has asked for");
+            return self.give_up("the launcher has sent more than this node has asked for");
         }
         // The thread has ended if the program reads no more.
         let _ = open.parts.send(bytes);
@@ -171,8 +170,8 @@ fn open(number: u64) -> io::Result<OpenInput> {
     Ok(OpenInput { number, parts, waiting })
 }
 
-/// Writes parts until there are no more, or nobody reads. Calls `taken` with the number of bytes
-/// written so far, and with whether nobody reads.
+/// Writes parts until there are no more, or the reader has closed the pipe. Calls `taken` with the
+/// number of bytes written so far, and with whether the pipe is closed.
 fn write_parts(
     parts: &Receiver<Vec<u8>>,
     mut to: impl Write,
@@ -215,12 +214,12 @@ impl Teller {
         Ok(Self { controls, told, is_waiting: false })
     }
 
-    /// Tells the launcher, past the lock if that is not free in time. What the thread tells later
-    /// is then old, and the launcher knows better.
+    /// Sends a control to the launcher, without the lock if that is not free in time. The thread
+    /// then sends a control later that is out of date, and that the launcher ignores.
     fn tell(&mut self, control: &Control) {
         self.is_waiting &= self.told.try_recv().is_err();
         if !self.is_waiting {
-            // The thread only ends with this value.
+            // The thread ends only when this value is dropped.
             let _ = self.controls.send(control.clone());
             let told = self.told.recv_timeout(LOCK_PATIENCE);
             self.is_waiting = told == Err(RecvTimeoutError::Timeout);

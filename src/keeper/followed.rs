@@ -1,4 +1,4 @@
-//! A file to which a node prints, read while it grows.
+//! Reads the file to which a node prints, while the file grows.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Number of bytes read at once.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Shortest and longest interval between looks at a file that has not grown.
+/// Shortest and longest pause before the next read of a file that has not grown.
 const LOOK: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(20)];
 
-/// Passes on what is in the file from a position on. Once `is_over` is true, it ends where the file
-/// does: what the node has left behind may write for ever.
+/// Passes on the bytes of the file from a position on. Once `is_over` is true, returns at the
+/// present end of the file: processes that the node has left behind may write for ever.
 pub(super) fn follow(
     mut file: File,
     from: u64,
@@ -24,7 +24,7 @@ pub(super) fn follow(
     let [shortest, longest] = LOOK;
     let (mut pause, mut position, mut end) = (shortest, from, None);
     loop {
-        // The process writes nothing after its end, which must be known before the look.
+        // The node writes nothing after it has ended, so `is_over` is read before the length.
         if end.is_none() && is_over.load(Ordering::Acquire) {
             end = Some(file.metadata()?.len());
         }

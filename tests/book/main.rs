@@ -1,4 +1,4 @@
-//! The book and the README: links lead somewhere, and both have the same figures and comparisons.
+//! The book and the README: links have targets, and both have the same figures and comparisons.
 #![allow(missing_docs)]
 
 use gridspan_studies::figures::{update_page, update_readme};
@@ -98,7 +98,7 @@ fn figures_of_the_readme_are_those_of_the_book() {
     let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
     assert!(rows.len() > 4, "the README has figures");
     for row in rows {
-        assert!(figures.lines().any(|line| line == row), "the book has another row than {row}");
+        assert!(figures.lines().any(|line| line == row), "the book lacks the row {row}");
     }
     assert_eq!(update_readme(&readme, &figures), readme);
 }
@@ -123,7 +123,7 @@ fn the_chapter_on_embedding_shows_the_service_as_it_is() {
     let chapter = read(&root().join("docs/src/embedding.md"));
     let begin = service.find("use gridspan").expect("the program imports the facade");
     let end = service.find("\n#[cfg(test)]").expect("the program has a test");
-    assert!(chapter.contains(&service[begin..end]), "the chapter has another program");
+    assert!(chapter.contains(&service[begin..end]), "the chapter shows another program");
 }
 
 #[test]

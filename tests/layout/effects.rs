@@ -7,7 +7,7 @@ struct Effect {
     what: &'static str,
     /// The paths of the effect, each with all paths below it.
     paths: &'static [&'static str],
-    /// The folders and files where it may be named.
+    /// The folders and files that may name it.
     may: &'static [&'static str],
 }
 
@@ -139,10 +139,10 @@ const EFFECTS: &[Effect] = &[
         ],
         may: &[],
     },
-    // Ranges and orders of one seed must not depend on the code that draws them, nor on a release
-    // of `rand`.
+    // The numbers of one seed must depend neither on the code that draws them nor on the release of
+    // `rand`.
     Effect {
-        what: "dice beside those of topology",
+        what: "dice other than those of topology",
         paths: &["rand", "rand_core", "rand_pcg"],
         may: &["crates/topology/src/dice.rs"],
     },

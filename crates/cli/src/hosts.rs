@@ -3,10 +3,10 @@
 //! A node on another host runs the same command as a node here, prefixed with `ssh -o BatchMode=yes
 //! [-J GATEWAY] HOST -- sh -c … sh env NAME=VALUE …`. Secrets go through the standard input of
 //! `ssh`, which the shell on the host moves to a separate descriptor; when the input ends, the node
-//! ends. A question from `ssh` is an error, because no user is there to answer it.
+//! ends. A question from `ssh` is an error, because no user can answer it.
 //!
-//! A bridge to a node (see `gridspan::keeper`) has standard input, since no secret is sent to it
-//! before it has answered.
+//! A bridge to a node (see `gridspan::keeper`) keeps its standard input, since the launcher sends
+//! it no secret before it has answered.
 
 use crate::error::CliError;
 use crate::surroundings::Surroundings;
@@ -25,22 +25,22 @@ use std::thread;
 const SSH: &str = "ssh";
 /// Variable that names the command to run in place of `ssh`, as `--ssh` does.
 const SSH_VARIABLE: &str = "GRIDCTL_SSH";
-/// First part of the script of the shell on another host: changes to the folder of this process, if
-/// that exists there.
+/// First part of the shell script on another host: changes to the folder of this process, if that
+/// exists there.
 const ENTER: &str = "cd \"$1\" 2>/dev/null; shift; ";
 /// As [`ENTER`], for the folder of `--wdir`, which must exist.
 const ENTER_EXISTING: &str = "cd \"$1\" && shift && ";
 /// Second part: runs the program, and moves the launcher's channel to a separate descriptor, so
-/// that a program that prints its standard input prints no keys.
+/// that a program that prints its standard input does not print keys.
 const RUN: &str = "exec \"$@\" 3<&0 </dev/null";
-/// As [`RUN`], for a program to which no secret is sent, such as a bridge.
+/// As [`RUN`], for a program that gets no secret, such as a bridge.
 const RUN_BRIDGE: &str = "exec \"$@\"";
 /// Descriptor of the launcher's channel.
 const CHANNEL: &str = "3";
-/// Port of a destination that is used only to find a route; nothing is sent to it.
+/// Port of a destination to find a route to. Nothing is sent there.
 const ANY_PORT: u16 = 9;
-/// Largest number of addresses that are looked up at the same time: a name that no server knows may
-/// take seconds.
+/// Maximum number of look-ups at the same time. Several run, because a name that no server knows
+/// may take seconds.
 const LOOK_UPS_MAX: usize = 16;
 
 /// The hosts of a grid.
@@ -61,12 +61,12 @@ pub(crate) struct Hosts {
 pub(crate) struct RemoteHost {
     pub(crate) name: String,
     pub(crate) gateway: Option<String>,
-    /// `None` if it was not found.
+    /// `None` if the look-up failed.
     address: Option<IpAddr>,
 }
 
 impl RemoteHost {
-    /// Another host, with the host through which it is reached and its address, if they are known.
+    /// Creates another host, with its gateway and its address, if they are known.
     pub(crate) fn new(name: &str, gateway: Option<&str>, address: Option<IpAddr>) -> Self {
         let gateway = gateway.filter(|gateway| *gateway != name).map(str::to_owned);
         Self { name: name.to_owned(), gateway, address }
@@ -147,9 +147,8 @@ impl Hosts {
         (Self { ssh: ssh_command(ssh), remote, own, ports }, unknown)
     }
 
-    /// Adds the next node of a job whose hosts these are: on another host, or on this machine. If
-    /// nodes are now here and elsewhere, those here have to listen at another address in the next
-    /// run.
+    /// Adds the next node of the job, on another host or on this machine. If nodes are then on
+    /// both, those here must listen at another address in the next run.
     pub(crate) fn add(&mut self, other: Option<RemoteHost>, port: Option<u16>) {
         self.remote.push(other);
         self.ports.push(port.unwrap_or(0));
@@ -158,11 +157,12 @@ impl Hosts {
             && self.remote.iter().any(Option::is_none)
         {
             let own = own_address(address);
-            self.own = own.inspect_err(|error| tracing::warn!(%error, "no way to {address}")).ok();
+            self.own =
+                own.inspect_err(|error| tracing::warn!(%error, "no route to {address}")).ok();
         }
     }
 
-    /// Forgets the nodes from this number on.
+    /// Removes the nodes from this number on.
     pub(crate) fn truncate(&mut self, nodes: usize) {
         self.remote.truncate(nodes);
         self.ports.truncate(nodes);
@@ -242,8 +242,8 @@ impl Hosts {
         Ok(command)
     }
 
-    /// Returns the command that runs a script of the shell with these words on the other host that
-    /// a node runs on, over ssh with these options; `None` if the node runs here.
+    /// Returns the command that runs a shell script with these words on the other host of a node,
+    /// over ssh with these options; `None` if the node runs here.
     pub(crate) fn script(
         &self,
         node: NodeId,
@@ -265,8 +265,7 @@ impl Hosts {
         Some(host.gateway.as_ref().unwrap_or(&host.name))
     }
 
-    /// Returns the command that logs in on the other host that a node runs on; `None` if the node
-    /// runs here.
+    /// Returns the command that logs in on the other host of a node; `None` if the node runs here.
     pub(crate) fn login(&self, node: NodeId) -> Option<String> {
         let host = self.host(node)?;
         let words = self.ssh.iter().map(|word| word.to_string_lossy().into_owned());
@@ -279,7 +278,7 @@ impl Hosts {
         &self.ssh
     }
 
-    /// Returns the nodes that run elsewhere, with their hosts.
+    /// Returns the nodes that run on other hosts, with these hosts.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = (NodeId, &RemoteHost)> {
         let all = self.remote.iter().enumerate();
         all.filter_map(|(node, host)| Some((NodeId::from(node), host.as_ref()?)))
@@ -290,7 +289,7 @@ impl Hosts {
     }
 }
 
-/// Returns the command that runs a program with these arguments on a host that need not be one of a
+/// Returns the command that runs a program with these arguments on a host, which need not be in a
 /// grid. `ssh` is the command to run in place of `ssh`, with its first arguments.
 pub(crate) fn on_host(
     ssh: &[OsString],
@@ -304,8 +303,8 @@ pub(crate) fn on_host(
     command
 }
 
-/// Returns the command that runs a script of the shell on another host. The words of the script are
-/// to follow, quoted.
+/// Returns the command that runs a shell script on another host. The caller appends the words of
+/// the script, quoted.
 fn shell(ssh: &[OsString], login: Vec<String>, script: &str) -> Command {
     let mut words = ssh.iter();
     let mut command = Command::new(words.next().map_or(OsStr::new(SSH), OsString::as_os_str));
@@ -319,7 +318,7 @@ fn shell(ssh: &[OsString], login: Vec<String>, script: &str) -> Command {
     command
 }
 
-/// Returns the arguments with which `ssh` reaches a host, with these options.
+/// Returns the arguments of `ssh` for a host, these options included.
 fn login_arguments(host: &RemoteHost, options: &[String], shared: &Shared) -> Vec<String> {
     let master = |path: &String| {
         [
@@ -351,8 +350,8 @@ fn is_here(host: &str) -> bool {
     is_own_name || is_loopback(host) || host.parse().is_ok_and(is_own)
 }
 
-/// Whether the name of a host with this address means this machine. Another user of it is reached
-/// by ssh.
+/// Whether a host with this name and address is this machine. A name with a user is not: `ssh`
+/// reaches other users of this machine.
 fn is_own_name(name: &str, address: Option<IpAddr>) -> bool {
     !name.contains('@') && address.is_some_and(is_own)
 }
@@ -366,7 +365,7 @@ pub(crate) fn locate(name: &str) -> io::Result<Option<IpAddr>> {
     Ok((!is_own_name(name, Some(address))).then_some(address))
 }
 
-/// Whether a host is any machine from its own point of view.
+/// Whether a host is a name of the loopback interface, which every machine has.
 pub(crate) fn is_loopback(host: &str) -> bool {
     ["localhost", "127.0.0.1", "::1"].contains(&host)
 }

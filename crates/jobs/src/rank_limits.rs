@@ -1,4 +1,4 @@
-//! Limits for jobs of ranks: few ranks of a large problem have more than other actors.
+//! Limits for jobs of ranks: if few ranks share a large problem, each is larger than other actors.
 
 use gridspan_runtime::Limits;
 

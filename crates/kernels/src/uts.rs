@@ -16,7 +16,7 @@ const MAX_CHILDREN: f64 = 100.0;
 pub enum Profile {
     /// Falls linearly to zero at the full depth.
     Linear,
-    /// Oscillates with the full depth as period, five times, and is zero below.
+    /// Oscillates five times, with the full depth as period, and is zero below.
     Cyclic,
     /// Constant above the full depth, and zero from there on.
     Fixed,
@@ -113,7 +113,7 @@ impl UtsTree {
         }
     }
 
-    /// Counts all nodes without tasks.
+    /// Counts all nodes in one loop, without tasks.
     pub fn census(&self) -> TreeCounts {
         let mut census = TreeCounts::default();
         let mut open = vec![self.root()];
@@ -128,8 +128,8 @@ impl UtsTree {
 
 impl Node {
     /// Returns the child with this number, from 0.
-    // Not inlined: inlined into a visit, the parts of the hashed block would be stored in small
-    // pieces and loaded in large ones, which costs a third of the hash.
+    // Not inlined: inlined into a visit, it would store the parts of the hashed block in small
+    // pieces and load them in large ones, which costs a third of the time of the hash.
     #[inline(never)]
     pub fn child(&self, number: u32) -> Self {
         let hash = Sha1::new_with_prefix(self.state).chain_update(number.to_be_bytes());

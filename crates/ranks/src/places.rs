@@ -15,7 +15,7 @@ const TREES_MAX: usize = 64;
 /// The PE and site of each rank. All ranks of a process that began a run together share one table.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Places {
-    /// Those of the ranks that existed at the migration point.
+    /// The PEs of the ranks that existed at the migration point.
     pes: Numbers<u32>,
     sites: Numbers<u32>,
     site_names: Vec<String>,
@@ -47,7 +47,7 @@ impl Places {
         self.find(rank).unwrap_or_default()
     }
 
-    /// The site and the PE of a rank. `None` if no rank of this process has heard of it.
+    /// The site and the PE of a rank; `None` if no rank of this process has learned them.
     pub(crate) fn find(&self, rank: u32) -> Option<(u32, u32)> {
         let at = rank as usize;
         match (self.sites.get(at), self.pes.get(at)) {
@@ -59,8 +59,8 @@ impl Places {
         }
     }
 
-    /// Adds ranks that were not there at the migration point: the groups that the name server has
-    /// numbered.
+    /// Adds ranks that did not exist at the migration point: the groups in answer `number` of the
+    /// name server.
     pub(crate) fn learn(&self, number: u32, groups: &[&PlacedRanks]) {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         if learned.numbers.insert(number) {
@@ -92,7 +92,7 @@ impl Places {
     }
 }
 
-/// Places that ranks of a process have got with answers of the name server.
+/// Places that ranks of a process have learned from the name server.
 #[derive(Debug, Default)]
 struct Learned {
     /// The numbers of the answers.
@@ -110,14 +110,14 @@ pub(crate) struct Members {
     pub(crate) trees: Trees,
 }
 
-/// The members of communicators. The ranks of a process that belong to one communicator share its
-/// members, of which each rank would else hold a list.
+/// The members of communicators. The ranks of a process that belong to one communicator share one
+/// list of its members.
 #[derive(Debug, Default)]
 pub(crate) struct SharedMembers(Mutex<BTreeMap<(u32, u32), Weak<Members>>>);
 
 impl SharedMembers {
-    /// Returns the members of the communicator of this number with these ranks of the job. They
-    /// are made if no rank of the process has them.
+    /// Returns the members of the communicator of this number with these ranks of the job. Creates
+    /// them if no rank of the process has them.
     pub(crate) fn of(&self, number: u32, ranks: Vec<u32>) -> Arc<Members> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Communicators without common ranks may have one number.
@@ -134,8 +134,8 @@ impl SharedMembers {
     }
 }
 
-/// The trees of one communicator, by root, and its ways to reduce in shares. Making one takes time
-/// in proportion to the number of ranks, so they are kept.
+/// The trees of one communicator, by root, and the choice between tree and shares for its
+/// reductions. They are kept, because making one takes time in proportion to the number of ranks.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     by_root: Mutex<BTreeMap<u32, Arc<CommTree>>>,
@@ -158,7 +158,7 @@ impl Trees {
         tree
     }
 
-    /// Returns the ways to reduce in shares over ranks at these places.
+    /// Returns the choice between tree and shares for reductions over ranks at these places.
     pub(crate) fn sharing(
         &self,
         places: impl FnOnce() -> Vec<(u32, u32)>,

@@ -5,14 +5,15 @@
 //! report the number of handled messages to [`Balancer::progress`]; a step is assumed to have as
 //! many messages as before the plan. Failure: once [`Balancer::wants_undo`], the next call of
 //! `decide` returns the inverse of the last plan, for the actors that are still on the PE to which
-//! the plan moved them. If the plan is excused (`undo.rs`), the strategy is asked instead. While no
-//! actor can move, as between the migration points of ranks, nothing is decided, and an undo waits.
+//! the plan moved them. If that plan is excused (`undo.rs`), `decide` asks the strategy instead.
+//! While no actor can move, for example between the migration points of ranks, it returns no plan,
+//! and an undo waits.
 //!
-//! A plan whose PEs are slowed by other programs since is no longer judged: the steps that follow
-//! show the effect of these, and waiting for the judgement would leave the actors where they are.
-//! This matters for jobs whose actors can move only at a few points of their run. Since a plan may
-//! also be the cause, as by crowding PEs onto a processor, it happens at most twice in a row; then a
-//! plan is judged as ever.
+//! If other programs slow the PEs of a plan after it, the balancer stops judging the plan: the
+//! steps that follow show the effect of these programs, and actors could not leave the slow PEs
+//! until the judgement ends. This matters for jobs whose actors can move only at a few points of
+//! their run. A plan may also be the cause, for example if it crowds PEs onto a processor. So the
+//! balancer stops at most two judgements in a row.
 //!
 //! Strategies that do not predict ([`Strategy::predicts`]) bypass the gate.
 
@@ -364,7 +365,7 @@ impl Balancer {
     }
 
     /// Records that the last plan has been carried out while the job went on: `moved` actors moved
-    /// in a time of `took`.
+    /// in the time `took`.
     pub fn carried_out(&mut self, now: Time, moved: u64, took: Duration) {
         // While one plan is judged, other rebalances move no actors.
         let Some(passed) = self.passed.as_mut().filter(|passed| !passed.is_carried_out) else {
@@ -387,8 +388,8 @@ impl Balancer {
         }
     }
 
-    /// Records that `handled` messages were handled in a piece of time that has just ended and was
-    /// `time` long. Pauses of main are not part of `time`.
+    /// Records that the job handled `handled` messages in the last `time`, which does not include
+    /// pauses of main.
     pub fn progress(&mut self, now: Time, time: Duration, handled: u64) {
         let is_way = self.pace.add(time, handled);
         let (Some(passed), Some(gate)) = (&self.passed, &mut self.gate) else { return };

@@ -52,9 +52,9 @@ impl Recursion<'_> {
         }
     }
 
-    /// Returns the targets and limits of a bisection. The present load is divided in proportion to
-    /// the targets of the parts. The tolerance is spent in equal factors on all bisections still to
-    /// come.
+    /// Returns the targets and limits of a bisection. Divides the present load in proportion to the
+    /// targets of the parts, and the tolerance into equal factors, one for each level of bisections
+    /// that is left.
     fn bisect_rule(
         &self,
         problem: &Problem,
@@ -80,7 +80,7 @@ impl Recursion<'_> {
     }
 }
 
-/// Returns the same graph with sides as homes.
+/// Returns the same graph, with ties to sides instead of parts.
 fn problem_of_sides(problem: &Problem, parts: &Range<usize>, middle: usize) -> Problem {
     let side_tie = |tie: &Tie| {
         if tie.is_fixed() {

@@ -2,8 +2,8 @@
 
 use super::tie::Problem;
 
-/// The part of each vertex, the load of each part and the cost. All are updated as vertices move,
-/// so that rounds look only at the border.
+/// The part of each vertex, the load of each part and the cost. Each move of a vertex updates all
+/// of them, so that rounds look only at the border.
 #[derive(Clone, Debug)]
 pub(super) struct State<'a> {
     pub(super) problem: &'a Problem,
@@ -15,7 +15,7 @@ pub(super) struct State<'a> {
     outside: Vec<u32>,
     /// [`Problem::cost`] of `part`.
     cost: i64,
-    /// Weight of the edges to each part; zero between calls.
+    /// Weight of the edges to each part, inside [`State::choice`]; zero between calls.
     weights: Vec<i64>,
     touched: Vec<u32>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Choice {
     pub(super) to: u32,
 }
 
-/// How good a partition is: less is better, in this order.
+/// The quality of a partition, the more important figure first. Less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     /// Load beyond the limits.
@@ -149,9 +149,8 @@ impl<'a> State<'a> {
         self.outside[vertex as usize] > 0
     }
 
-    /// Returns the best other part among those of the neighbours and the home, if it has room;
-    /// among equals, the one with most room. `None` for a fixed vertex and where no such part has
-    /// room.
+    /// Returns the best other part with room among the parts of the neighbours and the home; among
+    /// equals, the one with the most room. `None` if there is none, or the vertex is fixed.
     #[inline]
     pub(super) fn choice(&mut self, vertex: u32) -> Option<Choice> {
         let tie = self.problem.tie(vertex);

@@ -1,4 +1,4 @@
-//! The tie of a vertex to its home part: the cost of leaving, or that the vertex must not leave.
+//! The tie of a vertex to its home part: the cost of leaving it, unless the vertex must stay.
 
 use super::graph::Graph;
 
@@ -7,7 +7,8 @@ use super::graph::Graph;
 pub struct Tie {
     /// The home part.
     pub home: u32,
-    /// Cost of being in another part, in the unit of edge weights. [`Tie::FIXED`] exceeds any cost.
+    /// Cost of being in another part, in the unit of edge weights; [`Tie::FIXED`] if the vertex
+    /// must stay.
     pub pull: u64,
 }
 

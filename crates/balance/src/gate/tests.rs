@@ -149,7 +149,7 @@ fn a_plan_whose_gain_is_realised_keeps_the_trust() {
 
 proptest! {
     /// Foreign load comes and goes; moving away and back costs a pause. A run with the gate is
-    /// never much longer than one that never moves, even if each move is a mistake.
+    /// never much longer than one without moves, even if each move is a mistake.
     #[test]
     fn the_gate_never_costs_more_than_its_budget(
         truth in prop::collection::vec((-40..40_i64, 1..60_usize), 1..30),
@@ -410,7 +410,7 @@ fn moving_while_the_job_goes_on_costs_no_more_than_the_steps_that_were_missed() 
     let mut gate = gate();
     let unknown = |seconds| Proposal { pause: None, ..proposal(seconds, 100, 80) };
     gate.consider(&unknown(10));
-    // Moving took 2 s, but of 3 s the job lost only 200 ms.
+    // The moves took 2 s, but the job lost only 200 ms of 3 s.
     gate.carried_out_meanwhile(Time::ZERO + SECOND * 12, SECOND * 2);
     gate.made_way(SECOND * 3, 28.0);
     assert!((gate.owed - 0.2).abs() < 1e-9, "{}", gate.owed);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 /// Returns the number of steps in a window. In an iterative job nearly every pair of actors that
 /// send to each other does so once in each step. So the number of steps is the median over these
-/// pairs of the messages in the direction with fewer. If no pair sends in both directions, it is
-/// the median over all edges; without messages it is 1, and the window is one step. `edges` have at
-/// most one entry from one actor to another.
+/// pairs of the number of messages in the direction that has fewer. If no pair sends in both
+/// directions, it is the median over all edges; without messages it is 1, and the window is one
+/// step. `edges` has at most one entry for each sender and receiver.
 pub fn rounds(edges: &[Edge]) -> u64 {
     let talks: BTreeMap<(u32, u32), u64> =
         edges.iter().map(|edge| ((edge.from, edge.to), edge.messages)).collect();

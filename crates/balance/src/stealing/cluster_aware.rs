@@ -11,8 +11,8 @@ use gridspan_topology::NodeId;
 ///
 /// An idle node asks a random node of another site, and does not wait for the answer. Meanwhile it
 /// asks random nodes of its own site, one after the other, until one has tasks. At most one
-/// wide-area request is on its way. After it was refused, the node sends another one with the next
-/// refusal from a near node.
+/// wide-area request is on its way. After a refusal of it, the node sends another one when the next
+/// near node refuses.
 ///
 /// ```
 /// use gridspan_balance::stealing::{ClusterAware, MakeStealingPolicy, StealingPolicy};
@@ -74,8 +74,8 @@ impl StealingPolicy for ClusterAware {
                 turn.send(from, StealMessage::NoTasks { hint: None });
             }
             StealMessage::NoTasks { .. } if self.answered(from) => {
-                // A node that has no near nodes also asks again here, since no near node will
-                // refuse a request of it.
+                // A node without near nodes also asks again here, since no near node will refuse
+                // its request.
                 let was_near = self.near.is_none();
                 if was_near {
                     self.ask(turn);

@@ -1,9 +1,8 @@
-//! A host of a lab: a process that has the namespaces of the host, and keeps them until the lab
-//! ends.
+//! A host of a lab: a process that holds the namespaces of the host until the lab ends.
 //!
-//! It prints its process number when the host has its name and its file systems. A line on standard
-//! input means that the host has its device. The process then prints another line when the host is
-//! ready.
+//! The process sets the name of the host, mounts its file systems, and prints its process id. A
+//! line on standard input means that the lab has added the network device. The process configures
+//! the device, and prints another line when the host is ready.
 
 use super::error::LabError;
 use super::files::{LabFiles, NAME_SERVICES, addresses};
@@ -23,9 +22,10 @@ use std::process::ExitCode;
 
 /// Name of the only network device of each host.
 const DEVICE: &str = "eth0";
-/// Folder of the socket of the daemon that the C library asks for names first.
+/// Folder of the socket of the daemon `nscd`, which the C library asks for names first.
 const NAME_CACHE: &str = "/var/run/nscd";
-/// Maximum number of packets that wait for the router, which limits queues as the grid specifies.
+/// Maximum number of packets that wait for the router. The router limits queues as the grid
+/// specifies.
 const QUEUE_PACKETS: u32 = 4096;
 
 /// Runs as a host until standard input ends.
@@ -58,7 +58,7 @@ pub(super) fn run(args: &LabHostArgs) -> Result<ExitCode, CliError> {
 fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
     let failed = |what| move |errno: Errno| LabError::Mount { what, error: errno.into() };
     let safe = MountFlags::NOSUID | MountFlags::NODEV;
-    // In a lab, processes have other numbers than outside.
+    // Process ids in a lab differ from those outside.
     let flags = safe | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None::<&CStr>).map_err(failed("/proc"))?;
     mount_bind(files.names(), "/etc/hosts").map_err(failed("/etc/hosts"))?;
@@ -73,8 +73,8 @@ fn mount_all(files: &LabFiles, host: &str) -> Result<(), LabError> {
         let data = c"mode=1777";
         mount("tmpfs", "/dev/shm", "tmpfs", safe, data).map_err(failed("/dev/shm"))?;
     }
-    // Not all containers allow this, and only UCX and few other programs look there for network
-    // devices.
+    // Some containers forbid this, and only UCX and few other programs look for network devices
+    // there.
     if let Err(error) = mount_devices(files, host) {
         tracing::info!(%error, host, "/sys has the network devices of the machine");
     }
@@ -93,8 +93,9 @@ fn mount_devices(files: &LabFiles, host: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the commands of `ip` for the network of a host. `all`: the addresses of all hosts.
-/// Others have no route, so that a program that asks for one gets an error at once.
+/// Returns the commands of `ip` for the network of a host, with routes to the addresses of all
+/// hosts, `all`. Other addresses have no route, so that a program that connects to one gets an
+/// error at once.
 fn network_commands(args: &LabHostArgs, all: &[Ipv4Addr]) -> String {
     let LabHostArgs { address, device, .. } = args;
     let mut commands = format!(

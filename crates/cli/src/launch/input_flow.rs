@@ -1,8 +1,8 @@
 //! Forwards the standard input of the launcher to a process of node 0 that cannot inherit it.
 //!
 //! A thread reads the standard input and sends it in lines ([`gridspan::input`]), once the process
-//! has said that it takes input, and never more than that has asked for. If another process is
-//! started as node 0, it gets what was not sent yet, and the end.
+//! has said that it takes input, and at most [`INPUT_WINDOW_BYTES`] ahead of it. If the launcher
+//! starts another process as node 0, that gets the rest of the input and its end.
 
 use super::line_queue::LineQueue;
 use gridspan::input::{INPUT_PART_BYTES_MAX, INPUT_WINDOW_BYTES, InputLine};
@@ -11,30 +11,30 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// Time between two reads of an input that does not wait until there is something.
+/// Time between two reads of a non-blocking input.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The standard input on its way.
+/// The flow of standard input to the present process of node 0.
 #[derive(Default)]
 pub(super) struct InputFlow {
     state: Mutex<Flow>,
     changed: Condvar,
 }
 
-/// How far the present process is.
+/// The state of the flow to one process.
 #[derive(Default)]
 struct Flow {
     /// Number of the process, from 1.
     number: u64,
-    /// Lines for it. The pipe to it must close when others drop them.
+    /// Lines for the process. Weak, because the pipe to it must close when others drop them.
     lines: Weak<LineQueue>,
     /// Number of bytes sent to it.
     sent: u64,
     /// Number of bytes that it has taken; `None` until it says that it takes input.
     taken: Option<u64>,
-    /// Whether it takes no more.
+    /// Whether it takes no more bytes.
     is_closed: bool,
-    /// Whether it knows that the input has ended.
+    /// Whether the end of the input was sent to it.
     is_ended: bool,
 }
 
@@ -54,8 +54,8 @@ impl Flow {
 }
 
 impl InputFlow {
-    /// Directs the input to a process that has just been started, whose lines these are. Must be
-    /// called before the process gets its bundle.
+    /// Directs the input to a process that has just started, by its `lines`. The caller sends the
+    /// bundle to the process afterwards.
     pub(super) fn direct(&self, lines: Weak<LineQueue>) {
         let mut state = self.lock();
         let number = state.number + 1;
@@ -63,22 +63,22 @@ impl InputFlow {
         state.tell(&InputLine::Begin(number));
     }
 
-    /// Notes what a process has said: that it has taken this number of bytes, or takes no more.
-    /// What an earlier process says is ignored.
+    /// Records that a process has taken this number of bytes, and whether it takes no more. Ignores
+    /// earlier processes.
     pub(super) fn taken(&self, number: u64, taken: u64, is_closed: bool) {
         let mut state = self.lock();
         if state.number == number {
-            // A node cannot have taken more than was sent. If it says so, it gets no more ahead.
+            // A node that says that it has taken more than was sent does not get a larger window.
             state.taken = Some(taken.min(state.sent).max(state.taken.unwrap_or(0)));
             state.is_closed |= is_closed;
             self.changed.notify_all();
         }
     }
 
-    /// Sends what comes from a stream, and its end. Does not return, since another process may
-    /// start as long as the launcher runs.
+    /// Sends the bytes of a stream, and its end. Never returns, since another process may start as
+    /// long as the launcher runs.
     pub(super) fn forward(&self, mut from: impl Read) {
-        // Nothing is read for a process that does not start.
+        // Read nothing before a process takes input: it may not start.
         drop(self.await_that(|state| state.has_room(1)));
         let mut buffer = vec![0; INPUT_PART_BYTES_MAX];
         loop {
@@ -86,7 +86,7 @@ impl InputFlow {
                 Ok(0) => break,
                 Ok(read) => self.send(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A process that shares the input with this one may have set that.
+                // Another process that shares the input may have made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
                 Err(error) => {
                     tracing::warn!(%error, "the standard input cannot be read any further");
@@ -125,7 +125,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-    /// Longest wait for something that happens.
+    /// Longest wait for a line.
     const LIMIT: Duration = Duration::from_secs(60);
 
     /// A process of node 0.
@@ -192,7 +192,7 @@ mod tests {
         assert_nothing(&process);
     }
 
-    /// An input that has nothing at first.
+    /// A non-blocking input that has no bytes at the first read.
     struct Late(bool);
 
     impl Read for Late {

@@ -1,9 +1,9 @@
-//! A process that this launcher has started, or has adopted from another one, or the task of Slurm
-//! on another machine.
+//! The process of a node: started or adopted by this launcher, reached by a bridge, or a task of
+//! Slurm on another machine.
 //!
-//! The system tells only the process that started another one how it ended. So the end of an
-//! adopted process has no reason here; its node says on its standard output whether it was done.
-//! The processes of kept nodes are reached by bridges.
+//! The system reports how a process ended to its parent only. So the reason for the end of an
+//! adopted process is unknown; its node says on standard output whether it was done. Bridges reach
+//! the processes of kept nodes.
 
 use super::bridge::Bridge;
 use super::event::{Event, Exit};
@@ -39,7 +39,7 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// If it cannot be watched. That it has ended is no error.
+    /// If the process cannot be watched. A process that has ended is no error.
     #[cfg(target_os = "linux")]
     pub(super) fn adopt(id: ProcessId, events: Sender<Event>) -> io::Result<Self> {
         use rustix::event::{PollFd, PollFlags, poll};
@@ -51,7 +51,8 @@ impl Process {
             None | Some(Err(rustix::io::Errno::SRCH)) => None,
             Some(opened) => Some(opened?),
         };
-        // The number may be that of another process by now, but not after this look.
+        // Another process may have got the number. The identity, read after the descriptor was
+        // opened, tells.
         if let Some(process) = process.filter(|_| ProcessId::of(id.pid) == Some(id)) {
             has_ended.store(false, Ordering::Release);
             let ended = has_ended.clone();
@@ -76,13 +77,13 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// Always: only Linux can.
+    /// Always: only Linux can watch such a process.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn adopt(_id: ProcessId, _events: Sender<Event>) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux can adopt processes"))
     }
 
-    /// The number of the process; `None` if it runs on another machine.
+    /// The process id; `None` if the process runs on another machine.
     pub(super) fn pid(&self) -> Option<u32> {
         match self {
             Self::Own { child, .. } => Some(child.id()),
@@ -92,7 +93,8 @@ impl Process {
         }
     }
 
-    /// What another launcher recognises the process by; `None` if the system does not say.
+    /// The identity by which another launcher recognises the process; `None` if the system does not
+    /// tell it.
     pub(super) fn id(&self) -> Option<ProcessId> {
         match self {
             Self::Own { id, .. } => *id,
@@ -103,7 +105,7 @@ impl Process {
         }
     }
 
-    /// How the process ended, once it has.
+    /// How the process ended; `None` while it runs.
     pub(super) fn exit(&mut self) -> Option<Exit> {
         match self {
             Self::Own { child, .. } => child.try_wait().ok().flatten().map(Exit::from),
@@ -122,7 +124,7 @@ impl Process {
             Self::Adopted { has_ended, .. } => has_ended.load(Ordering::Acquire),
             Self::Kept(bridge) if signal == Signal::KILL => return bridge.kill(),
             Self::Kept(bridge) if signal == Signal::TERM => return bridge.ask(),
-            // The others are for jobs on this machine alone.
+            // Other signals are for jobs whose nodes all run on this machine.
             Self::Kept(_) => return,
             Self::Task(task) => return task.signal(signal),
         };

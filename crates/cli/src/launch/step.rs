@@ -1,4 +1,4 @@
-//! One `srun`, which starts tasks and ends with them.
+//! A step of Slurm: one `srun`, which starts tasks and ends with them.
 
 use super::event::Exit;
 use super::lines::LineSplitter;
@@ -13,26 +13,26 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time that `srun` has to end after its tasks have.
+/// Maximum time from the end of the tasks to that of `srun`.
 const END_MAX: Duration = Duration::from_secs(5);
-/// Interval between looks whether it has.
+/// Interval of checks whether `srun`, or its output, has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Time for which its last words are awaited after its end; what it leaves behind may keep its
-/// streams open.
+/// Maximum time from the end of `srun` to that of its output. Processes that it leaves behind may
+/// keep its streams open.
 const WORDS_MAX: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 4 << 10;
 
-/// An `srun`.
+/// A running `srun`.
 pub(super) struct Step {
     process: Child,
-    /// The threads that report what it prints.
+    /// The threads that report its output.
     readers: Vec<JoinHandle<()>>,
     is_over: bool,
 }
 
 impl Step {
-    /// Starts `srun`, which copies the token to all tasks. What it prints becomes warnings: the
-    /// output of nodes goes another way. It has a separate group, so that Ctrl-C on the terminal
+    /// Starts `srun`, which copies the token to all tasks. Its output becomes warnings: nodes do
+    /// not print through it. It has a separate process group, so that Ctrl-C on the terminal
     /// reaches only the launcher.
     pub(super) fn start(
         mut command: Command,
@@ -44,7 +44,7 @@ impl Step {
         let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let mut step = Self { process, readers: Vec::new(), is_over: false };
         if let (Some(mut stdin), Some(out), Some(err)) = streams {
-            // If it has ended already, that is noticed elsewhere.
+            // If `srun` has ended already, `take_exit` returns how.
             let _ = stdin.write_all(token.to_line().as_bytes());
             step.readers.push(warn_of(out, reports.clone())?);
             step.readers.push(warn_of(err, reports.clone())?);
@@ -52,8 +52,8 @@ impl Step {
         Ok(step)
     }
 
-    /// Returns how it ended, in the first call after its end, once what it has printed is reported;
-    /// `None` otherwise.
+    /// Returns how `srun` ended, in the first call after its end, once its output is reported;
+    /// `None` in all other calls.
     pub(super) fn take_exit(&mut self) -> Option<Exit> {
         if self.is_over {
             return None;
@@ -67,8 +67,8 @@ impl Step {
         Some(exit)
     }
 
-    /// Waits for the end, which follows that of the tasks. Kills it if it takes too long, because a
-    /// host does not answer.
+    /// Waits for `srun` to end after its tasks. Kills it after [`END_MAX`], for example if a host
+    /// does not answer.
     pub(super) fn end(&mut self) {
         let until = Instant::now() + END_MAX;
         while !self.is_over && self.take_exit().is_none() {
@@ -81,7 +81,7 @@ impl Step {
 
     fn kill(&mut self) {
         if !self.is_over {
-            // It may have ended just now.
+            // `srun` may have ended just now.
             let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
             let _ = self.process.wait();
             self.is_over = true;

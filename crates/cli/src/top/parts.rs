@@ -75,8 +75,8 @@ pub(super) struct LinkPart {
 pub(super) struct Parts<'a> {
     pub(super) now: &'a Moment,
     before: Option<&'a TelemetrySample>,
-    /// The earlier moment, if it has the same nodes: otherwise sums over nodes differ by all that
-    /// some of them have done so far.
+    /// The earlier sample, if it has the same number of nodes. Otherwise a difference of sums over
+    /// nodes would include all that a new node has done so far.
     whole: Option<&'a TelemetrySample>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Parts<'a> {
         &self.now.sample
     }
 
-    /// Microseconds between the two moments; 0 if there is one only.
+    /// Microseconds between the two moments; 0 if there is only one.
     fn time_us(&self) -> u64 {
         self.before.map_or(0, |before| self.sample().at_us.saturating_sub(before.at_us))
     }
@@ -131,7 +131,7 @@ impl<'a> Parts<'a> {
         self.sample().sites.iter().map(part).collect()
     }
 
-    /// The nodes of a site that are listed, or those of all sites.
+    /// The listed nodes of a site, or of all sites.
     pub(super) fn nodes(&self, of: Option<SiteId>) -> Vec<NodePart> {
         let before = by_key(self.before, |it| it.nodes.iter().map(|it| (it.node, &it.counts)));
         let nodes = self.sample().nodes.iter().filter(|node| of.is_none_or(|of| node.site == of));
@@ -146,7 +146,7 @@ impl<'a> Parts<'a> {
         nodes.map(part).collect()
     }
 
-    /// The PEs of a node that are listed, or those of all nodes.
+    /// The listed PEs of a node, or of all nodes.
     pub(super) fn pes(&self, of: Option<NodeId>) -> Vec<PePart> {
         let before = by_key(self.before, |it| it.pes.iter().map(|it| (it.pe, &it.counts)));
         let layout = self.now.grid.layout();
@@ -204,12 +204,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A number of bytes, unless the system does not tell it.
+/// Returns a number of bytes; `None` for 0, which means that the system does not tell it.
 fn known(bytes: u64) -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Elements of the earlier sample by their keys.
+/// Returns the elements of the earlier sample by their keys.
 fn by_key<'a, K: Ord, V, I: Iterator<Item = (K, V)>>(
     before: Option<&'a TelemetrySample>,
     elements: impl Fn(&'a TelemetrySample) -> I,
@@ -220,8 +220,8 @@ fn by_key<'a, K: Ord, V, I: Iterator<Item = (K, V)>>(
 /// Number of an actor type, and the site, if types are listed by site.
 type TypeKey = (u16, Option<SiteId>);
 
-/// Actors, messages and waiting messages of each actor type, in the whole job; or of one type, at
-/// each site.
+/// Returns the numbers of actors, handled messages and waiting messages of each actor type in the
+/// whole job, or of one type at each site.
 fn sums(sample: &TelemetrySample, of: Option<u16>) -> BTreeMap<TypeKey, (u64, u64, u64)> {
     let mut sums = BTreeMap::<_, (u64, u64, u64)>::new();
     for it in sample.types.iter().filter(|it| of.is_none_or(|of| it.number == of)) {

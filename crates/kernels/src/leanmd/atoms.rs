@@ -75,7 +75,7 @@ pub enum Runaway {
         /// The cell that contains it now.
         to: CellIndex,
     },
-    /// It strayed so far from its cell that pairs may have been missed.
+    /// It strayed so far from its cell that the cells may have missed pairs.
     #[error(
         "atom {id} strayed {distance:.3} sigma from cell {from:?}, more than {most:.3}; let atoms change cells more often"
     )]

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Maps every task to another server than the task before.
+/// Maps tasks to the servers in turn.
 struct InTurn;
 
 impl Heuristic for InTurn {
@@ -36,7 +36,8 @@ impl Grid {
     }
 }
 
-/// Returns the pairs of servers that do not reach each other, as far as the client knows, by name.
+/// Returns the pairs of servers, by name, of which the first cannot reach the second, as far as the
+/// client knows.
 async fn apart(remote: &Remote) -> BTreeSet<(String, String)> {
     let assumed = AssumedLinks { lan: Link::lan(), wan: Link::wan(), measures: true };
     let cards = remote.cards().await.unwrap();
@@ -56,7 +57,7 @@ async fn crosswise(remote: &Remote) -> Result<(u64, u64), RpcError> {
         let (twice,) = group.call(&ADD, (&both, &both));
         let (sum,) = group.call(&SUM, (&twice,));
         assert_eq!(group.get(&sum).await?, SUM_OF_ALL);
-        // In another window, of data that servers have from the first.
+        // In a second window, with data that servers keep from the first.
         let (first,) = group.call(&SUM, (one,));
         let (again,) = group.call(&SUM, (other,));
         Ok((4 * group.get(&first).await?, 4 * group.get(&again).await?))

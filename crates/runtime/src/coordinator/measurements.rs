@@ -1,4 +1,4 @@
-//! Dispatch of the nodes' measurements to the survey, the monitor or the advisor.
+//! Passes measurements of the nodes to the survey, the monitor or the advisor.
 
 use super::machine::Coordinator;
 use super::state::survey::Purpose;
@@ -28,8 +28,8 @@ impl Coordinator {
         }
     }
 
-    /// Begins the work that waited for the places: answers about links, plans of broadcasts, the
-    /// hierarchy for tasks, and checks of the links.
+    /// Begins the work that waited for the places of the nodes: answers about links, plans of
+    /// broadcasts, the hierarchy for tasks, and checks of the links.
     pub(super) fn begin_with_places(&mut self) {
         for asker in std::mem::take(&mut self.survey.link_askers) {
             self.await_links(asker);
@@ -39,8 +39,8 @@ impl Coordinator {
         self.begin_watch();
     }
 
-    /// Returns the measurements without those that were slower than the known rate while a large
-    /// broadcast of the job was in progress.
+    /// Returns the measurements. If a large broadcast of the job was in progress, leaves out those
+    /// that were slower than the known rate.
     fn undisturbed(&self, node: NodeId, found: &[Probed], since: Time) -> Vec<Probed> {
         if !self.advice.is_disturbed(since) {
             return found.to_vec();

@@ -18,12 +18,13 @@ impl Coordinator {
         self.post_uncounted(to, control);
     }
 
-    /// Sends a control without counting it for quiescence, such as to a guest.
+    /// Sends a control without counting it for quiescence, for example to a guest.
     pub(super) fn post_uncounted(&mut self, to: PeId, control: Control) {
         self.out.push(CoordinatorCommand::Send { to, packet: Packet::control(control) });
     }
 
-    /// Sends a control whose size grows with the number of actors: to other nodes, in pieces.
+    /// Sends a control whose size grows with the number of actors; in pieces if it goes to another
+    /// node.
     pub(super) fn post_large(&mut self, to: PeId, control: Control) {
         if self.common.layout.node_of(to) == self.node {
             return self.post(to, control);
@@ -40,7 +41,7 @@ impl Coordinator {
     }
 
     /// Sends a control to every PE: `make` creates one for each PE of this node, and one that
-    /// relays take to all others.
+    /// relays pass on to all others.
     pub(super) fn post_to_all(&mut self, make: impl Fn() -> Control) {
         for pe in self.pes_here() {
             self.post(pe, make());
@@ -62,13 +63,12 @@ impl Coordinator {
         self.send_over_tree(OutgoingControl::new(control));
     }
 
-    /// Answers a request.
     pub(super) fn answer<T: Serialize + Send + 'static>(&mut self, asker: Asker, answer: T) {
         let answer = Payload::new(answer);
         self.post(asker.pe, Control::Reply { slot: asker.slot, answer });
     }
 
-    /// Orders nodes to measure.
+    /// Orders nodes to measure links.
     pub(super) fn send_orders(&mut self, orders: Vec<(NodeId, ProbeOrder)>) {
         for (node, order) in orders {
             self.post(self.common.layout.leader(node), Control::Probe(order));
@@ -82,7 +82,7 @@ impl Coordinator {
         self.advice.next_flow += 1;
         let chosen = self.advice.choose(bytes);
         let plan = chosen.unwrap_or(PlanId { root: self.node, version: 0 });
-        // Announcements of the runtime itself say nothing about later broadcasts.
+        // Broadcasts of the runtime itself tell nothing about later ones of the job.
         let is_learning = !control.is_internal;
         self.spread_own(Spread::TreeBroadcast { control, plan, flow });
         if is_learning {

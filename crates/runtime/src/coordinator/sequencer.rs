@@ -1,27 +1,27 @@
-//! The right to number the broadcasts of a collection, which passes to a PE that broadcasts alone,
-//! so that its broadcasts need not wait for the coordinator.
+//! The right to number the broadcasts of a collection. It passes to a PE if no other PE broadcasts,
+//! so that the broadcasts of this PE need not wait for the coordinator.
 //!
-//! **Start.** The coordinator numbers. After several consecutive requests from one PE of another
-//! node, it grants that PE the right, with the next number.
+//! **Start.** The coordinator numbers broadcasts. After several consecutive requests from one PE of
+//! another node, it grants that PE the right, with the next number.
 //!
-//! **Steady state.** The holder numbers the broadcasts of senders that live there, and sends them
+//! **Steady state.** The holder numbers the broadcasts of senders that live on it, and sends them
 //! to all nodes itself. It numbers a broadcast only if the sender's previous one has a number:
 //! broadcasts of a sender that moved there with requests in flight go to the coordinator, as from
 //! any other PE.
 //!
 //! **End.** When the coordinator needs a number (for a request, an insertion, or a result of a
-//! reduction for all members), it recalls the right and waits until the right is back. The holder
-//! returns the right with the next number and the number of requests of each sender so far. So only
-//! the coordinator or one PE can number at a time, and numbers have no gaps. A PE remembers the
-//! term of a recall that overtakes its grant. A PE that had to return the right soon needs more
-//! consecutive requests to get it again. A PE whose actors insert members does not accept the
-//! right: their insertions and broadcasts are in order because both go to the coordinator. Once
-//! main has inserted a member, no PE accepts the right.
+//! reduction for all members), it recalls the right and waits for it. The holder returns the right
+//! with the next number and the number of requests of each sender so far. So only the coordinator
+//! or one PE can number at a time, and numbers have no gaps. A PE remembers the term of a recall
+//! that overtakes its grant. If a PE had to return the right soon, it needs more consecutive
+//! requests to get it again. A PE whose actors insert members does not accept the right: their
+//! insertions and broadcasts are in order because both go to the coordinator. Once main has
+//! inserted a member, no PE accepts the right.
 //!
 //! `broadcasts` describes how requests continue after the return.
 //!
-//! **Failure.** The messages of this protocol are counted, so that the job is not quiescent while a
-//! request waits for the right. A holder inside a long handler returns the right afterwards.
+//! **Failure.** Quiescence counts the messages of this protocol, so the job is not quiescent while
+//! a request waits for the right. A holder inside a long handler returns the right afterwards.
 
 use super::machine::Coordinator;
 use crate::address::id::{ActorId, CollectionId};
@@ -29,8 +29,8 @@ use crate::message::{Control, SequencerNews, SequencerRight};
 use gridspan_topology::PeId;
 
 impl Coordinator {
-    /// Grants the right to PE `to` if it alone has made the last requests. Called when its request,
-    /// from sender `source`, has just got a number.
+    /// Grants the right to PE `to` if only this PE has made the last requests. The coordinator
+    /// calls this after it has numbered a request of the PE, from sender `source`.
     pub(super) fn consider_grant(&mut self, collection: CollectionId, source: ActorId, to: PeId) {
         let layout = &self.common.layout;
         let node = layout.node_of(to);

@@ -1,7 +1,7 @@
-//! Lists that may not contain further such lists, for types that contain lists of themselves.
+//! Deserialisation of tuples, which must not contain tuples.
 //!
-//! A tuple of values is a value. Bytes from the network could nest tuples deep enough to overflow
-//! the stack while they are decoded, so a tuple inside a tuple is refused.
+//! A tuple of values is a value. So bytes from the network could nest tuples so deeply that
+//! decoding overflows the stack. A tuple inside a tuple is therefore an error.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    /// Leaves the list when it is dropped.
+    /// Clears [`IS_INSIDE`] when it is dropped.
     struct Inside;
     impl Drop for Inside {
         fn drop(&mut self) {

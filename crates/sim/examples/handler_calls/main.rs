@@ -1,4 +1,4 @@
-//! Runs operations such as a send or a broadcast, between hooks that record the functions from each
+//! Runs operations such as a send or a broadcast. Hooks record the functions that run from each
 //! call to its handler. `cargo run -p gridspan-studies --example call_paths` instruments all
 //! functions; without it, the hooks record nothing.
 
@@ -142,7 +142,7 @@ fn job() -> Job {
             [Message::Send { to: 1 }, Message::Send { to: LAST }, Message::Broadcast, Message::Move]
         {
             first.send(message);
-            // Sleep, because a question about quiescence would be recorded as well.
+            // Sleep, because the hooks would also record a wait for quiescence.
             grid.sleep(Duration::from_millis(500)).await?;
         }
         cells.broadcast(Message::Contribute);
@@ -150,7 +150,7 @@ fn job() -> Job {
         print("a reduction to main");
         let tasks = grid.task_pool().await?;
         let done = tasks.run(Work(8)).await?;
-        // Nothing but the join happens meanwhile.
+        // Only the join happens meanwhile.
         hooks::begin();
         grid.sleep(Duration::from_secs(10)).await?;
         match (members, done) {

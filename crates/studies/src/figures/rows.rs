@@ -15,7 +15,7 @@ pub enum RowTable {
 pub struct Row {
     /// The first cell, unique on the page.
     pub figure: &'static str,
-    /// Where it stands.
+    /// The table that the row is in.
     pub table: RowTable,
     /// The suite of its records.
     pub suite: &'static str,

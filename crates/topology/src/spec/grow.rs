@@ -1,4 +1,4 @@
-//! Grids that get more nodes.
+//! Adds nodes to grids.
 
 use crate::id::{NodeId, SiteId};
 use crate::spec::grid::GridSpec;
@@ -6,12 +6,12 @@ use crate::spec::site::{HostSpec, SiteSpec};
 use crate::spec::stored::{GridSpecError, Parts};
 
 impl GridSpec {
-    /// Returns the grid with more nodes: one on each of these hosts, after the others of the site
-    /// of this name. A site that the grid does not have becomes its last; the link inside it is
-    /// that of the first site, and those to the others are the grid's links between sites.
+    /// Returns the grid with one more node on each of these hosts. A node becomes the last one of
+    /// the site of this name. A site that the grid does not have becomes its last: the link inside
+    /// it is that of the first site, and its links to other sites are the grid's `wan`.
     ///
-    /// Nodes of later sites have other numbers then. So the new number of each node is returned:
-    /// first of those that were in the grid, by their old numbers, then of the new ones.
+    /// The numbers of nodes of later sites change. So this also returns the new number of each
+    /// node: first those of the old nodes, by their old numbers, then those of the new ones.
     ///
     /// # Errors
     ///

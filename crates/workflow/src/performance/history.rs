@@ -1,6 +1,6 @@
 //! The computing time of a function, learned from its calls.
 //!
-//! The time is modelled as a constant times a power of the size of the arguments: a line through
+//! The model of the time is a constant times a power of the size of the arguments: a line through
 //! the logarithms. Older calls have less weight. If all calls have about the same size, the
 //! exponent is one.
 

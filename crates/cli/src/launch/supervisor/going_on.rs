@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The run that begins.
 struct Next {
-    /// The members of the run before, and of this one.
+    /// The members of the run before, and of the next one.
     before: Vec<NodeId>,
     members: Vec<NodeId>,
     /// Members of the run before that were lost.
     lost: Vec<NodeId>,
-    /// The nodes that are started in place of lost ones.
+    /// For each lost node that is replaced, the node that starts in its place.
     replacing: BTreeMap<NodeId, NodeId>,
     go_on: GoOn,
 }
@@ -31,8 +31,8 @@ impl Supervisor {
         }
     }
 
-    /// Lets the job go on once all nodes that remain have stopped, and those that are started again
-    /// have ended.
+    /// Lets the job go on once all nodes that remain have stopped, and those to be replaced have
+    /// ended.
     pub(super) fn go_on(&mut self, now: Time) {
         let (before, left) = (self.members(), self.left());
         let lost = before.iter().copied().filter(|node| !left.contains(node));
@@ -59,7 +59,7 @@ impl Supervisor {
         let next = recovery.runs.roster().in_order(next);
         let mut begun = recovery.runs.begin(next.clone(), &recovery.holdings).map(|it| (it, next));
         if is_change && begun.is_err() {
-            // After a loss, nodes that leave may have what others need.
+            // After a loss, nodes that leave may have the checkpoint data that others need.
             self.changes.postpone(now);
             begun = recovery.runs.begin(stay.clone(), &recovery.holdings).map(|it| (it, stay));
         }
@@ -120,8 +120,8 @@ impl Node {
     }
 }
 
-/// Returns the node that is started in place of each lost one: the same, unless it is given up; or
-/// a spare node of its site, or of another one. No node may be left for some.
+/// Returns the node that starts in place of each lost one: the same node, or, if that is given up,
+/// a spare node, of its site if there is one. A lost node has no entry if no spare node is left.
 fn replacements(roster: &Roster, nodes: &[Node], lost: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
     let (again, given_up): (Vec<NodeId>, Vec<NodeId>) =
         lost.iter().partition(|node| !nodes[node.index()].is_given_up);

@@ -58,7 +58,7 @@ pub(crate) enum Awaited {
 }
 
 impl Awaited {
-    /// The name for people.
+    /// The label in reports.
     pub(crate) fn name(self, places: &Places) -> String {
         match self {
             Self::Computing { pe } => format!("{} computes", places.pe_name(pe)),
@@ -76,7 +76,7 @@ impl Awaited {
     }
 }
 
-/// Maximum number of pieces.
+/// Maximum number of pieces that are not merged.
 const PIECES_MAX: usize = 16;
 /// Number of slots of equal length into which more pieces are merged.
 const SLOTS: usize = 4;
@@ -86,7 +86,7 @@ const SLOTS: usize = 4;
 pub(crate) struct Pieces(Vec<(Awaited, f64)>);
 
 impl Pieces {
-    /// The pieces.
+    /// The pieces in the order of time.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Awaited, f64)> {
         self.0.iter().copied()
     }
@@ -112,7 +112,7 @@ impl Pieces {
         }
     }
 
-    /// Adds other pieces, stretched or compressed to a time.
+    /// Adds other pieces, scaled to a total of `ns`.
     pub(crate) fn push_scaled(&mut self, other: &Self, ns: f64) {
         let total = other.total();
         if total > 0.0 {
@@ -120,13 +120,13 @@ impl Pieces {
         }
     }
 
-    /// The time of all pieces.
+    /// The total length in nanoseconds.
     pub(crate) fn total(&self) -> f64 {
         self.0.iter().map(|(_, ns)| ns).sum()
     }
 
-    /// Merges many pieces into slots of equal length. A slot keeps the time of each cause but not
-    /// the order, and causes with little time count as unknown.
+    /// Merges more than [`PIECES_MAX`] pieces into slots of equal length. A slot keeps the times of
+    /// the largest causes, but not their order; the others count as unknown.
     pub(crate) fn shorten(&mut self) {
         if self.0.len() <= PIECES_MAX {
             return;

@@ -7,10 +7,10 @@ use crate::pe::core::Core;
 use crate::pe::delivery::UNKNOWN_MEMBER_HOLD;
 
 impl Core {
-    /// Keeps a control that creates a partner of `base` until there is news of `base`. The job ends
-    /// with an error if there is none for [`UNKNOWN_MEMBER_HOLD`].
+    /// Keeps a control that creates a partner of `base` until `base` arrives, leaves or has a new
+    /// place. The job fails if that takes longer than [`UNKNOWN_MEMBER_HOLD`].
     pub(super) fn await_base(&mut self, base: ActorId, control: Control) {
-        // The job is not quiescent while this waits.
+        // The job is not quiescent while the control waits.
         self.created += 1;
         let too_late = Box::new(move |core: &mut Self| {
             core.fail(JobError::Failed(format!(
@@ -25,7 +25,8 @@ impl Core {
         self.followers.entry(base).or_default().push((timer, control));
     }
 
-    /// Handles again what waits for `base`, which has arrived, left, or has a new place.
+    /// Handles the controls that wait for `base` again, after it has arrived, left, or got a new
+    /// place.
     #[inline]
     pub(in crate::pe) fn release_followers(&mut self, base: ActorId) {
         if !self.followers.is_empty() {

@@ -1,5 +1,5 @@
-//! What caused the ready messages of a PE: a queue beside each queue of messages, so that messages
-//! themselves take no more memory, and none while the job is not recorded.
+//! The causes of the ready messages of a PE, in a queue beside each queue of messages. So messages
+//! themselves take no more memory, and a job that is not recorded has no queues of causes.
 
 use crate::address::id::KindId;
 use crate::pe::rank::Rank;
@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of a cause, in a queue that is at least half full.
 const CAUSE_BYTES: usize = 2 * size_of::<(u64, SpanCause)>();
-/// Largest number of causes for which a queue that becomes empty keeps its memory: enough for
-/// mailboxes that empty and fill again with each message, and little for each actor type.
+/// Largest capacity that an empty queue keeps, in causes: enough for mailboxes that empty and fill
+/// again with each message, and little memory for each actor type.
 const EMPTY_QUEUE_MAX: usize = 64;
 
 /// The causes of ready messages.
 pub(crate) struct Causes {
     queues: CauseQueues,
     kept: usize,
-    /// Largest number of causes that are kept. Further messages have none.
+    /// Maximum of `kept`. Further messages have no cause.
     kept_max: usize,
     /// Number of ready messages.
     waiting: u64,
@@ -25,10 +25,9 @@ pub(crate) struct Causes {
 /// The queues of all types and ranks.
 #[derive(Default)]
 struct CauseQueues {
-    /// Those of the rank of nearly all messages, by type; they stay when they are empty.
+    /// The queues of the rank that nearly all messages have, by type. Empty queues stay.
     normal: Vec<CauseQueue>,
-    /// Those of other ranks, among which are steps, so that there are always new ones. None of them
-    /// is empty.
+    /// The queues of other ranks. Each step is another rank, so empty queues are removed.
     others: BTreeMap<(KindId, Rank), CauseQueue>,
 }
 
@@ -43,19 +42,19 @@ struct CauseQueue {
 }
 
 impl Causes {
-    /// Keeps causes within this number of bytes.
+    /// Creates queues that keep causes within this number of bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let kept_max = bytes / CAUSE_BYTES;
         Self { queues: CauseQueues::default(), kept: 0, kept_max, waiting: 0 }
     }
 
-    /// Notes messages that have become ready, without causes.
+    /// Records messages that have become ready, without causes.
     pub(crate) fn push(&mut self, kind: KindId, rank: Rank, messages: u64) {
         self.queues.get_or_add(kind, rank).next += messages;
         self.waiting += messages;
     }
 
-    /// Sets the cause of the message that has become ready last.
+    /// Sets the cause of the message that became ready last.
     pub(crate) fn set_last(&mut self, kind: KindId, rank: Rank, cause: SpanCause) {
         if self.kept < self.kept_max
             && let Some(queue) = self.queues.get(kind, rank)
@@ -66,7 +65,7 @@ impl Causes {
         }
     }
 
-    /// Notes that the first message was taken, and returns its cause.
+    /// Records that the first message was taken, and returns its cause.
     pub(crate) fn pop(&mut self, kind: KindId, rank: Rank) -> Option<SpanCause> {
         let queue = self.queues.get(kind, rank)?;
         let number = queue.taken;
@@ -82,8 +81,8 @@ impl Causes {
         cause.map(|(_, cause)| cause)
     }
 
-    /// Notes that messages were removed; `removed` states for each of this type and rank, in order,
-    /// whether it was.
+    /// Records that messages were removed. `removed` says of each ready message of this type and
+    /// rank, in order, whether it was removed.
     pub(crate) fn remove(&mut self, kind: KindId, rank: Rank, removed: &[bool]) {
         let Some(queue) = self.queues.get(kind, rank) else { return };
         let before = queue.causes.len();
@@ -113,7 +112,7 @@ impl Causes {
 }
 
 impl CauseQueues {
-    /// The queue of a type and rank, if messages of it wait.
+    /// Returns the queue of a type and rank; `None` if no message waits in it.
     fn get(&mut self, kind: KindId, rank: Rank) -> Option<&mut CauseQueue> {
         let queue = match rank {
             Rank::NORMAL => self.normal.get_mut(kind.index()),
@@ -132,7 +131,7 @@ impl CauseQueues {
         &mut self.normal[kind.index()]
     }
 
-    /// Empties the queue of a type and rank of which no message waits.
+    /// Resets or removes the queue of a type and rank, in which no message waits.
     fn end(&mut self, kind: KindId, rank: Rank) {
         match rank {
             Rank::NORMAL => {

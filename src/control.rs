@@ -26,6 +26,7 @@ pub use crate::recorded::RecordedPart;
 use crate::simulated::Summary;
 pub use demux::{MARK, OutputDemux, OutputItem};
 use gridspan_balance::BalanceReport;
+use gridspan_runtime::driver::cores;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
@@ -97,7 +98,12 @@ pub enum Control {
         diagnosis: Diagnosis,
     },
     /// The processors that this process may use, if the job is recorded.
-    Processors(Vec<Cpu>),
+    Processors {
+        /// The hardware threads on which it may run.
+        cpus: Vec<Cpu>,
+        /// Number of them whose time it may use at once, if its control group allows fewer.
+        quota: Option<u32>,
+    },
     /// A part of what a PE has recorded.
     Recorded(RecordedPart),
     /// The answer to a request for a [sample](gridspan_runtime::net::bootstrap::SampleOrder).
@@ -240,7 +246,8 @@ pub(crate) fn tell_processors(records: Option<&Records>) {
     if records.is_some()
         && let Ok(cpus) = cpus()
     {
-        Control::Processors(cpus).tell();
+        let quota = Some(cores()).filter(|&cores| (cores as usize) < cpus.len());
+        Control::Processors { cpus, quota }.tell();
     }
 }
 

@@ -17,7 +17,7 @@ use crate::control::{Control, MARK, OutputDemux, OutputItem};
 use crate::settings::Settings;
 use crate::variables::{DRIVER, LAUNCHER, REPORT};
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::driver::{NodeHandle, cluster};
+use gridspan_runtime::driver::{NodeHandle, cluster, cores};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
 use gridspan_runtime::{CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError};
@@ -111,8 +111,7 @@ impl Processes {
         let authority = Authority::new(job).map_err(|error| setup(&error))?;
         let mut bundles =
             bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let nodes_per_core = self.grid.layout().node_count().div_ceil(cores);
+        let nodes_per_core = self.grid.layout().node_count().div_ceil(cores());
         let settings = serde_json::to_value(settings).map_err(|error| setup(&error))?;
         for bundle in &mut bundles {
             (bundle.nodes_per_core, bundle.settings) = (nodes_per_core, settings.clone());

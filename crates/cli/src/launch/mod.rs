@@ -22,7 +22,7 @@
 //! | `growth` | nodes that are added to a running job |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
-//! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
+//! | `recording`, `record_plan`, `record_parts`, `host_processors` | write the recording of a job |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -44,6 +44,7 @@ mod event;
 mod followed;
 mod growth;
 mod guests;
+mod host_processors;
 mod host_shares;
 mod input_flow;
 mod journal;

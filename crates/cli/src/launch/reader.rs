@@ -244,8 +244,8 @@ impl Reader {
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
-            Control::Processors(cpus) => {
-                self.record(|recording| recording.note_processors(self.origin.node, &cpus));
+            Control::Processors { cpus, quota } => {
+                self.record(|recording| recording.note_processors(self.origin.node, &cpus, quota));
             }
             Control::Recorded(part) => {
                 self.record(|recording| recording.add(self.origin.node, &part));

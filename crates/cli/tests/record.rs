@@ -207,9 +207,9 @@ fn a_node_that_leaves_and_joins_again_is_recorded_since_then() {
     assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(0));
     let recording = Recording::read(&folder).unwrap();
     assert!(recording.missing.is_empty(), "{:?}", recording.missing);
-    let mut happenings = recording.happenings.iter();
-    let left = happenings.find(|it| it.what == What::Left { node: 3 }).unwrap().at_ns;
-    assert!(happenings.any(|it| it.what == What::Joined { node: 3 }));
+    let mut events = recording.events.iter();
+    let left = events.find(|it| it.what == What::Left { node: 3 }).unwrap().at_ns;
+    assert!(events.any(|it| it.what == What::Joined { node: 3 }));
     let again = recording.pes.iter().filter(|it| recording.header.pes[it.pe as usize].node == 3);
     for record in again {
         assert!(record.began_ns > left && !record.spans.is_empty());
@@ -237,14 +237,14 @@ fn a_job_that_loses_a_node_is_recorded_to_its_end() {
 
     assert_eq!(recording.missing.len(), 1);
     let lost = recording.missing[0];
-    let whats: Vec<&What> = recording.happenings.iter().map(|it| &it.what).collect();
+    let whats: Vec<&What> = recording.events.iter().map(|it| &it.what).collect();
     assert!(whats.contains(&&What::Lost { nodes: vec![lost] }), "{whats:?}");
     assert!(whats.iter().any(|what| matches!(what, What::Recovered { .. })), "{whats:?}");
     assert!(whats.iter().any(|what| matches!(what, What::Checkpoint { .. })), "{whats:?}");
     assert_eq!(recording.pes.len(), 2);
     // Both runs of the job are on one time line.
     for record in &recording.pes {
-        let loss = recording.happenings.iter().find(|it| matches!(it.what, What::Lost { .. }));
+        let loss = recording.events.iter().find(|it| matches!(it.what, What::Lost { .. }));
         let loss = loss.unwrap().at_ns;
         assert!(record.spans.iter().any(|span| span.end_ns() < loss));
         assert!(record.spans.iter().any(|span| span.begin_ns > loss));

@@ -287,7 +287,7 @@ impl ActorModel {
 fn check(recording: &Recording) -> Result<(), ForecastError> {
     let is_change =
         |what: &What| matches!(what, What::Lost { .. } | What::Left { .. } | What::Joined { .. });
-    let changes = recording.happenings.iter().any(|happening| is_change(&happening.what));
+    let changes = recording.events.iter().any(|event| is_change(&event.what));
     match changes || !recording.missing.is_empty() {
         true => Err(ForecastError::NodesChanged),
         false => Ok(()),
@@ -318,7 +318,7 @@ fn traced(recording: &Recording) -> Result<(JobTrace, Costs), ForecastError> {
 }
 
 fn notes(recording: &Recording) -> Vec<String> {
-    let has = |is: fn(&What) -> bool| recording.happenings.iter().any(|it| is(&it.what));
+    let has = |is: fn(&What) -> bool| recording.events.iter().any(|it| is(&it.what));
     let mut notes = Vec::new();
     if recording.ending.is_none() {
         notes.push("the recorded job was cut off, so that its end is not known".to_owned());

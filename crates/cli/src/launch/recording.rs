@@ -17,7 +17,7 @@ use gridspan::links::LinkReport;
 use gridspan::simulated::Summary;
 use gridspan_balance::{BalanceReport, Cause};
 use gridspan_record::{
-    DriverKind, Happening, Header, JobEnding, RecordError, RecordedHost, RecordedLink,
+    DriverKind, Header, JobEnding, RecordError, RecordedEvent, RecordedHost, RecordedLink,
     RecordedNode, RecordedPe, RecordingFolder, What,
 };
 use gridspan_runtime::CheckpointReport;
@@ -152,7 +152,7 @@ impl Recording {
     /// Records an event that happens now.
     fn note(&self, what: What) {
         let at_ns = self.now_ns();
-        self.lock().write(|files| files.add(&Happening { at_ns, what }));
+        self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Records a rebalance.
@@ -176,7 +176,7 @@ impl Recording {
             false => now_ns,
         };
         let at_ns = if self.is_simulated { report.at.as_nanos() } else { at_ns };
-        state.write(|files| files.add(&Happening { at_ns, what }));
+        state.write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Notes a complete checkpoint.
@@ -184,7 +184,7 @@ impl Recording {
         let duration_ns = nanos(report.stopped + report.stored);
         let what = What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns };
         let at_ns = if self.is_simulated { report.at.as_nanos() } else { self.now_ns() };
-        self.lock().write(|files| files.add(&Happening { at_ns, what }));
+        self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Notes a warning.
@@ -235,8 +235,8 @@ impl Recording {
         state.lost_ns.get_or_insert(now_ns);
         state.lost.extend_from_slice(&nodes);
         let nodes = nodes.iter().map(|node| node.0).collect();
-        let happening = Happening { at_ns: now_ns, what: What::Lost { nodes } };
-        state.write(|files| files.add(&happening));
+        let event = RecordedEvent { at_ns: now_ns, what: What::Lost { nodes } };
+        state.write(|files| files.add(&event));
     }
 
     /// Records that a run with these members is prepared.
@@ -252,7 +252,7 @@ impl Recording {
         let events = left.chain(joined.iter().map(|node| What::Joined { node: node.0 }));
         let events: Vec<What> = events.collect();
         for what in events {
-            state.write(|files| files.add(&Happening { at_ns, what }));
+            state.write(|files| files.add(&RecordedEvent { at_ns, what }));
         }
         for node in joined {
             state.begin_again(node);
@@ -275,7 +275,7 @@ impl Recording {
         if let Some(lost_ns) = state.lost_ns.take() {
             let duration_ns = now_ns.saturating_sub(lost_ns);
             let what = What::Recovered { steps_repeated: None, duration_ns };
-            state.write(|files| files.add(&Happening { at_ns: now_ns, what }));
+            state.write(|files| files.add(&RecordedEvent { at_ns: now_ns, what }));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixtures::{Exchange, MS};
+use crate::forecast::Bottleneck;
 use gridspan_record::{PeRecord, RecordedEvent, Span, SpanCause, TASK, TypeTotal};
 
 fn exchange(latency_ms: u64, rounds: usize) -> Exchange {

@@ -70,13 +70,25 @@ impl Write for ControlOutput {
 
 #[cfg(all(test, unix))]
 mod tests {
+    use super::super::demux::{MARK, OutputDemux, OutputItem};
     use super::*;
+    use std::io::Read;
     use std::sync::mpsc::channel;
     use std::thread;
     use std::time::Duration;
 
     /// Longest time of a write to an output that is read.
     const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A line of a program, longer than what a pipe takes without dividing it.
+    fn line(number: usize) -> Vec<u8> {
+        format!("{}{number}", "p".repeat(9_000)).into_bytes()
+    }
+
+    /// A control line of several pieces.
+    fn control(number: usize) -> Vec<u8> {
+        format!("{}{number}", "c".repeat(20_000)).into_bytes()
+    }
 
     #[test]
     fn a_control_line_does_not_wait_for_the_lock_of_standard_output() {
@@ -88,5 +100,37 @@ mod tests {
 
         assert!(written.is_ok_and(|written| written.is_ok()));
         drop(lock);
+    }
+
+    #[test]
+    fn control_lines_and_lines_of_a_program_come_whole_through_one_pipe() {
+        let (mut reader, mut of_program) = io::pipe().unwrap();
+        let mut of_controls = of_program.try_clone().unwrap();
+        let printing = thread::spawn(move || {
+            for number in 0..200 {
+                of_program.write_all(&[&line(number)[..], b"\n"].concat()).unwrap();
+            }
+        });
+        let telling = thread::spawn(move || {
+            for number in 0..100 {
+                pieces(&control(number)).for_each(|piece| of_controls.write_all(&piece).unwrap());
+            }
+        });
+        let mut stream = Vec::new();
+        reader.read_to_end(&mut stream).unwrap();
+        printing.join().unwrap();
+        telling.join().unwrap();
+
+        let (mut lines, mut controls) = (Vec::new(), Vec::new());
+        let mut on_item = |item: OutputItem<'_>| match item {
+            OutputItem::Line(line) => lines.push(line.to_vec()),
+            OutputItem::Control(line) => controls.push(line[MARK.len()..].to_vec()),
+        };
+        let mut demux = OutputDemux::default();
+        let whole = stream.strip_suffix(b"\n").unwrap();
+        whole.split(|&byte| byte == b'\n').for_each(|line| demux.line(line, &mut on_item));
+
+        assert!(lines == (0..200).map(line).collect::<Vec<_>>());
+        assert!(controls == (0..100).map(control).collect::<Vec<_>>());
     }
 }

@@ -7,33 +7,37 @@
 //! line with the address at which a node listens starts with [`MARK`] too, and is defined in
 //! [`gridspan_runtime::net::bootstrap`]. All other lines are output of the program.
 //!
+//! A control line does not wait for a program that holds the lock of standard output. So it may come
+//! between two parts of a line of the program, and a long one is divided: [`OutputDemux`] puts both
+//! together again.
+//!
 //! # Failure
 //!
 //! An invalid line with the mark is passed on as output, so that nothing is lost when launcher and
 //! program are different builds.
+
+mod demux;
+mod output;
 
 use crate::advice;
 use crate::binding::{Cpu, cpus};
 use crate::links::LinkReport;
 pub use crate::recorded::RecordedPart;
 use crate::simulated::Summary;
+pub use demux::{MARK, OutputDemux, OutputItem};
 use gridspan_balance::BalanceReport;
+use gridspan_runtime::driver::cores;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
 use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
 use gridspan_topology::Layout;
+#[cfg(feature = "net")]
+pub(crate) use output::ControlOutput;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
 
-/// The start of every control line.
-pub const MARK: &str = "\u{1e}gridspan ";
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-
-/// Held while a control line is written to standard output. Whoever holds it does not wait for the
-/// lock of standard output.
-static WRITING: Mutex<()> = Mutex::new(());
 
 /// The content of a control line.
 ///
@@ -94,7 +98,12 @@ pub enum Control {
         diagnosis: Diagnosis,
     },
     /// The processors that this process may use, if the job is recorded.
-    Processors(Vec<Cpu>),
+    Processors {
+        /// The hardware threads on which it may run.
+        cpus: Vec<Cpu>,
+        /// Number of them whose time it may use at once, if its control group allows fewer.
+        quota: Option<u32>,
+    },
     /// A part of what a PE has recorded.
     Recorded(RecordedPart),
     /// The answer to a request for a [sample](gridspan_runtime::net::bootstrap::SampleOrder).
@@ -178,35 +187,18 @@ pub struct Failure {
 }
 
 impl Control {
-    /// Prints the line and flushes it. Fails if `to` does.
+    /// Prints the line in one piece and flushes it. Fails if `to` does.
     pub fn print(&self, to: &mut impl Write) -> io::Result<()> {
         let json = serde_json::to_string(self)?;
         writeln!(to, "{MARK}{json}")?;
         to.flush()
     }
 
-    /// Prints the line to standard output.
+    /// Prints the line to standard output, whoever holds its lock.
     pub fn tell(&self) {
-        let mut out = io::stdout().lock();
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell = || output::write(&serde_json::to_vec(self)?);
         // Without a launcher the line has no reader, so an error does not matter.
-        let _ = self.print(&mut out);
-    }
-
-    /// Prints the line to standard output while another thread holds its lock. A line that this
-    /// thread has written in part is then passed on as two.
-    #[cfg(feature = "net")]
-    pub(crate) fn tell_past_lock(&self) {
-        use std::os::fd::AsFd;
-        let print = || {
-            let mut line = Vec::new();
-            self.print(&mut line)?;
-            let mut out = std::fs::File::from(io::stdout().as_fd().try_clone_to_owned()?);
-            let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-            out.write_all(&line)
-        };
-        // As above.
-        let _: io::Result<()> = print();
+        let _: io::Result<()> = tell();
     }
 
     /// Reads the rest of a line after [`MARK`], or returns `None` if it is not a control line.
@@ -254,7 +246,8 @@ pub(crate) fn tell_processors(records: Option<&Records>) {
     if records.is_some()
         && let Ok(cpus) = cpus()
     {
-        Control::Processors(cpus).tell();
+        let quota = Some(cores()).filter(|&cores| (cores as usize) < cpus.len());
+        Control::Processors { cpus, quota }.tell();
     }
 }
 

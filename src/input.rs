@@ -17,8 +17,8 @@
 //! reads slowly, or not at all, costs neither side more memory than that, and does not delay other
 //! lines.
 //!
-//! A program may hold the lock of standard output while it waits for input. The node then writes to
-//! the launcher without the lock; otherwise the program and the launcher would wait for each other.
+//! A program may hold the lock of standard output while it waits for input. Control lines do not
+//! wait for that lock; otherwise each would wait for the other.
 //!
 //! # End
 //!
@@ -33,18 +33,14 @@ use gridspan_runtime::net::bootstrap::INPUT;
 use std::io::{self, Write, pipe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 /// Largest number of bytes that the launcher has sent and the node has not yet passed on: what a
 /// link of 1 Gbit/s carries in 2 ms.
 pub const INPUT_WINDOW_BYTES: u64 = 256 << 10;
 /// Largest number of bytes of one line.
 pub const INPUT_PART_BYTES_MAX: usize = 32 << 10;
-
-/// Time to wait for the lock of standard output.
-const LOCK_PATIENCE: Duration = Duration::from_millis(500);
 
 const BEGIN: &str = "begin ";
 const PART: &str = "part ";
@@ -155,7 +151,6 @@ fn open(number: u64) -> io::Result<OpenInput> {
     if std::env::var_os(LAUNCHER).is_none() {
         return Err(io::Error::other("it is the channel to the launcher"));
     }
-    let mut teller = Teller::start()?;
     let (reader, writer) = pipe()?;
     rustix::stdio::dup2_stdin(&reader)?;
     let (parts, incoming) = channel();
@@ -163,7 +158,7 @@ fn open(number: u64) -> io::Result<OpenInput> {
     let of_thread = waiting.clone();
     let write = move || {
         write_parts(&incoming, writer, &of_thread, |taken, is_closed| {
-            teller.tell(&Control::InputTaken { number, taken, is_closed });
+            tell(number, taken, is_closed);
         });
     };
     thread::Builder::new().name("standard-input".to_owned()).spawn(write)?;
@@ -186,46 +181,6 @@ fn write_parts(
         taken(written, is_closed);
         if is_closed {
             return;
-        }
-    }
-}
-
-/// A thread that waits for the lock of standard output, which the program may hold for long.
-struct Teller {
-    controls: Sender<Control>,
-    told: Receiver<()>,
-    /// Whether the thread still waits.
-    is_waiting: bool,
-}
-
-impl Teller {
-    fn start() -> io::Result<Self> {
-        let (controls, incoming) = channel::<Control>();
-        let (tell, told) = channel();
-        let run = move || {
-            for control in incoming {
-                control.tell();
-                if tell.send(()).is_err() {
-                    return;
-                }
-            }
-        };
-        thread::Builder::new().name("standard-input-taken".to_owned()).spawn(run)?;
-        Ok(Self { controls, told, is_waiting: false })
-    }
-
-    /// Sends a control to the launcher, without the lock if that is not free in time. The thread
-    /// then sends a control later that is out of date, and that the launcher ignores.
-    fn tell(&mut self, control: &Control) {
-        self.is_waiting &= self.told.try_recv().is_err();
-        if !self.is_waiting {
-            // The thread ends only when this value is dropped.
-            let _ = self.controls.send(control.clone());
-            let told = self.told.recv_timeout(LOCK_PATIENCE);
-            self.is_waiting = told == Err(RecvTimeoutError::Timeout);
-        }
-        if self.is_waiting {
-            control.tell_past_lock();
         }
     }
 }

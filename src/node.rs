@@ -15,7 +15,7 @@
 
 use crate::binding;
 use crate::build::{build, host};
-use crate::control::{self, Control, Failure, Holdings, Pause};
+use crate::control::{self, Control, ControlOutput, Failure, Holdings, Pause};
 use crate::input::ForwardedInput;
 use crate::keeper;
 use crate::outcome::{EXIT_FAILED, EXIT_USAGE, complain, conclude};
@@ -168,7 +168,7 @@ fn join(
     holdings: impl Fn() -> Holdings,
 ) -> Result<Joined, BootstrapError> {
     loop {
-        match bootstrap::join(lines, &mut io::stdout()) {
+        match bootstrap::join(lines, &mut ControlOutput) {
             Err(BootstrapError::Again) => {
                 lock(handle).must_stop = false;
                 Control::Holds(holdings()).tell();

@@ -13,11 +13,11 @@
 //! with the job. This process closes the input of those that do not end within 2 s, and kills those
 //! that still run 3 s later.
 
-use crate::control::{self, Control};
+use crate::control::{Control, MARK, OutputDemux, OutputItem};
 use crate::settings::Settings;
 use crate::variables::{DRIVER, LAUNCHER, REPORT};
 use gridspan_balance::BalanceReport;
-use gridspan_runtime::driver::{NodeHandle, cluster};
+use gridspan_runtime::driver::{NodeHandle, cluster, cores};
 use gridspan_runtime::net::bootstrap::{self, Addresses, Joined, NodeBundle, listening_address};
 use gridspan_runtime::net::{Authority, UdpPort};
 use gridspan_runtime::{CheckpointReport, Job, JobError, LossCause, NodeProcessError, StartError};
@@ -111,8 +111,7 @@ impl Processes {
         let authority = Authority::new(job).map_err(|error| setup(&error))?;
         let mut bundles =
             bootstrap::issue(&authority, &self.grid).map_err(|error| setup(&error))?;
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let nodes_per_core = self.grid.layout().node_count().div_ceil(cores);
+        let nodes_per_core = self.grid.layout().node_count().div_ceil(cores());
         let settings = serde_json::to_value(settings).map_err(|error| setup(&error))?;
         for bundle in &mut bundles {
             (bundle.nodes_per_core, bundle.settings) = (nodes_per_core, settings.clone());
@@ -332,22 +331,22 @@ struct Outlet {
 impl Outlet {
     fn read(self, output: impl Read) {
         let mut output = BufReader::new(output);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            match (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => break,
-                Ok(_) => self.take(String::from_utf8_lossy(&line).trim_end_matches('\n')),
-            }
+        let mut demux = OutputDemux::default();
+        let mut on_item = |item: OutputItem<'_>| self.take(item);
+        while let Ok(Some(line)) = read_line(&mut output) {
+            demux.line(line.strip_suffix(b"\n").unwrap_or(&line), &mut on_item);
         }
+        demux.pass_on(&mut on_item);
         self.tell(Told::Ended);
     }
 
-    fn take(&self, line: &str) {
-        if let Some(address) = listening_address(line) {
+    fn take(&self, item: OutputItem<'_>) {
+        let (OutputItem::Line(line) | OutputItem::Control(line)) = item;
+        let line = String::from_utf8_lossy(line);
+        if let Some(address) = listening_address(&line) {
             return self.tell(Told::Listening(address));
         }
-        let parsed = line.strip_prefix(control::MARK);
+        let parsed = line.strip_prefix(MARK);
         let printed = match parsed.and_then(|text| Control::parse(text.as_bytes())) {
             Some(Control::Failed(failure)) => return self.tell(Told::Failed(failure.message)),
             Some(Control::Warning(text)) => Printed::Warning(text),
@@ -355,7 +354,7 @@ impl Outlet {
             Some(Control::Checkpoint(report)) => Printed::Checkpoint(report),
             Some(Control::Links(report)) => Printed::LinksChanged(report.changes),
             Some(_) => return,
-            None => Printed::Line(line.to_owned()),
+            None => Printed::Line(line.into_owned()),
         };
         (self.on_printed)(self.node, printed);
     }
@@ -364,4 +363,14 @@ impl Outlet {
         // The receiver exists only while the processes start.
         let _ = self.tell.send((self.node, told));
     }
+}
+
+/// Reads a line, which is divided if it is long; `None` at the end. A control line is not divided.
+fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if line.len() as u64 == LINE_BYTES_MAX && line.contains(&MARK.as_bytes()[0]) {
+        from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    }
+    Ok((!line.is_empty()).then_some(line))
 }

@@ -74,14 +74,12 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
     };
     let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
     let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
-    // The output may be closed.
-    let _ = match summary {
-        Some(summary) if start.report_lines => {
-            Control::Simulated(summary).print(&mut io::stdout().lock())
-        }
-        Some(summary) => writeln!(io::stderr(), "{summary}"),
-        None => Ok(()),
-    };
+    match summary {
+        Some(summary) if start.report_lines => Control::Simulated(summary).tell(),
+        // Standard error may be closed.
+        Some(summary) => drop(writeln!(io::stderr(), "{summary}")),
+        None => {}
+    }
     let code = conclude(outcome, spec.layout(), start.report_lines);
     control::tell_records(records.as_ref());
     code

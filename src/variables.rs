@@ -36,6 +36,7 @@ use crate::settings::{Driver, Settings, Start};
 use gridspan_balance::UnknownStrategy;
 use gridspan_balance::stealing::UnknownStealingPolicy;
 use gridspan_bcast::UnknownMode;
+pub use gridspan_runtime::driver::cores;
 use gridspan_runtime::pe::RecordSettings;
 use gridspan_runtime::{CheckpointEvery, Checkpoints};
 use gridspan_topology::{EmulateError, GridFileError, GridSpec, Link, parse_duration};
@@ -210,11 +211,6 @@ pub fn load_grid(path: &Path) -> Result<GridSpec, GridLoadError> {
         .map_err(|error| GridLoadError::Read { path: path.to_owned(), error })?;
     GridSpec::from_toml(&text)
         .map_err(|error| GridLoadError::Content { path: path.to_owned(), error })
-}
-
-/// Returns the number of cores that this process may use.
-pub fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
 }
 
 /// Reads one variable.

@@ -87,7 +87,6 @@ const EFFECTS: &[Effect] = &[
             "src/input.rs",
             "src/keeper",
             "src/processes.rs",
-            "src/variables.rs",
         ],
     },
     Effect {

@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::invitation::Invitation;
 use crate::signals;
 use crate::status::{self, Status};
-use gridspan::control::{Control, MARK};
+use gridspan::control::{Control, MARK, OutputDemux, OutputItem};
 use gridspan_runtime::net::bootstrap::LEAVE;
 use gridspan_topology::SiteId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -191,17 +191,22 @@ fn introduce(invitation: &Invitation, pipe: &mut File) -> io::Result<()> {
 
 /// Prints the node's output, and the reason if the job failed.
 fn pass_on(from: impl BufRead) {
+    let mut demux = OutputDemux::default();
     for line in from.split(b'\n').map_while(Result::ok) {
-        let mark = line.strip_prefix(MARK.as_bytes());
-        // With the output closed, nothing can be reported.
-        let _ = match mark.map(Control::parse) {
-            None => io::stdout().write_all(&[&line[..], b"\n"].concat()),
-            Some(Some(Control::Failed(failure))) => {
-                writeln!(io::stderr(), "error: {}", failure.message)
-            }
-            Some(_) => Ok(()),
-        };
+        demux.line(&line, &mut print);
     }
+    demux.pass_on(&mut print);
+}
+
+fn print(item: OutputItem<'_>) {
+    // With the output closed, nothing can be reported.
+    let _ = match item {
+        OutputItem::Line(line) => io::stdout().write_all(&[line, b"\n"].concat()),
+        OutputItem::Control(line) => match Control::parse(&line[MARK.len()..]) {
+            Some(Control::Failed(failure)) => writeln!(io::stderr(), "error: {}", failure.message),
+            _ => Ok(()),
+        },
+    };
 }
 
 /// Waits for the end of the node. The first signal makes it leave, the second kills it.

@@ -7,7 +7,7 @@ use crate::job_folder::JobFolder;
 use crate::launch::LineSplitter;
 use crate::log_file::LogReader;
 use crate::output::tell_dropped;
-use gridspan::control::MARK;
+use gridspan::control::{OutputDemux, OutputItem};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::thread;
@@ -93,27 +93,33 @@ impl Logs {
 /// Passes on lines without the control lines of nodes.
 struct PlainLines<W> {
     splitter: LineSplitter,
+    demux: OutputDemux,
     to: W,
 }
 
 impl<W: Write> PlainLines<W> {
     fn new(to: W) -> Self {
-        Self { splitter: LineSplitter::default(), to }
+        Self { splitter: LineSplitter::default(), demux: OutputDemux::default(), to }
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        let Self { splitter, demux, to } = self;
         let mut text = vec![];
-        self.splitter.finish(&mut |line| append(line, &mut text));
-        self.to.write_all(&text)?;
-        self.to.flush()
+        let mut on_item = |item: OutputItem<'_>| append(item, &mut text);
+        splitter.finish(&mut |line| demux.line(line, &mut on_item));
+        demux.pass_on(&mut on_item);
+        to.write_all(&text)?;
+        to.flush()
     }
 }
 
 impl<W: Write> Write for PlainLines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Self { splitter, demux, to } = self;
         let mut text = vec![];
-        self.splitter.push(bytes, &mut |line| append(line, &mut text));
-        self.to.write_all(&text)?;
+        let mut on_item = |item: OutputItem<'_>| append(item, &mut text);
+        splitter.push(bytes, &mut |line| demux.line(line, &mut on_item));
+        to.write_all(&text)?;
         Ok(bytes.len())
     }
 
@@ -122,12 +128,10 @@ impl<W: Write> Write for PlainLines<W> {
     }
 }
 
-/// Appends a line without a control line, which may follow an unfinished line of the program.
-fn append(line: &[u8], text: &mut Vec<u8>) {
-    let mark = MARK.as_bytes();
-    let at = line.windows(mark.len()).position(|part| part == mark);
-    if at != Some(0) {
-        text.extend_from_slice(&line[..at.unwrap_or(line.len())]);
+/// Appends a line of the program.
+fn append(item: OutputItem<'_>, text: &mut Vec<u8>) {
+    if let OutputItem::Line(line) = item {
+        text.extend_from_slice(line);
         text.push(b'\n');
     }
 }
@@ -135,16 +139,20 @@ fn append(line: &[u8], text: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gridspan::control::MARK;
 
     #[test]
     fn control_lines_are_left_out() {
         let mut lines = PlainLines::new(vec![]);
-        let printed = format!("one\n{MARK}\"done\"\n\ntwo{MARK}listening 1\nth");
+        let printed = format!("one\n{MARK}\"done\"\n\ntw{MARK}listening 1\no\nth{MARK}<\"re\nre");
+        let rest = format!("e\n{MARK}>covers\"\nend");
         for piece in printed.as_bytes().chunks(3) {
             lines.write_all(piece).unwrap();
         }
         assert_eq!(lines.to, b"one\n\ntwo\n");
+        lines.write_all(rest.as_bytes()).unwrap();
+        assert_eq!(lines.to, b"one\n\ntwo\nthree\n");
         lines.finish().unwrap();
-        assert_eq!(lines.to, b"one\n\ntwo\nth\n");
+        assert_eq!(lines.to, b"one\n\ntwo\nthree\nend\n");
     }
 }

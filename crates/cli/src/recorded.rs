@@ -3,7 +3,7 @@
 //! Names, failures and warnings in a recording may come from any source. Terminals interpret
 //! control characters, and long texts would hide the rest of a report.
 
-use gridspan_record::{Happening, RecordError, Recording, What};
+use gridspan_record::{RecordError, RecordedEvent, Recording, What};
 use std::path::Path;
 
 /// Maximum number of characters of a text.
@@ -25,13 +25,13 @@ pub(crate) fn clean(recording: &mut Recording) {
     let all = [&mut header.job].into_iter().chain(&mut header.command).chain(&mut header.sites);
     all.chain(names).for_each(clean_text);
     recording.pes.iter_mut().flat_map(|record| &mut record.types).for_each(clean_text);
-    recording.happenings.iter_mut().for_each(clean_happening);
+    recording.events.iter_mut().for_each(clean_event);
     let failure = recording.ending.iter_mut().filter_map(|ending| ending.failure.as_mut());
     failure.for_each(clean_text);
 }
 
-fn clean_happening(happening: &mut Happening) {
-    match &mut happening.what {
+fn clean_event(event: &mut RecordedEvent) {
+    match &mut event.what {
         What::Balanced { trigger, strategy, .. } => {
             clean_text(trigger);
             clean_text(strategy);
@@ -71,13 +71,13 @@ mod tests {
         recording.header.nodes = vec![RecordedNode { name: bad(), ..RecordedNode::default() }];
         recording.pes = vec![PeRecord { types: vec![bad()], ..PeRecord::default() }];
         let what = What::Warning { text: "ä".repeat(1000) };
-        recording.happenings = vec![Happening { at_ns: 1, what }];
+        recording.events = vec![RecordedEvent { at_ns: 1, what }];
         let failure = Some(bad());
         recording.ending = Some(JobEnding { at_ns: 2, exit_code: 1, failure });
 
         clean(&mut recording);
 
-        let Recording { header, pes, happenings, ending, .. } = recording;
+        let Recording { header, pes, events, ending, .. } = recording;
         let texts = [
             &header.job,
             &header.command[0],
@@ -87,7 +87,7 @@ mod tests {
             ending.as_ref().and_then(|ending| ending.failure.as_ref()).unwrap(),
         ];
         assert_eq!(texts, ["a?[31m??"; 6]);
-        let What::Warning { text } = &happenings[0].what else { panic!("{happenings:?}") };
+        let What::Warning { text } = &events[0].what else { panic!("{events:?}") };
         assert_eq!(*text, "ä".repeat(200) + "…");
     }
 }

@@ -242,6 +242,31 @@ fn another_machine_finds_a_node_that_was_added() {
 }
 
 #[test]
+fn absent_nodes_join_no_more_at_once_than_members_stay() {
+    let world = World::start(&["localhost", "127.0.0.2", "127.0.0.3"], "300");
+    world.await_output("first", "      20 ");
+    let drained = world.ask("first", &["drain", "a/1", "a/2"]);
+    assert_eq!(drained.code, Some(0), "{drained:?}");
+
+    // The processes that have left end meanwhile.
+    let add = |nodes: &[&str]| {
+        until(|| {
+            let added = world.ask("first", &[&["add"], nodes].concat());
+            (!added.stderr.contains("has not ended yet")).then_some(added)
+        })
+    };
+    let refused = add(&["a/1", "a/2"]);
+
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("it has 1 node that stays"), "{refused:?}");
+    for node in ["a/1", "a/2"] {
+        let added = add(&[node]);
+        assert_eq!(added.stdout, format!("{node} has joined\n"), "{added:?}");
+    }
+    assert_verified(&mut world.attach("first", &[]));
+}
+
+#[test]
 fn nothing_is_lost_if_the_machine_of_the_launcher_had_no_node() {
     let world = World::start(&["127.0.0.2", "127.0.0.3"], "80");
     world.await_output("first", "      10 ");

@@ -1,15 +1,9 @@
-//! Predictions: a job's model, fitted from recordings, and what it says of a grid.
+//! What a model says of a job on a grid: the time of the job and of a step, PEs, links, and what
+//! limits it.
 
-use crate::build::build;
-use crate::costs::Costs;
 use crate::error::ForecastError;
-use crate::growth::Growth;
-use crate::placement::{self, ActorPlacement};
-use crate::replay::{Replayed, Setting, replay};
-use crate::tasks::{TaskForecast, TaskModel, is_of_tasks};
-use crate::trace::JobTrace;
+use crate::replay::Replayed;
 use crate::what_if::Variation;
-use gridspan_record::{Recording, What};
 use gridspan_topology::{GridSpec, PeId};
 use serde::Serialize;
 
@@ -23,60 +17,6 @@ const USED_MIN: f64 = 0.75;
 const LATE_MAX: f64 = 0.9;
 /// Rounds at the beginning that do not count, as a part of all: the first ones follow the start.
 const WARM_UP_PART: usize = 4;
-
-/// A recording and the size of the problem that it solves, in any unit.
-#[derive(Clone, Copy, Debug)]
-pub struct SizedRecording<'a> {
-    /// The recording.
-    pub recording: &'a Recording,
-    /// The size.
-    pub size: f64,
-}
-
-/// What is known of a job from its recordings.
-///
-/// ```
-/// use gridspan_plan::{ActorPlacement, JobModel};
-/// use gridspan_record::{Header, PeRecord, RecordedNode, RecordedPe, Recording, Span};
-/// use gridspan_topology::GridSpec;
-///
-/// // A handler of 30 ms, on one PE.
-/// let header = Header {
-///     sites: vec!["lyon".to_owned()],
-///     nodes: vec![RecordedNode::default()],
-///     pes: vec![RecordedPe::default()],
-///     ..Header::default()
-/// };
-/// let span = Span { actor: 7, duration_ns: 30_000_000, ..Span::default() };
-/// let pe = PeRecord { types: vec!["Cell".to_owned()], spans: vec![span], ..PeRecord::default() };
-/// let recording = Recording { header, pes: vec![pe], ..Recording::default() };
-///
-/// let model = JobModel::of(&[&recording])?;
-/// let slow = GridSpec::from_emulate("1x1,speed=1/2").unwrap();
-/// let forecast = model.forecast(&slow, &ActorPlacement::Created, 1.0)?;
-/// assert_eq!(forecast.total_ns, 60_000_000);
-/// # Ok::<(), gridspan_plan::ForecastError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct JobModel {
-    shape: Shape,
-    notes: Vec<String>,
-}
-
-#[derive(Clone, Debug)]
-enum Shape {
-    /// Actors that wait for messages.
-    Actors(Box<ActorModel>),
-    /// Tasks that any PE may run.
-    Tasks(TaskModel),
-}
-
-#[derive(Clone, Debug)]
-struct ActorModel {
-    trace: JobTrace,
-    costs: Costs,
-    growth: Growth,
-}
 
 /// What limits a job on a grid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -167,201 +107,15 @@ impl JobForecast {
     }
 }
 
-impl JobModel {
-    /// Fits the model of a job to recordings of it. Of actors, the last one is replayed; the model
-    /// of tasks is fitted to all.
-    ///
-    /// # Errors
-    /// If a recording has nothing to replay, or misses a part.
-    pub fn of(recordings: &[&Recording]) -> Result<Self, ForecastError> {
-        let Some(last) = recordings.last() else { return Err(ForecastError::Empty) };
-        for recording in recordings {
-            check(recording)?;
-            same_job(last, recording)?;
-        }
-        let mut notes = notes(last);
-        if is_of_tasks(last) {
-            return Ok(Self { shape: Shape::Tasks(TaskModel::of(recordings)), notes });
-        }
-        if recordings.len() > 1 {
-            notes.push("of several recordings, the last one is replayed".to_owned());
-        }
-        let (trace, costs) = traced(last)?;
-        let model = ActorModel { trace, costs, growth: Growth::default() };
-        Ok(Self { shape: Shape::Actors(Box::new(model)), notes })
-    }
-
-    /// Fits the model to two recordings of different sizes, for a problem of a third size. The
-    /// second one is replayed.
-    ///
-    /// # Errors
-    /// If sizes are equal or not above 0, if the recordings have different numbers of actors or
-    /// miss a part, and for jobs of tasks, whose work cannot be predicted.
-    pub fn of_size(
-        [first, second]: [SizedRecording<'_>; 2],
-        size: f64,
-    ) -> Result<Self, ForecastError> {
-        same_job(second.recording, first.recording)?;
-        if is_of_tasks(second.recording) {
-            return Err(ForecastError::SizedTasks);
-        }
-        let (before, _) = traced(first.recording)?;
-        let (trace, costs) = traced(second.recording)?;
-        let growth = Growth::between([&before, &trace], [first.size, second.size], size)?;
-        let model = ActorModel { trace, costs, growth };
-        Ok(Self { shape: Shape::Actors(Box::new(model)), notes: notes(second.recording) })
-    }
-
-    /// What a prediction does not consider, in sentences.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Time of a step in the recording that is replayed, on the grid of that recording; see
-    /// [`JobForecast::step_ns`].
-    pub fn recorded_step_ns(&self) -> Option<f64> {
-        match &self.shape {
-            Shape::Actors(model) => step_ns(&model.trace.round_done_ns),
-            Shape::Tasks(_) => None,
-        }
-    }
-
-    /// Whether the job consists of tasks, which have no places.
-    pub fn is_of_tasks(&self) -> bool {
-        matches!(self.shape, Shape::Tasks(_))
-    }
-
-    /// Predicts the job on a grid, with `times` as many steps as in the recording.
-    ///
-    /// # Errors
-    /// If `times` is not above 0, or not 1 for a recording without steps; if the strategy is
-    /// unknown or its plan does not fit, if a link delivers nothing, and if what actors wait for is
-    /// missing in the recording.
-    pub fn forecast(
-        &self,
-        grid: &GridSpec,
-        placement: &ActorPlacement,
-        times: f64,
-    ) -> Result<JobForecast, ForecastError> {
-        if !times.is_finite() || times <= 0.0 {
-            return Err(ForecastError::Times);
-        }
-        let forecast = match &self.shape {
-            Shape::Actors(model) => model.forecast(grid, placement, times)?,
-            Shape::Tasks(model) => of_tasks(grid, model)?,
-        };
-        match times != 1.0 && forecast.step_ns.is_none() {
-            true => Err(ForecastError::NoSteps),
-            false => Ok(forecast),
-        }
-    }
-}
-
-impl ActorModel {
-    fn forecast(
-        &self,
-        grid: &GridSpec,
-        placement: &ActorPlacement,
-        times: f64,
-    ) -> Result<JobForecast, ForecastError> {
-        let Self { trace, costs, growth } = self;
-        let places = placement::places(trace, grid, placement)?;
-        let found = replay(&Setting { trace, costs, growth, grid, places: &places })?;
-        let steps = trace.rounds.saturating_sub(1);
-        let step_ns = step_ns(&found.round_done_ns);
-        let more = step_ns.map_or(0.0, |step| step * f64::from(steps) * (times - 1.0));
-        let total_ns = (found.end_ns as f64 + more).max(0.0) as u64;
-        let links = links(grid, &found);
-        let pes = pes(grid, &places, &found);
-        let without_latency_ns = |near: &GridSpec| -> Result<f64, ForecastError> {
-            let setting = Setting { trace, costs, growth, grid: near, places: &places };
-            Ok(replay(&setting)?.end_ns as f64)
-        };
-        let bottleneck = Some(bottleneck(grid, &pes, &links, found.end_ns, without_latency_ns)?);
-        let recorded_part_ns = found.end_ns;
-        Ok(JobForecast { total_ns, step_ns, steps, recorded_part_ns, pes, links, bottleneck })
-    }
-}
-
-/// Refuses recordings of jobs whose nodes have changed.
-fn check(recording: &Recording) -> Result<(), ForecastError> {
-    let is_change =
-        |what: &What| matches!(what, What::Lost { .. } | What::Left { .. } | What::Joined { .. });
-    let changes = recording.happenings.iter().any(|happening| is_change(&happening.what));
-    match changes || !recording.missing.is_empty() {
-        true => Err(ForecastError::NodesChanged),
-        false => Ok(()),
-    }
-}
-
-/// Refuses recordings of different jobs.
-fn same_job(last: &Recording, other: &Recording) -> Result<(), ForecastError> {
-    let (first, second) = (&other.header.job, &last.header.job);
-    match first == second {
-        true => Ok(()),
-        false => Err(ForecastError::OtherJob { first: first.clone(), second: second.clone() }),
-    }
-}
-
-/// Returns the graph of a recording, and what its messages cost.
-fn traced(recording: &Recording) -> Result<(JobTrace, Costs), ForecastError> {
-    check(recording)?;
-    let share = recording.dropped_share();
-    if share > 0.0 {
-        return Err(ForecastError::Sampled { percent: (share * 100.0).ceil() as u32 });
-    }
-    let (trace, costs) = build(recording)?;
-    match trace.handlings.is_empty() {
-        true => Err(ForecastError::Empty),
-        false => Ok((trace, costs)),
-    }
-}
-
-fn notes(recording: &Recording) -> Vec<String> {
-    let has = |is: fn(&What) -> bool| recording.happenings.iter().any(|it| is(&it.what));
-    let mut notes = Vec::new();
-    if recording.ending.is_none() {
-        notes.push("the recorded job was cut off, so that its end is not known".to_owned());
-    }
-    if has(|what| matches!(what, What::Balanced { moved, .. } if *moved > 0)) {
-        notes.push("actors moved in the recording, and are where they were first".to_owned());
-    }
-    if has(|what| matches!(what, What::Checkpoint { .. })) {
-        notes.push("checkpoints of the recording count as time of main".to_owned());
-    }
-    if has(|what| matches!(what, What::LinkChanged { .. })) {
-        notes
-            .push("links changed in the recording, and count as they were at its start".to_owned());
-    }
-    notes
-}
-
-fn of_tasks(grid: &GridSpec, model: &TaskModel) -> Result<JobForecast, ForecastError> {
-    let TaskForecast { total_ns, busy_ns } = model.forecast(grid)?;
-    let layout = grid.layout();
-    let pe = |(pe, busy_ns): (PeId, &f64)| PeForecast {
-        pe: pe.0,
-        site: layout.site_of(pe).0,
-        actors: 0,
-        busy_ns: *busy_ns,
-    };
-    let pes: Vec<PeForecast> = layout.pes().zip(&busy_ns).map(pe).collect();
-    let total_ns = total_ns as u64;
-    let without_latency_ns =
-        |near: &GridSpec| -> Result<f64, ForecastError> { Ok(model.forecast(near)?.total_ns) };
-    let bottleneck = Some(bottleneck(grid, &pes, &[], total_ns, without_latency_ns)?);
-    let recorded_part_ns = total_ns;
-    Ok(JobForecast { total_ns, recorded_part_ns, pes, bottleneck, ..JobForecast::default() })
-}
-
 /// Returns the mean time of a round, without the first ones.
-fn step_ns(done_ns: &[u64]) -> Option<f64> {
+pub(crate) fn step_ns(done_ns: &[u64]) -> Option<f64> {
     let last = done_ns.len().checked_sub(1).filter(|last| *last > 0)?;
     let first = last / WARM_UP_PART;
     Some(done_ns[last].saturating_sub(done_ns[first]) as f64 / (last - first) as f64)
 }
 
-fn pes(grid: &GridSpec, places: &[u32], found: &Replayed) -> Vec<PeForecast> {
+/// Returns the PEs of a grid with actors at these places.
+pub(crate) fn pes(grid: &GridSpec, places: &[u32], found: &Replayed) -> Vec<PeForecast> {
     let layout = grid.layout();
     let mut actors = vec![0; layout.pe_count() as usize];
     for place in places {
@@ -376,7 +130,8 @@ fn pes(grid: &GridSpec, places: &[u32], found: &Replayed) -> Vec<PeForecast> {
     layout.pes().map(pe).collect()
 }
 
-fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
+/// Returns what crosses the links of a grid.
+pub(crate) fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
     let link = |(&(from, to), &(packets, bytes)): (&_, &_)| {
         let bandwidth = grid.link_between(from, to).bandwidth;
         let rate = bandwidth.bits_per_second() as f64 / 8.0 * 1e-9;
@@ -389,7 +144,7 @@ fn links(grid: &GridSpec, found: &Replayed) -> Vec<LinkForecast> {
 
 /// Returns what limits a job of this time. `without_latency_ns` predicts its time on a grid without
 /// latency between sites.
-fn bottleneck(
+pub(crate) fn bottleneck(
     grid: &GridSpec,
     pes: &[PeForecast],
     links: &[LinkForecast],
@@ -415,6 +170,3 @@ fn bottleneck(
         false => Bottleneck::Waiting,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -27,6 +27,7 @@ mod dependencies;
 mod error;
 mod forecast;
 mod growth;
+mod model;
 mod placement;
 mod recorded_grid;
 mod replay;
@@ -35,7 +36,8 @@ mod trace;
 mod what_if;
 
 pub use error::ForecastError;
-pub use forecast::{Bottleneck, JobForecast, JobModel, LinkForecast, PeForecast, SizedRecording};
+pub use forecast::{Bottleneck, JobForecast, LinkForecast, PeForecast};
+pub use model::{JobModel, SizedRecording};
 pub use placement::ActorPlacement;
 pub use what_if::Variation;
 

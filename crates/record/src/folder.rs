@@ -1,7 +1,7 @@
 //! The files of a recording: their names, and their bounds when they are read.
 
 use crate::error::RecordError;
-use crate::happening::{Happening, JobEnding};
+use crate::event::{JobEnding, RecordedEvent};
 use crate::header::{Header, VERSION, VERSION_MIN};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 const HEADER: &str = "recording.json";
-const HAPPENINGS: &str = "happenings.jsonl";
+const EVENTS: &str = "happenings.jsonl";
 const ENDING: &str = "ending.json";
 
 /// Maximum size of the header in bytes: a job of 100,000 PEs has 10 MB.
 const HEADER_BYTES_MAX: u64 = 64 << 20;
 /// Maximum size of the events in bytes. The writer stops before it.
-const HAPPENINGS_BYTES_MAX: u64 = 64 << 20;
+const EVENTS_BYTES_MAX: u64 = 64 << 20;
 /// Maximum size of the file of a node in bytes, above all sensible budgets.
 const NODE_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of the ending in bytes.
@@ -25,14 +25,14 @@ const ENDING_BYTES_MAX: u64 = 1 << 20;
 /// Writes the files of one recording.
 ///
 /// ```
-/// use gridspan_record::{Happening, Header, JobEnding, Recording, RecordingFolder, What};
+/// use gridspan_record::{RecordedEvent, Header, JobEnding, Recording, RecordingFolder, What};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let parent = tempfile::tempdir()?;
 /// # let folder = parent.path().join("recording");
 /// let header = Header { job: "leanmd".to_owned(), ..Header::default() };
 /// let mut files = RecordingFolder::create(&folder, &header)?;
-/// files.add(&Happening { at_ns: 5, what: What::Warning { text: "slow disk".to_owned() } })?;
+/// files.add(&RecordedEvent { at_ns: 5, what: What::Warning { text: "slow disk".to_owned() } })?;
 /// files.end(&JobEnding { at_ns: 10, ..JobEnding::default() })?;
 ///
 /// let recording = Recording::read(&folder)?;
@@ -44,8 +44,8 @@ const ENDING_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct RecordingFolder {
     folder: PathBuf,
-    happenings: File,
-    happenings_bytes: u64,
+    events: File,
+    events_bytes: u64,
 }
 
 impl RecordingFolder {
@@ -64,9 +64,9 @@ impl RecordingFolder {
     pub fn create(folder: &Path, header: &Header) -> Result<Self, RecordError> {
         Self::check(folder)?;
         at(folder, fs::create_dir_all(folder))?;
-        let path = folder.join(HAPPENINGS);
-        let happenings = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
-        let files = Self { folder: folder.to_owned(), happenings, happenings_bytes: 0 };
+        let path = folder.join(EVENTS);
+        let events = at(&path, OpenOptions::new().append(true).create(true).open(&path))?;
+        let files = Self { folder: folder.to_owned(), events, events_bytes: 0 };
         files.set_header(header)?;
         Ok(files)
     }
@@ -77,14 +77,14 @@ impl RecordingFolder {
     }
 
     /// Adds an event of the job. Events above 64 MiB are left out.
-    pub fn add(&mut self, happening: &Happening) -> Result<(), RecordError> {
-        let path = self.folder.join(HAPPENINGS);
-        let mut line = to_json(&path, happening)?;
+    pub fn add(&mut self, event: &RecordedEvent) -> Result<(), RecordError> {
+        let path = self.folder.join(EVENTS);
+        let mut line = to_json(&path, event)?;
         line.push(b'\n');
-        let bytes = self.happenings_bytes + line.len() as u64;
-        if bytes <= HAPPENINGS_BYTES_MAX {
-            self.happenings_bytes = bytes;
-            at(&path, self.happenings.write_all(&line))?;
+        let bytes = self.events_bytes + line.len() as u64;
+        if bytes <= EVENTS_BYTES_MAX {
+            self.events_bytes = bytes;
+            at(&path, self.events.write_all(&line))?;
         }
         Ok(())
     }
@@ -145,9 +145,9 @@ pub(crate) fn read_header(folder: &Path) -> Result<Header, RecordError> {
 }
 
 /// Reads the events. A last line without end was being written when the job was cut off.
-pub(crate) fn read_happenings(folder: &Path) -> Result<Vec<Happening>, RecordError> {
-    let path = folder.join(HAPPENINGS);
-    let bytes = read(&path, HAPPENINGS_BYTES_MAX)?.unwrap_or_default();
+pub(crate) fn read_events(folder: &Path) -> Result<Vec<RecordedEvent>, RecordError> {
+    let path = folder.join(EVENTS);
+    let bytes = read(&path, EVENTS_BYTES_MAX)?.unwrap_or_default();
     let complete = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     let lines = bytes[..complete].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| parse(&path, line)).collect()
@@ -211,11 +211,9 @@ fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, RecordError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        HAPPENINGS, HEADER, RecordingFolder, node_path, read_happenings, read_header, read_node,
-    };
+    use super::{EVENTS, HEADER, RecordingFolder, node_path, read_events, read_header, read_node};
     use crate::error::RecordError;
-    use crate::happening::{Happening, What};
+    use crate::event::{RecordedEvent, What};
     use crate::header::{Header, RecordedHost};
     use std::fs;
 
@@ -295,16 +293,16 @@ mod tests {
     fn an_incomplete_last_event_is_left_out_and_another_bad_one_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = RecordingFolder::create(folder.path(), &Header::default()).unwrap();
-        let lost = Happening { at_ns: 3, what: What::Lost { nodes: vec![1] } };
+        let lost = RecordedEvent { at_ns: 3, what: What::Lost { nodes: vec![1] } };
         files.add(&lost).unwrap();
-        let path = folder.path().join(HAPPENINGS);
+        let path = folder.path().join(EVENTS);
         let complete = fs::read_to_string(&path).unwrap();
 
         fs::write(&path, format!("{complete}{{\"at_ns\":4,\"wh")).unwrap();
-        assert_eq!(read_happenings(folder.path()).unwrap(), [lost]);
+        assert_eq!(read_events(folder.path()).unwrap(), [lost]);
 
         fs::write(&path, format!("{{\"at_ns\":4}}\n{complete}")).unwrap();
-        let error = read_happenings(folder.path()).unwrap_err();
+        let error = read_events(folder.path()).unwrap_err();
         assert!(matches!(error, RecordError::Malformed { .. }), "{error}");
     }
 }

@@ -102,9 +102,9 @@ pub struct RecordedNode {
 pub struct RecordedHost {
     /// Its name, as nodes have it.
     pub name: String,
-    /// Number of cores that the processes of the job could use.
+    /// Number of cores that the processes of the job could use, also by the quota of a container.
     pub cores: u32,
-    /// Number of hardware threads of these that they could use.
+    /// Number of hardware threads that they could use at once.
     pub hardware_threads: u32,
 }
 

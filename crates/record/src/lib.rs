@@ -4,7 +4,7 @@
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
-//! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
+//! - [`RecordedEvent`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
 //!
@@ -20,7 +20,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `recording.json` | the [`Header`], as JSON |
-//! | `happenings.jsonl` | one [`Happening`] per line, as JSON |
+//! | `happenings.jsonl` | one [`RecordedEvent`] per line, as JSON |
 //! | `node-N.rec` | the [`PeRecord`]s of node N, as [`encode_records`] writes them |
 //! | `ending.json` | the [`JobEnding`], as JSON; written last |
 //!
@@ -47,9 +47,9 @@
 
 mod clocks;
 mod error;
+mod event;
 mod folder;
 mod frame;
-mod happening;
 mod header;
 mod pe_record;
 mod recorder;
@@ -57,9 +57,9 @@ mod recording;
 mod validity;
 
 pub use error::RecordError;
+pub use event::{JobEnding, RecordedEvent, What};
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};
-pub use happening::{Happening, JobEnding, What};
 pub use header::{
     DriverKind, Header, RecordedHost, RecordedLink, RecordedNode, RecordedPe, VERSION,
 };

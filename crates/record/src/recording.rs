@@ -2,11 +2,9 @@
 
 use crate::clocks;
 use crate::error::RecordError;
-use crate::folder::{
-    RecordingFolder, node_path, read_ending, read_happenings, read_header, read_node,
-};
+use crate::event::{JobEnding, RecordedEvent};
+use crate::folder::{RecordingFolder, node_path, read_ending, read_events, read_header, read_node};
 use crate::frame::{FrameError, decode_records, encode_records};
-use crate::happening::{Happening, JobEnding};
 use crate::header::Header;
 use crate::pe_record::PeRecord;
 use crate::validity::{problem_of_events, problem_of_header, problem_of_record};
@@ -48,7 +46,7 @@ pub struct Recording {
     /// How the job ended; `None` if it was cut off.
     pub ending: Option<JobEnding>,
     /// Events of the whole job.
-    pub happenings: Vec<Happening>,
+    pub events: Vec<RecordedEvent>,
     /// What the PEs have recorded, in the order of PEs. PEs of missing nodes are left out.
     pub pes: Vec<PeRecord>,
     /// Nodes without a file.
@@ -65,15 +63,14 @@ impl Recording {
         if let Some(problem) = problem_of_header(&header) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
-        let mut happenings = read_happenings(folder)?;
+        let mut events = read_events(folder)?;
         let ending = read_ending(folder)?;
-        if let Some(problem) = problem_of_events(&header, &happenings, ending.as_ref()) {
+        if let Some(problem) = problem_of_events(&header, &events, ending.as_ref()) {
             return Err(RecordError::Malformed { path: folder.to_owned(), problem });
         }
         // Reports may come late.
-        happenings.sort_by_key(|happening| happening.at_ns);
-        let mut recording =
-            Self { happenings, ending, header, pes: Vec::new(), missing: Vec::new() };
+        events.sort_by_key(|event| event.at_ns);
+        let mut recording = Self { events, ending, header, pes: Vec::new(), missing: Vec::new() };
         let mut total = 0;
         for node in (0..).take(recording.header.nodes.len()) {
             let path = node_path(folder, node);
@@ -100,8 +97,8 @@ impl Recording {
     /// Writes the files of a recording. Fails if the folder is not empty.
     pub fn write(&self, folder: &Path) -> Result<(), RecordError> {
         let mut files = RecordingFolder::create(folder, &self.header)?;
-        for happening in &self.happenings {
-            files.add(happening)?;
+        for event in &self.events {
+            files.add(event)?;
         }
         for node in (0..).take(self.header.nodes.len()) {
             if self.missing.contains(&node) {
@@ -127,7 +124,7 @@ impl Recording {
             let spans = record.spans.iter().map(|span| span.end_ns()).max().unwrap_or(0);
             bins.saturating_mul(record.bin_ns).max(spans)
         });
-        ends.chain(self.happenings.iter().map(|happening| happening.at_ns)).max().unwrap_or(0)
+        ends.chain(self.events.iter().map(|event| event.at_ns)).max().unwrap_or(0)
     }
 
     /// Returns the site of a PE; 0 for a PE that does not exist.
@@ -173,7 +170,7 @@ fn records_of_node(
 mod tests {
     use super::Recording;
     use crate::error::RecordError;
-    use crate::happening::{Happening, JobEnding, What};
+    use crate::event::{JobEnding, RecordedEvent, What};
     use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
     use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TypeTotal};
     use std::fs;
@@ -208,7 +205,7 @@ mod tests {
         Recording {
             header,
             ending: Some(JobEnding { at_ns: 500, exit_code: 0, failure: None }),
-            happenings: vec![Happening { at_ns: 10, what: What::Joined { node: 1 } }],
+            events: vec![RecordedEvent { at_ns: 10, what: What::Joined { node: 1 } }],
             pes: vec![pe(0), pe(1)],
             missing: vec![],
         }
@@ -276,16 +273,16 @@ mod tests {
         assert!(error.contains("unknown PE"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");
-        let error = broken(|it| it.happenings[0].what = What::Left { node: 2 });
+        let error = broken(|it| it.events[0].what = What::Left { node: 2 });
         assert!(error.contains("event at 10 ns: it names an unknown node"), "{error}");
         let (latency_us, bytes_per_second) = (1.0, None);
         let link = What::LinkChanged { from: 0, to: 2, latency_us, bytes_per_second };
-        let event = Happening { at_ns: 10, what: link };
+        let event = RecordedEvent { at_ns: 10, what: link };
         let mut with_link = recording();
-        with_link.happenings.push(event);
+        with_link.events.push(event);
         let error = read_back(&with_link).unwrap_err().to_string();
         assert!(error.contains("unknown site"), "{error}");
-        let error = broken(|it| it.happenings[0].at_ns = u64::MAX);
+        let error = broken(|it| it.events[0].at_ns = u64::MAX);
         assert!(error.contains("impossible time"), "{error}");
         let error = broken(|it| it.ending.as_mut().unwrap().at_ns = 1 << 62);
         assert!(error.contains("ending has an impossible time"), "{error}");

@@ -1,6 +1,6 @@
 //! Checks that the parts of a recording fit together, so that readers need not check indices.
 
-use crate::happening::{Happening, JobEnding, What};
+use crate::event::{JobEnding, RecordedEvent, What};
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
 
@@ -29,23 +29,23 @@ pub(crate) fn problem_of_header(header: &Header) -> Option<String> {
 /// Returns what is wrong with the events of a job, or with its ending.
 pub(crate) fn problem_of_events(
     header: &Header,
-    happenings: &[Happening],
+    events: &[RecordedEvent],
     ending: Option<&JobEnding>,
 ) -> Option<String> {
     if ending.is_some_and(|ending| ending.at_ns >= TIME_MAX_NS) {
         return Some("the ending has an impossible time".to_owned());
     }
-    happenings.iter().find_map(|happening| {
-        let problem = problem_of_event(header, happening)?;
-        Some(format!("the event at {} ns: {problem}", happening.at_ns))
+    events.iter().find_map(|event| {
+        let problem = problem_of_event(header, event)?;
+        Some(format!("the event at {} ns: {problem}", event.at_ns))
     })
 }
 
-fn problem_of_event(header: &Header, happening: &Happening) -> Option<&'static str> {
+fn problem_of_event(header: &Header, event: &RecordedEvent) -> Option<&'static str> {
     let is_node = |node: u32| (node as usize) < header.nodes.len();
     let is_site = |site: u32| (site as usize) < header.sites.len();
     // Its duration, and whether the nodes and sites that it names exist.
-    let (took_ns, has_nodes, has_sites) = match &happening.what {
+    let (took_ns, has_nodes, has_sites) = match &event.what {
         What::Balanced { pause_ns, .. } => (*pause_ns, true, true),
         What::Checkpoint { duration_ns, .. } | What::Recovered { duration_ns, .. } => {
             (*duration_ns, true, true)
@@ -56,7 +56,7 @@ fn problem_of_event(header: &Header, happening: &Happening) -> Option<&'static s
         What::Warning { .. } => (0, true, true),
     };
     let checks = [
-        (happening.at_ns.max(took_ns) < TIME_MAX_NS, "it has an impossible time"),
+        (event.at_ns.max(took_ns) < TIME_MAX_NS, "it has an impossible time"),
         (has_nodes, "it names an unknown node"),
         (has_sites, "it names an unknown site"),
     ];

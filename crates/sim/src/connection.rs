@@ -30,7 +30,7 @@ const BULK_DELAY_MAX: Duration = Duration::from_millis(5);
 type Way = (NodeId, NodeId);
 
 /// An event on a connection.
-pub(crate) enum Happening {
+pub(crate) enum ConnectionEvent {
     /// A bulk frame begins to arrive.
     Begins { way: Way, life: u64, number: u64 },
     /// A whole frame arrives. If `late`, it is a copy, or was cut off, and may arrive over a later
@@ -50,8 +50,8 @@ pub(crate) enum Happening {
 
 /// A command to the simulation.
 pub(crate) enum Command {
-    /// Schedule a happening at this time.
-    Schedule(Time, Happening),
+    /// Schedule an event at this time.
+    Schedule(Time, ConnectionEvent),
     /// Deliver a frame that arrived this way.
     Deliver(Way, Bytes),
     /// The session violated its guarantee.
@@ -113,40 +113,43 @@ impl Connections {
         self.write(now, way, network);
     }
 
-    /// Handles a scheduled happening.
-    pub(crate) fn handle(&mut self, now: Time, happening: Happening, network: &mut NodeLinks) {
-        match happening {
-            Happening::Begins { way, life, number } => {
+    /// Handles a scheduled event.
+    pub(crate) fn handle(&mut self, now: Time, event: ConnectionEvent, network: &mut NodeLinks) {
+        match event {
+            ConnectionEvent::Begins { way, life, number } => {
                 if life == self.life(way) {
                     self.direction(way).receiver.begin_bulk(number);
                     self.acknowledge_soon(now, way);
                 }
             }
-            Happening::Arrives { way, life, class, number, frame, late } => {
+            ConnectionEvent::Arrives { way, life, class, number, frame, late } => {
                 if life == self.life(way) || late {
                     self.arrive(now, way, class, number, frame, late);
                 } else {
-                    self.cut_off(now, Happening::Arrives { way, life, class, number, frame, late });
+                    self.cut_off(
+                        now,
+                        ConnectionEvent::Arrives { way, life, class, number, frame, late },
+                    );
                 }
             }
-            Happening::AcknowledgeNow { way } => self.acknowledge(now, way, network),
-            Happening::Acknowledged { way, received } => {
+            ConnectionEvent::AcknowledgeNow { way } => self.acknowledge(now, way, network),
+            ConnectionEvent::Acknowledged { way, received } => {
                 if let Err(error) = self.direction(way).sender.acknowledge(&received) {
                     self.commands.push(Command::Fail(error.to_string()));
                 }
                 self.write(now, way, network);
             }
-            Happening::Breaks { way, life } => self.break_connection(now, way, life, network),
-            Happening::Connects { way, life } => {
+            ConnectionEvent::Breaks { way, life } => self.break_connection(now, way, life, network),
+            ConnectionEvent::Connects { way, life } => {
                 if life == self.life(way) {
                     for way in [way, (way.1, way.0)] {
                         let received = self.direction(way).receiver.resume();
                         let at = now + network.latency(way.1, way.0);
-                        self.schedule(at, Happening::Resumes { way, life, received });
+                        self.schedule(at, ConnectionEvent::Resumes { way, life, received });
                     }
                 }
             }
-            Happening::Resumes { way, life, received } => {
+            ConnectionEvent::Resumes { way, life, received } => {
                 if life == self.life(way) {
                     let direction = self.direction(way);
                     direction.open = true;
@@ -159,8 +162,8 @@ impl Connections {
         }
     }
 
-    fn schedule(&mut self, at: Time, happening: Happening) {
-        self.commands.push(Command::Schedule(at, happening));
+    fn schedule(&mut self, at: Time, event: ConnectionEvent) {
+        self.commands.push(Command::Schedule(at, event));
     }
 
     fn life(&self, way: Way) -> u64 {
@@ -203,20 +206,23 @@ impl Connections {
         if class == Class::Bulk {
             at += self.dice.up_to(BULK_DELAY_MAX);
             let begins = now + self.dice.up_to(at.since(now));
-            self.schedule(begins, Happening::Begins { way, life, number });
+            self.schedule(begins, ConnectionEvent::Begins { way, life, number });
         }
         if self.dice.chance(self.faults.disconnect) {
             let breaks = now + self.dice.up_to(at.since(now));
-            self.schedule(breaks, Happening::Breaks { way, life });
+            self.schedule(breaks, ConnectionEvent::Breaks { way, life });
         }
         if self.dice.chance(self.faults.duplicate) {
             self.counts.duplicated += 1;
             let again = at + self.dice.up_to(self.faults.outage_max);
             let (frame, late) = (frame.clone(), true);
-            self.schedule(again, Happening::Arrives { way, life, class, number, frame, late });
+            self.schedule(
+                again,
+                ConnectionEvent::Arrives { way, life, class, number, frame, late },
+            );
         }
         let late = false;
-        self.schedule(at, Happening::Arrives { way, life, class, number, frame, late });
+        self.schedule(at, ConnectionEvent::Arrives { way, life, class, number, frame, late });
     }
 
     fn arrive(&mut self, now: Time, way: Way, class: Class, number: u64, frame: Bytes, late: bool) {
@@ -241,15 +247,15 @@ impl Connections {
     }
 
     /// Cuts off a frame that was under way when its connection broke. It may still arrive later.
-    fn cut_off(&mut self, now: Time, happening: Happening) {
+    fn cut_off(&mut self, now: Time, event: ConnectionEvent) {
         self.counts.cut_off += 1;
-        if let Happening::Arrives { way, life, class, number, frame, .. } = happening
+        if let ConnectionEvent::Arrives { way, life, class, number, frame, .. } = event
             && self.dice.chance(self.faults.late)
         {
             self.counts.late += 1;
             let at = now + self.dice.up_to(self.faults.outage_max * 2);
             let late = true;
-            self.schedule(at, Happening::Arrives { way, life, class, number, frame, late });
+            self.schedule(at, ConnectionEvent::Arrives { way, life, class, number, frame, late });
         }
     }
 
@@ -258,7 +264,7 @@ impl Connections {
         if !direction.acknowledging {
             direction.acknowledging = true;
             let at = now + self.dice.up_to(ACKNOWLEDGEMENT_DELAY_MAX);
-            self.schedule(at, Happening::AcknowledgeNow { way });
+            self.schedule(at, ConnectionEvent::AcknowledgeNow { way });
         }
     }
 
@@ -270,16 +276,17 @@ impl Connections {
         if self.dice.chance(self.faults.acknowledgement_loss) {
             self.counts.acknowledgements_lost += 1;
             self.direction(way).acknowledging = true;
-            return self.schedule(now + ACKNOWLEDGEMENT_AGAIN, Happening::AcknowledgeNow { way });
+            return self
+                .schedule(now + ACKNOWLEDGEMENT_AGAIN, ConnectionEvent::AcknowledgeNow { way });
         }
         let at = now + network.latency(way.1, way.0);
         if self.dice.chance(self.faults.duplicate) {
             self.counts.duplicated += 1;
             let again = at + self.dice.up_to(self.faults.outage_max);
             let received = received.clone();
-            self.schedule(again, Happening::Acknowledged { way, received });
+            self.schedule(again, ConnectionEvent::Acknowledged { way, received });
         }
-        self.schedule(at, Happening::Acknowledged { way, received });
+        self.schedule(at, ConnectionEvent::Acknowledged { way, received });
     }
 
     fn break_connection(&mut self, now: Time, way: Way, life: u64, network: &mut NodeLinks) {
@@ -318,6 +325,6 @@ impl Connections {
             self.direction(way).open = false;
             network.forget_order(way.0, way.1);
         }
-        self.schedule(again, Happening::Connects { way, life });
+        self.schedule(again, ConnectionEvent::Connects { way, life });
     }
 }

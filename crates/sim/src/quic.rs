@@ -39,7 +39,7 @@ const QUIET: Duration = Duration::from_secs(25);
 type Way = (NodeId, NodeId);
 
 /// An event on the network or of a transport.
-pub(crate) enum Happening {
+pub(crate) enum QuicEvent {
     /// A datagram arrives.
     Arrives { way: Way, datagram: BytesMut },
     /// The timer of a node's transport may have expired.
@@ -52,8 +52,8 @@ pub(crate) enum Happening {
 
 /// A command to the simulation.
 pub(crate) enum Command {
-    /// Schedule a happening at this time.
-    Schedule(Time, Happening),
+    /// Schedule an event at this time.
+    Schedule(Time, QuicEvent),
     /// Deliver a frame that arrived this way.
     Deliver(Way, Bytes),
     /// Report to a node that another is lost.
@@ -106,7 +106,7 @@ pub(crate) struct QuicNetwork {
     faults_seen: FaultCounts,
     counts: QuicCounts,
     commands: Vec<Command>,
-    /// Number of happenings in the queue of the simulation.
+    /// Number of events in the queue of the simulation.
     queued: usize,
     /// Last time at which the queue held another event.
     active: Time,
@@ -137,7 +137,7 @@ impl QuicNetwork {
         };
         for node in layout.nodes() {
             network.enter(Time::ZERO, node)?.connect(NodeId(0));
-            network.schedule(Time::ZERO, Happening::Due { node });
+            network.schedule(Time::ZERO, QuicEvent::Due { node });
         }
         Ok(network)
     }
@@ -148,7 +148,7 @@ impl QuicNetwork {
         let transport = self.enter(now, guest)?;
         founders.into_iter().for_each(|founder| transport.connect(founder));
         let contact = transport.contact();
-        self.schedule(now, Happening::Due { node: guest });
+        self.schedule(now, QuicEvent::Due { node: guest });
         Ok(contact)
     }
 
@@ -182,8 +182,8 @@ impl QuicNetwork {
             && member.stage == Stage::Running
         {
             member.stage = Stage::Leaving;
-            self.schedule(now, Happening::Due { node: guest });
-            self.schedule(now + FLUSH, Happening::Closes { node: guest });
+            self.schedule(now, QuicEvent::Due { node: guest });
+            self.schedule(now + FLUSH, QuicEvent::Closes { node: guest });
         }
     }
 
@@ -216,20 +216,20 @@ impl QuicNetwork {
         if self.dice.chance(self.faults.disconnect) {
             let round_trip = air.latency(from, to) + air.latency(to, from);
             let at = now + self.dice.up_to(round_trip + BREAK_DELAY_MAX);
-            self.schedule(at, Happening::Breaks { way });
+            self.schedule(at, QuicEvent::Breaks { way });
         }
     }
 
-    /// Handles a scheduled happening. The caller delays it while its node is paused.
-    pub(crate) fn handle(&mut self, now: Time, happening: Happening, air: &mut Air<'_>) {
-        match happening {
-            Happening::Arrives { way: (from, to), datagram } => {
+    /// Handles a scheduled event. The caller delays it while its node is paused.
+    pub(crate) fn handle(&mut self, now: Time, event: QuicEvent, air: &mut Air<'_>) {
+        match event {
+            QuicEvent::Arrives { way: (from, to), datagram } => {
                 if let Some(member) = self.members.get_mut(&to) {
                     member.transport.handle_datagram(now, from, datagram);
                     self.pump(now, to, air);
                 }
             }
-            Happening::Due { node } => {
+            QuicEvent::Due { node } => {
                 let Some(member) = self.members.get_mut(&node) else { return };
                 member.planned.take_if(|planned| *planned <= now);
                 if member.transport.poll_timeout().is_some_and(|due| due <= now) {
@@ -237,8 +237,8 @@ impl QuicNetwork {
                 }
                 self.pump(now, node, air);
             }
-            Happening::Breaks { way } => self.break_connection(now, way, air),
-            Happening::Closes { node } => {
+            QuicEvent::Breaks { way } => self.break_connection(now, way, air),
+            QuicEvent::Closes { node } => {
                 if let Some(member) = self.members.get_mut(&node) {
                     member.close(now);
                     self.pump(now, node, air);
@@ -247,12 +247,12 @@ impl QuicNetwork {
         }
     }
 
-    /// The node of a happening, if a pause of the node delays it.
-    pub(crate) fn place(happening: &Happening) -> Option<NodeId> {
-        match happening {
-            Happening::Arrives { way: (_, to), .. } => Some(*to),
-            Happening::Due { node } | Happening::Closes { node } => Some(*node),
-            Happening::Breaks { .. } => None,
+    /// The node of an event, if a pause of the node delays it.
+    pub(crate) fn place(event: &QuicEvent) -> Option<NodeId> {
+        match event {
+            QuicEvent::Arrives { way: (_, to), .. } => Some(*to),
+            QuicEvent::Due { node } | QuicEvent::Closes { node } => Some(*node),
+            QuicEvent::Breaks { .. } => None,
         }
     }
 
@@ -283,7 +283,7 @@ impl QuicNetwork {
             && member.planned.is_none_or(|planned| due < planned)
         {
             member.planned = Some(due);
-            self.schedule(due, Happening::Due { node });
+            self.schedule(due, QuicEvent::Due { node });
         }
         self.members.insert(node, member);
     }
@@ -322,9 +322,9 @@ impl QuicNetwork {
             self.faults_seen.duplicated += 1;
             let again = at + self.dice.up_to(DUPLICATE_DELAY_MAX);
             let datagram = datagram.clone();
-            self.schedule(again, Happening::Arrives { way, datagram });
+            self.schedule(again, QuicEvent::Arrives { way, datagram });
         }
-        self.schedule(at, Happening::Arrives { way, datagram });
+        self.schedule(at, QuicEvent::Arrives { way, datagram });
     }
 
     fn is_cut(&self, now: Time, way: Way) -> bool {
@@ -356,11 +356,11 @@ impl QuicNetwork {
         }
     }
 
-    fn schedule(&mut self, at: Time, happening: Happening) {
-        self.commands.push(Command::Schedule(at, happening));
+    fn schedule(&mut self, at: Time, event: QuicEvent) {
+        self.commands.push(Command::Schedule(at, event));
     }
 
-    /// Records that the simulation has put a happening into its queue, or taken it out.
+    /// Records that the simulation has put an event into its queue, or taken it out.
     pub(crate) fn note_queued(&mut self, is_put: bool) {
         match is_put {
             true => self.queued += 1,

@@ -24,7 +24,7 @@ mod frames;
 mod membership;
 mod relays;
 
-use crate::connection::{Connections, Happening};
+use crate::connection::{ConnectionEvent, Connections};
 use crate::faults::Delays;
 use crate::guests::{GuestStep, Roster};
 use crate::idleness::Idleness;
@@ -34,7 +34,7 @@ use crate::node::Node;
 use crate::options::SimOptions;
 use crate::probing::{Probing, Report, Step};
 use crate::queue::EventQueue;
-use crate::quic::{self, QuicNetwork};
+use crate::quic::{QuicEvent, QuicNetwork};
 use crate::report::{Ending, SimError, SimReport};
 use crate::station::{Output, Station, Turn};
 use bytes::Bytes;
@@ -75,9 +75,9 @@ enum Event {
     /// An event of a guest.
     Guest(NodeId, GuestStep),
     /// An event on a connection that can break.
-    Connection(Happening),
+    Connection(ConnectionEvent),
     /// An event on the network under QUIC, or of a transport.
-    Quic(quic::Happening),
+    Quic(QuicEvent),
 }
 
 /// Number of tree evaluations that the broadcast advisor may make at a time. They take no virtual
@@ -309,8 +309,8 @@ impl Simulation {
             Event::Guest(guest, step) => self.step_guest(guest, step),
             Event::Frame(arrival) => self.receive(arrival),
             Event::Probe(step) => self.probe(step),
-            Event::Connection(happening) => self.happen_on_connection(happening),
-            Event::Quic(happening) => self.happen_on_quic(happening),
+            Event::Connection(event) => self.handle_connection_event(event),
+            Event::Quic(event) => self.handle_quic_event(event),
         }
         self.counts.events += 1;
     }

@@ -178,8 +178,8 @@ fn traffic(recording: &Recording) -> BTreeMap<[String; 2], PairTraffic> {
 fn counts(recording: &Recording) -> Vec<JobCount> {
     let [mut rebalances, mut moved, mut moved_bytes, mut pause_ns] = [0_u64; 4];
     let [mut checkpoints, mut lost] = [0_u64; 2];
-    for happening in &recording.happenings {
-        match &happening.what {
+    for event in &recording.events {
+        match &event.what {
             What::Balanced { moved: actors, bytes, pause_ns: pause, .. } => {
                 rebalances += 1;
                 moved = moved.saturating_add(*actors);

@@ -6,7 +6,7 @@ use super::profile::TimeKind;
 use super::verdict::Verdict;
 use super::{json, text};
 use gridspan_record::{
-    Bin, Happening, Header, JobEnding, OTHER, PeRecord, RecordedNode, RecordedPe, Recording,
+    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedNode, RecordedPe, Recording,
     SentTo, TASK, TypeTotal, What,
 };
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn a_job_that_was_not_done_is_not_called_faster() {
     assert_eq!(sentence(&done, &other), wanted);
 
     other.ending = None;
-    other.happenings = vec![Happening { at_ns: 5 * SECOND_NS, what: What::Joined { node: 1 } }];
+    other.events = vec![RecordedEvent { at_ns: 5 * SECOND_NS, what: What::Joined { node: 1 } }];
     assert_eq!(sentence(&done, &other), "A: done after 10.0 s; B: cut off after 5.00 s");
     assert_eq!(compared(&done, &other).verdict, Verdict::NotDone);
 }
@@ -172,7 +172,7 @@ fn traffic_and_what_the_runtime_did_are_compared() {
         actual_gain: None,
         pause_ns: 5_000_000,
     };
-    b.happenings = vec![Happening { at_ns: 1, what: balanced }];
+    b.events = vec![RecordedEvent { at_ns: 1, what: balanced }];
     (a.pes[3].bins[0].steals, b.pes[3].bins[0].steals) = (3, 6);
 
     let comparison = compared(&a, &b);

@@ -8,7 +8,7 @@ use super::reaching;
 use super::recording::{Lacking, Recording};
 use super::report::{FirstFailure, Report};
 use super::work::Work;
-use crate::request::{Answer, JobEventKind, Request};
+use crate::request::{Answer, JobEventKind};
 use crate::signals;
 use gridspan_runtime::net::NodePublicKey;
 use gridspan_runtime::net::bootstrap::{Addresses, LEAVE, RECOVER, diagnose_line};
@@ -119,7 +119,7 @@ impl Work<'_> {
             Event::Failed { node, failure } => {
                 Event::Failed { node, failure: self.starter.explained(node, failure, &self.id) }
             }
-            Event::Requested { id, request: Request::AddNew(new) } => match self.grow(id, &new) {
+            Event::Requested { id, request } => match self.admit(id, request) {
                 Ok(event) => event,
                 Err(reason) => {
                     let answer = Answer::Refused(reason);

@@ -20,6 +20,7 @@ use super::task::{Task, TaskInput};
 use crate::channel;
 use crate::job_folder::NodeFiles;
 use crate::process_id::ProcessId;
+use gridspan::control::OutputDemux;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io::{self, PipeReader, Write};
@@ -131,6 +132,7 @@ impl Child {
                 is_done: Arc::default(),
                 is_saved: false,
                 is_read: None,
+                demux: OutputDemux::default(),
                 controls: 0,
                 is_old: false,
             }
@@ -237,6 +239,7 @@ impl Child {
             is_done: self.is_done.clone(),
             is_saved: self.outlives,
             is_read: Some(self.is_read.clone()),
+            demux: OutputDemux::default(),
             controls: 0,
             is_old: false,
         };

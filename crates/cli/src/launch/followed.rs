@@ -20,6 +20,11 @@ const LOOK: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)
 
 /// Where the output of a process is read.
 pub(super) trait Source: Read {
+    /// Whether another launcher would go on at the position that was noted last.
+    fn is_noted(&self) -> bool {
+        false
+    }
+
     /// Notes that all lines that were read have been passed on, except for the last `pending`
     /// bytes.
     fn note(&mut self, _pending: usize) {}
@@ -104,6 +109,10 @@ impl Read for Followed {
 }
 
 impl Source for Followed {
+    fn is_noted(&self) -> bool {
+        true
+    }
+
     fn note(&mut self, pending: usize) {
         let done = self.read - pending as u64;
         match self.mark.write_all_at(&done.to_le_bytes(), 0) {

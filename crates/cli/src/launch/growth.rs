@@ -20,12 +20,26 @@ use std::io;
 use std::net::IpAddr;
 
 impl Work<'_> {
+    /// Returns the event of a request, for which the nodes are added that it wants to be new.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the job cannot have the nodes that are to join. Nothing has changed then.
+    pub(super) fn admit(&mut self, id: u64, request: Request) -> Result<Event, String> {
+        match &request {
+            Request::AddNew(new) => return self.grow(id, new),
+            Request::Add { nodes } if self.keepers.is_some() => self.supervisor.may_join(nodes)?,
+            _ => {}
+        }
+        Ok(Event::Requested { id, request })
+    }
+
     /// Adds nodes to the job, and returns the event that another process requests them to join.
     ///
     /// # Errors
     ///
     /// The reason why the job cannot have them. Nothing has changed then.
-    pub(super) fn grow(&mut self, id: u64, new: &NewNodes) -> Result<Event, String> {
+    fn grow(&mut self, id: u64, new: &NewNodes) -> Result<Event, String> {
         self.supervisor.may_grow()?;
         if self.keepers.is_some() {
             self.supervisor.may_outnumber(new.nodes.len())?;

@@ -10,10 +10,11 @@ use super::queue::Queue;
 use super::recording::Recording;
 use super::report::{Report, Stream};
 use crate::request::JobEventKind;
-use gridspan::control::{self, Control};
+use gridspan::control::{self, Control, OutputDemux, OutputItem};
 use gridspan_runtime::net::bootstrap::listening_address;
 use gridspan_topology::NodeId;
 use std::io;
+use std::mem;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -103,6 +104,8 @@ pub(super) struct Reader {
     pub(super) is_saved: bool,
     /// Dropped by each reader of a process at the end of its stream.
     pub(super) is_read: Option<Arc<()>>,
+    /// Separates control lines from output.
+    pub(super) demux: OutputDemux,
     /// Number of control lines so far, without frequent ones.
     pub(super) controls: u32,
     /// Whether the next line is old: an earlier launcher has acted on it, or should have.
@@ -134,9 +137,8 @@ impl Reader {
                         self.line(line);
                         self.is_old = is_old;
                     });
-                    // Another launcher must find on standard output that the node was done.
-                    if self.tail.is_some() || !self.is_done.load(Ordering::Acquire) {
-                        from.note(splitter.pending());
+                    if from.is_noted() {
+                        self.note_position(&mut from, splitter.pending());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -144,6 +146,17 @@ impl Reader {
             }
         }
         splitter.finish(&mut |line| self.line(line));
+        self.pass_on_unfinished();
+    }
+
+    /// Notes where another launcher would go on, unless that is inside a control line.
+    fn note_position(&mut self, from: &mut impl Source, pending: usize) {
+        // Another launcher must find on standard output that the node was done.
+        let is_over = self.tail.is_none() && self.is_done.load(Ordering::Acquire);
+        if !is_over && !self.demux.is_inside_control() {
+            self.pass_on_unfinished();
+            from.note(pending);
+        }
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -161,22 +174,32 @@ impl Reader {
         }
     }
 
-    /// Acts on a control line, which may follow an unfinished line of the program, and passes on
-    /// the rest as output.
+    /// Acts on the control line that a line of standard output completes, or passes on the line.
     fn stdout_line(&mut self, line: &[u8]) {
-        let mark = control::MARK.as_bytes();
-        let at = line.iter().position(|&byte| byte == mark[0]);
-        let at = at.filter(|&at| line[at..].starts_with(mark) && self.may_control(&line[at..]));
-        let Some(at) = at else { return self.output(Stream::Stdout, line) };
-        if at > 0 {
-            self.output(Stream::Stdout, &line[..at]);
-        }
-        if line[at + mark.len()..].starts_with(HOLDS) {
-            // Another run of the job begins.
-            self.controls = 0;
-        }
-        if !self.control(&line[at..]) {
-            self.output(Stream::Stdout, &line[at..]);
+        let mut demux = mem::take(&mut self.demux);
+        demux.line(line, &mut |item| self.item(item));
+        self.demux = demux;
+    }
+
+    /// Passes on what the program has printed of a line.
+    fn pass_on_unfinished(&mut self) {
+        let mut demux = mem::take(&mut self.demux);
+        demux.pass_on(&mut |item| self.item(item));
+        self.demux = demux;
+    }
+
+    fn item(&mut self, item: OutputItem<'_>) {
+        match item {
+            OutputItem::Line(line) => self.output(Stream::Stdout, line),
+            OutputItem::Control(line) => {
+                if line[control::MARK.len()..].starts_with(HOLDS) {
+                    // Another run of the job begins.
+                    self.controls = 0;
+                }
+                if !(self.may_control(line) && self.control(line)) {
+                    self.output(Stream::Stdout, line);
+                }
+            }
         }
     }
 
@@ -221,8 +244,8 @@ impl Reader {
     fn note(&self, control: Control) -> Option<Control> {
         match control {
             Control::Done => self.is_done.store(true, Ordering::Release),
-            Control::Processors(cpus) => {
-                self.record(|recording| recording.note_processors(self.origin.node, &cpus));
+            Control::Processors { cpus, quota } => {
+                self.record(|recording| recording.note_processors(self.origin.node, &cpus, quota));
             }
             Control::Recorded(part) => {
                 self.record(|recording| recording.add(self.origin.node, &part));

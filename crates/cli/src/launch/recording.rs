@@ -4,6 +4,7 @@
 //! of a PE when its process has ended its part of the job, and the end of the job last. If writing
 //! fails, the job goes on, and a warning at its end says so.
 
+use super::host_processors::HostProcessors;
 use super::journal;
 use super::plan::{Launch, Processes};
 use super::record_parts::{NodeParts, Received};
@@ -16,13 +17,13 @@ use gridspan::links::LinkReport;
 use gridspan::simulated::Summary;
 use gridspan_balance::{BalanceReport, Cause};
 use gridspan_record::{
-    DriverKind, Happening, Header, JobEnding, RecordError, RecordedHost, RecordedLink,
+    DriverKind, Header, JobEnding, RecordError, RecordedEvent, RecordedHost, RecordedLink,
     RecordedNode, RecordedPe, RecordingFolder, What,
 };
 use gridspan_runtime::CheckpointReport;
 use gridspan_runtime::pe::RecordedPlaces;
 use gridspan_topology::{GridSpec, GroupId, NodeId, SiteId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,8 +31,6 @@ use std::time::{Duration, Instant};
 /// Maximum number of bytes that a node sends above twice its budget. The budget bounds memory
 /// without the names of types and the minimum for each PE.
 const SLACK_BYTES: u64 = 4 << 20;
-/// Maximum number of hardware threads of a host, above those of any machine.
-const CPUS_MAX: usize = 1 << 16;
 
 /// The numbers, in the whole grid, of the PEs and sites of a run of these members.
 pub(super) fn places(spec: &GridSpec, members: &[NodeId], run: &GridSpec) -> RecordedPlaces {
@@ -77,8 +76,8 @@ struct State {
     lost: Vec<NodeId>,
     /// The end of the job in virtual time.
     virtual_ns: Option<u64>,
-    /// The core of each hardware thread that processes may use, by host and number.
-    processors: BTreeMap<String, BTreeMap<u32, u32>>,
+    /// The processors that processes may use, by host.
+    processors: BTreeMap<String, HostProcessors>,
 }
 
 impl Recording {
@@ -138,9 +137,8 @@ impl Recording {
         }
     }
 
-    /// Records the processors that the process of a node may use. Nodes of a host may have
-    /// different ones.
-    pub(super) fn note_processors(&self, node: NodeId, cpus: &[Cpu]) {
+    /// Records the processors that the process of a node may use, and its quota of them.
+    pub(super) fn note_processors(&self, node: NodeId, cpus: &[Cpu], quota: Option<u32>) {
         if self.is_simulated {
             return;
         }
@@ -148,15 +146,13 @@ impl Recording {
         let Some(host) = state.header.nodes.get(node.index()).map(|node| node.host.clone()) else {
             return;
         };
-        let of_host = state.processors.entry(host).or_default();
-        let room = CPUS_MAX.saturating_sub(of_host.len());
-        of_host.extend(cpus.iter().take(room).map(|cpu| (cpu.number, cpu.core)));
+        state.processors.entry(host).or_default().add(cpus, quota);
     }
 
     /// Records an event that happens now.
     fn note(&self, what: What) {
         let at_ns = self.now_ns();
-        self.lock().write(|files| files.add(&Happening { at_ns, what }));
+        self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Records a rebalance.
@@ -180,7 +176,7 @@ impl Recording {
             false => now_ns,
         };
         let at_ns = if self.is_simulated { report.at.as_nanos() } else { at_ns };
-        state.write(|files| files.add(&Happening { at_ns, what }));
+        state.write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Notes a complete checkpoint.
@@ -188,7 +184,7 @@ impl Recording {
         let duration_ns = nanos(report.stopped + report.stored);
         let what = What::Checkpoint { number: report.number, bytes: report.bytes, duration_ns };
         let at_ns = if self.is_simulated { report.at.as_nanos() } else { self.now_ns() };
-        self.lock().write(|files| files.add(&Happening { at_ns, what }));
+        self.lock().write(|files| files.add(&RecordedEvent { at_ns, what }));
     }
 
     /// Notes a warning.
@@ -239,8 +235,8 @@ impl Recording {
         state.lost_ns.get_or_insert(now_ns);
         state.lost.extend_from_slice(&nodes);
         let nodes = nodes.iter().map(|node| node.0).collect();
-        let happening = Happening { at_ns: now_ns, what: What::Lost { nodes } };
-        state.write(|files| files.add(&happening));
+        let event = RecordedEvent { at_ns: now_ns, what: What::Lost { nodes } };
+        state.write(|files| files.add(&event));
     }
 
     /// Records that a run with these members is prepared.
@@ -256,7 +252,7 @@ impl Recording {
         let events = left.chain(joined.iter().map(|node| What::Joined { node: node.0 }));
         let events: Vec<What> = events.collect();
         for what in events {
-            state.write(|files| files.add(&Happening { at_ns, what }));
+            state.write(|files| files.add(&RecordedEvent { at_ns, what }));
         }
         for node in joined {
             state.begin_again(node);
@@ -279,7 +275,7 @@ impl Recording {
         if let Some(lost_ns) = state.lost_ns.take() {
             let duration_ns = now_ns.saturating_sub(lost_ns);
             let what = What::Recovered { steps_repeated: None, duration_ns };
-            state.write(|files| files.add(&Happening { at_ns: now_ns, what }));
+            state.write(|files| files.add(&RecordedEvent { at_ns: now_ns, what }));
         }
     }
 
@@ -341,15 +337,8 @@ impl State {
 
     /// Adds the hosts to the header. Their processors were not known before.
     fn write_hosts(&mut self) {
-        let host = |(name, cpus): (&String, &BTreeMap<u32, u32>)| {
-            let cores: BTreeSet<u32> = cpus.values().copied().collect();
-            RecordedHost {
-                name: name.clone(),
-                cores: cores.len() as u32,
-                hardware_threads: cpus.len() as u32,
-            }
-        };
-        let hosts: Vec<RecordedHost> = self.processors.iter().map(host).collect();
+        let hosts = self.processors.iter().map(|(name, host)| host.recorded(name));
+        let hosts: Vec<RecordedHost> = hosts.collect();
         if !hosts.is_empty() {
             self.header.hosts = hosts;
             let header = self.header.clone();

@@ -8,6 +8,7 @@ use super::mirror::Mirror;
 use super::plan::{InputWay, Launch, Processes};
 use super::reader::{Origin, Outlets};
 use super::recording::places;
+use super::report::Report;
 use super::slots::Slots;
 use super::supervisor::OnLoss;
 use super::tasks::Tasks;
@@ -316,9 +317,20 @@ impl<'a> Starter<'a> {
         self.tasks.as_ref().is_some_and(Tasks::awaits_srun)
     }
 
-    /// Ends tasks that cannot start any more.
+    /// Ends tasks that cannot start any more, and cancels the start of those that have ended.
     pub(super) fn notice_ends_of_tasks(&mut self) {
-        self.tasks.iter_mut().for_each(Tasks::notice_exits);
+        let Some(tasks) = &mut self.tasks else { return };
+        tasks.notice_exits();
+        for nodes in tasks.cancel_unneeded() {
+            let names = nodes.iter().map(|node| self.launch.roster.name(*node));
+            let (names, is) =
+                (names.collect::<Vec<_>>(), if nodes.len() == 1 { "is" } else { "are" });
+            let text = format!(
+                "srun is cancelled: it has started no task yet, and {} {is} not needed any more",
+                names.join(", ")
+            );
+            self.outlets.reports.push(Report::Warning { text });
+        }
     }
 
     /// Notes the key of a task that has enrolled.

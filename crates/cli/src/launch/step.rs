@@ -28,6 +28,7 @@ pub(super) struct Step {
     /// The threads that report its output.
     readers: Vec<JoinHandle<()>>,
     is_over: bool,
+    is_cancelled: bool,
 }
 
 impl Step {
@@ -42,7 +43,7 @@ impl Step {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.process_group(0).spawn()?;
         let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        let mut step = Self { process, readers: Vec::new(), is_over: false };
+        let mut step = Self { process, readers: Vec::new(), is_over: false, is_cancelled: false };
         if let (Some(mut stdin), Some(out), Some(err)) = streams {
             // If `srun` has ended already, `take_exit` returns how.
             let _ = stdin.write_all(token.to_line().as_bytes());
@@ -65,6 +66,17 @@ impl Step {
             thread::sleep(LOOK);
         }
         Some(exit)
+    }
+
+    /// Makes `srun` withdraw its step, which may wait in the queue. It does so at SIGTERM. Returns
+    /// whether it runs, and was not cancelled before.
+    pub(super) fn cancel(&mut self) -> bool {
+        if self.is_over || std::mem::replace(&mut self.is_cancelled, true) {
+            return false;
+        }
+        // It may have ended just now.
+        let _ = kill_process_group(Pid::from_child(&self.process), Signal::TERM);
+        true
     }
 
     /// Waits for `srun` to end after its tasks. Kills it after [`END_MAX`], for example if a host
@@ -157,6 +169,22 @@ mod tests {
         }
         texts.sort();
         assert_eq!(texts, ["gridspan-enrolment-1", "no"]);
+    }
+
+    #[test]
+    fn one_that_waits_is_cancelled_once() {
+        let reports = Arc::new(Queue::new());
+        let script = "read line; trap 'exit 3' TERM; echo ready; while :; do sleep 1; done";
+        let mut step = start(script, &reports);
+        assert!(reports.take(&mut Vec::new()), "it is ready");
+
+        assert!(step.cancel());
+
+        assert!(!step.cancel(), "only once");
+        assert_eq!(exit(&mut step), Exit::Code(3));
+        let mut step = start("true", &reports);
+        exit(&mut step);
+        assert!(!step.cancel(), "it has ended");
     }
 
     #[test]

@@ -36,7 +36,10 @@ enum State {
         /// Whether the launcher has ended the connection.
         is_killed: bool,
     },
+    /// Its node has ended like this, or the connection has.
     Ended(Exit),
+    /// It was ended like this before its agent has enrolled.
+    NotEnrolled(Exit),
 }
 
 /// The connection to an agent that has enrolled.
@@ -98,9 +101,19 @@ impl Task {
         }
     }
 
+    /// The node that it runs.
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
     /// Whether its agent has yet to enrol.
     pub(super) fn is_awaited(&self) -> bool {
         matches!(*self.lock(), State::Awaited { .. })
+    }
+
+    /// Whether it was ended before its agent has enrolled.
+    pub(super) fn is_given_up(&self) -> bool {
+        matches!(*self.lock(), State::NotEnrolled(_))
     }
 
     /// Receives what the agent sends. Returns how the node has ended, if the agent says it.
@@ -133,14 +146,14 @@ impl Task {
     pub(super) fn end_awaited(&self, exit: Exit) {
         let mut state = self.lock();
         if matches!(*state, State::Awaited { .. }) {
-            *state = State::Ended(exit);
+            *state = State::NotEnrolled(exit);
         }
     }
 
     /// How the node has ended, once it has.
     pub(super) fn exit(&self) -> Option<Exit> {
         match *self.lock() {
-            State::Ended(exit) => Some(exit),
+            State::Ended(exit) | State::NotEnrolled(exit) => Some(exit),
             _ => None,
         }
     }
@@ -151,7 +164,9 @@ impl Task {
         let ends = signal == Signal::KILL || signal == Signal::TERM;
         let mut state = self.lock();
         match &mut *state {
-            State::Awaited { .. } if ends => *state = State::Ended(Exit::Signal(signal.as_raw())),
+            State::Awaited { .. } if ends => {
+                *state = State::NotEnrolled(Exit::Signal(signal.as_raw()));
+            }
             State::Connected { stream, is_killed } if signal == Signal::KILL => {
                 *is_killed = true;
                 stream.shutdown();
@@ -285,6 +300,7 @@ mod tests {
             }
             attends.join().unwrap();
             assert_eq!(task.exit(), Some(expected));
+            assert!(!task.is_given_up());
         }
     }
 
@@ -294,7 +310,7 @@ mod tests {
         assert!(task.is_awaited());
         task.end_awaited(Exit::NotStarted);
         task.end_awaited(Exit::Code(0));
-        assert!(!task.is_awaited());
+        assert!(!task.is_awaited() && task.is_given_up());
         assert_eq!(task.exit(), Some(Exit::NotStarted));
         assert_eq!((text(out).as_str(), text(err).as_str()), ("", ""), "its streams have ended");
         let (launcher, agent) = connection();
@@ -306,5 +322,6 @@ mod tests {
         let (task, [out, _err]) = Task::new(NodeId(0), channel().0).unwrap();
         task.signal(Signal::TERM);
         assert_eq!((task.exit(), text(out).as_str()), (Some(Exit::Signal(15)), ""));
+        assert!(task.is_given_up());
     }
 }

@@ -151,6 +151,19 @@ impl Tasks {
         });
     }
 
+    /// Cancels each `srun` whose tasks have all been ended before they have enrolled: it may wait in
+    /// the queue for as long as the allocation lasts. Returns their nodes.
+    pub(super) fn cancel_unneeded(&mut self) -> Vec<Vec<NodeId>> {
+        let mut cancelled = Vec::new();
+        for StartedStep { step, secret, tasks } in &mut self.steps {
+            if tasks.iter().all(|task| task.is_given_up()) && step.cancel() {
+                self.enrolment.close(secret);
+                cancelled.push(tasks.iter().map(|task| task.node()).collect());
+            }
+        }
+        cancelled
+    }
+
     /// Whether there is an `srun` none of whose tasks has enrolled.
     pub(super) fn awaits_srun(&self) -> bool {
         let is_silent = |started: &StartedStep| started.tasks.iter().all(|it| it.is_awaited());
@@ -176,8 +189,13 @@ impl Tasks {
         line.map(Some).map_err(|error| failed(error.into()))
     }
 
-    /// Waits until each `srun` has ended, whose tasks have.
+    /// Waits until each `srun` has ended, whose tasks have. One that has started none is cancelled.
     pub(super) fn end(&mut self) {
+        for StartedStep { step, tasks, .. } in &mut self.steps {
+            if tasks.iter().all(|task| task.is_awaited() || task.is_given_up()) {
+                step.cancel();
+            }
+        }
         self.steps.iter_mut().for_each(|started| started.step.end());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::schema::{DebugAnnotation, EventType, TrackEvent, Value};
 use super::writer::PacketWriter;
-use gridspan_record::{Happening, Recording};
+use gridspan_record::{RecordedEvent, Recording};
 use serde_json::Value as Json;
 use std::io::{self, Write};
 
@@ -18,10 +18,10 @@ pub(super) fn write<W: Write>(
     out: &mut PacketWriter<W>,
 ) -> io::Result<()> {
     // Some events are recorded later than they happened.
-    let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
-    happenings.sort_by_key(|happening| happening.at_ns);
-    for happening in happenings {
-        out.event(happening.at_ns, event(happening, track)?)?;
+    let mut events: Vec<&RecordedEvent> = recording.events.iter().collect();
+    events.sort_by_key(|recorded| recorded.at_ns);
+    for recorded in events {
+        out.event(recorded.at_ns, event(recorded, track)?)?;
     }
     if let Some(ending) = &recording.ending {
         let mut event = TrackEvent::new(EventType::Instant, track).named(CATEGORY, "ended");
@@ -36,9 +36,9 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// The event of a happening, with all its members as arguments.
-fn event(happening: &Happening, track: u64) -> io::Result<TrackEvent> {
-    let members = match serde_json::to_value(&happening.what)? {
+/// The event of a recorded one, with all its members as arguments.
+fn event(recorded: &RecordedEvent, track: u64) -> io::Result<TrackEvent> {
+    let members = match serde_json::to_value(&recorded.what)? {
         Json::Object(members) => members,
         other => serde_json::Map::from_iter([(KIND.to_owned(), other)]),
     };

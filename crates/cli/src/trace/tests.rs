@@ -4,7 +4,7 @@
 use super::schema::{DebugAnnotation, EventType, TracePacket, TrackEvent, Value};
 use super::{text, write};
 use gridspan_record::{
-    Bin, Happening, Header, JobEnding, OTHER, PeRecord, RecordedNode, RecordedPe, Recording,
+    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedNode, RecordedPe, Recording,
     SentTo, Span, SpanCause, TASK, What,
 };
 use prost::Message;
@@ -290,9 +290,9 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
         actual_gain: None,
         pause_ns: 5,
     };
-    recording.happenings = vec![
-        Happening { at_ns: 400, what: balanced },
-        Happening { at_ns: 600, what: What::Lost { nodes: vec![1, 2] } },
+    recording.events = vec![
+        RecordedEvent { at_ns: 400, what: balanced },
+        RecordedEvent { at_ns: 600, what: What::Lost { nodes: vec![1, 2] } },
     ];
     let failure = Some("node2 was lost".to_owned());
     recording.ending = Some(JobEnding { at_ns: 1000, exit_code: 1, failure });

@@ -11,6 +11,7 @@ mod common;
 mod doors;
 mod guests;
 mod live;
+mod locked_output;
 mod own_program;
 mod plan;
 mod reference;

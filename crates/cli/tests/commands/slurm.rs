@@ -33,6 +33,11 @@ if [ -n "$FAKE_FAILS" ]; then
 fi
 read -r line
 echo "$line" >> "$FAKE/token"
+if [ "$hosts" = "$FAKE_QUEUED" ]; then
+  trap 'echo "srun: Cancelled pending job step" >&2; echo yes >> "$FAKE/cancelled"; exit 1' TERM
+  echo yes > "$FAKE/queued"
+  while :; do sleep 0.1; done
+fi
 id=0
 for host in $hosts; do
   of_host=0
@@ -294,6 +299,25 @@ fn tasks_of_another_allocation_join_and_are_started_there_again() {
         "{said}"
     );
     assert!(lines[2].starts_with("--jobid=9 ") && lines[2].contains("--nodelist=m2 "), "{said}");
+}
+
+#[test]
+fn an_srun_that_waits_in_the_queue_is_cancelled_when_the_job_ends() {
+    let fake = Fake::new();
+    let set = [&TWO[..], &[("FAKE_QUEUED", "m1 m2")]].concat();
+    let mut running = fake.start(&set, &[&["run", LOST_AFTER][..], &JOB, &["300"]].concat());
+    running.await_line("      20 ");
+    let mut added = fake.start(&OTHER, &["add", "--here", "--at", "b"]);
+    until(|| fake.path("queued").exists().then_some(()));
+
+    running.signal(Signal::INT);
+
+    let text =
+        "warning: srun is cancelled: it has started no task yet, and b/2, b/3 are not needed";
+    running.await_line(text);
+    assert_eq!(running.wait(LIMIT).expect("the job ends").code(), Some(130));
+    assert_eq!(fake.said("cancelled"), "yes\n");
+    assert!(added.wait(LIMIT).is_some());
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod checkpoints;
 #[cfg(feature = "net")]
 pub mod cluster;
 mod coordinator;
+mod cores;
 pub mod embedded;
 mod ending;
 mod gauge;
@@ -44,5 +45,6 @@ mod watchdog;
 mod worker;
 
 pub use checkpoints::{CheckpointArchive, CheckpointKeeper, Witness};
+pub use cores::cores;
 pub use handle::NodeHandle;
 pub use memory::Memory;

@@ -3,6 +3,7 @@
 use super::affinity::Affinity;
 use super::checkpoints::CheckpointKeeper;
 use super::coordinator::CoordinatorDriver;
+use super::cores::cores;
 use super::inbox::Inbox;
 #[cfg(feature = "net")]
 use super::net_driver::{Drive, NetDriver};
@@ -143,8 +144,7 @@ impl<'scope> Node<'scope> {
             founders.for_each(|founder| net_driver.connect(founder));
         }
         let pes: Vec<PeId> = layout.place(node).pes.clone().map(PeId).collect();
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let spin = layout.pe_count() as usize <= cores && pes.len() > 1;
+        let spin = layout.pe_count() <= cores() && pes.len() > 1;
         let threads: Vec<_> = pes.iter().map(|_| Arc::new(OnceLock::new())).collect();
         let inboxes = threads.iter().enumerate().map(|(position, thread)| {
             // The first PE sleeps in the socket, if there is one.

@@ -305,7 +305,8 @@ pub fn join(from: &mut impl BufRead, to: &mut impl Write) -> Result<Joined, Boot
     let bundle: NodeBundle = read_line(from, "the bundle")?;
     bundle.check()?;
     let port = UdpPort::bind(bundle.listen.unwrap_or((Ipv4Addr::LOCALHOST, 0).into()))?;
-    writeln!(to, "{LISTENING}{}", port.local_address()?)?;
+    // One write, so that output of the program does not come between.
+    to.write_all(format!("{LISTENING}{}\n", port.local_address()?).as_bytes())?;
     to.flush()?;
     let Addresses(addresses) = read_line(from, "the addresses")?;
     if addresses.len() != bundle.spec.layout().node_count() as usize {

@@ -2,8 +2,8 @@
 //! break, or over QUIC.
 
 use super::{Arrival, Event, Outgoing, Simulation};
-use crate::connection::{self, Command};
-use crate::quic::{self, Air, QuicNetwork};
+use crate::connection::{Command, ConnectionEvent};
+use crate::quic::{self, Air, QuicEvent, QuicNetwork};
 use gridspan_runtime::net::LossReason;
 use gridspan_runtime::{JobError, NodeId, PeId, Time};
 
@@ -61,9 +61,9 @@ impl Simulation {
         Some(self.delays.as_mut().map_or(at, |delays| delays.frame(from, to, at)))
     }
 
-    pub(super) fn happen_on_connection(&mut self, happening: connection::Happening) {
+    pub(super) fn handle_connection_event(&mut self, event: ConnectionEvent) {
         if let Some(connections) = &mut self.connections {
-            connections.handle(self.now, happening, &mut self.network);
+            connections.handle(self.now, event, &mut self.network);
             self.obey_connections();
         }
     }
@@ -72,8 +72,8 @@ impl Simulation {
         let Some(connections) = &mut self.connections else { return };
         for command in connections.take_commands() {
             match command {
-                Command::Schedule(at, happening) => {
-                    self.queue.push(at.max(self.now), Event::Connection(happening));
+                Command::Schedule(at, event) => {
+                    self.queue.push(at.max(self.now), Event::Connection(event));
                 }
                 Command::Deliver((from, to), frame) => self.receive(Arrival { from, to, frame }),
                 Command::Fail(reason) => {
@@ -84,21 +84,21 @@ impl Simulation {
     }
 
     /// Handles an event on the network under QUIC, delayed while the node is paused.
-    pub(super) fn happen_on_quic(&mut self, happening: quic::Happening) {
-        if let Some(node) = QuicNetwork::place(&happening) {
+    pub(super) fn handle_quic_event(&mut self, event: QuicEvent) {
+        if let Some(node) = QuicNetwork::place(&event) {
             let until = self.nodes[node].paused_until;
             if until > self.now {
-                self.queue.push(until, Event::Quic(happening));
+                self.queue.push(until, Event::Quic(event));
                 return;
             }
         }
         if let Some(quic) = &mut self.quic {
             quic.note_queued(false);
         }
-        if let quic::Happening::Arrives { way, datagram } = &happening {
+        if let QuicEvent::Arrives { way, datagram } = &event {
             self.log.add_datagram(self.now, *way, datagram.len());
         }
-        self.on_quic(|quic, now, air| quic.handle(now, happening, air));
+        self.on_quic(|quic, now, air| quic.handle(now, event, air));
     }
 
     /// Calls `act` on the transports, and carries out the commands that follow.
@@ -114,8 +114,8 @@ impl Simulation {
         let Some(quic) = &mut self.quic else { return };
         for command in quic.take_commands() {
             match command {
-                quic::Command::Schedule(at, happening) => {
-                    self.queue.push(at.max(self.now), Event::Quic(happening));
+                quic::Command::Schedule(at, event) => {
+                    self.queue.push(at.max(self.now), Event::Quic(event));
                     if let Some(quic) = &mut self.quic {
                         quic.note_queued(true);
                     }

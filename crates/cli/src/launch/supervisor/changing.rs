@@ -65,7 +65,8 @@ impl Supervisor {
         Ok(())
     }
 
-    fn check(&self, what: &What) -> Result<(), String> {
+    /// Whether a change can be made.
+    pub(super) fn check(&self, what: &What) -> Result<(), String> {
         self.check_changeable(*what == What::Stop)?;
         let members = self.members();
         let name = |node: NodeId| self.nodes.get(node.index()).map_or("a node", |it| &it.name);

@@ -1,8 +1,10 @@
 //! Nodes that the job gets while it runs. They are absent until they join on request.
 
+use super::super::change::What;
 use super::{Node, Supervisor, Way};
 use crate::roster::Roster;
 use gridspan_topology::NodeId;
+use std::collections::BTreeSet;
 
 impl Supervisor {
     /// Whether the job can have more nodes now.
@@ -14,8 +16,8 @@ impl Supervisor {
         self.check_changeable(false)
     }
 
-    /// Whether the job can go on if none of this number of new nodes starts, although at least half
-    /// of the members of a run decide on the next one.
+    /// Whether the job can go on if none of this number of nodes that join starts, although at least
+    /// half of the members of a run decide on the next one.
     ///
     /// # Errors
     ///
@@ -34,6 +36,17 @@ impl Supervisor {
             "it has {stay} {nodes}, and could not go on if more than as many join and do not start, \
              since it needs half of its members; add some of them first"
         ))
+    }
+
+    /// Whether these absent nodes may join, if [`may_outnumber`](Self::may_outnumber) limits their
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// The reason why they may not.
+    pub(in super::super) fn may_join(&self, nodes: &BTreeSet<NodeId>) -> Result<(), String> {
+        self.check(&What::Join(nodes.clone()))?;
+        self.may_outnumber(nodes.len())
     }
 
     /// Notes all nodes, once those of this supervisor are complete.

@@ -195,6 +195,30 @@ fn a_node_that_the_grid_does_not_have_joins_in_the_order_of_its_site() {
 }
 
 #[test]
+fn absent_nodes_do_not_outnumber_those_that_stay() {
+    let mut roster = Roster::from(grid());
+    let host = gridspan_topology::HostSpec::new("a2", 1);
+    let new = NewNode { site: "a".to_owned(), host };
+    let added = roster.add(&[new.clone(), new.clone(), new]).unwrap();
+    let mut supervisor = recovering(OnLoss::Shrink);
+    for node in &added {
+        supervisor.add_node(roster.name(*node), None);
+    }
+    supervisor.set_roster(roster);
+
+    let [first, second, third] = added[..] else { panic!() };
+    assert_eq!(supervisor.may_join(&[first, second].into()), Ok(()));
+    let reason = supervisor.may_join(&[first, second, third].into()).unwrap_err();
+    assert!(reason.starts_with("it has 2 nodes that stay, and could not go on"), "{reason}");
+    let reason = supervisor.may_join(&[A, first, second].into()).unwrap_err();
+    assert_eq!(reason, "a/0 is a member of the job already");
+    supervisor.handle(drain(B), seconds(1));
+    let reason = supervisor.may_join(&[first, second].into()).unwrap_err();
+    assert!(reason.starts_with("it has 1 node that stays"), "{reason}");
+    assert_eq!(supervisor.may_join(&[first].into()), Ok(()));
+}
+
+#[test]
 fn a_job_whose_guests_may_not_be_lost_keeps_its_nodes() {
     let mut supervisor = recovering(OnLoss::Shrink);
     supervisor.set_draining(Duration::from_secs(25), false, true);

@@ -5,7 +5,7 @@ use super::history::History;
 use super::places::Places;
 use super::profile::Profile;
 use crate::recorded::cut;
-use gridspan_record::{Happening, Recording, What};
+use gridspan_record::{RecordedEvent, Recording, What};
 use serde::Serialize;
 
 /// Maximum number of events of each kind that are listed.
@@ -190,14 +190,14 @@ pub(crate) struct Events {
 impl Events {
     /// The events of this recording.
     pub(crate) fn of(recording: &Recording, places: &Places, profile: &Profile) -> Self {
-        let mut happenings: Vec<&Happening> = recording.happenings.iter().collect();
-        happenings.sort_by_key(|happening| happening.at_ns);
+        let mut recorded: Vec<&RecordedEvent> = recording.events.iter().collect();
+        recorded.sort_by_key(|event| event.at_ns);
         let mut events = Self::default();
         let (mut pauses, mut sync_points) = (Vec::new(), Vec::new());
-        for happening in happenings {
-            pauses.extend(pause(happening));
-            sync_points.extend(is_sync_point(&happening.what).then_some(happening.at_ns));
-            events.add(happening, places);
+        for event in recorded {
+            pauses.extend(pause(event));
+            sync_points.extend(is_sync_point(&event.what).then_some(event.at_ns));
+            events.add(event, places);
         }
         events.pauses = Pauses::new(pauses, sync_points);
         measure(&mut events.rebalances, places, profile);
@@ -210,9 +210,9 @@ impl Events {
         events
     }
 
-    fn add(&mut self, happening: &Happening, places: &Places) {
-        let at_ns = happening.at_ns;
-        match &happening.what {
+    fn add(&mut self, event: &RecordedEvent, places: &Places) {
+        let at_ns = event.at_ns;
+        match &event.what {
             What::Balanced { moved: 0, .. } => return,
             What::Balanced {
                 trigger,
@@ -240,7 +240,7 @@ impl Events {
             }
             _ => {}
         }
-        if let Some((kind, mut text)) = mark(&happening.what, places) {
+        if let Some((kind, mut text)) = mark(&event.what, places) {
             cut(&mut text);
             self.marks.push(Mark { at_ns, kind, text });
         }
@@ -253,12 +253,12 @@ fn is_sync_point(what: &What) -> bool {
 }
 
 /// Returns the time in which the job stood still for an event.
-fn pause(happening: &Happening) -> Option<([u64; 2], Awaited)> {
-    let at = happening.at_ns;
+fn pause(event: &RecordedEvent) -> Option<([u64; 2], Awaited)> {
+    let at = event.at_ns;
     let until_now = |ns: &u64| [at.saturating_sub(*ns), at];
-    Some(match &happening.what {
+    Some(match &event.what {
         // Otherwise the job goes on while actors move.
-        What::Balanced { pause_ns, .. } if is_sync_point(&happening.what) => {
+        What::Balanced { pause_ns, .. } if is_sync_point(&event.what) => {
             ([at, at.saturating_add(*pause_ns)], Awaited::Rebalance)
         }
         What::Checkpoint { duration_ns, .. } => (until_now(duration_ns), Awaited::Checkpoint),
@@ -335,8 +335,8 @@ mod tests {
         complete(&mut recording, 40);
         let bin = |ms| if ms < 20 { busy_bin(MS, 0) } else { busy_bin(MS / 2, MS / 2) };
         recording.pes[0].bins = (0..40).map(bin).collect();
-        let at = |ms: u64, what| Happening { at_ns: ms * MS, what };
-        recording.happenings = vec![
+        let at = |ms: u64, what| RecordedEvent { at_ns: ms * MS, what };
+        recording.events = vec![
             at(20, balanced(3, None)),
             at(10, balanced(0, None)),
             at(38, balanced(1, Some(0.5))),
@@ -362,9 +362,9 @@ mod tests {
         complete(&mut recording, 40);
         let checkpoint = |number, ms: u64| {
             let what = What::Checkpoint { number, bytes: 1, duration_ns: 5 * MS };
-            Happening { at_ns: ms * MS, what }
+            RecordedEvent { at_ns: ms * MS, what }
         };
-        recording.happenings = vec![checkpoint(1, 10), checkpoint(2, 13), checkpoint(3, 30)];
+        recording.events = vec![checkpoint(1, 10), checkpoint(2, 13), checkpoint(3, 30)];
         let pauses = events(&recording).pauses;
         let found: Vec<_> = pauses.within(7 * MS, 28 * MS).into_iter().map(|it| it.1).collect();
         assert_eq!(found, [[7 * MS, 10 * MS], [10 * MS, 13 * MS], [25 * MS, 28 * MS]]);
@@ -377,7 +377,7 @@ mod tests {
         recording.pes[0].spans = vec![span(0, 0, [0, 6]), span(0, 1, [12, 14])];
         recording.pes[1].spans = vec![span(1, 0, [3, 7]), span(1, 1, [13, 19])];
         let what = What::Checkpoint { number: 1, bytes: 1, duration_ns: 17 * MS };
-        recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
+        recording.events = vec![RecordedEvent { at_ns: 20 * MS, what }];
         complete(&mut recording, 30);
         let places = Places::of(&recording);
         let history = History::of(&recording, &places, [0, 30 * MS]);
@@ -393,8 +393,8 @@ mod tests {
         let lost = What::Lost { nodes: vec![1] };
         let changed =
             What::LinkChanged { from: 0, to: 1, latency_us: 40_000.0, bytes_per_second: None };
-        recording.happenings =
-            vec![Happening { at_ns: 1, what: lost }, Happening { at_ns: 2, what: changed }];
+        recording.events =
+            vec![RecordedEvent { at_ns: 1, what: lost }, RecordedEvent { at_ns: 2, what: changed }];
         let texts: Vec<_> = events(&recording).marks.into_iter().map(|mark| mark.text).collect();
         assert_eq!(texts, ["lost: node b/1 at site b", "link a → b: latency 40.000 ms"]);
     }

@@ -134,10 +134,10 @@ fn known(recording: &Recording) -> BTreeMap<(usize, usize), LinkTraffic> {
         entry.loss = if link.loss.is_finite() { link.loss.clamp(0.0, 1.0) } else { 0.0 };
         entry.states = vec![state(0, link.latency_us, link.bytes_per_second)];
     }
-    for happening in &recording.happenings {
-        if let What::LinkChanged { from, to, latency_us, bytes_per_second } = &happening.what {
+    for event in &recording.events {
+        if let What::LinkChanged { from, to, latency_us, bytes_per_second } = &event.what {
             let entry = links.entry((*from as usize, *to as usize)).or_default();
-            entry.states.push(state(happening.at_ns, *latency_us, *bytes_per_second));
+            entry.states.push(state(event.at_ns, *latency_us, *bytes_per_second));
         }
     }
     links.values_mut().for_each(|link| link.states.sort_by_key(|state| state.since_ns));
@@ -148,7 +148,7 @@ fn known(recording: &Recording) -> BTreeMap<(usize, usize), LinkTraffic> {
 mod tests {
     use super::super::fixtures::{MS, complete, recording};
     use super::*;
-    use gridspan_record::{Happening, SentTo};
+    use gridspan_record::{RecordedEvent, SentTo};
 
     #[test]
     fn bytes_are_summed_over_links_and_time() {
@@ -157,7 +157,7 @@ mod tests {
         for ms in [2, 3, 8] {
             recording.pes[0].bins[ms].sent = vec![SentTo { site: 1, messages: 2, bytes: 500 }];
         }
-        recording.happenings.push(Happening {
+        recording.events.push(RecordedEvent {
             at_ns: 5 * MS,
             what: What::LinkChanged { from: 0, to: 1, latency_us: 99.0, bytes_per_second: None },
         });

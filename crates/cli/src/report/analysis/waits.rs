@@ -237,7 +237,7 @@ mod tests {
     use super::super::profile::Profile;
     use super::super::traffic::Traffic;
     use super::*;
-    use gridspan_record::{Happening, Recording, Span, What};
+    use gridspan_record::{RecordedEvent, Recording, Span, What};
 
     /// What was awaited, in ms.
     fn awaited(recording: &Recording) -> Vec<(Awaited, f64)> {
@@ -302,7 +302,7 @@ mod tests {
         let next = Span { cause: from_main([20, 20]), ..span(0, 1, [20, 25]) };
         recording.pes[0].spans = vec![span(0, 0, [0, 10]), next];
         let what = What::Checkpoint { number: 1, bytes: 10, duration_ns: 8 * MS };
-        recording.happenings.push(Happening { at_ns: 19 * MS, what });
+        recording.events.push(RecordedEvent { at_ns: 19 * MS, what });
         complete(&mut recording, 25);
         let wanted = [(Awaited::Main, 2.0), (Awaited::Checkpoint, 8.0)];
         assert_eq!(awaited(&recording), wanted);

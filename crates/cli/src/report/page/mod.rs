@@ -65,7 +65,7 @@ pub(crate) fn render(analysis: &Analysis) -> String {
 mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
-    use gridspan_record::{Happening, JobEnding, Recording, SentTo, Span, What};
+    use gridspan_record::{JobEnding, RecordedEvent, Recording, SentTo, Span, What};
 
     fn page(recording: &Recording) -> String {
         render(&Analysis::of(recording))
@@ -87,7 +87,7 @@ mod tests {
             actual_gain: Some(-0.1),
             pause_ns: 0,
         };
-        recording.happenings = vec![Happening { at_ns: 10 * MS, what: balanced }];
+        recording.events = vec![RecordedEvent { at_ns: 10 * MS, what: balanced }];
         recording
     }
 
@@ -138,8 +138,8 @@ mod tests {
         recording.header.nodes[0].name = name.to_owned();
         recording.pes[0].types[0] = name.to_owned();
         recording
-            .happenings
-            .push(Happening { at_ns: 1, what: What::Warning { text: name.to_owned() } });
+            .events
+            .push(RecordedEvent { at_ns: 1, what: What::Warning { text: name.to_owned() } });
         recording.ending =
             Some(JobEnding { at_ns: 50 * MS, exit_code: 1, failure: Some(name.to_owned()) });
         let html = page(&recording);
@@ -159,8 +159,11 @@ mod tests {
                 bin.busy_ns = vec![(0, (at * 7 + number) % 10 * MS / 20), (1, at % 3 * MS / 10)];
             }
         }
-        recording.happenings = (0..5000)
-            .map(|at| Happening { at_ns: at * 1000, what: What::Warning { text: "x".repeat(80) } })
+        recording.events = (0..5000)
+            .map(|at| RecordedEvent {
+                at_ns: at * 1000,
+                what: What::Warning { text: "x".repeat(80) },
+            })
             .collect();
         let html = page(&recording);
         assert!(html.len() < 4_000_000, "{} bytes", html.len());

@@ -3,7 +3,7 @@
 use super::{Diagnosis, Limit, LimitKind, Verdict};
 use crate::report::analysis::Analysis;
 use crate::report::analysis::fixtures::{MS, busy_bin, complete, from, from_main, recording, span};
-use gridspan_record::{Bin, Happening, Recording, SentTo, Span, TASK, TypeTotal, What};
+use gridspan_record::{Bin, RecordedEvent, Recording, SentTo, Span, TASK, TypeTotal, What};
 
 /// What each PE does in a step: the times in ms that its actors compute, one after the other.
 pub(super) type Works<'a> = [&'a [u64]];
@@ -253,9 +253,9 @@ fn main_and_checkpoints_are_told_apart() {
     assert_eq!(limit.place, "main on PE 0 (node a/0)");
     let checkpoint = |number: u64| {
         let what = What::Checkpoint { number, bytes: 9, duration_ns: 7 * MS };
-        Happening { at_ns: (number * 10 - 1) * MS, what }
+        RecordedEvent { at_ns: (number * 10 - 1) * MS, what }
     };
-    recording.happenings = (1..10).map(checkpoint).collect();
+    recording.events = (1..10).map(checkpoint).collect();
     let limit = first(&recording, LimitKind::Checkpoints, 63.0 / 92.0);
     assert!(limit.clause.contains("9 checkpoints of 7.00 ms on average"), "{}", limit.clause);
 }
@@ -277,7 +277,7 @@ fn a_plan_that_made_steps_longer_comes_before_its_effects() {
         actual_gain: None,
         pause_ns: 0,
     };
-    recording.happenings = vec![Happening { at_ns: 20 * MS, what }];
+    recording.events = vec![RecordedEvent { at_ns: 20 * MS, what }];
     complete(&mut recording, end);
     let limit = first(&recording, LimitKind::BadPlan, 0.2);
     assert!(limit.clause.ends_with("work per second fell by 33 %"), "{}", limit.clause);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::fixtures::{Exchange, MS};
-use gridspan_record::{Happening, PeRecord, Span, SpanCause, TASK, TypeTotal};
+use crate::forecast::Bottleneck;
+use gridspan_record::{PeRecord, RecordedEvent, Span, SpanCause, TASK, TypeTotal};
 
 fn exchange(latency_ms: u64, rounds: usize) -> Exchange {
     Exchange { rounds, compute_ns: [2 * MS, 3 * MS], latency_ns: latency_ms * MS }
@@ -96,7 +97,7 @@ fn incomplete_recordings_are_refused() {
     assert_eq!(JobModel::of(&[&sampled]).err(), Some(ForecastError::Sampled { percent: 34 }));
     let mut lost = exchange(10, 12).recording();
     for what in [What::Lost { nodes: vec![1] }, What::Left { node: 1 }, What::Joined { node: 1 }] {
-        lost.happenings = vec![Happening { at_ns: 1, what }];
+        lost.events = vec![RecordedEvent { at_ns: 1, what }];
         assert_eq!(JobModel::of(&[&lost]).err(), Some(ForecastError::NodesChanged));
     }
     assert_eq!(JobModel::of(&[]).err(), Some(ForecastError::Empty));

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 /// An event of the whole job.
 ///
 /// ```
-/// use gridspan_record::{Happening, What};
+/// use gridspan_record::{RecordedEvent, What};
 ///
-/// let lost = Happening { at_ns: 5_000_000, what: What::Lost { nodes: vec![3] } };
+/// let lost = RecordedEvent { at_ns: 5_000_000, what: What::Lost { nodes: vec![3] } };
 /// let line = serde_json::to_string(&lost).unwrap();
 /// assert_eq!(line, r#"{"at_ns":5000000,"what":"lost","nodes":[3]}"#);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Happening {
+pub struct RecordedEvent {
     /// When, in nanoseconds since the start of the job.
     pub at_ns: u64,
     /// What.

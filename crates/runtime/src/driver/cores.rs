@@ -1,0 +1,14 @@
+//! The number of cores that this process may use.
+
+/// Returns the number of hardware threads whose time this process may use at once, at least 1.
+/// These are no more than those on which the system lets it run (`sched_setaffinity`, cpusets) and,
+/// on Linux, no more than the quotas of its control groups allow: `cpu.max` in version 2,
+/// `cpu.cfs_quota_us` in version 1, as containers have them. A part of a core does not count.
+///
+/// ```
+/// assert!(gridspan_runtime::driver::cores() >= 1);
+/// ```
+pub fn cores() -> u32 {
+    // The standard library reads the quotas.
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
+}

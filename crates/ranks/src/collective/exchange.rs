@@ -51,29 +51,45 @@ impl Operation {
     /// their order, and how many each has given.
     ///
     /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
-    /// a process share.
+    /// a process share. In one site all heads do: each block goes to each of them once.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,
     ) -> Result<(Vec<T>, Vec<u64>), RankError> {
-        let tree = self.comm.scope.tree(0);
         let mut parts = self.mine(values);
-        let joined = match self.ascend(&tree, &mut parts).await? {
-            true => {
-                self.exchange(&tree, &mut parts).await?;
-                let blocks = self.by_rank::<T>(parts)?;
-                let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
-                let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
-                Some(contents.map(|content| Part { key: 0, content }).to_vec())
-            }
-            false => None,
+        let sharing = self.comm.scope.sharing();
+        // A head sends the same bytes in any rounds.
+        let in_rounds =
+            sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| 0.0)?)));
+        let parts = if let Some((heads, exchange)) = in_rounds {
+            let mut others = Vec::new();
+            let is_head = self.collect_in_rounds(heads, exchange, &mut parts, &mut others).await?;
+            let joined = if is_head { Some(self.joined::<T>(parts)?) } else { None };
+            self.share_with_pe(heads, joined).await?
+        } else {
+            let tree = self.comm.scope.tree(0);
+            let joined = match self.ascend(&tree, &mut parts).await? {
+                true => {
+                    self.exchange(&tree, &mut parts).await?;
+                    Some(self.joined::<T>(parts)?)
+                }
+                false => None,
+            };
+            self.descend(&tree, joined).await?
         };
-        let parts = self.descend(&tree, joined).await?;
         let [lengths, numbers] = &parts[..] else {
             let found = parts.len();
             return Err(RankError::WrongLength { at: self.at, found, expected: 2 });
         };
         Ok((numbers.content.to_vec(self.at)?, lengths.content.to_vec(self.at)?))
+    }
+
+    /// Joins the contents of all ranks. The first part has their lengths.
+    fn joined<T: Element>(&self, parts: Vec<Part>) -> Result<Vec<Part>, RankError> {
+        let blocks = self.by_rank::<T>(parts)?;
+        let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
+        let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
+        Ok(contents.map(|content| Part { key: 0, content }).to_vec())
     }
 
     /// Gathers blocks of one length at all ranks.

@@ -4,6 +4,7 @@ mod blocking;
 mod collected;
 mod exchange;
 mod immediate;
+mod in_rounds;
 mod in_shares;
 mod keys;
 pub(crate) mod operation;

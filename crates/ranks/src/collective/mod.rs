@@ -1,5 +1,6 @@
 //! Collective operations: all ranks of a communicator call them, in the same order.
 
+mod alltoall;
 mod blocking;
 mod collected;
 mod exchange;

@@ -123,8 +123,8 @@ fn round(arc: usize, longer: usize, radix: usize) -> Vec<Transfer> {
 mod tests {
     use super::*;
 
-    /// The members whose data each member has at the end, in the order in which they have come, as
-    /// the places after it. Checks that a member sends no message twice in a round.
+    /// The members whose data each member has at the end, in the order in which they have come.
+    /// Checks that a member sends no other two messages in a round.
     fn gathered(members: usize, exchange: &Dissemination) -> Vec<Vec<usize>> {
         let mut known: Vec<Vec<usize>> = (0..members).map(|member| vec![member]).collect();
         for round in exchange.rounds() {

@@ -7,9 +7,11 @@
 //! tree twice.
 //!
 //! **In rounds**, if all ranks are at one site: the heads of the PEs exchange partial results until
-//! each has all of them ([`crate::dissemination`]). Nothing has to go down again, so even with the
-//! most rounds this takes at most about half of the latencies of a tree. The number of rounds is
-//! chosen, too: with fewer of them, heads send more messages.
+//! each has all of them ([`crate::dissemination`]). The number of rounds is chosen, too: with fewer
+//! of them, heads send more messages. Nothing has to go down again: the most rounds for `n` heads,
+//! `⌈log₂ n⌉`, are no more latencies than the `2 ⌊log₂ n⌋` of the tree, which is no choice here. So
+//! the ways among which heads of one site choose all begin with a message from a head to the one
+//! before it, by which these notice vectors of different lengths.
 //!
 //! **In shares**: the heads of a site divide the vector. Each combines some shares for its site,
 //! exchanges them with the heads that have the same shares at the other sites, and gives the result

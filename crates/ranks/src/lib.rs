@@ -92,6 +92,7 @@ mod collective;
 mod comm;
 mod content;
 mod deadlock;
+mod dissemination;
 mod element;
 mod error;
 mod executor;

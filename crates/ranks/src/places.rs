@@ -134,8 +134,8 @@ impl SharedMembers {
     }
 }
 
-/// The trees of one communicator, by root, and the choice between tree and shares for its
-/// reductions. They are kept, because making one takes time in proportion to the number of ranks.
+/// The trees of one communicator, by root, and its ways to reduce to all ranks. Making one takes
+/// time in proportion to the number of ranks, so they are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Trees {
     by_root: Mutex<BTreeMap<u32, Arc<CommTree>>>,
@@ -158,7 +158,7 @@ impl Trees {
         tree
     }
 
-    /// Returns the choice between tree and shares for reductions over ranks at these places.
+    /// Returns the ways to reduce to all of the ranks at these places.
     pub(crate) fn sharing(
         &self,
         places: impl FnOnce() -> Vec<(u32, u32)>,

@@ -1,9 +1,17 @@
-//! The choice between the two ways of a reduction whose result all ranks get, from the times that
-//! they are predicted to take.
+//! The choice among the ways of a reduction whose result all ranks get, from the times that they
+//! are predicted to take.
 //!
-//! **Over the tree**: partial results go up a binomial tree to the leader of each site, the leaders
-//! exchange them, and the result goes down again. This takes few messages, but the whole vector
-//! passes each level of the tree twice.
+//! **Over the tree**, if the ranks are at several sites: partial results go up a binomial tree to
+//! the leader of each site, the leaders exchange them, and the result goes down again. This takes
+//! few messages, and crosses between two sites once, but the whole vector passes each level of the
+//! tree twice.
+//!
+//! **In rounds**, if all ranks are at one site: the heads of the PEs exchange partial results until
+//! each has all of them ([`crate::dissemination`]). The number of rounds is chosen, too: with fewer
+//! of them, heads send more messages. Nothing has to go down again: the most rounds for `n` heads,
+//! `⌈log₂ n⌉`, are no more latencies than the `2 ⌊log₂ n⌋` of the tree, which is no choice here. So
+//! the ways among which heads of one site choose all begin with a message from a head to the one
+//! before it, by which these notice vectors of different lengths.
 //!
 //! **In shares**: the heads of a site divide the vector. Each combines some shares for its site,
 //! exchanges them with the heads that have the same shares at the other sites, and gives the result
@@ -16,16 +24,14 @@
 //! slowest site and the slowest link. It depends on the places of the ranks, the links, and the
 //! length of the vector, which all ranks of a communicator know equally.
 
+use crate::dissemination::{Dissemination, fastest, levels};
 use crate::heads::Heads;
 use crate::segments::Segments;
-use crate::site_links::{LinkCost, SiteLinks};
+use crate::site_links::{LinkCost, MESSAGE_S, SiteLinks};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-/// Processor time of a message between nodes, at both ends together, in seconds: that of an
-/// ordinary machine, as the links do not tell it.
-const MESSAGE_S: f64 = 5e-6;
 /// Numbers of shares of the head with the fewest that are compared. More than these save less than
 /// their messages cost.
 const SHARES_EACH: [usize; 4] = [1, 2, 4, 8];
@@ -70,12 +76,25 @@ impl Crossing {
     }
 }
 
+/// A way to reduce a vector so that all ranks get the result.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Way<'a> {
+    /// Whole, over the tree from rank 0.
+    Tree,
+    /// Whole, in the rounds of this exchange among the heads.
+    Rounds(&'a Dissemination),
+    /// In this number of shares.
+    Shares(usize),
+}
+
 /// The ways to reduce over the ranks of a communicator.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     heads: Heads,
     work: Vec<SiteWork>,
     crossing: Crossing,
+    /// The exchanges among the heads; none if these are at several sites, or there is one.
+    exchanges: Vec<Dissemination>,
 }
 
 impl Sharing {
@@ -104,7 +123,11 @@ impl Sharing {
         };
         let work: Vec<SiteWork> = sites.iter().map(work).collect();
         let crossing = Crossing::new(&work, links);
-        Self { heads, work, crossing }
+        let exchanges = match &work[..] {
+            [only] => Dissemination::all(only.heads),
+            _ => Vec::new(),
+        };
+        Self { heads, work, crossing, exchanges }
     }
 
     /// The heads.
@@ -112,20 +135,49 @@ impl Sharing {
         &self.heads
     }
 
-    /// The number of shares into which to divide a vector of `length` elements of `element_bytes`
-    /// each; `None` to reduce it whole, over the tree. Each head has a share: those of a site see
-    /// that one has a vector of another length because they get something from each other.
-    pub(crate) fn shares(&self, length: usize, element_bytes: usize) -> Option<usize> {
+    /// The way to reduce a vector of `length` elements of `element_bytes` each.
+    pub(crate) fn way(&self, length: usize, element_bytes: usize) -> Way<'_> {
+        let bytes = length as f64 * element_bytes as f64;
+        let (time, whole) = match self.fastest_exchange(|heads| bytes * self.values(heads)) {
+            Some((time, exchange)) => (time, Way::Rounds(exchange)),
+            None => (self.time_over_tree(bytes), Way::Tree),
+        };
+        match self.fastest_shares(length, bytes) {
+            Some((in_shares, shares)) if in_shares < time => Way::Shares(shares),
+            _ => whole,
+        }
+    }
+
+    /// The exchange in rounds by which all heads get what each has, if all are at one site. `bytes`
+    /// is the size of what a number of heads have together.
+    pub(crate) fn exchange(&self, bytes: impl Fn(usize) -> f64) -> Option<&Dissemination> {
+        Some(self.fastest_exchange(bytes)?.1)
+    }
+
+    /// That exchange, and its predicted time in seconds.
+    fn fastest_exchange(&self, bytes: impl Fn(usize) -> f64) -> Option<(f64, &Dissemination)> {
+        fastest(&self.exchanges, self.work.first()?.inside, bytes)
+    }
+
+    /// Number of values into which those of so many heads combine that follow each other at the
+    /// only site. An aligned part of a binary tree is one value, and these begin anywhere.
+    fn values(&self, heads: usize) -> f64 {
+        let parts = heads.min(levels(heads) as usize + 1);
+        parts as f64 * largest(self.work.iter().map(|work| work.of_head))
+    }
+
+    /// The best number of shares of a vector, and the predicted time in seconds. `None` for a
+    /// vector that is not shared. Each head has a share: those of a site see that one has a vector
+    /// of another length because they get something from each other.
+    fn fastest_shares(&self, length: usize, bytes: f64) -> Option<(f64, usize)> {
         let most_heads = self.work.iter().map(|work| work.heads).max().unwrap_or_default();
         if most_heads < 2 || length < most_heads {
             return None;
         }
-        let bytes = length as f64 * element_bytes as f64;
         let candidates = SHARES_EACH.iter().map(|each| (most_heads * each).min(length));
-        let (time, shares) = candidates
+        candidates
             .map(|shares| (self.time_in_shares(bytes, shares), shares))
-            .min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))?;
-        (time < self.time_over_tree(bytes)).then_some(shares)
+            .min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))
     }
 
     /// Predicted time over the tree, in seconds.
@@ -208,11 +260,6 @@ fn latencies_s(work: &SiteWork) -> f64 {
     f64::from(work.heads.max(1).ilog2()) * work.inside.latency_s()
 }
 
-/// Number of messages at the top of a binomial tree over some heads.
-fn levels(heads: usize) -> u32 {
-    usize::BITS - heads.saturating_sub(1).leading_zeros()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,29 +274,80 @@ mod tests {
         Sharing::new(&places, &links)
     }
 
+    /// The number of shares of a vector.
+    fn shares(sharing: &Sharing, length: usize, element_bytes: usize) -> Option<usize> {
+        match sharing.way(length, element_bytes) {
+            Way::Shares(shares) => Some(shares),
+            Way::Tree | Way::Rounds(_) => None,
+        }
+    }
+
     #[test]
-    fn long_vectors_are_shared_and_short_ones_go_over_the_tree() {
-        for grid in ["4x8,wan=20ms", "2x3,wan=20ms", "1x8"] {
+    fn long_vectors_are_shared_and_short_ones_are_not() {
+        for (grid, is_one_site) in [("4x8,wan=20ms", false), ("2x3,wan=20ms", false), ("1x8", true)]
+        {
             let sharing = sharing(grid);
-            assert_eq!(sharing.shares(1, 8), None, "{grid}");
-            let shares = sharing.shares(1 << 17, 8).unwrap();
+            let way = sharing.way(1, 8);
+            assert_eq!(matches!(way, Way::Rounds(_)), is_one_site, "{grid}");
+            assert_eq!(matches!(way, Way::Tree), !is_one_site, "{grid}");
+            let shares = shares(&sharing, 1 << 17, 8).unwrap();
             let heads = sharing.work[0].heads;
             assert!(shares.is_multiple_of(heads) && shares <= 8 * heads, "{grid}: {shares}");
         }
     }
 
     #[test]
-    fn a_site_of_one_head_has_nothing_to_share() {
-        assert_eq!(sharing("16x1,wan=20ms").shares(1 << 20, 8), None);
-        assert_eq!(sharing("1x1").shares(1 << 20, 8), None);
+    fn a_site_of_one_head_has_nothing_to_share_or_exchange() {
+        for grid in ["16x1,wan=20ms", "1x1"] {
+            let sharing = sharing(grid);
+            assert_eq!(sharing.way(1 << 20, 8), Way::Tree, "{grid}");
+            assert_eq!(sharing.exchange(|_| 8.0), None, "{grid}");
+        }
+    }
+
+    #[test]
+    fn in_one_site_the_rounds_of_short_vectors_are_faster_than_a_tree() {
+        for nodes in 2..=64 {
+            let sharing = sharing(&format!("1x{nodes}"));
+            let (time, _) = sharing.fastest_exchange(|heads| 8.0 * sharing.values(heads)).unwrap();
+            // Two or three nodes need one latency in place of two.
+            let limit = if nodes < 4 { 0.51 } else { 0.4 };
+            let tree = sharing.time_over_tree(8.0);
+            assert!(time < limit * tree, "{nodes} nodes: {time} s, {tree} s over the tree");
+        }
+    }
+
+    #[test]
+    fn the_number_of_rounds_follows_from_the_links_and_the_length() {
+        let rounds = |grid: &str, element_bytes: usize| match sharing(grid).way(1, element_bytes) {
+            Way::Rounds(exchange) => exchange.rounds().len(),
+            way => panic!("{grid}: {way:?}"),
+        };
+        // Seven messages of 5 us each are less than another latency of 50 us.
+        assert_eq!(rounds("1x8", 8), 1);
+        // Two latencies and 14 messages are less than one and 63.
+        assert_eq!(rounds("1x64", 8), 2);
+        // At once, a head sends the megabyte to seven others. In three rounds it sends one value,
+        // at most two, and at most three.
+        assert_eq!(rounds("1x8", 1 << 20), 3);
+    }
+
+    #[test]
+    fn parts_of_a_binary_tree_that_begin_anywhere_are_few_values() {
+        let sharing = sharing("1x16");
+        assert_eq!(
+            [1, 2, 3, 4, 8, 16].map(|heads| sharing.values(heads)),
+            [1., 2., 3., 3., 4., 5.]
+        );
+        assert!(sharing.exchange(|_| 0.0).is_some());
     }
 
     #[test]
     fn a_vector_has_at_most_as_many_shares_as_elements_and_each_head_has_one() {
         // Elements of a megabyte.
         let sharing = sharing("2x8,wan=20ms");
-        assert_eq!(sharing.shares(7, 1 << 20), None);
-        assert!((8..=11).contains(&sharing.shares(11, 1 << 20).unwrap()));
+        assert_eq!(sharing.way(7, 1 << 20), Way::Tree);
+        assert!((8..=11).contains(&shares(&sharing, 11, 1 << 20).unwrap()));
     }
 
     #[test]
@@ -273,7 +371,7 @@ mod tests {
         let expected = 0.02 + 2.0 * 50e-6 + 6.0 * MESSAGE_S;
         let found = sharing.time_over_tree(8.0);
         assert!((found - expected).abs() < 10e-6, "{found} s, not {expected} s");
-        assert_eq!(sharing.shares(100, 8), None);
+        assert_eq!(sharing.way(100, 8), Way::Tree);
     }
 
     #[test]

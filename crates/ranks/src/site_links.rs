@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 /// Largest number of sites whose links are told pair by pair. With more, each link between sites
 /// counts as an ordinary one.
 const SITES_MAX: u32 = 64;
+/// Processor time of a message between nodes, at both ends together, in seconds: that of an
+/// ordinary machine, as the links do not tell it.
+pub(crate) const MESSAGE_S: f64 = 5e-6;
 
 /// What a message costs on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,12 @@ impl LinkCost {
     fn of(link: &Link) -> Self {
         let latency_ns = u64::try_from(link.latency.duration().as_nanos()).unwrap_or(u64::MAX);
         Self { latency_ns, bits_per_s: link.bandwidth.bits_per_second() }
+    }
+
+    /// The cost of a link with this latency and bandwidth.
+    #[cfg(test)]
+    pub(crate) fn new(latency_ns: u64, bits_per_s: u64) -> Self {
+        Self { latency_ns, bits_per_s }
     }
 
     /// The latency in seconds.

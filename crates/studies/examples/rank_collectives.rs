@@ -1,6 +1,7 @@
 //! Allreduce, reduce-scatter and alltoall of ranks over four sites, beside the flat algorithms that
 //! MPICH uses (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations
-//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange.
+//! in MPICH", 2005, sections 4 and 5): recursive doubling, a ring, and pairwise exchange. Over other
+//! grids also barrier and allgather, beside dissemination and the same two.
 //!
 //! ```text
 //! cargo run --release -p gridspan-studies --example rank_collectives
@@ -61,15 +62,22 @@ enum Algorithm {
     PairwiseSums,
     Alltoall,
     Pairwise,
+    Barrier,
+    Dissemination,
+    Allgather,
+    DoublingBlocks,
+    RingOfBlocks,
 }
 
 use Algorithm::{
-    Allreduce, Alltoall, Pairwise, PairwiseSums, RecursiveDoubling, ReduceScatter, Ring,
+    Allgather, Allreduce, Alltoall, Barrier, Dissemination, DoublingBlocks, Pairwise, PairwiseSums,
+    RecursiveDoubling, ReduceScatter, Ring, RingOfBlocks,
 };
 
 const ALLREDUCE_BYTES: [usize; 5] = [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20];
 const REDUCE_SCATTER_BYTES: [usize; 4] = [1 << 10, 16 << 10, 128 << 10, 1 << 20];
 const ALLTOALL_BYTES: [usize; 4] = [8, 1 << 10, 8 << 10, 64 << 10];
+const ALLGATHER_BYTES: [usize; 3] = [8, 1 << 10, 64 << 10];
 
 /// One site reaches the others over slower links.
 const SLOW: &str = "4x4,wan=20ms,rate=1gbit; at 1ms link a-d rate=100mbit; \
@@ -147,14 +155,16 @@ fn other_grids(options: &Options) -> Result<(), String> {
         println!("{name}, in virtual time: ms each");
         println!("{:>26}{:>10}{:>10}{:>24}{:>8}", "", "bytes", "ours", "best flat", "over");
         let ranks = spec.layout().pe_count();
-        let reductions: &[Algorithm] = match ranks.is_power_of_two() {
-            true => &[RecursiveDoubling, Ring],
-            false => &[Ring],
+        let (reductions, gathers): (&[Algorithm], &[Algorithm]) = match ranks.is_power_of_two() {
+            true => (&[RecursiveDoubling, Ring], &[DoublingBlocks, RingOfBlocks]),
+            false => (&[Ring], &[RingOfBlocks]),
         };
         let cells = [
             ("allreduce", Allreduce, reductions, &ALLREDUCE_BYTES[..]),
             ("reduce-scatter", ReduceScatter, &[PairwiseSums][..], &REDUCE_SCATTER_BYTES[..]),
             ("alltoall, for each pair", Alltoall, &[Pairwise][..], &ALLTOALL_BYTES[..]),
+            ("allgather, of each", Allgather, gathers, &ALLGATHER_BYTES[..]),
+            ("barrier", Barrier, &[Dissemination][..], &[0][..]),
         ];
         for (kind, ours, others, sizes) in cells {
             for &bytes in sizes {
@@ -262,6 +272,19 @@ async fn once(world: &Comm, algorithm: Algorithm, bytes: usize) -> Result<(), Ra
             let expected = |from: u64| std::iter::repeat_n((from * size + me) as u8, bytes);
             got.into_iter().eq((0..size).flat_map(expected))
         }
+        Allgather | DoublingBlocks | RingOfBlocks => {
+            let mine = vec![me as u8; bytes];
+            let got = match algorithm {
+                DoublingBlocks => doubling_blocks(world, &mine).await?,
+                RingOfBlocks => ring_of_blocks(world, &mine).await?,
+                _ => world.allgather(&mine).await?,
+            };
+            let expected = |from: u64| std::iter::repeat_n(from as u8, bytes);
+            got.into_iter().eq((0..size).flat_map(expected))
+        }
+        // That no rank leaves before the last one comes is tested elsewhere.
+        Barrier => world.barrier().await.is_ok(),
+        Dissemination => dissemination(world).await.is_ok(),
     };
     match is_right {
         true => Ok(()),
@@ -334,4 +357,52 @@ async fn pairwise(world: &Comm, mine: &[u8], bytes: usize) -> Result<Vec<u8>, Ra
         world.sendrecv(&mine[block(to)], to, step, &mut got[block(from)], from, step).await?;
     }
     Ok(got)
+}
+
+/// In step `j` ranks exchange what they have with the rank `2^j` away. The number of ranks is a
+/// power of two.
+async fn doubling_blocks(world: &Comm, mine: &[u8]) -> Result<Vec<u8>, RankError> {
+    let (me, bytes) = (world.rank(), mine.len());
+    let mut all = vec![0; bytes * world.size() as usize];
+    all[me as usize * bytes..][..bytes].copy_from_slice(mine);
+    let mut distance = 1;
+    while distance < world.size() {
+        let partner = me ^ distance;
+        let known = |rank: u32| {
+            let begin = (rank & !(distance - 1)) as usize * bytes;
+            begin..begin + distance as usize * bytes
+        };
+        let out = all[known(me)].to_vec();
+        let back = &mut all[known(partner)];
+        world.sendrecv(&out, partner, distance, back, partner, distance).await?;
+        distance *= 2;
+    }
+    Ok(all)
+}
+
+/// Blocks go around a ring.
+async fn ring_of_blocks(world: &Comm, mine: &[u8]) -> Result<Vec<u8>, RankError> {
+    let (me, size, bytes) = (world.rank(), world.size(), mine.len());
+    let (right, left) = ((me + 1) % size, (me + size - 1) % size);
+    let block = |rank: u32| (rank % size) as usize * bytes..((rank % size) as usize + 1) * bytes;
+    let mut all = vec![0; bytes * size as usize];
+    all[block(me)].copy_from_slice(mine);
+    for step in 0..size - 1 {
+        let out = all[block(me + size - step)].to_vec();
+        let back = &mut all[block(me + size - step - 1)];
+        world.sendrecv(&out, right, step, back, left, step).await?;
+    }
+    Ok(all)
+}
+
+/// In step `j` a rank notifies the rank `2^j` after it, and waits for the one as far before it.
+async fn dissemination(world: &Comm) -> Result<(), RankError> {
+    let (me, size) = (world.rank(), world.size());
+    let mut distance = 1;
+    while distance < size {
+        let (to, from) = ((me + distance) % size, (me + size - distance) % size);
+        world.sendrecv(&[0_u8], to, distance, &mut [0_u8], from, distance).await?;
+        distance *= 2;
+    }
+    Ok(())
 }

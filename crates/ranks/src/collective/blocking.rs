@@ -22,10 +22,11 @@ use serde::de::DeserializeOwned;
 /// all ranks get takes one crossing of the wide area, and so does
 /// [`reduce_scatter`](Self::reduce_scatter), in which ranks of all PEs communicate with other sites
 /// so that each block crosses once. So do long [`allreduce`](Self::allreduce)s, where the latencies
-/// and bandwidths of the links say that this is faster. In [`alltoall`](Self::alltoall),
-/// [`scan`](Self::scan) and [`exscan`](Self::exscan), ranks send to each other directly. The order
-/// in which values are combined depends only on the number of ranks: sums have the same bits
-/// wherever the ranks live, and whichever way they take.
+/// and bandwidths of the links say that this is faster. If all ranks are at one site, there is no
+/// leader: one rank of each PE exchanges what it has with those of the others, in as few rounds as
+/// is fastest. In [`alltoall`](Self::alltoall), [`scan`](Self::scan) and [`exscan`](Self::exscan),
+/// ranks send to each other directly. The order in which values are combined depends only on the
+/// number of ranks: sums have the same bits wherever the ranks live, and whichever way they take.
 impl Comm {
     /// Waits until all ranks have come here.
     ///
@@ -283,7 +284,7 @@ impl Comm {
     pub async fn alltoall<T: Element>(&self, numbers: &[T]) -> Result<Vec<T>, RankError> {
         let operation = Operation::new(self, "alltoall");
         let blocks = operation.cut(numbers)?;
-        let blocks = operation.complete(operation.alltoall(blocks)).await?;
+        let blocks = operation.complete(operation.alltoall(blocks, true)).await?;
         operation.join(&blocks, numbers.len() / self.size() as usize)
     }
 
@@ -297,7 +298,7 @@ impl Comm {
         blocks: Vec<Vec<T>>,
     ) -> Result<Vec<Vec<T>>, RankError> {
         let operation = Operation::new(self, "alltoallv");
-        operation.complete(operation.alltoall(blocks)).await
+        operation.complete(operation.alltoall(blocks, true)).await
     }
 
     /// Gives block `i` of each rank to rank `i`. Blocks may have any types and lengths; see
@@ -308,6 +309,6 @@ impl Comm {
     /// Those [of collective operations](Self#collective-operations), except for types: the blocks
     /// give [`RankError::TypeMismatch`] where the receiver names another type.
     pub async fn alltoallw(&self, blocks: Vec<TypedBlock>) -> Result<Vec<TypedBlock>, RankError> {
-        Operation::new(self, "alltoallw").alltoallw(blocks).await
+        Operation::new(self, "alltoallw").alltoallw(blocks, true).await
     }
 }

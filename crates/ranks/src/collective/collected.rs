@@ -127,6 +127,40 @@ impl<T: Element, O: Operator<T>> Collected for Partial<'_, T, O> {
     }
 }
 
+/// The partial results of a reduction of whole vectors, whose parts say how long these are.
+pub(super) struct WholeVectors<'a, T, O> {
+    partial: Partial<'a, T, O>,
+    length: usize,
+}
+
+impl<'a, T: Element, O: Operator<T>> WholeVectors<'a, T, O> {
+    /// Nothing yet, of vectors of this length.
+    pub(super) fn new(ranks: u32, op: &'a O, length: usize, at: CallSite) -> Self {
+        Self { partial: Partial::new(ranks, op, at), length }
+    }
+
+    /// Adds the value of a segment.
+    pub(super) fn put(&mut self, key: SegmentKey, value: Vec<T>) -> Result<(), RankError> {
+        self.partial.put(key, value)
+    }
+
+    /// The result.
+    pub(super) fn total(self) -> Result<Vec<T>, RankError> {
+        self.partial.total()
+    }
+}
+
+impl<T: Element, O: Operator<T>> Collected for WholeVectors<'_, T, O> {
+    fn add(&mut self, part: Part) -> Result<(), RankError> {
+        self.partial.add_share(part, self.length, self.length)
+    }
+
+    fn parts(&self) -> Result<Vec<Part>, RankError> {
+        let mark = |Part { key, content }| Part { key: keys::of_share(key, self.length), content };
+        Ok(self.partial.parts()?.into_iter().map(mark).collect())
+    }
+}
+
 /// Sums of numbers that have not been rounded.
 pub(super) struct ExactSums {
     sums: Vec<ExactSum>,
@@ -141,6 +175,16 @@ impl ExactSums {
             sum
         };
         Self { sums: numbers.iter().map(sum).collect(), at }
+    }
+
+    /// Sums without terms.
+    pub(super) fn of_nothing(count: usize, at: CallSite) -> Self {
+        Self { sums: vec![ExactSum::default(); count], at }
+    }
+
+    /// The part of a message with the totals.
+    pub(super) fn total_part(&self) -> Part {
+        Part { key: 0, content: Content::owned(self.totals()) }
     }
 
     /// The sums, each rounded once.

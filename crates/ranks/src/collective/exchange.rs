@@ -5,8 +5,6 @@ use crate::content::Content;
 use crate::element::Element;
 use crate::error::RankError;
 use crate::packet::Part;
-use crate::scope::Scope;
-use crate::typed_block::TypedBlock;
 use std::collections::BTreeMap;
 
 impl Operation {
@@ -51,29 +49,45 @@ impl Operation {
     /// their order, and how many each has given.
     ///
     /// The leaders join what they have got, so that it goes down as two blocks, which the ranks of
-    /// a process share.
+    /// a process share. In one site all heads do: each block goes to each of them once.
     pub(super) async fn allgather<T: Element>(
         &self,
         values: Vec<T>,
     ) -> Result<(Vec<T>, Vec<u64>), RankError> {
-        let tree = self.comm.scope.tree(0);
         let mut parts = self.mine(values);
-        let joined = match self.ascend(&tree, &mut parts).await? {
-            true => {
-                self.exchange(&tree, &mut parts).await?;
-                let blocks = self.by_rank::<T>(parts)?;
-                let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
-                let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
-                Some(contents.map(|content| Part { key: 0, content }).to_vec())
-            }
-            false => None,
+        let sharing = self.comm.scope.sharing();
+        // A head sends the same bytes in any rounds.
+        let in_rounds =
+            sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| 0.0)?)));
+        let parts = if let Some((heads, exchange)) = in_rounds {
+            let mut others = Vec::new();
+            let is_head = self.collect_in_rounds(heads, exchange, &mut parts, &mut others).await?;
+            let joined = if is_head { Some(self.joined::<T>(parts)?) } else { None };
+            self.share_with_pe(heads, joined).await?
+        } else {
+            let tree = self.comm.scope.tree(0);
+            let joined = match self.ascend(&tree, &mut parts).await? {
+                true => {
+                    self.exchange(&tree, &mut parts).await?;
+                    Some(self.joined::<T>(parts)?)
+                }
+                false => None,
+            };
+            self.descend(&tree, joined).await?
         };
-        let parts = self.descend(&tree, joined).await?;
         let [lengths, numbers] = &parts[..] else {
             let found = parts.len();
             return Err(RankError::WrongLength { at: self.at, found, expected: 2 });
         };
         Ok((numbers.content.to_vec(self.at)?, lengths.content.to_vec(self.at)?))
+    }
+
+    /// Joins the contents of all ranks. The first part has their lengths.
+    fn joined<T: Element>(&self, parts: Vec<Part>) -> Result<Vec<Part>, RankError> {
+        let blocks = self.by_rank::<T>(parts)?;
+        let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
+        let contents = [Content::owned(lengths), Content::owned(blocks.concat())];
+        Ok(contents.map(|content| Part { key: 0, content }).to_vec())
     }
 
     /// Gathers blocks of one length at all ranks.
@@ -169,134 +183,5 @@ impl Operation {
             self.post(child, parts);
         }
         self.only(mine)?.to_vec(at)
-    }
-
-    /// Sends a block to each rank, and receives one from each.
-    pub(super) async fn alltoall<T: Element>(
-        &self,
-        mut blocks: Vec<Vec<T>>,
-    ) -> Result<Vec<Vec<T>>, RankError> {
-        let (at, me) = (self.at, self.me());
-        let mut mine = blocks.get_mut(me as usize).map(std::mem::take);
-        let contents = blocks.into_iter().map(Content::owned).collect();
-        let open = |from: u32, content: Content| match mine.take_if(|_| from == me) {
-            Some(mine) => Ok(mine),
-            None => content.to_vec(at),
-        };
-        self.exchange_all(contents, open).await
-    }
-
-    /// Sends a block of any type to each rank, and receives one from each.
-    pub(super) async fn alltoallw(
-        &self,
-        blocks: Vec<TypedBlock>,
-    ) -> Result<Vec<TypedBlock>, RankError> {
-        let at = self.at;
-        let contents = blocks.into_iter().map(TypedBlock::into_content).collect();
-        let open = |from: u32, content: Content| {
-            Ok(TypedBlock::received(content, at.with(Some(from), None)))
-        };
-        self.exchange_all(contents, open).await
-    }
-
-    /// Sends a content to each rank, and opens those that it receives, by rank.
-    async fn exchange_all<R>(
-        &self,
-        contents: Vec<Content>,
-        mut open: impl FnMut(u32, Content) -> Result<R, RankError>,
-    ) -> Result<Vec<R>, RankError> {
-        let (at, me, size) = (self.at, self.me() as usize, self.comm.size() as usize);
-        if contents.len() != size {
-            return Err(RankError::WrongLength { at, found: contents.len(), expected: size });
-        }
-        let mut contents: Vec<Option<Content>> = contents.into_iter().map(Some).collect();
-        let mut opened: Vec<Option<R>> = (0..size).map(|_| None).collect();
-        for to in receivers(&self.comm.scope, me as u32) {
-            let content = contents.get_mut(to as usize).and_then(Option::take);
-            let part = content.map(|content| Part { key: 0, content });
-            self.post(to, part.into_iter().collect());
-        }
-        if let Some(content) = contents[me].take() {
-            opened[me] = Some(open(me as u32, content)?);
-        }
-        for from in (0..me).rev().chain((me + 1..size).rev()) {
-            let content = self.only(self.take(from as u32).await?)?;
-            opened[from] = Some(open(from as u32, content)?);
-        }
-        Ok(opened.into_iter().flatten().collect())
-    }
-}
-
-/// The order in which a rank sends blocks to all others.
-///
-/// Those to other sites come first, since the wide area takes longest. If the links into a site are
-/// slower than its ranks receive, all ranks send to its ranks in the same order: the first ones
-/// have all their blocks, and go on, while the links carry those of the others. Otherwise ranks
-/// begin with different receivers, so that none has to receive from all at a time.
-fn receivers(scope: &Scope, me: u32) -> Vec<u32> {
-    let mut sites: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for rank in 0..scope.size() {
-        sites.entry(scope.place(rank).0).or_default().push(rank);
-    }
-    let home = scope.place(me).0;
-    let mut near = sites.remove(&home).unwrap_or_default();
-    let place = near.iter().position(|rank| *rank == me).unwrap_or_default();
-    near.rotate_left(place);
-    let after = sites.range(home.saturating_add(1)..);
-    let mut far: Vec<(u32, Vec<u32>)> =
-        after.chain(sites.range(..home)).map(|(site, ranks)| (*site, ranks.clone())).collect();
-    let all: Vec<u32> = sites.keys().copied().chain([home]).collect();
-    let links = scope.places().links();
-    for (site, ranks) in &mut far {
-        if !links.is_narrow(*site, all.iter().copied().filter(|other| other != site)) {
-            let begin = place % ranks.len().max(1);
-            ranks.rotate_left(begin);
-        }
-    }
-    let most = far.iter().map(|(_, ranks)| ranks.len()).max().unwrap_or_default();
-    let in_turn = (0..most).flat_map(|at| far.iter().filter_map(move |(_, ranks)| ranks.get(at)));
-    in_turn.chain(&near).copied().filter(|rank| *rank != me).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::places::Places;
-    use crate::scope::World;
-    use crate::site_links::SiteLinks;
-    use gridspan_topology::{GridSpec, Hierarchy};
-    use std::sync::Arc;
-
-    /// One rank on each PE of a grid.
-    fn scope(emulate: &str) -> Scope {
-        let spec = GridSpec::from_emulate(emulate).unwrap();
-        let links = SiteLinks::new(spec.layout(), &Hierarchy::from_grid(&spec), &[]);
-        let pes: Vec<u64> = spec.layout().pes().map(|pe| u64::from(pe.0)).collect();
-        let places = Places::new(&pes, spec.layout(), links);
-        World::of_job(pes.len() as u32).scope(Arc::new(places))
-    }
-
-    #[test]
-    fn blocks_for_other_sites_leave_first_and_in_the_same_order() {
-        // Two links of 1 Gbit/s into a site, whose ranks receive 10 Gbit/s.
-        let scope = scope("3x3,wan=20ms");
-        assert_eq!(receivers(&scope, 0), [3, 6, 4, 7, 5, 8, 1, 2]);
-        assert_eq!(receivers(&scope, 1), [3, 6, 4, 7, 5, 8, 2, 0]);
-        assert_eq!(receivers(&scope, 4), [6, 0, 7, 1, 8, 2, 5, 3]);
-    }
-
-    #[test]
-    fn ranks_of_one_site_begin_with_different_receivers() {
-        assert_eq!(receivers(&scope("1x4"), 2), [3, 0, 1]);
-    }
-
-    #[test]
-    fn over_many_links_ranks_begin_with_different_receivers() {
-        // Eleven links of 1 Gbit/s into each site.
-        let scope = scope("12x2,wan=20ms");
-        let (first, second) = (receivers(&scope, 0), receivers(&scope, 1));
-        assert_eq!((first[0], second[0]), (2, 3));
-        assert_eq!((first[11], second[11]), (3, 2));
-        assert_eq!((first[22], second[22]), (1, 0));
     }
 }

@@ -160,14 +160,14 @@ impl Comm {
     /// Begins an [`alltoallv`](Self::alltoallv).
     pub fn ialltoallv<T: Element>(&self, blocks: Vec<Vec<T>>) -> CommRequest<'static, Vec<Vec<T>>> {
         self.in_background(Operation::new(self, "ialltoallv"), |operation| async move {
-            operation.alltoall(blocks).await
+            operation.alltoall(blocks, false).await
         })
     }
 
     /// Begins an [`alltoallw`](Self::alltoallw).
     pub fn ialltoallw(&self, blocks: Vec<TypedBlock>) -> CommRequest<'static, Vec<TypedBlock>> {
         self.in_background(Operation::new(self, "ialltoallw"), |operation| async move {
-            operation.alltoallw(blocks).await
+            operation.alltoallw(blocks, false).await
         })
     }
 

@@ -1,4 +1,4 @@
-//! One collective operation of one rank: its messages, and the ways they take.
+//! One collective operation of one rank: its messages, and the ways they take over the tree.
 //!
 //! - `ascend`: from each rank to the leader of its site.
 //! - `to_root`: on to the root. `exchange`: between all leaders, so that each site has everything
@@ -79,7 +79,12 @@ impl Operation {
         wait::parts(&self.comm.local, begun, at).await
     }
 
-    async fn add_from(&self, from: u32, collected: &mut impl Collected) -> Result<(), RankError> {
+    /// Adds the parts of a rank to what is collected.
+    pub(super) async fn add_from(
+        &self,
+        from: u32,
+        collected: &mut impl Collected,
+    ) -> Result<(), RankError> {
         for part in self.take(from).await? {
             collected.add(part)?;
         }

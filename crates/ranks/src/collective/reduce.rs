@@ -8,6 +8,10 @@ use crate::element::Element;
 use crate::error::RankError;
 use crate::ops::{self, Operator};
 use crate::packet::Part;
+use crate::sharing::Way;
+
+/// Bytes of an exact sum of short range in a message, which the choice of rounds expects.
+const EXACT_SUM_BYTES: f64 = 25.0;
 
 impl Operation {
     fn partial<'a, T: Element, O: Operator<T>>(
@@ -35,21 +39,24 @@ impl Operation {
         }
     }
 
-    /// Reduces to all ranks, in one crossing of the wide area: in shares if that is predicted to
-    /// be faster.
+    /// Reduces to all ranks, in one crossing of the wide area, in the way that is predicted to be
+    /// the fastest.
     pub(super) async fn allreduce<T: Element>(
         &self,
         values: Vec<T>,
         op: impl Operator<T>,
     ) -> Result<Vec<T>, RankError> {
-        // A single element cannot be shared.
-        let sharing = if values.len() > 1 { self.comm.scope.sharing() } else { None };
-        let shares = sharing.as_ref().and_then(|all| all.shares(values.len(), size_of::<T>()));
-        match (sharing, shares) {
-            (Some(sharing), Some(shares)) => {
+        let Some(sharing) = self.comm.scope.sharing() else {
+            return self.allreduce_over_tree(values, &op).await;
+        };
+        match sharing.way(values.len(), size_of::<T>()) {
+            Way::Tree => self.allreduce_over_tree(values, &op).await,
+            Way::Rounds(exchange) => {
+                self.allreduce_in_rounds(values, sharing.heads(), exchange, &op).await
+            }
+            Way::Shares(shares) => {
                 self.allreduce_in_shares(values, sharing.heads(), shares, &op).await
             }
-            _ => self.allreduce_over_tree(values, &op).await,
         }
     }
 
@@ -93,14 +100,16 @@ impl Operation {
 
     /// Adds up exactly, at all ranks, in one crossing of the wide area.
     pub(super) async fn allreduce_exact(&self, numbers: &[f64]) -> Result<Vec<f64>, RankError> {
-        let tree = self.comm.scope.tree(0);
-        let mut sums = ExactSums::new(numbers, self.at);
-        let mut totals = None;
-        if self.ascend(&tree, &mut sums).await? {
-            self.exchange(&tree, &mut sums).await?;
-            totals = Some(vec![Part { key: 0, content: Content::owned(sums.totals()) }]);
-        }
-        let totals: Vec<f64> = self.only(self.descend(&tree, totals).await?)?.to_vec(self.at)?;
+        let sharing = self.comm.scope.sharing();
+        // The sums of any ranks add up to one for each number.
+        let bytes = numbers.len() as f64 * EXACT_SUM_BYTES;
+        let in_rounds =
+            sharing.as_ref().and_then(|all| Some((all.heads(), all.exchange(|_| bytes)?)));
+        let parts = match in_rounds {
+            Some((heads, exchange)) => self.add_exactly_in_rounds(numbers, heads, exchange).await?,
+            None => self.add_exactly_over_tree(numbers).await?,
+        };
+        let totals: Vec<f64> = self.only(parts)?.to_vec(self.at)?;
         match totals.len() {
             found if found != numbers.len() => {
                 Err(RankError::WrongLength { at: self.at, found, expected: numbers.len() })
@@ -109,9 +118,21 @@ impl Operation {
         }
     }
 
+    /// Adds up exactly, over the tree. Returns what the parts of the result are.
+    async fn add_exactly_over_tree(&self, numbers: &[f64]) -> Result<Vec<Part>, RankError> {
+        let tree = self.comm.scope.tree(0);
+        let mut sums = ExactSums::new(numbers, self.at);
+        let mut totals = None;
+        if self.ascend(&tree, &mut sums).await? {
+            self.exchange(&tree, &mut sums).await?;
+            totals = Some(vec![sums.total_part()]);
+        }
+        self.descend(&tree, totals).await
+    }
+
     /// Reduces nothing.
     pub(super) async fn barrier(&self) -> Result<(), RankError> {
-        self.allreduce_over_tree(Vec::<u8>::new(), &ops::bit_or).await.map(drop)
+        self.allreduce(Vec::<u8>::new(), ops::bit_or).await.map(drop)
     }
 
     /// Reduces the values of the ranks up to this one, by recursive doubling: in step `j` a rank

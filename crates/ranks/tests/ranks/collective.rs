@@ -363,13 +363,13 @@ fn sums_have_the_same_bits_wherever_the_ranks_live() {
 }
 
 /// A term of an element, whose sum over the ranks depends on its order.
-fn term(rank: u32, at: usize) -> f64 {
+pub(crate) fn term(rank: u32, at: usize) -> f64 {
     (f64::from(rank) * 1.7 + at as f64).sin() * 10_f64.powi((rank as i32 + at as i32) % 17)
 }
 
 /// The sum over `size` ranks from `begin` on, of those that exist, by the binary tree over the
 /// numbers of the ranks.
-fn sum_by_tree(at: usize, begin: u32, size: u32, ranks: u32) -> f64 {
+pub(crate) fn sum_by_tree(at: usize, begin: u32, size: u32, ranks: u32) -> f64 {
     if size == 1 {
         return term(begin, at);
     }
@@ -491,18 +491,23 @@ fn different_lengths_types_and_roots_are_errors() {
 
 #[test]
 fn vectors_of_different_lengths_are_an_error_whichever_ways_ranks_take() {
-    // Three ranks on each of six PEs of two sites.
+    // Three ranks on each of six PEs, of two sites or one.
     const RANKS: u32 = 18;
-    let fails = |odd: fn(u32, u32) -> bool, at: u32, [length, other]: [usize; 2]| {
+    let fails_on = |grid: &str, odd: fn(u32, u32) -> bool, at: u32, [length, other]: [usize; 2]| {
         let function = move |world: gridspan_ranks::Comm| async move {
             let length = if odd(world.rank(), at) { other } else { length };
             world.allreduce(&vec![1_u64; length], ops::sum).await
         };
         let job = run_then(RANKS, function, |_results| Ok(()));
-        let text = simulate(job, "2x3,wan=20ms").unwrap_err().to_string();
-        assert!(text.contains("elements where"), "{length}, {other} at {at}: {text}");
+        let text = simulate(job, grid).unwrap_err().to_string();
+        assert!(text.contains("elements where"), "{length}, {other} at {at} on {grid}: {text}");
     };
-    // Over the tree and in shares, over the tree alone, and in shares of equal or other lengths.
+    let fails = |odd: fn(u32, u32) -> bool, at: u32, lengths: [usize; 2]| {
+        for grid in ["2x3,wan=20ms", "1x6"] {
+            fails_on(grid, odd, at, lengths);
+        }
+    };
+    // Whole and in shares, whole alone, and in shares of equal or other lengths.
     let lengths = [[1, 6000], [6000, 1], [40, 6000], [1, 2], [6000, 12_000], [6000, 5999]];
     for lengths in lengths {
         for at in [0, 1, 3, 7, 9, 13, 17] {

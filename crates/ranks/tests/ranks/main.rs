@@ -1,6 +1,7 @@
 //! Ranks under the embedded driver and in virtual time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod alltoall;
 mod collective;
 mod common;
 mod comms;
@@ -8,6 +9,7 @@ mod connect;
 mod deadlock;
 mod migration;
 mod neighbours;
+mod one_site;
 mod p2p;
 mod recovery;
 mod sequential;

@@ -1,0 +1,217 @@
+//! An exchange after which each member of a group has what all members have, in few rounds.
+//!
+//! The members stand around a circle. In each round a member sends what it has to some members
+//! before it, and gets as much from members after it. So it always has the data of an arc that
+//! begins with itself, and with radix `k` the arc is up to `k` times as long after each round.
+//! There are as few rounds as the radix allows, `⌈log_k n⌉` for `n` members, of at most `k - 1`
+//! messages from each member. With radix 2 this is the dissemination barrier; with radix `n`
+//! everyone sends to everyone at once (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient
+//! Algorithms for All-to-All Communications in Multiport Message-Passing Systems", 1997).
+//!
+//! **Each contribution arrives once**, for any number of members, so that values can be combined on
+//! the way although a sum must not have a term twice. An arc before the last round is `1/k` of the
+//! circle, rounded up. Where `k` of them would overlap, some messages leave out the data of their
+//! sender (Bruck and Ho, "Efficient Global Combine Operations in Multi-Port Message-Passing
+//! Systems", 1993). A member therefore keeps two things: what it has, and that without its own.
+
+use crate::site_links::{LinkCost, MESSAGE_S};
+use std::cmp::Ordering;
+
+/// A message that each member gets in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// The sender is so many places after the receiver.
+    pub(crate) distance: usize,
+    /// Number of members whose data it carries.
+    pub(crate) members: usize,
+    /// Whether the sender leaves out its own data.
+    pub(crate) leaves_out_own: bool,
+}
+
+/// The rounds of an exchange.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Dissemination {
+    rounds: Vec<Vec<Transfer>>,
+}
+
+impl Dissemination {
+    /// The exchange among this number of members. The radix is at least 2.
+    fn new(members: usize, radix: usize) -> Self {
+        let mut arc = members;
+        let mut arcs = vec![arc];
+        while arc > 1 {
+            arc = arc.div_ceil(radix);
+            arcs.push(arc);
+        }
+        arcs.reverse();
+        Self { rounds: arcs.windows(2).map(|arcs| round(arcs[0], arcs[1], radix)).collect() }
+    }
+
+    /// The exchanges among this number of members that are worth a comparison: for each number of
+    /// rounds that with the fewest messages. None for a single member.
+    pub(crate) fn all(members: usize) -> Vec<Self> {
+        (1..=levels(members)).map(|rounds| Self::new(members, radix(members, rounds))).collect()
+    }
+
+    /// The rounds, one after the other.
+    pub(crate) fn rounds(&self) -> &[Vec<Transfer>] {
+        &self.rounds
+    }
+
+    /// The number of rounds after which no message leaves out its sender's own data.
+    pub(crate) fn rounds_without_own(&self) -> usize {
+        let leaves_out =
+            |round: &Vec<Transfer>| round.iter().any(|transfer| transfer.leaves_out_own);
+        self.rounds.iter().rposition(leaves_out).map_or(0, |last| last + 1)
+    }
+
+    /// Predicted time in seconds over links of this cost. `bytes` is the size of the data of a
+    /// number of members that follow each other.
+    pub(crate) fn seconds(&self, link: LinkCost, bytes: impl Fn(usize) -> f64) -> f64 {
+        let message_s = |transfer: &Transfer| MESSAGE_S + link.seconds_for(bytes(transfer.members));
+        let round_s =
+            |round: &Vec<Transfer>| link.latency_s() + round.iter().map(message_s).sum::<f64>();
+        self.rounds.iter().map(round_s).sum()
+    }
+}
+
+/// The exchange with the shortest predicted time, and that time in seconds.
+pub(crate) fn fastest<'a>(
+    exchanges: &'a [Dissemination],
+    link: LinkCost,
+    bytes: impl Fn(usize) -> f64,
+) -> Option<(f64, &'a Dissemination)> {
+    let times = exchanges.iter().map(|exchange| (exchange.seconds(link, &bytes), exchange));
+    times.min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal))
+}
+
+/// The least number of doublings from one member to this number.
+pub(crate) fn levels(members: usize) -> u32 {
+    usize::BITS - members.saturating_sub(1).leading_zeros()
+}
+
+/// The smallest radix with which an exchange takes at most this number of rounds, at least one.
+fn radix(members: usize, rounds: u32) -> usize {
+    let is_too_small =
+        |radix: usize| radix.checked_pow(rounds).is_some_and(|reached| reached < members);
+    let mut radix = 2;
+    while is_too_small(radix) {
+        radix += 1;
+    }
+    radix
+}
+
+/// The messages that make arcs of one length so much longer, at most `radix` times.
+fn round(arc: usize, longer: usize, radix: usize) -> Vec<Transfer> {
+    // So many members would be in two of `radix` arcs that follow each other.
+    let overlap = radix * arc - longer;
+    let (mut end, mut transfers) = (arc, Vec::new());
+    for number in 1..radix {
+        // The last ones begin one place before the end of what is known.
+        let leaves_out_own = number + overlap >= radix;
+        let left_out = usize::from(leaves_out_own);
+        let members = arc - left_out;
+        if members > 0 {
+            transfers.push(Transfer { distance: end - left_out, members, leaves_out_own });
+        }
+        end += members;
+    }
+    transfers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The members whose data each member has at the end, in the order in which they have come.
+    /// Checks that a member sends no other two messages in a round.
+    fn gathered(members: usize, exchange: &Dissemination) -> Vec<Vec<usize>> {
+        let mut known: Vec<Vec<usize>> = (0..members).map(|member| vec![member]).collect();
+        for round in exchange.rounds() {
+            let sent = known.clone();
+            for transfer in round {
+                assert!((1..members).contains(&transfer.distance));
+                for (member, known) in known.iter_mut().enumerate() {
+                    let from = &sent[(member + transfer.distance) % members];
+                    let parts = &from[usize::from(transfer.leaves_out_own)..];
+                    assert_eq!(parts.len(), transfer.members);
+                    known.extend(parts);
+                }
+            }
+            let distances: Vec<usize> = round.iter().map(|transfer| transfer.distance).collect();
+            assert!(distances.is_sorted_by(|one, other| one < other), "{distances:?}");
+        }
+        known
+    }
+
+    #[test]
+    fn everyone_gets_the_data_of_everyone_once_and_of_the_next_ones_first() {
+        for members in 1..=40 {
+            for radix in 2..=members.max(2) {
+                let exchange = Dissemination::new(members, radix);
+                for (member, known) in gathered(members, &exchange).into_iter().enumerate() {
+                    let expected = (0..members).map(|place| (member + place) % members);
+                    assert!(known.into_iter().eq(expected), "{members} members, radix {radix}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_message_of_the_first_round_is_that_of_the_next_member() {
+        for members in 2..=40 {
+            for exchange in Dissemination::all(members) {
+                let first = Transfer { distance: 1, members: 1, leaves_out_own: false };
+                assert_eq!(exchange.rounds()[0][0], first, "{members} members");
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_an_exchange_for_each_number_of_rounds() {
+        assert!(Dissemination::all(1).is_empty());
+        for members in 2..=40_usize {
+            let rounds: Vec<usize> =
+                Dissemination::all(members).iter().map(|all| all.rounds().len()).collect();
+            let most = (1_usize..).find(|rounds| 1 << rounds >= members).unwrap();
+            assert!(rounds.is_sorted() && rounds.iter().all(|rounds| *rounds <= most));
+            assert_eq!((rounds[0], rounds[rounds.len() - 1]), (1, most), "{members} members");
+        }
+    }
+
+    #[test]
+    fn five_members_leave_out_what_would_come_twice() {
+        let own = |distance, members| Transfer { distance, members, leaves_out_own: false };
+        let exchange = Dissemination::new(5, 2);
+        // Arcs of 1, 2, 3 and 5 members.
+        let third = Transfer { distance: 2, members: 2, leaves_out_own: true };
+        let second = Transfer { distance: 1, members: 1, leaves_out_own: true };
+        assert_eq!(exchange.rounds(), [vec![own(1, 1)], vec![second], vec![third]]);
+        assert_eq!(exchange.rounds_without_own(), 3);
+        let exchange = Dissemination::new(9, 3);
+        assert_eq!(exchange.rounds(), [vec![own(1, 1), own(2, 1)], vec![own(3, 3), own(6, 3)]]);
+        assert_eq!(exchange.rounds_without_own(), 0);
+    }
+
+    #[test]
+    fn slow_links_take_few_rounds_and_fast_ones_few_messages() {
+        let all = Dissemination::all(64);
+        let rounds = |latency_us: u64| {
+            let link = LinkCost::new(latency_us * 1000, 10_000_000_000);
+            fastest(&all, link, |_| 8.0).unwrap().1.rounds().len()
+        };
+        // Each round has so many messages of 5 us: 63, 2 x 7, 3 x 3, and then 6 x 1.
+        assert_eq!([rounds(10_000), rounds(50), rounds(10), rounds(0)], [1, 2, 3, 6]);
+    }
+
+    #[test]
+    fn the_prediction_adds_rounds_messages_and_bytes() {
+        // 1 Gbit/s is 125 bytes in a microsecond.
+        let link = LinkCost::new(50_000, 1_000_000_000);
+        let exchange = Dissemination::new(9, 3);
+        let found = exchange.seconds(link, |members| 1250.0 * members as f64);
+        // Two messages of one value and two of three.
+        let expected = 2.0 * 50e-6 + 4.0 * MESSAGE_S + 8.0 * 10e-6;
+        assert!((found - expected).abs() < 1e-9, "{found} s, not {expected} s");
+    }
+}

@@ -1,5 +1,5 @@
-//! Replicas in rebalances: the information that strategies get, and how a plan's replicas are begun
-//! and ended.
+//! Replicas in rebalances: the information that strategies get, and how a plan begins and ends
+//! replicas.
 //!
 //! A plan first moves actors and ends replicas. After that, the PEs where the actors then live
 //! begin new replicas. PEs report each start and end of a replica in the same way as a move.

@@ -168,8 +168,9 @@ impl Survey {
         self.clusters.observe(now, hierarchy, (from, to), sample);
     }
 
-    /// Returns the estimate of the link between two nodes: of the link between their clusters, if
-    /// distances vary between the groups in which the nodes' paths in the hierarchy diverge.
+    /// Returns the estimate of the link between two nodes: that between the two groups in which the
+    /// nodes' paths in the hierarchy diverge or, if distances between these groups vary, that
+    /// between the nodes' clusters.
     pub(crate) fn link(
         &self,
         now: Time,

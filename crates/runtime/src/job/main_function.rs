@@ -16,7 +16,7 @@ pub(crate) enum Main {
     Again(Arc<dyn Fn(Grid) -> MainFuture + Send + Sync>),
 }
 
-/// A main function that has not started; none does nothing.
+/// A main function that has not started; `None` does nothing.
 pub(crate) struct MainFunction(pub(super) Option<Main>);
 
 impl MainFunction {

@@ -168,8 +168,8 @@ impl Job {
     /// Sets a main function that can begin again. Then the nodes that remain after a loss continue
     /// from the last checkpoint, if the job makes [checkpoints](Self::checkpoints) and its launcher
     /// is to recover; if no checkpoint is complete yet, they begin the job again. Main begins on
-    /// the first of them, and finds what it has done in [`Grid::restored`]; [`Grid::progress`] has
-    /// an example.
+    /// the first remaining node, and finds what it has done in [`Grid::restored`];
+    /// [`Grid::progress`] has an example.
     pub fn restartable_main<F>(mut self, main: F) -> Self
     where
         F: AsyncFn(Grid) -> Result<(), JobError> + Send + Sync + 'static,

@@ -385,8 +385,8 @@ pub(crate) enum Control {
     CollectionAwaited { collection: CollectionId },
     /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
-    /// For each actor that is on the receiver once the plan sent with this control is carried out:
-    /// number of hops to another site.
+    /// Number of hops to another site, for each actor that lives on the receiver after the plan
+    /// sent with this control.
     Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are complete.
     PlanDone { rebalance: RebalanceId, moves: Moves },

@@ -30,11 +30,11 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time from the first question within which PEs must answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Number of reductions and sync points whose missing members are asked for.
+/// Maximum number of reductions and sync points whose missing members PEs report.
 const ABOUT_MAX: usize = 8;
-/// Number of operations of main that are named.
+/// Maximum number of main's operations that a diagnosis names.
 const MAIN_WAITS_MAX: usize = 8;
-/// Number of requests that one diagnosis answers; the launcher combines them.
+/// Maximum number of requests that one diagnosis answers; the launcher combines them.
 const REQUESTS_MAX: usize = 64;
 
 impl Coordinator {

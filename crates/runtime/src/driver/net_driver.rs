@@ -62,7 +62,6 @@ pub(super) struct NetDriver {
     has_frames: AtomicBool,
     /// Bytes of frames that the transport has not accepted yet, whether offered to it or not.
     backlog_bytes: AtomicUsize,
-    /// Bytes of frames received.
     received_bytes: AtomicU64,
     /// Number of frames, at the front of `frames`, that the last turn left there.
     left: AtomicUsize,

@@ -101,7 +101,6 @@ pub(super) struct Switch {
     /// Whether this node has given up what it has not sent yet.
     #[cfg(feature = "net")]
     is_abandoned: AtomicBool,
-    /// The thread of the watchdog.
     watchdog: OnceLock<Thread>,
     /// Whether the watchdog is to report all handlers that PEs are inside.
     are_handlers_wanted: AtomicBool,
@@ -488,7 +487,6 @@ impl Switch {
         self.tell_coordinator(CoordinatorEvent::Diagnose(request));
     }
 
-    /// Sets the thread of the watchdog.
     pub(super) fn set_watchdog(&self, watchdog: Thread) {
         // Set once, when the watchdog begins.
         let _ = self.watchdog.set(watchdog);

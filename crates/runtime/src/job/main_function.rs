@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// The future of a main function.
 pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
-/// A main function.
 pub(crate) enum Main {
     /// It can begin once.
     Once(Box<dyn FnOnce(Grid) -> MainFuture + Send>),

@@ -17,7 +17,7 @@ const LOAD_MAX: u64 = 1 << 40;
 /// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
-/// A complete checkpoint, or as much of it as a process has.
+/// A complete checkpoint, with those of its parts that a process has.
 ///
 /// ```
 /// use gridspan_runtime::{CheckpointStore, Image};
@@ -39,7 +39,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest.
     pub fn new(manifest: Bytes) -> Result<Self, StartError> {
         let decoded: Manifest = codec::decode("a manifest", &manifest).map_err(unreadable)?;
         if decoded.parts.len() != decoded.layout.pe_count() as usize {
@@ -282,7 +282,7 @@ impl CheckpointStore {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest, or kept segments do not fit.
     pub fn complete(&mut self, manifest: Bytes) -> Result<&Image, StartError> {
         let mut image = Image::new(manifest)?;
         let number = image.number();
@@ -311,7 +311,7 @@ impl CheckpointStore {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest, or kept segments do not fit.
     pub fn image(&self, manifest: &Bytes) -> Result<Image, StartError> {
         let mut image = Image::new(manifest.clone())?;
         if let Some(complete) = self.last().filter(|it| it.number() == image.number()) {

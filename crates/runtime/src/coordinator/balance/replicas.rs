@@ -21,7 +21,7 @@ pub(super) struct ReplicaOrders {
 }
 
 impl ReplicaOrders {
-    /// Returns the orders that carry out a plan, or none if the plan does not fit the snapshot.
+    /// Returns the orders that carry out a plan; empty if the plan does not fit the snapshot.
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {

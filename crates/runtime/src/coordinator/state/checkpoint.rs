@@ -18,7 +18,6 @@ use std::time::Duration;
 pub(crate) struct Checkpoints {
     /// Number of the last checkpoint that was begun.
     pub(crate) last: u64,
-    /// The checkpoint that is being made.
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,

@@ -183,7 +183,7 @@ impl Survey {
         })
     }
 
-    /// Returns the estimates of the links between sites, or none if the places are unknown or there
+    /// Returns the estimates of the links between sites; empty if the places are unknown or there
     /// are too many sites to list all pairs.
     pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
         let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {

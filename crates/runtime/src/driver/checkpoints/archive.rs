@@ -81,7 +81,7 @@ impl CheckpointArchive {
         }
     }
 
-    /// Reads an object, checks its mark, its version and its digest, and returns what is between.
+    /// Reads an object, checks its mark, version and digest, and returns the bytes in between.
     fn get(&self, name: &str, mark: &[u8; 8]) -> Result<Bytes, StartError> {
         let bytes = self.0.get(name).map_err(|error| self.unusable(name, &error))?;
         let head = mark.len() + size_of::<u32>();

@@ -115,7 +115,7 @@ impl Wait {
         self.count = self.count.saturating_add(other.count);
         self.of = self.of.max(other.of);
         self.seconds = match self.kind {
-            // The first of several timers. Those without examples have none.
+            // The first of several timers.
             WaitKind::Timer | WaitKind::Sleep => self.seconds.min(other.seconds),
             _ => self.seconds.max(other.seconds),
         };

@@ -162,8 +162,8 @@ pub enum JobError {
     /// The job could not start on a node, where none of its actors ran.
     #[error(transparent)]
     CannotStart(#[from] StartError),
-    /// The coordinator panicked: the fault of Gridspan, or of code of the job that runs there, such
-    /// as a strategy or a reducer. The panic's own message was printed before, on the standard
+    /// The coordinator panicked. The fault is in Gridspan, or in code of the job that runs there,
+    /// such as a strategy or a reducer. The panic's own message was printed before, on the standard
     /// error of the coordinator's node.
     #[error("the coordinator panicked: {reason}")]
     CoordinatorPanicked {
@@ -210,7 +210,7 @@ pub enum JobError {
         "the job continues without this node, which was declared lost ({reason}); join again with a new invitation"
     )]
     GuestDeclaredLost {
-        /// The observation of others.
+        /// What other nodes observed.
         reason: String,
     },
     /// The result of an embedded job was taken before.
@@ -371,7 +371,7 @@ pub enum GridError {
     /// Two members of a collection were given the same index.
     #[error("a collection was given two members with the index {0}; each index names one member")]
     DuplicateIndex(String),
-    /// A bound collection was given an index that the base collection has no member of.
+    /// A bound collection was given an index for which the base collection has no member.
     #[error(
         "collection {collection} has no member {index} to which a member could be bound; insert it there first, or leave the index out"
     )]
@@ -391,7 +391,7 @@ pub enum GridError {
         "{0} was declared deterministic, and its actors may have replicas elsewhere, so they cannot be bound; declare it with `Job::actor`"
     )]
     BoundReplicas(String),
-    /// A collection whose members messages create was to be bound.
+    /// A collection whose members are [created on demand](crate::Job::on_demand) was to be bound.
     #[error(
         "messages create {0}, so a member could lack the partner that it is bound to; declare it with `Job::actor`, and insert its members"
     )]

@@ -46,8 +46,8 @@ pub enum Placement {
     Block,
     /// Deals members to the PEs in turn, one at a time. Scatters sets without a shape.
     RoundRobin,
-    /// Gives each site a run of members in proportion to its PEs; round robin within the site.
-    /// Scatters sets without a shape.
+    /// Gives each site a run of members in proportion to its PEs, and deals them to the PEs of the
+    /// site in turn. Scatters sets without a shape.
     BySite,
     /// Spreads members evenly by a hash of the index.
     Scatter,
@@ -126,8 +126,9 @@ pub struct PlacementMap {
 }
 
 impl PlacementMap {
-    /// Creates a map. No other map of the job has its name. The function must give the same PE for
-    /// the same index and layout on every node; its result is taken modulo the number of PEs.
+    /// Creates a map. The name must be unique among the maps of a job. The function must give the
+    /// same PE for the same index and layout on every node; its result is taken modulo the number
+    /// of PEs.
     pub const fn new(name: &'static str, home: fn(Key, &Layout) -> PeId) -> Self {
         Self { name, home }
     }

@@ -36,8 +36,8 @@ pub struct ActorId {
 
 impl ActorId {
     /// Splits the id into plain values, for a call to an outlined function on a rarely taken path.
-    /// An id passed by reference must lie in memory from the start, so that paths without the call
-    /// would also load it from there.
+    /// An id passed by reference would have to lie in memory from the start, and paths without the
+    /// call would load it from there, too.
     #[inline(always)]
     pub(crate) fn apart(self) -> (CollectionId, u128) {
         (self.collection, self.key.0)

@@ -10,12 +10,12 @@
 //! with waiting messages in the place of handled ones). One round is not enough: a PE that has
 //! reported may still pass something on, which another one counts as received before it reports.
 //!
-//! A PE with an actor that has a replica stops once the replica has ended: the actors of an image
-//! live in one place. After the checkpoint these replicas begin again, before any rebalance.
+//! A PE with an actor that has a replica stops once the replica has ended: each actor of an image
+//! lives in one place. After the checkpoint these replicas begin again, before any rebalance.
 //!
 //! **Encoding.** Each PE encodes its part, an image that holds no state of any protocol. When all
-//! have, all continue. The parts are kept, and copied, meanwhile. Once all of them are kept, all
-//! nodes get the manifest, and the checkpoint is complete.
+//! have done so, all continue. Meanwhile the nodes store and copy the parts. Once all are stored,
+//! all nodes get the manifest, and the checkpoint is complete.
 //!
 //! **Pause.** If the nodes of the job are to change, the job stays stopped after the checkpoint:
 //! its launcher begins another run on other nodes from there. The parts of nodes that leave are
@@ -35,10 +35,11 @@
 //! members have contributed.
 //!
 //! **Deadline.** A PE may be inside a handler that does not end, or wait for a replica that does
-//! not, while its node answers. So in real time a checkpoint is given up if a rebalance before it,
-//! a round of draining or the encoding takes longer than [`STEP_MAX`]: the other PEs continue, and
-//! main learns which PEs are late. A late PE stops once it can, answers, and continues at once. No
-//! other checkpoint, and no rebalance, begins before all of them have.
+//! not, while its node answers. So in real time the coordinator gives up a checkpoint if a
+//! rebalance before it, a round of draining or the encoding takes longer than [`STEP_MAX`]: the
+//! other PEs continue, and main learns which PEs are late. A late PE stops once it can, answers,
+//! and continues at once. No other checkpoint, and no rebalance, begins before all late PEs have
+//! answered.
 //!
 //! **Restoration.** PEs begin stopped, with the collections of the image. The node that has a part
 //! reads it; members continue on the PE that the layout gives them, and their homes learn their
@@ -72,12 +73,12 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// Time for each step of a checkpoint in which a PE does its part: much longer than most handlers,
 /// or the encoding of a PE, take.
 const STEP_MAX: Duration = Duration::from_secs(300);
-/// How often that time is doubled: once for each checkpoint that was given up since the last that
-/// was made. So a job whose handlers take up to 80 minutes makes checkpoints, too.
+/// Maximum number of times that [`STEP_MAX`] is doubled: once for each checkpoint given up since
+/// the last complete one. So a job whose handlers take up to 80 minutes makes checkpoints, too.
 const DOUBLINGS_MAX: u32 = 4;
 /// Largest manifest: it travels in one packet, and to the launcher in one line.
 const MANIFEST_BYTES_MAX: usize = 6 << 20;
-/// Divisor of the time since the first round that gives the pause before the next.
+/// The pause before the next round is the time since the first round divided by this number.
 const PAUSE_SHARE: u32 = 8;
 /// Bounds of that pause.
 const PAUSE_MIN: Duration = Duration::from_micros(200);
@@ -127,8 +128,8 @@ impl Coordinator {
         self.answer(asker, Err::<(u64, Duration), _>(reason));
     }
 
-    /// Begins the first round once no rebalance is in progress, and no replica that has ended for
-    /// the checkpoint before is to begin again. Called after each event.
+    /// Begins the first round once no rebalance is in progress, and all replicas that ended for the
+    /// checkpoint before have begun again. Called after each event.
     pub(super) fn begin_checkpoint(&mut self) {
         let is_settled = self.balances.is_settled()
             && self.departing.is_none()
@@ -229,15 +230,16 @@ impl Coordinator {
         self.give_up(late, reason);
     }
 
-    /// The number of the checkpoint that is being made, when its present step began, and the PEs
-    /// that have not done their part of it; `None` if there is none, or it waits for the launcher.
+    /// The number of the checkpoint that is being made, the time at which its present step began,
+    /// and the PEs that have not finished the step; `None` if no checkpoint is being made, or if it
+    /// waits for the launcher.
     fn present_step(&self) -> Option<(u64, Time, BTreeSet<PeId>)> {
         let making = self.checkpoints.making.as_ref()?;
         let (since, late) = match &making.stage {
             Stage::Waiting => (making.asked, BTreeSet::new()),
             Stage::Draining { began, missing, .. } => (*began, missing.clone()),
             Stage::Encoding { parts } => {
-                // It is gone if a part could not be kept, and the others are still encoded.
+                // `keeping` is gone if a part could not be kept while PEs still encode the others.
                 let since = self.checkpoints.keeping.as_ref().map_or(making.asked, |it| it.since);
                 let is_missing = |pe: &PeId| !parts.contains_key(pe);
                 (since, self.common.layout.pes().filter(is_missing).collect())
@@ -258,12 +260,13 @@ impl Coordinator {
         self.checkpoints.is_late_with_replicas = counted.is_some();
         self.checkpoints.late = late;
         self.checkpoints.given_up = (self.checkpoints.given_up + 1).min(DOUBLINGS_MAX);
-        // Of a checkpoint before, all parts are kept.
+        // This one belongs to the same checkpoint: all parts of the one before are kept.
         self.checkpoints.keeping = None;
         self.end_making(Err(reason));
     }
 
-    /// Notes that a PE has done its part of a checkpoint. Returns true if that was given up.
+    /// Notes that a PE has done its part of a checkpoint. Returns whether that checkpoint was given
+    /// up.
     fn is_answer_too_late(&mut self, from: PeId, replicas: u64) -> bool {
         let checkpoints = &mut self.checkpoints;
         let is_late = checkpoints.late.remove(&from);
@@ -331,7 +334,7 @@ impl Coordinator {
         let is_drained =
             left == 0 && is_repeated || self.common.fault == PlantedFault::EncodedInFlight;
         match reason {
-            // Answers, and members, may be on their way.
+            // After one round, answers and members may still be on their way.
             Some(reason) if is_repeated => self.end_making(Err(reason)),
             None if is_drained => self.begin_encoding(),
             _ if left == 0 => self.begin_drain_round(),
@@ -414,7 +417,7 @@ impl Coordinator {
                 keeping.manifest = Some(manifest);
                 (keeping.bytes, keeping.stopped, keeping.since) = (bytes, stopped, self.now);
             }
-            // It was given up, and `given_up` was the reason.
+            // Then `making.given_up` has the reason, and the function has returned above.
             None => return self.end_making(Err("a part could not be kept".to_owned())),
         }
         match &mut self.checkpoints.making {
@@ -469,7 +472,8 @@ impl Coordinator {
         if result.is_ok() {
             self.checkpoints.given_up = 0;
         }
-        // If it was given up at once, some of those before it may not have begun again yet.
+        // If this checkpoint was given up at once, some replicas of the one before may not have
+        // begun again yet.
         self.checkpoints.rebuilding += making.replicas;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         self.answer(making.asker, result.map(|number| (number, making.computed)));
@@ -505,7 +509,7 @@ impl Coordinator {
         self.common.watch.on_warning.iter().for_each(|tell| tell(text));
     }
 
-    /// Begins the numbers of checkpoints after this one.
+    /// Gives later checkpoints numbers above this one.
     pub(super) fn number_checkpoints_after(&mut self, number: u64) {
         self.checkpoints.last = self.checkpoints.last.max(number);
     }
@@ -541,7 +545,7 @@ impl Coordinator {
             return;
         }
         self.checkpoints.restoring = None;
-        // None is made before main continues.
+        // No other checkpoint is made before main continues.
         let checkpoint = self.checkpoints.last;
         self.post_checkpoint_to_all(|| CheckpointMessage::Resume { checkpoint });
         if !self.collections.is_empty() {

@@ -59,8 +59,8 @@ impl Coordinator {
         self.answer(asker, id);
     }
 
-    /// Counts PEs and members that are ready, and answers main once all are. `missing`: a member
-    /// cannot be created, because the base collection has no member of this index.
+    /// Counts PEs and members that are ready, and answers main once all are. `missing` is the index
+    /// of a member that cannot be created, because the base collection has no such member.
     pub(super) fn handle_created(
         &mut self,
         collection: CollectionId,

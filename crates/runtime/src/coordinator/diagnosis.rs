@@ -10,7 +10,8 @@
 //! tell what lasts from what goes on (`message/diagnosis`).
 //!
 //! **Failure.** After [`PATIENCE`] the diagnosis ends without the PEs that have not answered, and
-//! names them; those inside handlers with the handlers, which the watchdogs of their nodes report.
+//! names them. For a PE inside a handler it names the handler, too, which the watchdog of the PE's
+//! node reports.
 
 use super::machine::Coordinator;
 use super::state::diagnosis::Diagnosing;
@@ -29,11 +30,11 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time from the first question within which PEs must answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Number of reductions and sync points whose missing members are asked for.
+/// Maximum number of reductions and sync points whose missing members PEs report.
 const ABOUT_MAX: usize = 8;
-/// Number of operations of main that are named.
+/// Maximum number of main's operations that a diagnosis names.
 const MAIN_WAITS_MAX: usize = 8;
-/// Number of requests that one diagnosis answers; the launcher combines them.
+/// Maximum number of requests that one diagnosis answers; the launcher combines them.
 const REQUESTS_MAX: usize = 64;
 
 impl Coordinator {
@@ -125,8 +126,8 @@ impl Coordinator {
         }
     }
 
-    /// Describes why a PE does not answer, in readable text, with the seconds that it has been
-    /// inside a handler, if it is known to be inside one.
+    /// Describes, in readable text, why a PE does not answer. Also returns for how many seconds it
+    /// has been inside a handler, if a handler is known.
     fn silence_of(&self, pe: PeId) -> (Option<u64>, String) {
         let layout = &self.common.layout;
         let (node, site) = (layout.node_of(pe), layout.site_name(layout.site_of(pe)));
@@ -150,7 +151,7 @@ impl Coordinator {
         names.join("; ")
     }
 
-    /// Returns what a job waits for whose PEs are all at hand, as in virtual time.
+    /// Returns what the job waits for. The caller has all PEs at hand, as in virtual time.
     pub fn diagnosis<'a>(&self, pes: impl Iterator<Item = &'a Pe>, main: MainStatus) -> Diagnosis {
         let about: Vec<_> = self.incomplete().into_iter().map(|it| (it.group, it.number)).collect();
         let mut now = Findings { main: Some(main), ..self.own_findings() };
@@ -189,7 +190,7 @@ impl Coordinator {
         Findings { waits, created, processed, ..Findings::default() }
     }
 
-    /// The reductions and sync points to which some members have contributed: the first over each
+    /// The reductions and sync points to which some members have contributed: the first of each
     /// group.
     fn incomplete(&self) -> Vec<Incomplete> {
         let mut found: BTreeMap<ReductionGroup, Incomplete> = BTreeMap::new();

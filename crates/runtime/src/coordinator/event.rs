@@ -19,8 +19,8 @@ pub enum CoordinatorEvent {
     Planned(PlanningJob),
     /// The planner is lost; broadcasts keep their present plans.
     PlannerLost,
-    /// Find out what the job waits for, and tell the job's listeners with this number. Only the
-    /// host that has the coordinator acts on it.
+    /// Find out what the job waits for, and report it to the job's listeners with this number. Only
+    /// the host that has the coordinator acts on it.
     Diagnose(u64),
     /// The coordinator now runs at this place.
     Place(CoordinatorPlace),

@@ -84,7 +84,7 @@ impl CoordinatorHost {
         }
     }
 
-    /// Begins the numbers of checkpoints after this one, if the coordinator is here.
+    /// Gives later checkpoints numbers above this one, if the coordinator is here.
     pub(crate) fn number_checkpoints_after(&mut self, number: u64) {
         if let State::Here(coordinator) = &mut self.state {
             coordinator.number_checkpoints_after(number);

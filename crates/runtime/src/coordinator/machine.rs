@@ -178,7 +178,7 @@ impl Coordinator {
         self.collections.get_mut(&collection)
     }
 
-    /// Returns the home of a member, which follows the placement of its base in a bound collection.
+    /// Returns the home of a member. In a bound collection the placement of the base gives it.
     pub(super) fn home(&self, id: ActorId) -> Option<PeId> {
         let info = &self.collections.get(&id.collection)?.info;
         let info = match info.base() {

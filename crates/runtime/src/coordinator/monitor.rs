@@ -52,7 +52,7 @@ impl Coordinator {
         }
     }
 
-    /// Answers with the estimates of the links as they are known now. Otherwise answers with none,
+    /// Answers with the present estimates of the links. If there are none yet, answers with `None`,
     /// and ensures that the places are measured, for a later request.
     pub(in crate::coordinator) fn tell_known_links(&mut self, asker: Asker) {
         let links = self.links();

@@ -23,7 +23,7 @@ impl CoordinatorPart {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] if the bytes are no such part.
+    /// [`DecodeError`] if the bytes are not such a part.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         Ok(Self(codec::decode("a manifest", bytes)?))
     }

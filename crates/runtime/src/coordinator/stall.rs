@@ -14,7 +14,8 @@
 //!
 //! **Handlers.** A PE that is inside a handler does not answer. A watchdog beside it reports the
 //! actor and the time since the handler began, and the coordinator issues a warning if no other PE
-//! has work to do. While PEs stop for a checkpoint, it does so if the others stand still for long.
+//! has work to do. While PEs stop for a checkpoint, it issues one if the others stand still for
+//! long.
 //!
 //! **Failure.** No stall is reported before all PEs have answered. At the time limit the job ends
 //! after a diagnosis (`diagnosis.rs`), even if answers are missing.
@@ -169,8 +170,8 @@ impl Coordinator {
         }
     }
 
-    /// Warns of long handlers if only they keep the job from continuing, or from being found
-    /// stalled.
+    /// Warns of long handlers if nothing else keeps the job from continuing, or a stall from being
+    /// found.
     fn tell_long_handlers(&mut self) {
         let now = self.now;
         let stall = &mut self.stall;
@@ -188,7 +189,7 @@ impl Coordinator {
         self.common.watch.on_warning.iter().for_each(|tell| tell(&text));
     }
 
-    /// Handles the time limit of the job: finds out what it waits for, which ends the job.
+    /// Handles the time limit of the job: begins a diagnosis, whose end is the end of the job.
     pub(super) fn time_is_up(&mut self) {
         self.stall.is_over_time = true;
         self.begin_diagnosis(None);

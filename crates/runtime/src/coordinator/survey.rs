@@ -124,8 +124,8 @@ impl Coordinator {
     }
 }
 
-/// Returns the sites that the user named. Returns none if there is one site only, which says
-/// nothing about places.
+/// Returns the sites that the user named. With one site only, returns no names, because they would
+/// say nothing about places.
 fn site_names(layout: &Layout) -> SiteNames {
     if layout.site_count() < 2 {
         return SiteNames::new();

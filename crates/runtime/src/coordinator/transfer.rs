@@ -5,11 +5,11 @@
 //! job, the confirmation of plans by all nodes. The job continues meanwhile.
 //!
 //! **Transfer.** The coordinator becomes a [`CoordinatorState`], which the [host](super::host) of
-//! its node sends to the other node's host. There the coordinator is rebuilt from it, with all
-//! counts, collections, collective operations and pending requests. The coordinator's clock
-//! continues from where it stood. Then the coordinator announces its place to all nodes. The old
-//! node forwards packets to the new one, so that none is lost; no protocol relies on the order in
-//! which packets of several kinds arrive.
+//! its node sends to the other node's host. That host rebuilds the coordinator, with all counts,
+//! collections, collective operations and pending requests. The coordinator's clock continues from
+//! where it stood. Then the coordinator announces its place to all nodes. The old node forwards
+//! packets to the new one, so that none is lost; no protocol relies on the order in which packets
+//! of several kinds arrive.
 //!
 //! **State that stays behind.** The strategy and the gate stay behind, with their knowledge from
 //! rebalances. So does the advisor for broadcasts, because its plans start at the node for which it

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub(super) struct Arrivals(BTreeMap<NodeId, u64>);
 
 impl Arrivals {
-    /// Returns whether every other node is not lost, has acknowledged all bytes that had been sent
-    /// to it at the last look, and has an open connection if more bytes are unacknowledged. Notes
-    /// the bytes sent until now for the next look. The first look returns false if there are other
+    /// Returns whether no other node is lost, and each has acknowledged all bytes sent to it until
+    /// the last look and, if later bytes are unacknowledged, has an open connection. Notes the
+    /// bytes sent until now for the next look. The first look returns false if there are other
     /// nodes.
     pub(super) fn look(&mut self, transport: &Transport) -> bool {
         let mut is_all = true;

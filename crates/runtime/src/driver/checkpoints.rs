@@ -65,10 +65,10 @@ impl CheckpointKeeper {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if that cannot be used, and [`StartError::Thread`] if the
-    /// system refuses a thread.
-    /// [`StartError::CheckpointsBefore`] if the folder has checkpoints of an earlier run of a job
-    /// and the job does not continue from them. `continues`: it does, as the launcher says.
+    /// [`StartError::Checkpoint`] if the folder or object store cannot be used, and
+    /// [`StartError::Thread`] if the system refuses a thread. [`StartError::CheckpointsBefore`] if
+    /// the folder has checkpoints of an earlier run of a job and the job does not continue from
+    /// them, by its settings or because the launcher says so (`continues`).
     pub fn new(job: &Job, continues: bool) -> Result<Self, StartError> {
         let Some(path) = job.folder() else { return Ok(Self::default()) };
         let archive = CheckpointArchive::create(path)?;
@@ -122,8 +122,8 @@ impl CheckpointKeeper {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a segment. When its part is complete and stored, or cannot be because memory is
-    /// scarce, makes the PE run an action.
+    /// Keeps a segment. Makes the PE run an action when the part is complete and stored, or when it
+    /// cannot be kept because memory is scarce.
     pub(super) fn keep(
         &self,
         segment: &CheckpointSegment,
@@ -226,9 +226,9 @@ impl Writer {
     }
 }
 
-/// Makes the program of a job on a layout, which continues from a checkpoint in a folder if the job
-/// is to. Reads the parts that PEs of `node` restore, or all parts if that is `None`; the keeper
-/// has them, too.
+/// Makes the program of a job on a layout. If the job continues from a checkpoint in a folder,
+/// reads the parts that PEs of `node` restore, or all parts if `node` is `None`, and passes them to
+/// the keeper, too.
 pub(super) fn program(
     job: Job,
     layout: Layout,

@@ -33,8 +33,8 @@ pub fn run_with(job: Job, joined: Joined, begun: impl FnOnce(NodeHandle)) -> Res
     run_keeping(job, joined, keeper, begun)
 }
 
-/// Like [`run_with`], for a job whose parts of checkpoints `keeper` has. If the bundle orders to
-/// continue from one, reads them there.
+/// Like [`run_with`], with a `keeper` of this node's parts of checkpoints. If the bundle orders the
+/// job to continue from a checkpoint, the keeper has its parts.
 ///
 /// # Errors
 ///

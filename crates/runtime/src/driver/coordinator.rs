@@ -50,7 +50,6 @@ pub(super) struct CoordinatorDriver {
     has_long: AtomicBool,
     /// Bytes that `events` holds.
     bytes: AtomicUsize,
-    /// Limit of `bytes`.
     bytes_max: usize,
     machine: Mutex<Machine>,
     /// Time of the next timer of the coordinator, in nanoseconds since `begin`.

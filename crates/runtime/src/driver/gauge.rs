@@ -53,7 +53,7 @@ impl Gauge {
     }
 
     /// Asks the PE for its counters, unless it has waited since its last answer. Returns whether
-    /// the PE has to be woken if it sleeps: it is asked, and had answered the last time.
+    /// the PE has to be woken if it sleeps: it is asked now, and has answered the request before.
     pub(super) fn order(&self) -> bool {
         if !self.has_waited.load(Ordering::Acquire) {
             return !self.is_wanted.swap(true, Ordering::AcqRel);
@@ -129,7 +129,7 @@ pub(super) struct Meter<'a> {
     waiting: Option<(Time, Duration)>,
     idle: Duration,
     network: Duration,
-    /// The time since the last turn in which it has driven the network while it had work.
+    /// Time since the last turn in which the thread has driven the network while it had work.
     attended: Duration,
     /// The counts of the system, if nothing else reads them in this thread.
     share: Option<Share>,
@@ -153,7 +153,7 @@ impl<'a> Meter<'a> {
             self.gauge.has_waited.store(true, Ordering::Release);
         }
         self.waiting = Some((now, Duration::ZERO));
-        // Each wait comes here, whether or not someone watches the job: no further clock is read.
+        // Each wait comes here, whether or not the job is watched, so this reads no clock.
         self.gauge.waits_since_ns.store(now.0.max(1), Ordering::Relaxed);
     }
 

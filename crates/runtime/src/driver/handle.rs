@@ -37,10 +37,10 @@ impl NodeHandle {
     }
 
     /// Makes the coordinator, if it runs on this node, find out within two seconds why the job is
-    /// slow or does not go on, and tell [listeners](crate::Job::on_diagnosis) with the number of
-    /// this request. Tells it, from any node, which handlers PEs of this node are inside. So ask
-    /// all nodes. Returns the other nodes that this one suspects because they are silent, each with
-    /// the time since then. Does not wait.
+    /// slow or does not go on, and report it to [listeners](crate::Job::on_diagnosis) with the
+    /// number of this request. Every node tells the coordinator which handlers its PEs are inside,
+    /// so call this for all nodes. Returns the other nodes that this one suspects because they are
+    /// silent, each with the time since the suspicion. Does not wait.
     pub fn diagnose(&self, request: u64) -> Vec<(NodeId, Duration)> {
         let Some(switch) = self.0.upgrade() else { return Vec::new() };
         switch.diagnose(request);

@@ -121,7 +121,8 @@ impl Inbox {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns up to `most` types of actors, those for which the most bytes wait, with these bytes.
+    /// Returns the types of actors for which the most bytes wait, `most` of them at most, with
+    /// these bytes.
     pub(super) fn fullest(&self, most: usize) -> Vec<(KindId, usize)> {
         let mut all: BTreeMap<KindId, usize> = BTreeMap::new();
         let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);

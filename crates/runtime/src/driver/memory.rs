@@ -25,7 +25,7 @@ pub struct Memory {
 
 impl Memory {
     /// The memory of the machine, or of a control group of this process that has less left. `None`
-    /// on systems that do not say.
+    /// on systems that do not report it.
     pub fn of_machine() -> Option<Self> {
         let machine = machine(&fs::read_to_string("/proc/meminfo").ok()?)?;
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -91,14 +91,14 @@ const STATM_BYTES_MAX: usize = 160;
 /// Type of the entry with the size of a page in the auxiliary vector; see getauxval(3).
 const AT_PAGESZ: usize = 6;
 
-/// The memory of this process that is resident.
+/// The resident memory of this process.
 pub(super) struct ResidentMemory {
     file: Option<File>,
     page_bytes: u64,
 }
 
 impl ResidentMemory {
-    /// Opens the file in which Linux tells it. On other systems nothing is known.
+    /// Opens the file in which Linux reports it. On other systems it is unknown.
     pub(super) fn open() -> Self {
         let page_bytes = fs::read("/proc/self/auxv").ok().and_then(|vector| page_bytes(&vector));
         let file = File::open("/proc/self/statm").ok().filter(|_| page_bytes.is_some());

@@ -51,7 +51,7 @@ const FLUSH_CHECK: Duration = Duration::from_millis(20);
 pub(super) struct NetDriver {
     frames: Mutex<Outgoing>,
     orders: Mutex<Vec<ProbeOrder>>,
-    /// Rounds of quiescence in which the coordinator asks whether all sent bytes have arrived.
+    /// Rounds of stall detection in which the coordinator asks whether all sent bytes have arrived.
     looks: Mutex<Vec<u64>>,
     arrivals: Mutex<Arrivals>,
     /// Addresses of guests that the transport does not know yet.
@@ -62,7 +62,6 @@ pub(super) struct NetDriver {
     has_frames: AtomicBool,
     /// Bytes of frames that the transport has not accepted yet, whether offered to it or not.
     backlog_bytes: AtomicUsize,
-    /// Bytes of frames received.
     received_bytes: AtomicU64,
     /// Number of frames, at the front of `frames`, that the last turn left there.
     left: AtomicUsize,

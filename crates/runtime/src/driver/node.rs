@@ -62,7 +62,7 @@ fn introduce(machine: &mut Pe, _: &NetDriver, _: bool) {
     machine.greet();
 }
 
-/// The time of the recording at which a node begins to count, by the clock of its host.
+/// Returns the time from the start of the recording until `begin`, by the clock of the host.
 fn recording_offset(records: &Records, begin: Instant) -> Duration {
     let Some(started) = records.settings().started_unix_ns else { return Duration::ZERO };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

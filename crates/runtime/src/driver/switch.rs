@@ -41,7 +41,8 @@ pub(crate) trait Network: Send + Sync {
     fn hurry(&self);
     /// Bytes of frames that the transport has not accepted yet.
     fn backlog_bytes(&self) -> usize;
-    /// The nodes that are suspected because they are silent, each with the time since then.
+    /// The nodes that are suspected because they are silent, each with the time since the
+    /// suspicion.
     fn silences(&self) -> Vec<(NodeId, Duration)>;
     /// What this node has sent, by receiving site.
     fn sent(&self) -> Vec<LinkReading>;
@@ -97,14 +98,13 @@ pub(super) struct Switch {
     pub(super) main: MainState,
     is_closed: AtomicBool,
     checkpoints: CheckpointKeeper,
-    /// Whether other nodes need not get what this node has not sent yet.
+    /// Whether this node has given up what it has not sent yet.
     #[cfg(feature = "net")]
     is_abandoned: AtomicBool,
-    /// The thread of the watchdog.
     watchdog: OnceLock<Thread>,
     /// Whether the watchdog is to report all handlers that PEs are inside.
     are_handlers_wanted: AtomicBool,
-    /// Where threads run that PEs start, if PEs are bound to processors.
+    /// The processors for threads that PEs start, if PEs are bound to processors.
     home: OnceLock<Affinity>,
 }
 
@@ -194,7 +194,7 @@ impl Switch {
         self.relay.lock().unwrap_or_else(PoisonError::into_inner).set_readings(readings);
     }
 
-    /// Sets where threads run that PEs start, since PEs are bound to processors.
+    /// Sets the processors for threads that PEs start, since PEs are bound to processors.
     pub(super) fn set_home(&self, home: Option<Affinity>) {
         if let Some(home) = home {
             // Set once, when the node starts.
@@ -220,7 +220,7 @@ impl Switch {
         self.is_abandoned.store(true, Ordering::SeqCst);
     }
 
-    /// Whether other nodes need not get what this node has not sent yet.
+    /// Whether this node has given up what it has not sent yet.
     #[cfg(feature = "net")]
     pub(super) fn is_network_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::SeqCst)
@@ -487,7 +487,6 @@ impl Switch {
         self.tell_coordinator(CoordinatorEvent::Diagnose(request));
     }
 
-    /// Sets the thread of the watchdog.
     pub(super) fn set_watchdog(&self, watchdog: Thread) {
         // Set once, when the watchdog begins.
         let _ = self.watchdog.set(watchdog);
@@ -498,7 +497,7 @@ impl Switch {
         self.are_handlers_wanted.swap(false, Ordering::SeqCst)
     }
 
-    /// The nodes that this node suspects, each with the time since then.
+    /// The nodes that this node suspects, each with the time since the suspicion.
     pub(super) fn silences(&self) -> Vec<(NodeId, Duration)> {
         self.network.as_ref().map(|network| network.silences()).unwrap_or_default()
     }

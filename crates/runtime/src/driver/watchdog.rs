@@ -38,7 +38,7 @@ pub(super) struct Watchdog {
     is_limit_told: bool,
     /// Whether main's PE is asked whether main reaches progress points.
     asks_for_progress: bool,
-    /// Whether it has not answered yet.
+    /// Whether main's PE has not answered yet.
     is_asking: Arc<AtomicBool>,
 }
 

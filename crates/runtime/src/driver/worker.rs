@@ -37,8 +37,8 @@ const SPIN_MIN: Duration = Duration::from_micros(3);
 
 /// The wait of a PE's thread while it has nothing to do.
 pub(super) trait Idle {
-    /// Returns when the inbox has packets, after `timeout`, or earlier. Returns the part of this
-    /// time in which the thread drove the network.
+    /// Waits until the inbox has packets, for `timeout` at most; may end earlier. Returns the part
+    /// of this time in which the thread drove the network.
     fn wait(&mut self, inbox: &Inbox, timeout: Option<Duration>) -> Duration;
     /// Called once per turn while the PE has work. Returns how long the thread drove the network.
     fn attend(&mut self) -> Duration {
@@ -161,7 +161,8 @@ fn prepare(pe: &mut Pe, begin: Instant, speed: Speed) {
     }
 }
 
-/// Tells a PE for what its thread got the processor since the last look, if it is time for one.
+/// Tells a PE how long its thread has run, and waited to run, since the last look, if the next one
+/// is due.
 fn note_share(pe: &mut Pe, share: Option<&mut Share>, (instant, now): (Instant, Time)) {
     if let Some(spent) = share.and_then(|share| share.look(instant)) {
         pe.note_time(spent);

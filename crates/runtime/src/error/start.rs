@@ -98,7 +98,7 @@ pub enum StartError {
         is: String,
     },
     /// A checkpoint has an actor type, placement map or reducer that the job does not have. Maps
-    /// and reducers have a place, too: new ones come after those of the checkpoint.
+    /// and reducers must also keep their order, and new ones come after those of the checkpoint.
     #[error(
         "the checkpoint was made by a job with the {what} `{name}`, which this job does not have at its place; \
          continue with the program that made it"

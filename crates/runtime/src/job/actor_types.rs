@@ -16,7 +16,7 @@ impl Job {
 
     /// Adds an actor type whose actors may be replicated at two sites, so that actors at both sites
     /// that exchange messages with such an actor wait for one crossing of the wide area in a step
-    /// instead of two. A strategy decides whether that is worth the work, which both replicas do:
+    /// instead of two. Both replicas do the work. A strategy decides whether that is worth it:
     /// `auto`, or `replicate`, which always replicates at the borders of sites.
     ///
     /// The caller promises that actors of this type are determinate (G. Kahn, "The semantics of a
@@ -37,8 +37,8 @@ impl Job {
     }
 
     /// Adds an actor type whose members are created by the first message to them. `init` makes the
-    /// initial value of a member from its index. It is part of the job's definition, so it gives
-    /// the same on every node; call this once for a type.
+    /// initial value of a member from its index. It is part of the job's definition, so it must
+    /// give the same on every node. Call this once for a type.
     ///
     /// [`Grid::create`](crate::Grid::create) creates the first members of a collection as usual,
     /// from any values. From then on a message to a member that does not exist creates it, once:
@@ -103,27 +103,27 @@ impl Job {
     }
 
     /// Adds an actor type whose [groups](crate::Grid::create_group) can change their size, so that
-    /// the job can continue from a checkpoint on another number of PEs or nodes: with fewer after a
-    /// loss, or as it likes after a restart. It is part of the job's definition, so it gives the
-    /// same on every node; call this once for a type.
+    /// the job can continue from a checkpoint on another number of PEs or nodes: on fewer after a
+    /// loss, or on any number after a restart. The functions are part of the job's definition, so
+    /// they must give the same on every node. Call this once for a type.
     ///
     /// A member goes with its PE. Where several come to one PE, the first takes in the others, by
-    /// one call of `merge` for each: first comes a member whose own PE goes on, then, in the order
-    /// of their old indices, the others. Messages that wait for them, and delayed ones, go to the
-    /// member that has taken them in. Where none comes, or where it had destroyed itself,
-    /// [`create`](Actor::create) makes a member from the value of `init`, unless all members of the
-    /// group had. Then [`arrived`](Actor::arrived) is called for members that were there before. Do
-    /// not contribute to a reduction in these functions.
+    /// one call of `merge` for each. A member whose own PE goes on is first; the others follow in
+    /// the order of their old indices. Messages that wait for the others, and delayed ones, go to
+    /// the member that has taken them in. Where no member comes, or where it had destroyed itself,
+    /// [`create`](Actor::create) makes one from the value of `init`, unless all members of the
+    /// group had destroyed themselves. Then the runtime calls [`arrived`](Actor::arrived) for
+    /// members that were there before. Do not contribute to a reduction in these functions.
     ///
     /// The index of a member is that of its new PE or node. So references to members, and sections,
-    /// that actors or main keep from before name others, or none: messages to an index that the
-    /// group does not have are dropped. Make sections again after a restoration. If the number
-    /// stays the same, so do all indices.
+    /// that actors or main keep from before may name other members, or none: messages to an index
+    /// that the group does not have are dropped. Make sections again after a restoration. If the
+    /// number stays the same, so do all indices.
     ///
     /// No checkpoint is made while some members have contributed to an operation over the group and
     /// others have not. Await reductions over it before a [progress point](crate::Grid::progress):
-    /// a message that waits there, and that lets each member contribute, comes twice to a member
-    /// that takes in another, and not to a new one.
+    /// a message that waits there and makes each member contribute would reach a member twice if
+    /// that takes in another, and would not reach a new one.
     ///
     /// ```
     /// use gridspan::prelude::*;
@@ -179,9 +179,9 @@ impl Job {
     /// Adds an actor type that checkpoints leave out, with the messages and timers for its members.
     /// A main that begins again creates collections of this type again, on any number of PEs. Use
     /// it for actors whose work main repeats, as servers of calls are: after a restoration,
-    /// messages to the members that there were are dropped, and a question that another actor has
-    /// [asked them with a tag](Context::ask_tagged) has no answer. No checkpoint is made while one
-    /// of them waits for an answer that goes to a [closure](Context::ask).
+    /// messages to the former members are dropped, and a question that another actor has [asked
+    /// them with a tag](Context::ask_tagged) has no answer. No checkpoint is made while one of them
+    /// waits for an answer that goes to a [closure](Context::ask).
     ///
     /// ```
     /// use gridspan::prelude::*;

@@ -60,7 +60,7 @@ impl Job {
         self
     }
 
-    /// Adds a listener for the reports of rebalances: called once nothing has to be moved, the
+    /// Adds a listener for the reports of rebalances: called for each once no move is needed, the
     /// effect of the moves is known, or the job ends. Runs in the coordinator; it must not block.
     pub fn on_balance(mut self, tell: impl Fn(&BalanceReport) + Send + Sync + 'static) -> Self {
         self.balancing.on_balance.push(Arc::new(tell));

@@ -8,7 +8,6 @@ use std::sync::Arc;
 /// The future of a main function.
 pub type MainFuture = Pin<Box<dyn Future<Output = Result<(), JobError>>>>;
 
-/// A main function.
 pub(crate) enum Main {
     /// It can begin once.
     Once(Box<dyn FnOnce(Grid) -> MainFuture + Send>),
@@ -16,7 +15,7 @@ pub(crate) enum Main {
     Again(Arc<dyn Fn(Grid) -> MainFuture + Send + Sync>),
 }
 
-/// A main function that has not started; none does nothing.
+/// A main function that has not started; `None` does nothing.
 pub(crate) struct MainFunction(pub(super) Option<Main>);
 
 impl MainFunction {

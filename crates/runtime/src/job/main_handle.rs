@@ -75,7 +75,7 @@ impl MainHandle {
         promise(&self.shared.awaited)
     }
 
-    /// Runs an action on PE 0, after those before it.
+    /// Runs an action on PE 0, after earlier ones.
     pub(crate) fn run(&self, action: impl FnOnce(&mut Core) + Send + 'static) {
         (self.shared.port)(Box::new(move |core: &mut Core| core.act_for_main(Box::new(action))));
     }
@@ -101,7 +101,7 @@ impl MainHandle {
     }
 }
 
-/// Awaits a promise, which a driver that has ended has dropped.
+/// Awaits a promise. Fails if the driver has dropped it, which it does when it ends.
 pub(crate) async fn wait<T>(promised: Promise<Result<T, GridError>>) -> Result<T, GridError> {
     promised.await.unwrap_or(Err(GridError::Ending))
 }

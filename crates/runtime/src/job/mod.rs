@@ -168,8 +168,8 @@ impl Job {
     /// Sets a main function that can begin again. Then the nodes that remain after a loss continue
     /// from the last checkpoint, if the job makes [checkpoints](Self::checkpoints) and its launcher
     /// is to recover; if no checkpoint is complete yet, they begin the job again. Main begins on
-    /// the first of them, and finds what it has done in [`Grid::restored`]; [`Grid::progress`] has
-    /// an example.
+    /// the first remaining node, and finds what it has done in [`Grid::restored`];
+    /// [`Grid::progress`] has an example.
     pub fn restartable_main<F>(mut self, main: F) -> Self
     where
         F: AsyncFn(Grid) -> Result<(), JobError> + Send + Sync + 'static,
@@ -292,11 +292,11 @@ impl Job {
         self
     }
 
-    /// Sets the silence after which a node is lost, besides four round trips to it. A longer one
-    /// waits for the end of an outage; a node whose process is seen to end is lost at once. Default
-    /// 3 s, and more where many nodes share a core; at least 1 s, which is five signs of life, and
-    /// at most a day. In a grid, a link may have another. Nodes that are not connected by a network
-    /// are never silent; the simulator always uses the default.
+    /// Sets the silence after which a node is lost, in addition to four round trips to it. With a
+    /// longer one, the job waits for the end of longer outages; a node whose process is seen to end
+    /// is lost at once. Default 3 s, and more where many nodes share a core; at least 1 s, which is
+    /// five signs of life, and at most a day. A link of the grid may have another value. Nodes that
+    /// are not connected by a network are never silent; the simulator always uses the default.
     pub fn lost_after(mut self, silence: Duration) -> Self {
         self.watch.lost_after = Some(silence);
         self

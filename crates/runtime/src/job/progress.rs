@@ -18,9 +18,9 @@ impl Grid {
     /// `progress`. Makes a checkpoint if one is [due](crate::Job::checkpoints): a consistent image
     /// of all actors with the messages in their mailboxes, delayed messages, questions
     /// [with a tag](crate::Context::ask_tagged), published data, incomplete reductions and phases.
-    /// Resolves once the image is taken; it is stored meanwhile.
-    /// No PE handles messages while it is taken, which takes six crossings of the widest link,
-    /// more if messages are in flight, and the encoding of the largest PE.
+    /// Resolves once the image is taken; nodes store it while the job continues. No PE handles
+    /// messages while it is taken, which takes six crossings of the widest link, more if messages
+    /// are in flight, and the encoding of the largest PE.
     ///
     /// A job that continues from a checkpoint runs main from its beginning; main finds `progress`
     /// in [`restored`](Self::restored). Put into it what main needs: counters, and the
@@ -93,7 +93,7 @@ impl Grid {
     }
 
     /// Returns what main gave to [`progress`](Self::progress) at the checkpoint from which the job
-    /// continues. `None` if the job begins, and at later calls.
+    /// continues. `None` if it continues from none, and at later calls.
     ///
     /// # Errors
     ///

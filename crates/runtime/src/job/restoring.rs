@@ -15,7 +15,7 @@ use gridspan_topology::{Layout, PeId};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The checkpoint of an image as a job sees it that continues from it by a plan.
+/// Compares an image with a job that continues from it by a plan, and returns what the job needs.
 ///
 /// # Errors
 ///

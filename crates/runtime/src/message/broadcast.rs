@@ -44,7 +44,6 @@ pub(crate) enum BroadcastOrder {
 pub(crate) struct SequencerRight {
     /// Number of times the right was granted, including this one.
     pub(crate) term: u64,
-    /// The next number.
     pub(crate) next: u64,
     /// Number of numbered broadcasts by sender, for the senders that the holder must know.
     pub(crate) come: BTreeMap<ActorId, u64>,

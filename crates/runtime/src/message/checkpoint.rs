@@ -84,7 +84,7 @@ pub(crate) struct DrainCounts {
     pub(crate) replicas: u64,
     /// Number of tasks from outside their pools that are not done.
     pub(crate) tasks: u64,
-    /// Number of actors whose encoded state is not all of them.
+    /// Number of actors that wait within an async method, which an image cannot contain.
     pub(crate) unmovable: u64,
 }
 
@@ -237,7 +237,7 @@ pub(crate) struct QuestionImage {
     /// The actor that asked, and its type.
     pub(crate) by: ActorId,
     pub(crate) kind: KindId,
-    /// The actor that was asked, for people; `None` if it was not an actor.
+    /// The actor that was asked, to name it to users; `None` if it was not an actor.
     pub(crate) to: Option<ActorId>,
     pub(crate) awaited: AwaitedImage,
 }
@@ -245,8 +245,8 @@ pub(crate) struct QuestionImage {
 /// What the question of an actor waits for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum AwaitedImage {
-    /// An answer, for which the actor's type makes a message. `remaining`: time until it is too
-    /// late, if it can be.
+    /// An answer, for which the actor's type makes a message. `remaining`: time until the question
+    /// fails, if it has a time-out.
     Answer { tag: u64, remaining: Option<Duration> },
     /// Quiescence, after which this message is sent to the actor.
     Quiescence { message: Bytes },
@@ -278,7 +278,7 @@ pub(crate) struct Manifest {
     /// Time since the job began.
     pub(crate) at: Time,
     pub(crate) layout: Layout,
-    /// What main gave to remember.
+    /// What main passed to be remembered.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,

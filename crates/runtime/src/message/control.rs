@@ -54,7 +54,7 @@ pub(crate) struct Multicast {
 }
 
 impl Multicast {
-    /// Fails if a target is no PE of a founder.
+    /// Fails if a target is not a PE of a founder.
     pub(crate) fn check(&self, layout: &Layout) -> Result<(), JobError> {
         match self.targets.iter().find(|target| !layout.contains(target.pe)) {
             None => Ok(()),
@@ -84,7 +84,7 @@ impl ReductionGroup {
         }
     }
 
-    /// Names the operation of this number, for people.
+    /// Names the operation of this number, in readable text.
     pub(crate) fn subject(self, number: u64) -> String {
         match self {
             Self::Collection(id) => format!("reduction {number} over collection {}", id.0),
@@ -187,7 +187,7 @@ pub(crate) enum MainRequest {
     Places,
     /// Answer with the estimates of the links.
     Links,
-    /// Answer at once with the estimates of the links, or with none if the places are not known.
+    /// Answer at once with the estimates of the links, or with `None` if the places are not known.
     KnownLinks,
     /// Answer with the next change of a link.
     LinkChange,
@@ -385,8 +385,8 @@ pub(crate) enum Control {
     CollectionAwaited { collection: CollectionId },
     /// To the coordinator: the sender handles messages of steps.
     UsesSteps,
-    /// For each actor that is on the receiver once the plan sent with this control is carried out:
-    /// number of hops to another site.
+    /// Number of hops to another site, for each actor that lives on the receiver after the plan
+    /// sent with this control.
     Borders { hops: Vec<(ActorId, u8)> },
     /// Moves of the plan are complete.
     PlanDone { rebalance: RebalanceId, moves: Moves },

@@ -128,7 +128,7 @@ impl BatchTraces {
     }
 }
 
-/// A size that may be larger than counts.
+/// Converts a size to 32 bits; larger sizes become the maximum.
 fn size(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -9,14 +9,15 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum load of a PE in microseconds, 13 days: a manifest may have any number.
+/// Maximum load of a PE in microseconds, 13 days: a manifest may state any number, and sums must
+/// not overflow.
 const LOAD_MAX: u64 = 1 << 40;
 
 /// Minimum mean time of the members of a PE since the last rebalance, in microseconds. Below it,
 /// times do not show which PEs have more work.
 const MEASURED_US_MIN: u64 = 100_000;
 
-/// A complete checkpoint, or as much of it as a process has.
+/// A complete checkpoint, with those of its parts that a process has.
 ///
 /// ```
 /// use gridspan_runtime::{CheckpointStore, Image};
@@ -38,7 +39,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest.
     pub fn new(manifest: Bytes) -> Result<Self, StartError> {
         let decoded: Manifest = codec::decode("a manifest", &manifest).map_err(unreadable)?;
         if decoded.parts.len() != decoded.layout.pe_count() as usize {
@@ -115,8 +116,8 @@ impl Image {
         part.map_or((0, 0), |part| (part.members, part.segments.iter().sum()))
     }
 
-    /// The load of each PE, by which the members of others are placed: the time that its members
-    /// have taken, if enough was measured, and their number otherwise.
+    /// The load of each PE, for the placement of other PEs' members: the time that its members have
+    /// taken, if enough was measured, or else the number of members that may move.
     pub(crate) fn loads(&self) -> Vec<u64> {
         let parts = &self.manifest.parts;
         let all_us: u64 = parts.iter().map(|part| part.load_us.min(LOAD_MAX)).sum();
@@ -205,7 +206,7 @@ impl Serialize for EncodedManifest {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         use std::fmt::Write as _;
         let text = self.0.iter().fold(String::with_capacity(2 * self.0.len()), |mut text, byte| {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(text, "{byte:02x}");
             text
         });
@@ -261,8 +262,8 @@ impl CheckpointStore {
         (number == segments as usize).then_some(part)
     }
 
-    /// Drops the segments of a checkpoint that is not complete, and those that come later. Returns
-    /// whether it was not given up before.
+    /// Gives up a checkpoint that is not complete: drops its segments, and those that arrive later.
+    /// Returns false if it was given up before.
     pub fn give_up(&mut self, checkpoint: u64) -> bool {
         let is_new = checkpoint > self.given_up;
         self.given_up = self.given_up.max(checkpoint);
@@ -281,7 +282,7 @@ impl CheckpointStore {
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest, or kept segments do not fit.
     pub fn complete(&mut self, manifest: Bytes) -> Result<&Image, StartError> {
         let mut image = Image::new(manifest)?;
         let number = image.number();
@@ -305,11 +306,12 @@ impl CheckpointStore {
         self.complete = Some(image);
     }
 
-    /// What this node has of a checkpoint whose manifest another node has, since it is complete.
+    /// What this node has of a checkpoint. Another node, which knows that the checkpoint is
+    /// complete, has the manifest.
     ///
     /// # Errors
     ///
-    /// [`StartError::Checkpoint`] if the bytes are no manifest, or kept segments do not fit.
+    /// [`StartError::Checkpoint`] if the bytes are not a manifest, or kept segments do not fit.
     pub fn image(&self, manifest: &Bytes) -> Result<Image, StartError> {
         let mut image = Image::new(manifest.clone())?;
         if let Some(complete) = self.last().filter(|it| it.number() == image.number()) {

@@ -6,14 +6,12 @@ use serde::{Deserialize, Serialize};
 /// The report of an idle PE.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Looked {
-    /// Number of the round.
     pub(crate) round: u64,
     /// Number of messages created and handled by the PE since the start.
     pub(crate) activity: u64,
     /// Whether nothing waits on the PE, no timer is set, and all bytes that its node had sent at
     /// its last answer have arrived.
     pub(crate) is_quiet: bool,
-    /// The PE's unfinished work.
     pub(crate) pending: PendingWork,
     /// Status of main, if it runs beside this PE.
     pub(crate) main: Option<MainStatus>,

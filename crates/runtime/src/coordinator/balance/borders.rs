@@ -10,8 +10,8 @@ use gridspan_topology::PeId;
 use std::collections::BTreeMap;
 
 impl Coordinator {
-    /// Sends each PE the number of hops to another site for each actor that lives there after the
-    /// plan.
+    /// Sends each PE, for each actor that lives there after the plan, the number of hops to another
+    /// site.
     pub(super) fn tell_borders(&mut self, snapshot: &Snapshot, plan: &Plan) {
         if !self.uses_steps || snapshot.layout.site_count() < 2 {
             return;

@@ -1,7 +1,7 @@
 //! Rebalances planned by the leaders of the sites, on the coordinator's side: the coordinator knows
-//! the predicted effect of all plans together, and its gate decides for all. The protocol of the
-//! leaders is described in `pe/collective/lead.rs`, the messages and decisions of both sides in
-//! [`gridspan_balance::leaders`].
+//! the predicted effect of all plans together, and its gate decides for all.
+//! `pe/collective/lead.rs` describes the protocol of the leaders, and [`gridspan_balance::leaders`]
+//! the messages and decisions of both sides.
 
 use crate::coordinator::machine::Coordinator;
 use crate::message::Control;

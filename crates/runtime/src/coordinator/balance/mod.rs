@@ -69,7 +69,7 @@ impl Coordinator {
     /// Asks all PEs for the loads of their actors.
     pub(in crate::coordinator) fn measure(&mut self) {
         let now = self.now;
-        // If the places are not known yet, they are used from the next rebalance on.
+        // If the places are not known yet, only later rebalances use them.
         self.want_places();
         let pes = self.common.layout.pes();
         let led = self.begin_led();

@@ -1,9 +1,9 @@
 //! Causes of rebalances, and the job's pace after them.
 //!
 //! **Start.** With the first collection a periodic timer starts, if the job is to be balanced
-//! periodically. Changes of links, and PEs that get another share of their processor than before,
-//! are events, after which a strategy that predicts is asked too: at most once a second, and less
-//! often while that has no effect.
+//! periodically. A change of a link, or of the share of its processor that a PE gets, is an event.
+//! After an event the coordinator asks a strategy that predicts, too: at most once a second, and
+//! less often while this has no effect.
 //!
 //! **Steady state.** The coordinator regularly asks all PEs for the number of messages that they
 //! have handled, often at first and after each plan. So the balancer knows the pace before a plan.
@@ -12,10 +12,10 @@
 //! time, which main's PE keeps (`pe/own_time`).
 //!
 //! **Failure.** If a job handles no message for long, it waits for something other than messages,
-//! and its last plan is not judged. Reports of loads count as messages of the job: while it handles
-//! no others, it is not measured again for a period, nor for an event if it is watched for stalls.
-//! Other programs that use the processors now and then, or links whose round trips vary, would
-//! otherwise keep a stall from being found.
+//! and its last plan is not judged. Reports of loads count as messages of the job. So while the job
+//! handles no other messages, a period does not make the coordinator measure loads, and in a job
+//! that is watched for stalls an event does not either. Otherwise other programs that use the
+//! processors now and then, or links whose round trips vary, would hide a stall.
 
 use crate::address::id::MAIN_PE;
 use crate::coordinator::event::FollowUp;
@@ -45,8 +45,8 @@ const PES_PER_PAUSE: u32 = 16;
 const EMPTY_MAX: u32 = 30;
 /// The same limit while no plan is judged.
 const EMPTY_MAX_BEFORE: u32 = 8;
-/// Time for which an event is measured before a strategy is asked about it, and the minimum time
-/// between two looks at events.
+/// Time for which loads are measured after an event before a strategy is asked about it, and the
+/// minimum time between two looks at events.
 const EVENT_PAUSE: Duration = Duration::from_secs(1);
 /// Longest time between two looks at an event for which the gate does not accept a plan yet.
 const EVENT_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -79,7 +79,8 @@ impl Coordinator {
 
     /// Ends a period that waits for the number of messages handled. While no message has been
     /// handled since the last window, loads are not measured: reports of loads count as messages of
-    /// the job, which would never be quiescent, nor be found stalled. Progress probes do not count.
+    /// the job, so that it would never become quiescent, and a stall would stay hidden. Progress
+    /// probes do not count.
     fn end_idle_tick(&mut self, handled: u64) {
         let Some(every) = self.balances.idle_tick.take() else { return };
         if handled > self.balances.window.1 {

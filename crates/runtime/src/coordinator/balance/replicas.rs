@@ -1,5 +1,5 @@
-//! Replicas in rebalances: the information that strategies get, and how a plan's replicas are begun
-//! and ended.
+//! Replicas in rebalances: the information that strategies get, and how a plan begins and ends
+//! replicas.
 //!
 //! A plan first moves actors and ends replicas. After that, the PEs where the actors then live
 //! begin new replicas. PEs report each start and end of a replica in the same way as a move.
@@ -21,7 +21,7 @@ pub(super) struct ReplicaOrders {
 }
 
 impl ReplicaOrders {
-    /// Returns the orders that carry out a plan, or none if the plan does not fit the snapshot.
+    /// Returns the orders that carry out a plan; empty if the plan does not fit the snapshot.
     pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let mut orders = Self::default();
         if plan.begin.is_empty() && plan.end.is_empty() {

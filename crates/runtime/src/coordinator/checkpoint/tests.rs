@@ -35,7 +35,7 @@ struct Coordination {
     host: CoordinatorHost,
     warnings: Arc<Mutex<Vec<String>>>,
     now: Time,
-    /// What it has sent since it was last looked at.
+    /// What the coordinator has sent since the last `look`.
     sent: Vec<(PeId, Control)>,
     /// Number of answers to main, which main's PE counts as handled.
     replies: u64,
@@ -192,7 +192,8 @@ fn no_checkpoint_begins_before_late_pes_have_answered() {
     job.assert_refused(4, "the checkpoint before was given up, and pe1");
     let is_to_pause = |job: &Coordination| job.host.coordinator().unwrap().is_to_pause();
     assert!(is_to_pause(&job), "no rebalance begins");
-    // Its answer to the first checkpoint is none to the next, whose rounds have the same numbers.
+    // Its answer to the first checkpoint does not count for the next, whose rounds have the same
+    // numbers.
     job.drained(PE_1, 1);
     assert_eq!(job.look(), (vec![], vec![]));
     assert!(!is_to_pause(&job));
@@ -219,7 +220,7 @@ fn replicas_that_end_late_begin_again_before_the_next_checkpoint() {
     job.say(PE_1, drained(2));
     job.ask(4);
     assert_eq!(job.look(), (vec![], vec![]), "they have not begun again");
-    // The next one waits for them for too long, which is twice as long now.
+    // The next checkpoint waits for them until its deadline, which is twice as long now.
     job.pass_until(3 * STEP_MAX.as_secs() - 1);
     assert_eq!(job.look(), (vec![], vec![]));
     job.pass_until(3 * STEP_MAX.as_secs());

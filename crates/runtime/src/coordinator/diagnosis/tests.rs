@@ -191,7 +191,7 @@ impl Lab {
     }
 }
 
-/// What is compared of two runs of a job.
+/// What the tests compare of two runs of a job.
 type Outcome = (Vec<String>, Vec<(u64, PendingWork)>);
 
 /// Runs a job of messages, questions, timers, reductions and quiescence to the end of its main,
@@ -240,7 +240,7 @@ fn diagnoses_change_neither_the_packets_of_a_job_nor_its_counts() {
     }
 }
 
-/// A job whose members but the first get this message, and whose main waits for a reduction.
+/// A job in which all members but the first get this message, and main waits for a reduction.
 fn all_but_one(message: Msg) -> Job {
     job().main(async move |grid: Grid| {
         let cells = grid.create::<Cell>(Ix1::range(MEMBERS as u32), |_| ()).await?;

@@ -348,7 +348,7 @@ impl Advice {
 
 /// Returns the timings of the edges of a tree broadcast. A receiver observes when segments arrive;
 /// if they arrive no slower than at the node that passes them on, the edge between the two may be
-/// faster than its timing, which is left out.
+/// faster than its timing, so the timing is left out.
 pub(crate) fn edges(arrivals: &[(NodeId, Arrival)]) -> Vec<EdgeTiming> {
     /// Ratio of rates below which an edge counts as slower than the one before it.
     const SLOWER: f64 = 0.9;

@@ -110,7 +110,7 @@ pub(crate) struct Events {
     /// Whether the present window is discarded, to start one that begins after the event.
     pub(crate) is_fresh_wanted: bool,
     /// Whether the event waits until the job has handled messages. If the coordinator moves
-    /// meanwhile, the next look notes it again.
+    /// meanwhile, the next look sets this again.
     #[serde(skip)]
     pub(crate) awaits_work: bool,
 }

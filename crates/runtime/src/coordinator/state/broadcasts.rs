@@ -8,7 +8,8 @@ use gridspan_topology::PeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Broadcast requests by sender, which are numbered in the order they were sent.
+/// Broadcast requests by sender. Requests of one sender get numbers in the order in which it made
+/// them.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RequestOrders(pub(crate) BTreeMap<(CollectionId, ActorId), RequestOrder>);
 

@@ -18,7 +18,6 @@ use std::time::Duration;
 pub(crate) struct Checkpoints {
     /// Number of the last checkpoint that was begun.
     pub(crate) last: u64,
-    /// The checkpoint that is being made.
     pub(crate) making: Option<Making>,
     /// A checkpoint whose parts are encoded and not all kept.
     pub(crate) keeping: Option<Keeping>,
@@ -32,10 +31,10 @@ pub(crate) struct Checkpoints {
     pub(crate) late: BTreeSet<PeId>,
     /// Whether a timer will look how long the making of a checkpoint takes.
     pub(crate) is_watched: bool,
-    /// Number of checkpoints that took too long and were given up since the last that was made, as
-    /// far as it counts.
+    /// Number of checkpoints given up for taking too long since the last complete one, up to the
+    /// number that counts.
     pub(crate) given_up: u32,
-    /// Whether replicas end on late PEs that no count has.
+    /// Whether late PEs may end replicas that [`Making::replicas`] does not count.
     #[serde(skip)]
     pub(crate) is_late_with_replicas: bool,
     /// Number of members, delayed messages and published values that are not restored yet, if the
@@ -44,15 +43,15 @@ pub(crate) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Whether PEs must not be given work that takes several exchanges, because they are drained,
-    /// or begin replicas again.
+    /// Whether PEs are drained or begin replicas again, so that they must not get work that takes
+    /// several exchanges.
     pub(crate) fn is_draining(&self) -> bool {
         self.making.is_some() || self.rebuilding > 0
     }
 
-    /// Whether the coordinator may move, and rebalances may begin: nothing of a checkpoint is under
-    /// way that the next place would not know, and no PE waits for the end of replicas, of which a
-    /// rebalance may begin others.
+    /// Whether the coordinator may move, and rebalances may begin. They may not while a checkpoint
+    /// is being made, because parts of its state do not move with the coordinator, nor while a late
+    /// PE waits for its replicas to end, because a rebalance could begin others.
     pub(crate) fn may_move(&self) -> bool {
         !self.is_draining() && self.late.is_empty()
     }
@@ -70,7 +69,7 @@ pub(crate) struct Making {
     pub(crate) asker: Asker,
     /// When main asked for it.
     pub(crate) asked: Time,
-    /// What main gave to remember.
+    /// What main passed to be remembered.
     pub(crate) progress: Bytes,
     /// Number of phases that main has begun.
     pub(crate) phases: u32,
@@ -85,7 +84,7 @@ pub(crate) struct Making {
     pub(crate) replicas: u64,
     /// The nodes that will leave, if the job stays stopped after the checkpoint.
     pub(crate) pause: Option<Vec<NodeId>>,
-    /// Why a part cannot be kept, if one cannot while others are encoded.
+    /// Why a part cannot be kept, if this is known before all parts are encoded.
     pub(crate) given_up: Option<String>,
     /// Whether a warning has said that the job stands still for it.
     pub(crate) is_told: bool,
@@ -119,7 +118,7 @@ pub(crate) struct Keeping {
     pub(crate) number: u64,
     /// The manifest, once all PEs have encoded their parts.
     pub(crate) manifest: Option<Bytes>,
-    /// Parts to be kept, and whether the copy is meant.
+    /// Parts that are not kept yet: the PE, and whether it is the copy.
     pub(crate) missing: BTreeSet<(PeId, bool)>,
     /// Bytes of all parts, and the time for which the job was stopped, once they are encoded.
     pub(crate) bytes: u64,
@@ -169,14 +168,15 @@ impl CollectionImage {
         [self.reductions.next, self.syncs.next]
     }
 
-    /// The number of complete reductions over each section that begins with a member of it.
+    /// The number of complete reductions over each section whose first member is in this
+    /// collection.
     pub(crate) fn sections(&self) -> impl Iterator<Item = (SectionId, u64)> {
         let collection = self.info.id;
         self.sections.iter().map(move |(&name, &next)| (SectionId { collection, name }, next))
     }
 
-    /// Sets the description, and the number of members that take part in operations if that is
-    /// another one now.
+    /// Sets the description, and the number of members that take part in operations if that has
+    /// changed.
     pub(crate) fn adapt(&mut self, info: &CollectionInfo, members: Option<u64>) {
         self.info = info.clone();
         if let Some(members) = members {

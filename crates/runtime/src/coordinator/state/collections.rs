@@ -44,7 +44,7 @@ pub(crate) struct Attendance {
     pub(crate) members: u64,
     /// Number of members that join with an operation, by its number.
     pub(crate) joining: BTreeMap<u64, u64>,
-    /// Number of members that are missing from an operation on, by its number.
+    /// Number of members that leave before an operation, by its number.
     pub(crate) leaving: BTreeMap<u64, u64>,
 }
 

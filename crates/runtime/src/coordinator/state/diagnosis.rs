@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// repeats the request.
 #[derive(Default)]
 pub(crate) struct Diagnosing {
-    /// Whether one is under way.
+    /// Whether a diagnosis is under way.
     pub(crate) is_on: bool,
     /// Number of diagnoses so far.
     pub(crate) number: u64,

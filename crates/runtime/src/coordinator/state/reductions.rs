@@ -35,7 +35,7 @@ pub(crate) struct ForMain {
 }
 
 impl ForMain {
-    /// The results alone: who waits for others is not part of a checkpoint.
+    /// The results alone: an image does not contain the askers.
     pub(crate) fn unasked(&self) -> Self {
         Self { results: self.results.clone(), askers: VecDeque::new() }
     }

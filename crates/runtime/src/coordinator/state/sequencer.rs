@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Number of consecutive requests after which a PE gets the right, so that its third broadcast is
 /// the first that it numbers itself.
 const ROW_MIN: u64 = 2;
-/// Maximum number of consecutive requests that a PE needs, however often it had to return the right
-/// soon.
+/// Maximum of that number, which doubles each time a PE has to return the right too soon.
 const ROW_MAX: u64 = 64;
 
 /// State of the right to number the broadcasts of a collection.

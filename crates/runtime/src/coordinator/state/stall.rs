@@ -34,14 +34,12 @@ pub(crate) struct StallWatch {
     pub(crate) idle_since: Time,
     /// Pause before the next check.
     pub(crate) pause: Duration,
-    /// Number of the round.
     pub(crate) round: u64,
     /// PEs that have not answered in this round.
     pub(crate) missing: BTreeSet<PeId>,
     /// Answers in this round so far.
     pub(crate) sum: Round,
     pub(crate) main: MainStatus,
-    /// The previous round.
     pub(crate) previous: Option<Round>,
     /// PEs that have been inside one handler for long, with the actor and the time at which the
     /// handler began.

@@ -168,8 +168,9 @@ impl Survey {
         self.clusters.observe(now, hierarchy, (from, to), sample);
     }
 
-    /// Returns the estimate of the link between two nodes: of the link between their clusters, if
-    /// distances vary between the groups in which the nodes' paths in the hierarchy diverge.
+    /// Returns the estimate of the link between two nodes: that between the two groups in which the
+    /// nodes' paths in the hierarchy diverge or, if distances between these groups vary, that
+    /// between the nodes' clusters.
     pub(crate) fn link(
         &self,
         now: Time,
@@ -182,7 +183,7 @@ impl Survey {
         })
     }
 
-    /// Returns the estimates of the links between sites, or none if the places are unknown or there
+    /// Returns the estimates of the links between sites; empty if the places are unknown or there
     /// are too many sites to list all pairs.
     pub(crate) fn site_links(&self, now: Time, layout: &Layout) -> Vec<SiteLink> {
         let Some(places) = self.places.as_ref().filter(|_| layout.site_count() <= SITES_MAX) else {

@@ -1,7 +1,7 @@
 //! Checkpoints in a folder or an object store.
 //!
 //! Each checkpoint has an object for the part of each PE and one for the manifest. An object begins
-//! with a mark and the version of its form, and ends with the SHA-256 digest of all that comes
+//! with a mark and the version of its format, and ends with the SHA-256 digest of all that comes
 //! before. The manifest is stored last, and only if there is none of its number. So a checkpoint
 //! with a manifest is complete, whatever happens to the machine. The last two complete checkpoints
 //! are kept.
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// First bytes of the object of a part, and of a manifest.
 const PART: &[u8; 8] = b"GSPNPART";
 const MANIFEST: &[u8; 8] = b"GSPNMANI";
-/// Version of the form of objects.
+/// Version of the format of objects.
 const VERSION: u32 = 4;
 /// Bytes of the digest at the end of an object.
 const DIGEST_BYTES: usize = 32;
@@ -81,7 +81,7 @@ impl CheckpointArchive {
         }
     }
 
-    /// Reads an object, checks its mark, its version and its digest, and returns what is between.
+    /// Reads an object, checks its mark, version and digest, and returns the bytes in between.
     fn get(&self, name: &str, mark: &[u8; 8]) -> Result<Bytes, StartError> {
         let bytes = self.0.get(name).map_err(|error| self.unusable(name, &error))?;
         let head = mark.len() + size_of::<u32>();
@@ -112,8 +112,8 @@ impl CheckpointArchive {
         Ok(self.all()?.last().map(|&(number, _)| number))
     }
 
-    /// Stores the part of a PE. With that of PE 0, incomplete checkpoints that were given up are
-    /// removed. The one just before may still get its manifest.
+    /// Stores the part of a PE. With the part of PE 0, removes incomplete checkpoints, except the
+    /// one just before, which may still get its manifest.
     pub(super) fn write_part(
         &self,
         run: u64,
@@ -330,7 +330,7 @@ mod tests {
         result.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
-    /// What holds wherever checkpoints are stored.
+    /// Checks what holds wherever checkpoints are stored.
     fn check(storage: &Arc<dyn CheckpointStorage>) {
         let archive = CheckpointArchive::of(storage.clone());
         assert_eq!(archive.highest().unwrap(), None);

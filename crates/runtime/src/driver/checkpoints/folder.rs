@@ -23,8 +23,7 @@ impl Folder {
         }
     }
 
-    /// Writes a file that has another name so far. Returns that name, and the one that it is to
-    /// get.
+    /// Writes a file under a temporary name. Returns that name and the final one.
     fn write(&self, name: &str, pieces: &[Bytes]) -> io::Result<[PathBuf; 2]> {
         let then = self.0.join(name);
         // Other processes may write an object of this name at the same time.
@@ -43,7 +42,7 @@ impl Folder {
         match written {
             Ok(()) => Ok([now, then]),
             Err(error) => {
-                // A full disk is no fuller for it.
+                // The disk may be full, so no partial file is left.
                 let _ = fs::remove_file(&now);
                 Err(error)
             }

@@ -1,7 +1,7 @@
 //! Objects in an object store, such as S3.
 //!
-//! The operations of the crate `object_store` need a runtime of tokio. Each call runs one on a
-//! thread that ends with it, so that callers may be within another runtime.
+//! The operations of the crate `object_store` need a runtime of tokio. Each call runs its operation
+//! on a thread of this call alone, so that callers may be within another runtime.
 
 use super::storage::CheckpointStorage;
 use bytes::Bytes;
@@ -14,14 +14,14 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-/// Size of a request in bytes; larger objects are stored in several. A failed one is repeated as a
-/// whole.
+/// Size of a request in bytes; larger objects are stored in several. A failed request is repeated
+/// as a whole.
 const REQUEST_BYTES: usize = 8 << 20;
-/// Number of requests for an object that are under way.
+/// Maximum number of requests for an object that are under way.
 const REQUESTS_MAX: usize = 4;
 /// Time for a request: enough for four at once over an uplink of 1 Mbit/s.
 const TIMEOUT: &str = "10 minutes";
-/// Beginnings of the names of variables with settings.
+/// Prefixes of the names of environment variables with settings.
 const VARIABLES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
 /// A place in an object store.
@@ -115,7 +115,7 @@ impl CheckpointStorage for ObjectStorage {
             );
             for piece in pieces {
                 if let Err(error) = upload.wait_for_capacity(REQUESTS_MAX).await {
-                    // The reason is the first error.
+                    // The first error is the cause, whatever `abort` returns.
                     let _ = upload.abort().await;
                     return Err(error);
                 }
@@ -154,7 +154,7 @@ impl CheckpointStorage for ObjectStorage {
     fn remove_all(&self, group: &str) -> io::Result<()> {
         let path = self.at(group);
         self.wait(async {
-            // The manifest goes first: what is left is no complete checkpoint.
+            // The manifest goes first, so that the rest does not look like a complete checkpoint.
             let mut objects = self.store.list_with_delimiter(Some(&path)).await?.objects;
             objects.sort_by_key(|object| object.location.filename() != Some("manifest"));
             for object in objects {

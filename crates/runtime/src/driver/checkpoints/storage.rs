@@ -38,6 +38,6 @@ pub(super) trait CheckpointStorage: Debug + Send + Sync {
     /// Removes all objects of a group.
     fn remove_all(&self, group: &str) -> io::Result<()>;
 
-    /// The path or address of an object, for a person.
+    /// The path or address of an object, for messages to users.
     fn path_of(&self, name: &str) -> String;
 }

@@ -6,8 +6,8 @@
 //! adds them up. It asks twice, with a pause in between: what is the same in both rounds lasts, and
 //! if nothing was handled meanwhile, the job stands still. A [`Diagnosis`] holds the second sum.
 //!
-//! **Failure.** PEs that do not answer are part of the answer: as inside a handler if their node's
-//! watchdog says so, and as not answering otherwise.
+//! **Failure.** A diagnosis also lists PEs that do not answer: as inside a handler if their node's
+//! watchdog reports one, and as not answering otherwise.
 
 mod findings;
 mod wait;
@@ -39,7 +39,7 @@ pub struct Diagnosis {
     /// Number of such messages on the PE that has most of them, and that PE.
     pub fullest: Option<(u64, PeId)>,
     /// Number of messages and operations created or handled between the two looks; 0 after a single
-    /// look at a job without events, and `None` if other PEs have answered than at the first look.
+    /// look at a job without events, and `None` if different PEs have answered the two looks.
     pub handled: Option<u64>,
     /// What waits.
     pub waits: Waits,

@@ -8,7 +8,7 @@ const SUBJECTS_MAX: usize = 9;
 /// Length of a text in bytes above which it is cut: names of types can be long.
 const TEXT_BYTES_MAX: usize = 300;
 
-/// The kinds of waits, those first that more often cause others.
+/// The kinds of waits. Those that cause others more often come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -94,7 +94,7 @@ impl Wait {
         Self { seconds, ..self }
     }
 
-    /// Adds an example, if it is among the first.
+    /// Adds an example. A wait keeps the first few examples, in the order of their names.
     pub fn such_as(mut self, example: impl Into<String>) -> Self {
         self.add_examples([example.into()]);
         self
@@ -115,7 +115,7 @@ impl Wait {
         self.count = self.count.saturating_add(other.count);
         self.of = self.of.max(other.of);
         self.seconds = match self.kind {
-            // The first of several timers. Those without examples have none.
+            // The first of several timers.
             WaitKind::Timer | WaitKind::Sleep => self.seconds.min(other.seconds),
             _ => self.seconds.max(other.seconds),
         };
@@ -200,8 +200,8 @@ impl Wait {
         }
     }
 
-    /// Describes a collective operation that some members are missing from; `done` says what the
-    /// others have done.
+    /// Describes a collective operation that some members are missing from; `one` and `several` say
+    /// what the others have done.
     fn missing(&self, pronoun: &str, [one, several]: [&str; 2]) -> String {
         let Self { count, of, ref subject, .. } = *self;
         let [one, several] = [one, several].map(|done| format!("of {of} {done}"));
@@ -233,8 +233,8 @@ impl Wait {
 pub struct Waits(Vec<Wait>);
 
 impl Waits {
-    /// Adds a wait to that of the same kind and subject. A further subject of a kind that has many
-    /// is dropped.
+    /// Adds a wait to that of the same kind and subject. Drops it if it has another subject and its
+    /// kind has many subjects already.
     pub fn add(&mut self, wait: Wait) {
         let key = |wait: &Wait| (wait.kind, wait.subject.clone());
         let wanted = key(&wait);
@@ -265,7 +265,7 @@ impl Waits {
         self.0.iter().filter(|wait| wait.kind == kind).count()
     }
 
-    /// Whether there is a wait of the same kind and subject, in which as many wait.
+    /// Whether there is a wait of the same kind, subject and count.
     pub(super) fn has_same(&self, wait: &Wait) -> bool {
         let is_same = |other: &Wait| {
             (other.kind, &other.subject, other.count) == (wait.kind, &wait.subject, wait.count)

@@ -57,7 +57,7 @@ impl Traces {
         let all: u64 = traces.0.iter().map(|(_, messages)| u64::from(*messages)).sum();
         match all == u64::from(messages) {
             true => Ok(traces),
-            false => Err(DecodeError::new(WHAT, "there are not as many as messages")),
+            false => Err(DecodeError::new(WHAT, "they are more or fewer than the messages")),
         }
     }
 

@@ -10,8 +10,8 @@ const NODES_MAX: u32 = 128;
 const PES_MAX: u32 = 256;
 /// Largest number of PEs of a node that someone looks into.
 const FOCUS_PES_MAX: usize = 128;
-/// Number of nodes that are listed at each end, of those that compute most and of those that
-/// compute least, if not all are, divided by the number of sites.
+/// If not all nodes are listed: number of the nodes that compute most (one end), and of those that
+/// compute least (the other end). The sites share this number equally.
 const EXTREMES: u32 = 32;
 /// Largest number of nodes at each end of one site. Each child of the root may list that many, and
 /// up to four of them are of the root's own site.
@@ -67,7 +67,7 @@ impl TelemetryBounds {
         }
     }
 
-    /// Largest number of PEs in an honest sample.
+    /// Largest number of PEs in a valid sample.
     pub(super) fn pes_max(self) -> usize {
         PES_MAX as usize
     }
@@ -78,7 +78,7 @@ impl TelemetryBounds {
         if is_listed { site } else { SEVERAL_SITES }
     }
 
-    /// The site under which what goes to `site` is counted.
+    /// The site under which traffic to `site` is counted.
     pub(crate) fn link_to(self, site: SiteId) -> SiteId {
         if self.sites <= LINKED_SITES_MAX { site } else { SEVERAL_SITES }
     }

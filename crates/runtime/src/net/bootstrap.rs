@@ -7,8 +7,8 @@
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
 //! 3. When all processes have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
-//! Keys travel over that pipe only: arguments and the environment of a process can be read by
-//! others, and a program that is not a job may print its standard input. A node that has no such
+//! Keys travel over that pipe only: other users can read the arguments and the environment of a
+//! process, and a program that is not a job may print its standard input. A node that has no such
 //! pipe, because it is started through `ssh`, uses standard input.
 //!
 //! # Steady state
@@ -111,7 +111,6 @@ pub enum BootstrapError {
 /// All data that a node needs to take part. Contains its private key, which `Debug` omits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeBundle {
-    /// The version of this structure.
     version: u32,
     /// Identity of the node in its job.
     pub identity: Identity,
@@ -236,8 +235,8 @@ pub struct Joined {
 
 impl Joined {
     /// Returns the node's transport with its socket, and the emulated links if the bundle requests
-    /// them. `lost_after` is the silence after which a node is lost, unless the link from it has
-    /// another in the grid; by default 3 s, more on crowded machines.
+    /// them. `lost_after` is the silence after which a node is lost, unless the grid sets another
+    /// one for the link from it; by default 3 s, more on crowded machines.
     pub fn into_loop(
         self,
         limits: TransportLimits,
@@ -275,8 +274,8 @@ impl Joined {
     }
 }
 
-/// Returns the silences after which `node` declares others lost, where the grid has such for the
-/// links from them. Guests have the setting of the job.
+/// Returns the silences after which `node` declares others lost, where the grid sets one for the
+/// link from them. Guests use the setting of the job.
 fn lost_after_of_links(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
     let layout = spec.layout();
     let is_founder = !layout.is_guest(node);

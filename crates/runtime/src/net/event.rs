@@ -100,7 +100,7 @@ impl LossReason {
     }
 }
 
-/// Returns a duration for people, without what is less than a tenth of a second.
+/// Rounds a duration down to tenths of a second.
 fn tenths(silence: Duration) -> Duration {
     Duration::from_millis(silence.as_millis() as u64 / 100 * 100)
 }

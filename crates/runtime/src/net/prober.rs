@@ -43,10 +43,10 @@ const SPAN_MIN: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Largest number of trains that arrive at the same time; more are not measured.
 const TRAINS_MAX: usize = 64;
-/// Largest number of waiting answers; more are dropped, as a network would.
+/// Largest number of waiting answers; further ones are dropped, as on a network.
 const ANSWERS_MAX: usize = 1024;
 
-/// The probing half of a node.
+/// The part of a node that sends and answers probes.
 pub(super) struct Prober {
     me: NodeId,
     key: hmac::Key,

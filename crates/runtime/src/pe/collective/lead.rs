@@ -2,7 +2,7 @@
 //! site is its first PE. The messages and decisions are in [`gridspan_balance::leaders`].
 //!
 //! **Start.** The coordinator makes all PEs measure. They report to the leaders of their sites,
-//! including the estimated sites of the actors to which their own have sent messages.
+//! including the estimated sites of the receivers of messages from their actors.
 //!
 //! **Steady state.** Leaders and coordinator plan. When the coordinator knows the combined effect
 //! of all plans, its gate decides for all of them, and the coordinator informs the leaders. Each

@@ -143,7 +143,7 @@ impl Core {
         let held = &mut member.channels.get_or_insert_default().held;
         let is_repeated = held.insert(Channels::held_key(&header), envelope).is_some();
         if !is_repeated && until == Until::OtherKind {
-            // What it lets pass has other causes.
+            // The messages that it lets pass have other causes.
             self.end_passing(&header);
             self.kept_blocked(kind, slot, &header);
         }
@@ -192,7 +192,8 @@ impl Core {
         self.let_pass(kind, slot, next);
     }
 
-    /// Rechecks everything that is held at a member, and lets pass what may.
+    /// Rechecks all held messages and broadcasts of a member, and lets those pass whose turn has
+    /// come.
     pub(crate) fn release_blocked(&mut self, kind: KindId, slot: u32) {
         let mut next = vec![Next::Broadcast];
         next.extend(self.take_blocked(kind, slot));

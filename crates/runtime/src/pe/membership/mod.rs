@@ -113,7 +113,7 @@ impl Core {
         }
     }
 
-    /// Notes what a pool has to do on this PE, for diagnoses.
+    /// Notes the open tasks of a pool on this PE, for diagnoses.
     pub(crate) fn note_open_tasks(&mut self, collection: CollectionId, open: OpenTasks) {
         if let Some(hooks) = self.membership.pools.get_mut(&collection) {
             hooks.open = open;

@@ -130,7 +130,7 @@ pub(crate) fn handle_offer(
 ) {
     // Only a faulty PE offers nothing.
     let Some(&Migrant { id: first, epoch, .. }) = migrants.first() else { return };
-    // With everything that moves with the actors.
+    // The sizes include everything that moves with the actors.
     let sizes: Vec<usize> = migrants.iter().map(codec::encoded_len).collect();
     let states = match states(core, stores, &migrants, sizes.iter().sum()) {
         Ok(states) => states,
@@ -238,7 +238,7 @@ pub(crate) fn handle_refuse(
         let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
         let (collection, index) = (id.collection.0, id.key);
         tracing::warn!(collection, ?index, %to, reason, "migration refused");
-        // The epoch of the offer was one higher, and is that of a place which was not taken.
+        // The next epoch is that of the offer, for a place that the actor did not take.
         member.epoch += 2;
         let epoch = member.epoch;
         core.members[kind.index()][slot as usize] = Some(member);

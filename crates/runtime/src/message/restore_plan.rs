@@ -1,4 +1,4 @@
-//! Where the parts of an image are read, and where their members continue.
+//! Decides which PEs read the parts of an image, and where their members continue.
 //!
 //! After a loss or a change of the nodes, members stay on the PEs that are left, up to an equal
 //! share of the load. The rest fills the PEs with the least load, first at its own site. The load
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// measured loads vary.
 const TOLERANCE: u64 = 10;
 
-/// Where the parts of an image are read, and where their members continue.
+/// The PEs that read the parts of an image, and where the members of the parts continue.
 ///
 /// ```
 /// use gridspan_runtime::{Layout, PeId, RestorePlan};

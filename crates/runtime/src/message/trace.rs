@@ -77,8 +77,7 @@ impl Trace {
         bytes.extend_from_slice(&MARK);
     }
 
-    /// Takes the trace from behind an encoded payload, if there is one. Returns the payload without
-    /// it.
+    /// Splits an encoded payload from the trace behind it, if there is one.
     pub(crate) fn take(bytes: Bytes) -> (Bytes, Option<Self>) {
         let found = bytes.len().checked_sub(TRAILER_BYTES).and_then(|length| {
             let trailer = bytes[length..].strip_suffix(&MARK)?;

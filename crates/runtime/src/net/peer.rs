@@ -146,7 +146,7 @@ impl Peer {
         beat * (DIAL_BEATS << doublings)
     }
 
-    /// Sets that a connection is open.
+    /// Records that a connection is open.
     pub(super) fn opened(&mut self, handle: ConnectionHandle, dialled: bool, connections: u64) {
         self.phase = Phase::Open { handle };
         self.dialled_latest = dialled;
@@ -156,8 +156,8 @@ impl Peer {
         self.is_refusal_reported = false;
     }
 
-    /// Sets that the connection or dial failed. `share` is any number from 0 to 1. Returns the time
-    /// of the next dial.
+    /// Records that the connection or dial failed. `share` is any number from 0 to 1. Returns the
+    /// time of the next dial.
     pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, share: f64) -> Time {
         let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
         self.attempts += 1;

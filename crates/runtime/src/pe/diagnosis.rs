@@ -1,4 +1,4 @@
-//! What waits on a PE, found without a change of its state; see `coordinator/diagnosis.rs`.
+//! Finds what waits on a PE, without changing its state; see `coordinator/diagnosis.rs`.
 //!
 //! A PE answers at once, between two handlers, whether it is idle or not. The answer takes time
 //! proportional to the state of the PE, and its size is bounded.

@@ -1,5 +1,5 @@
-//! What a running job reports about itself while someone watches it: counters of PEs, nodes and
-//! links between sites, merged on their way up a tree of nodes.
+//! Counters of PEs, nodes and links between sites that a job reports while it is watched, merged on
+//! their way up a tree of nodes.
 //!
 //! # Start
 //!

@@ -111,7 +111,7 @@ pub struct TypeTelemetry {
     pub waiting: u64,
 }
 
-/// What the nodes of a site have sent to other nodes since the start of the run.
+/// Traffic from the nodes of a site to other nodes since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTelemetry {
     /// The sending site, or [`SEVERAL_SITES`].

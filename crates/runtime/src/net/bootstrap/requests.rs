@@ -1,4 +1,4 @@
-//! What the launcher requests of a node: lines of the pipe that stays open.
+//! Requests of the launcher to a node: lines of the pipe that stays open.
 
 use crate::message::telemetry::TelemetryLease;
 use gridspan_topology::NodeId;
@@ -13,7 +13,7 @@ pub const LEAVE: &str = "leave\n";
 /// killed may have left one. No line contains this byte.
 pub const CANCEL: u8 = 0x18;
 
-/// The line that makes a node stop, say which parts of checkpoints it has, and wait for another
+/// The line that makes a node stop, report which parts of checkpoints it has, and wait for another
 /// bundle.
 pub const RECOVER: &str = "recover\n";
 
@@ -31,7 +31,7 @@ pub enum LauncherRequest {
     Pause(PauseOrder),
     /// Find out what the job waits for, under this number.
     Diagnose(u64),
-    /// Tell the launcher the latest sample of the job's counters.
+    /// Send the launcher the latest sample of the job's counters.
     Sample(SampleOrder),
     /// Pass on standard input, as the text of this line says.
     Input(String),

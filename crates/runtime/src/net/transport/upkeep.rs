@@ -60,7 +60,8 @@ impl Transport {
     }
 
     /// Handles an answer that no process has the port of a guest: if the guest is silent, it is
-    /// lost. If it is heard, the answer comes from a firewall, and its port is not checked again.
+    /// lost. If packets arrive from the guest, the answer comes from a firewall, and later answers
+    /// do not count.
     pub fn port_closed(&mut self, now: Instant, node: NodeId) {
         self.now = self.now.max(now);
         let now = self.time();

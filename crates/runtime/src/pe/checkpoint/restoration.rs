@@ -1,4 +1,4 @@
-//! What differs between a checkpoint and the job that continues from it.
+//! Differences between a checkpoint and the job that continues from it.
 
 use crate::address::collection::Map;
 use crate::address::id::{ActorId, CollectionId, KindId, SectionId};

@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// Takes the broadcast whose turn has come: gives it to the resident members, and forwards it
-    /// to members that it is owed to.
+    /// to members to which this PE owes it.
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -158,7 +158,7 @@ impl Core {
         self.traced(message)
     }
 
-    /// Gives a broadcast to resident members, and forwards it to members that it is owed to.
+    /// Gives a broadcast to resident members, and forwards it to members to which this PE owes it.
     pub(super) fn give_broadcast(
         &mut self,
         kind_id: KindId,

@@ -10,7 +10,7 @@
 //! moves from them to the site. Other PEs that send to a moved actor learn its place with their
 //! first message. PEs report finished moves to the coordinator, as for other plans.
 //!
-//! **Failure.** As for all rebalances: a lost node ends the job.
+//! **Failure.** A lost node ends the job, as in all rebalances.
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};

@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Handles the loss of a node. Without a founder the job cannot continue; a guest that cannot
-    /// reach a founder is of no use.
+    /// reach a founder reports itself as unreachable.
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {

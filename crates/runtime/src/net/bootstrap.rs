@@ -13,15 +13,18 @@
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
-//! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
-//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
-//! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together
-//! find out what the job waits for at a [`diagnose_line`]. Lines that begin with [`INPUT`] bring
-//! standard input to a node that cannot inherit it. The launcher of a guest is
-//! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
-//! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
-//! a character that programs do not print.
+//! The pipe stays open and silent, except for lines with requests:
+//!
+//! - [`LEAVE`]: a guest, a node that has joined the running job, leaves.
+//! - [`RECOVER`]: a node stops its run.
+//! - A [`PauseOrder`]: the node of main stops the job after a checkpoint.
+//! - A [`SampleOrder`]: the node of main answers with the latest sample of the job's counters.
+//! - A [`diagnose_line`]: all nodes together find out what the job waits for.
+//! - A line that begins with [`INPUT`] brings standard input to a node that cannot inherit it.
+//!
+//! The launcher of a guest is `gridctl join`, which knows the addresses already and sends the lines
+//! of steps 1 and 3 at once. The launcher passes on the output of the program unchanged; only the
+//! line of step 2 begins with a character that programs do not print.
 //!
 //! # Failure
 //!

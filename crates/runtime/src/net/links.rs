@@ -86,8 +86,8 @@ impl Links {
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
-    /// Returns the oldest link that the other side dialled, that still lacks a hello, and that has
-    /// an address that may be evicted.
+    /// Returns the oldest link that the other side dialled and that still lacks a hello, among
+    /// those whose address may be evicted.
     pub(super) fn oldest_greeting(
         &self,
         may_be_evicted: impl Fn(SocketAddr) -> bool,

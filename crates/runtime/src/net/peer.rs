@@ -9,8 +9,9 @@
 //!   drops its own dial and accepts that of the lower node. A dial older than [`COLLISION_BEATS`]
 //!   no longer counts, in case only one direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
-//!   It has done so if it dialled the old one itself, or if its hello counts the old one as an
-//!   earlier connection. Otherwise the hello is older than the open connection, and is refused.
+//!   The other side has done so if it dialled the old one itself, or if its hello counts the old
+//!   one as an earlier connection. Otherwise the hello is older than the open connection, and is
+//!   refused.
 //!
 //! # Failure
 //!

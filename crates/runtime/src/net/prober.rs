@@ -6,8 +6,8 @@
 //! One order is processed at a time. For round trips, each target receives pings in rounds, until
 //! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest one
 //! counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind is
-//! skipped, so that many nodes that probe a slow one do not flood it with pings. For trains, each
-//! target receives a train of packets, one target after the other, and reports the time between the
+//! skipped: otherwise many nodes could flood a slow one with pings. For trains, each target
+//! receives a train of packets, one target after the other, and reports the time between the
 //! arrivals of the first and the last packet.
 //!
 //! # Failure

@@ -7,8 +7,8 @@
 //!
 //! **A message after a broadcast** carries the number of broadcasts to the collection that its
 //! sender had requested, up to the last one in the channel. The member lets the message pass when
-//! it has taken the last of them: that broadcast has reached this PE, which counts broadcasts by
-//! sender, and its number is below the next one that the member expects.
+//! it has taken the last of them. It has if that broadcast has reached this PE, which counts
+//! broadcasts by sender, and has a number below the next one that the member expects.
 //!
 //! **A broadcast after messages** names the members to which its sender has sent messages since its
 //! previous broadcast in the channel, each with the number of messages so far. A named member lets

@@ -353,8 +353,8 @@ impl Core {
         }
     }
 
-    /// Handles a planned move of an actor that has left or ended: sends its place to the PE to
-    /// which the plan moves it, unless that is the home, which waits for the tombstone.
+    /// Handles a planned move of an actor that has left or ended: sends the actor's place to the PE
+    /// that expects the actor. If that is the home, the home waits for the tombstone instead.
     pub(crate) fn correct_plan(&mut self, entry: &PlanEntry) {
         if let Some(place) = self.delivery.directory.place(entry.id)
             && self.home(entry.id) != Some(entry.to)

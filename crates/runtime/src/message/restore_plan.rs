@@ -1,4 +1,4 @@
-//! Where the parts of an image are read, and where their members continue.
+//! Decides which PEs read the parts of an image, and where their members continue.
 //!
 //! After a loss or a change of the nodes, members stay on the PEs that are left, up to an equal
 //! share of the load. The rest fills the PEs with the least load, first at its own site. The load
@@ -10,11 +10,11 @@ use gridspan_topology::{Layout, NodeId, PeId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Part of an equal share by which the load of a PE may exceed it without being moved, while no PE
-/// is empty: measured loads vary.
+/// While no PE is empty, a PE may keep a load that exceeds an equal share by one part in this many:
+/// measured loads vary.
 const TOLERANCE: u64 = 10;
 
-/// Where the parts of an image are read, and where their members continue.
+/// The PEs that read the parts of an image, and where the members of the parts continue.
 ///
 /// ```
 /// use gridspan_runtime::{Layout, PeId, RestorePlan};
@@ -45,9 +45,9 @@ impl RestorePlan {
         }
     }
 
-    /// A plan for the nodes that go on after a loss or a change. For each node of the image: the
-    /// node of `layout` whose PEs take over its members, or `None` if it is gone; and the node of
-    /// `layout` that has its parts.
+    /// A plan for the nodes that go on after a loss or a change. For each node of the image,
+    /// `successors` states the node of `layout` whose PEs take over its members, or `None` if no
+    /// node does, and `holders` the node of `layout` that has its parts.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl RestorePlan {
 /// The part of a PE of the image.
 struct Part<'a> {
     site: &'a str,
-    /// The PE that goes on for it.
+    /// The PE that takes over its members, if its node has a successor.
     own: Option<PeId>,
     load: u64,
     /// Its position among the PEs of its node.
@@ -106,9 +106,9 @@ struct Redistribution {
     sites: BTreeMap<String, Vec<usize>>,
     /// The load that each PE keeps or gets.
     filled: Vec<u64>,
-    /// What each part keeps on the PE that goes on for it.
+    /// The load that each part keeps on the PE that takes over its members.
     kept: Vec<u64>,
-    /// What each part gives to other PEs, in the order of the parts' members.
+    /// The loads that each part gives to other PEs, in the order of the part's members.
     given: Vec<Vec<(PeId, u64)>>,
 }
 
@@ -152,7 +152,7 @@ impl Redistribution {
         self.sites.iter().map(due).collect()
     }
 
-    /// Lets each part keep on its own PE what does not exceed an equal share.
+    /// Keeps the load of each part on its own PE, up to an equal share.
     fn keep(&mut self, parts: &[Part<'_>], dues: &BTreeMap<String, [u64; 2]>) {
         let mut is_taken = vec![false; self.filled.len()];
         parts.iter().filter_map(|part| part.own).for_each(|pe| is_taken[pe.index()] = true);
@@ -216,13 +216,13 @@ impl Redistribution {
         }
     }
 
-    /// How much each of these PEs rises if `amount` fills the least filled ones to one level.
+    /// The load that each of these PEs gets if `amount` fills the least filled ones to one level.
     fn rises(&self, pes: &[usize], amount: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
         let mut lowest: Vec<usize> = pes.to_vec();
         lowest.sort_by_key(|&pe| self.filled[pe]);
         let mut below = 0;
         let reached = (0..lowest.len()).find(|&number| {
-            // Whether the first `number` PEs take all below the level of the next one.
+            // Whether the first `number` PEs can take `amount` without exceeding the next one.
             let next = self.filled[lowest[number]];
             let has_room = next * number as u64 - below >= amount;
             below += if has_room { 0 } else { next };

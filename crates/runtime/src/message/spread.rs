@@ -47,13 +47,12 @@ pub(crate) enum Spread {
     /// A broadcast to all PEs of other nodes.
     TreeBroadcast {
         control: OutgoingControl,
-        /// The plan that it uses.
         plan: PlanId,
         /// The number of the broadcast.
         flow: u64,
     },
-    /// A message to the relays of all nodes, which keep the plan, if there is one, and forget the
-    /// retired ones once they have all broadcasts that use those. All plans start at this node.
+    /// A new plan, if there is one, and retired plans, for the relays of all nodes. A relay forgets
+    /// a retired plan once it has all broadcasts that use it. All plans start at this node.
     Plan { plan: Option<Box<BroadcastPlan>>, retired: Vec<PlanId> },
     /// An event for the agent of a pool on this node.
     StealEvent { pool: CollectionId, event: StealEvent },

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 /// Header of a part of a tree broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SegmentHead {
-    /// The plan that the broadcast uses.
     pub(crate) plan: PlanId,
     /// Index of the plan's tree.
     pub(crate) stripe: u32,
@@ -39,7 +38,6 @@ pub(crate) struct MulticastSegment {
     pub(crate) offset: u64,
     /// Length of the whole, in bytes.
     pub(crate) total: u64,
-    /// The tree that it uses.
     pub(crate) tree: Tree,
     /// Nodes that only forward it.
     pub(crate) relays: Vec<NodeId>,
@@ -63,8 +61,8 @@ pub(crate) struct CarriedHead {
     pub(crate) arrivals: Vec<Arrival>,
 }
 
-/// A plan in transit, if there is one, and retired plans, each to be forgotten once the tree
-/// broadcasts below its number are complete. All have the same root.
+/// A new plan, if there is one, and retired plans, each with the number from which on no tree
+/// broadcast uses it. All plans have the same root.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PlanHead {
     pub(crate) plan: Option<BroadcastPlan>,

@@ -57,7 +57,7 @@ impl Traces {
         let all: u64 = traces.0.iter().map(|(_, messages)| u64::from(*messages)).sum();
         match all == u64::from(messages) {
             true => Ok(traces),
-            false => Err(DecodeError::new(WHAT, "there are not as many as messages")),
+            false => Err(DecodeError::new(WHAT, "they are more or fewer than the messages")),
         }
     }
 
@@ -77,8 +77,7 @@ impl Trace {
         bytes.extend_from_slice(&MARK);
     }
 
-    /// Takes the trace from behind an encoded payload, if there is one. Returns the payload without
-    /// it.
+    /// Splits an encoded payload from the trace behind it, if there is one.
     pub(crate) fn take(bytes: Bytes) -> (Bytes, Option<Self>) {
         let found = bytes.len().checked_sub(TRAILER_BYTES).and_then(|length| {
             let trailer = bytes[length..].strip_suffix(&MARK)?;

@@ -7,21 +7,24 @@
 //! 2. The process opens its socket and prints one line: [`LISTENING`] and the address.
 //! 3. When all processes have, the launcher writes one more line: the [`Addresses`] of all nodes.
 //!
-//! Keys travel over that pipe only: arguments and the environment of a process can be read by
-//! others, and a program that is not a job may print its standard input. A node that has no such
+//! Keys travel over that pipe only: other users can read the arguments and the environment of a
+//! process, and a program that is not a job may print its standard input. A node that has no such
 //! pipe, because it is started through `ssh`, uses standard input.
 //!
 //! # Steady state
 //!
-//! The pipe stays open and silent, except for requests: a guest, a node that joins the running job,
-//! leaves when it receives the line [`LEAVE`]; a node stops its run at the line [`RECOVER`]; the
-//! node of main stops the job after a checkpoint at the line of a [`PauseOrder`], and answers with
-//! the latest sample of the job's counters at the line of a [`SampleOrder`]; all nodes together
-//! find out what the job waits for at a [`diagnose_line`]. Lines that begin with [`INPUT`] bring
-//! standard input to a node that cannot inherit it. The launcher of a guest is
-//! `gridctl join`, which knows the addresses already and sends the lines of steps 1 and 3 at once.
-//! The launcher passes on the output of the program unchanged; only the line of step 2 begins with
-//! a character that programs do not print.
+//! The pipe stays open and silent, except for lines with requests:
+//!
+//! - [`LEAVE`]: a guest, a node that has joined the running job, leaves.
+//! - [`RECOVER`]: a node stops its run.
+//! - A [`PauseOrder`]: the node of main stops the job after a checkpoint.
+//! - A [`SampleOrder`]: the node of main answers with the latest sample of the job's counters.
+//! - A [`diagnose_line`]: all nodes together find out what the job waits for.
+//! - A line that begins with [`INPUT`] brings standard input to a node that cannot inherit it.
+//!
+//! The launcher of a guest is `gridctl join`, which knows the addresses already and sends the lines
+//! of steps 1 and 3 at once. The launcher passes on the output of the program unchanged; only the
+//! line of step 2 begins with a character that programs do not print.
 //!
 //! # Failure
 //!
@@ -111,7 +114,6 @@ pub enum BootstrapError {
 /// All data that a node needs to take part. Contains its private key, which `Debug` omits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeBundle {
-    /// The version of this structure.
     version: u32,
     /// Identity of the node in its job.
     pub identity: Identity,
@@ -236,8 +238,8 @@ pub struct Joined {
 
 impl Joined {
     /// Returns the node's transport with its socket, and the emulated links if the bundle requests
-    /// them. `lost_after` is the silence after which a node is lost, unless the link from it has
-    /// another in the grid; by default 3 s, more on crowded machines.
+    /// them. `lost_after` is the silence after which a node is lost, unless the grid sets another
+    /// one for the link from it; by default 3 s, more on crowded machines.
     pub fn into_loop(
         self,
         limits: TransportLimits,
@@ -275,8 +277,8 @@ impl Joined {
     }
 }
 
-/// Returns the silences after which `node` declares others lost, where the grid has such for the
-/// links from them. Guests have the setting of the job.
+/// Returns the silences after which `node` declares others lost, where the grid sets one for the
+/// link from them. Guests use the setting of the job.
 fn lost_after_of_links(spec: &GridSpec, node: NodeId) -> BTreeMap<NodeId, Duration> {
     let layout = spec.layout();
     let is_founder = !layout.is_guest(node);

@@ -23,7 +23,7 @@ pub enum TransportEvent {
     },
     /// The first connection to this life of a node is open.
     Connected(NodeId),
-    /// A node is silent for longer than usual. Callers must not do anything irreversible.
+    /// A node is silent for longer than usual. Callers must do nothing irreversible.
     Suspected(NodeId),
     /// A suspected node has sent a sign of life again.
     Recovered(NodeId),
@@ -100,7 +100,7 @@ impl LossReason {
     }
 }
 
-/// Returns a duration for people, without what is less than a tenth of a second.
+/// Rounds a duration down to tenths of a second.
 fn tenths(silence: Duration) -> Duration {
     Duration::from_millis(silence.as_millis() as u64 / 100 * 100)
 }

@@ -12,7 +12,7 @@ pub fn hello(data: &[u8]) {
     }
 }
 
-/// Reads a probe whose signature is right.
+/// Reads a probe with a valid signature.
 pub fn probe(data: &[u8]) {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
     let tag = hmac::sign(&key, data);

@@ -37,13 +37,12 @@ pub(super) const CODE_REPLACED: VarInt = VarInt::from_u32(1);
 /// The first message of each side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
-    /// The job.
     pub(super) job: String,
     /// The sending node.
     pub(super) node: NodeId,
     /// The life of the sending node.
     pub(super) incarnation: u64,
-    /// The node to which the sender intends to speak.
+    /// The node to which the sender writes.
     pub(super) to: NodeId,
     /// The life of the other side with which the sender has a session, if any.
     pub(super) session_with: Option<u64>,

@@ -5,9 +5,9 @@
 //!
 //! The launcher creates an [`Authority`] for the job, which issues an [`Identity`] to each node.
 //! The authority's key never leaves the launcher. A node receives its key over the launch channel,
-//! and the key is not written anywhere else, unless the user lets guests join: their identities are
-//! issued as the job starts and are in files that only this user can read, until they are taken or
-//! the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
+//! and no file contains the key. Only the identities of guests, which are issued as the job starts,
+//! are in files. Only the user can read these files, and they are removed when a guest takes them
+//! or the job ends. A node without a private launch channel makes its [`NodeKey`] itself, and the
 //! authority [certifies](Authority::certify) the public half (see `enrolment`). A certificate
 //! contains two names: `n3.<job>.gridspan.invalid`, which a node that dials node 3 requires, and
 //! `n3.i1.<job>.gridspan.invalid`, with the incarnation (the life of the node), which both sides
@@ -15,9 +15,9 @@
 //!
 //! # Steady state
 //!
-//! TLS 1.3 with both certificates required. Only this job's authority is trusted, and the protocol
-//! name contains the job, so that jobs on one host cannot connect by accident. There are no session
-//! tickets and no 0-RTT, since 0-RTT data can be replayed.
+//! Connections use TLS 1.3 and require both certificates. Only this job's authority is trusted, and
+//! the protocol name contains the job, so that jobs on one host cannot connect by accident. There
+//! are no session tickets and no 0-RTT, since 0-RTT data can be replayed.
 //!
 //! # Failure
 //!
@@ -126,12 +126,11 @@ impl Authority {
         })
     }
 
-    /// Returns the certificate of the authority.
     pub(super) fn certificate(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
 
-    /// Issues a certificate with a fresh key for a server of this name that is no node.
+    /// Issues a certificate with a fresh key for a server of this name that is not a node.
     pub(super) fn issue_server(
         &self,
         name: &str,

@@ -151,15 +151,15 @@ impl Link {
         let _ = stream.finish();
     }
 
-    /// Sends a sign of life. Without room in the buffer, it is dropped or replaces an older one.
+    /// Sends a sign of life. If the buffer is full, it replaces an older one or is dropped.
     pub(super) fn send_beat(&mut self, beat: Bytes) {
         if let Err(error) = self.connection.datagrams().send(beat, true) {
             tracing::debug!(%error, "a sign of life was not sent");
         }
     }
 
-    /// Whether anything that only the other side can have sent has arrived since the last call,
-    /// including acknowledgements.
+    /// Whether authenticated data of the other side, such as acknowledgements, has arrived since
+    /// the last call.
     pub(super) fn was_heard(&mut self) -> bool {
         let frames = self.connection.stats().frame_rx;
         let seen = frames.acks + frames.datagram + frames.stream + frames.ping;

@@ -18,8 +18,8 @@ use std::time::Instant;
 
 /// Largest number of bytes in one segmented send: the kernel refuses more than 64 KiB.
 const BATCH_BYTES_MAX: usize = 65_000;
-/// Largest number of waiting answers to packets that belong to no connection; more are dropped, as
-/// a network would.
+/// Largest number of waiting answers to packets that belong to no connection; further ones are
+/// dropped, as on a network.
 const RESPONSES_MAX: usize = 64;
 
 /// The connections of one node.
@@ -58,7 +58,7 @@ impl Links {
     }
 
     /// Returns the number of handshakes that have begun: of connections that this side has dialled
-    /// or accepted, whatever became of them.
+    /// or accepted, including those that failed.
     pub(super) fn handshakes(&self) -> u64 {
         self.handshakes
     }
@@ -86,8 +86,8 @@ impl Links {
         self.links.iter().flatten().filter(is_greeting).count()
     }
 
-    /// Returns the oldest link that the other side dialled, that still lacks a hello, and that has
-    /// an address that may be evicted.
+    /// Returns the oldest link that the other side dialled and that still lacks a hello, among
+    /// those whose address may be evicted.
     pub(super) fn oldest_greeting(
         &self,
         may_be_evicted: impl Fn(SocketAddr) -> bool,

@@ -24,8 +24,8 @@ const PRIORITY_SMALL: i32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     small: Option<StreamId>,
-    /// First byte of the stream `small`, which gives its kind, while it is not written: bulk may
-    /// have filled the window when the stream is opened.
+    /// First byte of the stream `small`, which states its kind, until it is written: bulk may have
+    /// filled the window when the stream is opened.
     kind: Bytes,
     /// Unwritten rest of the current chunk.
     chunk: Bytes,

@@ -2,15 +2,16 @@
 //!
 //! # Which side dials
 //!
-//! The side that has a frame first. If both dial at once, the connection that the node with the
-//! lower number dialled stays, and each side can decide that by itself:
+//! The side that first has a frame dials. If both dial at once, the connection that the node with
+//! the lower number dialled stays, and each side can decide that by itself:
 //!
-//! - While it dials, the lower node refuses the other's connection, and the higher node drops its
-//!   own for the other's. A dial older than [`COLLISION_BEATS`] no longer counts, in case only one
-//!   direction works.
+//! - While both dial, the lower node refuses the connection of the higher node, and the higher node
+//!   drops its own dial and accepts that of the lower node. A dial older than [`COLLISION_BEATS`]
+//!   no longer counts, in case only one direction works.
 //! - While a connection is open, a new one replaces it if the other side has given up the old one.
-//!   It has done so if it dialled the old one itself, or if its hello counts the old one as an
-//!   earlier connection. Otherwise the hello is older than the open connection, and is refused.
+//!   The other side has done so if it dialled the old one itself, or if its hello counts the old
+//!   one as an earlier connection. Otherwise the hello is older than the open connection, and is
+//!   refused.
 //!
 //! # Failure
 //!
@@ -38,8 +39,8 @@ const HIGHER_WAITS: Duration = Duration::from_millis(100);
 /// again after 0.3 s and 0.9 s. A fresh dial does not double its pauses further, so it succeeds
 /// soon after a network recovers.
 const DIAL_BEATS: u32 = 6;
-/// Number of dials of which each doubles the time for the next if the node was never reached: dials
-/// to a node that has no time for a handshake would otherwise leave it even less.
+/// If a node was never reached, each of this number of dials doubles the time for the next:
+/// otherwise dials would take from a busy node the time that it needs for a handshake.
 const DIAL_DOUBLINGS_MAX: u32 = 2;
 
 /// State of the connection with the other node.
@@ -80,7 +81,7 @@ pub(super) struct Peer {
     pub(super) beat_due: Time,
     /// Time from which its port may be checked again.
     pub(super) check_due: Time,
-    /// Whether its port seemed closed while it was heard: a firewall answers for it.
+    /// Whether its port seemed closed while packets arrived from it: a firewall answers for it.
     pub(super) is_port_hidden: bool,
     /// First congestion window of the next connection, if the path is known.
     pub(super) window: Option<u64>,
@@ -113,7 +114,6 @@ impl Peer {
         *self = Self { address, incarnation, window, ..fresh };
     }
 
-    /// Returns the open connection.
     pub(super) fn open_link(&self) -> Option<ConnectionHandle> {
         match self.phase {
             Phase::Open { handle } => Some(handle),
@@ -147,7 +147,7 @@ impl Peer {
         beat * (DIAL_BEATS << doublings)
     }
 
-    /// Sets that a connection is open.
+    /// Records that a connection is open.
     pub(super) fn opened(&mut self, handle: ConnectionHandle, dialled: bool, connections: u64) {
         self.phase = Phase::Open { handle };
         self.dialled_latest = dialled;
@@ -157,8 +157,8 @@ impl Peer {
         self.is_refusal_reported = false;
     }
 
-    /// Sets that the connection or dial failed. `share` is any number from 0 to 1. Returns the time
-    /// of the next dial.
+    /// Records that the connection or dial failed. `share` is any number from 0 to 1. Returns the
+    /// time of the next dial.
     pub(super) fn failed(&mut self, me: NodeId, them: NodeId, now: Time, share: f64) -> Time {
         let pause = (PAUSE_MIN * 2u32.pow(self.attempts.min(8))).min(PAUSE_MAX);
         self.attempts += 1;

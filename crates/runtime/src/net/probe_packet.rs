@@ -1,10 +1,11 @@
 //! Probes on the network: packets of the job's own socket that are not QUIC.
 //!
-//! The first byte has neither of QUIC's two highest bits. Every QUIC packet has one of them while
-//! neither side greases it (`config.rs` disables that), so that the two cannot be confused. Each
-//! packet ends with a keyed hash over all of it, so that an unknown peer can neither provoke an
-//! answer nor forge one. An answer is never longer than the packet that it answers, and goes to the
-//! known address of the node that the packet names, regardless of the address that sent it.
+//! The two highest bits of the first byte are zero. Every QUIC packet has at least one of them set
+//! while neither side greases the fixed bit (`config.rs` disables that), so that probes and QUIC
+//! packets cannot be confused. Each packet ends with a keyed hash over all of it, so that an
+//! unknown peer can neither provoke an answer nor forge one. An answer is never longer than the
+//! packet that it answers, and goes to the known address of the node that the packet names,
+//! regardless of the address that sent it.
 
 use crate::message::probe::ProbeKind;
 use gridspan_topology::NodeId;

@@ -6,8 +6,8 @@
 //! One order is processed at a time. For round trips, each target receives pings in rounds, until
 //! [`PINGS`] rounds have not improved any round trip, or for [`PINGS_MAX`] rounds. The shortest one
 //! counts, so that one quiet moment is enough. A target that is [`PINGS`] answers behind is
-//! skipped, so that many nodes that probe a slow one do not flood it with pings. For trains, each
-//! target receives a train of packets, one target after the other, and reports the time between the
+//! skipped: otherwise many nodes could flood a slow one with pings. For trains, each target
+//! receives a train of packets, one target after the other, and reports the time between the
 //! arrivals of the first and the last packet.
 //!
 //! # Failure
@@ -43,10 +43,10 @@ const SPAN_MIN: Duration = Duration::from_micros(500);
 const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Largest number of trains that arrive at the same time; more are not measured.
 const TRAINS_MAX: usize = 64;
-/// Largest number of waiting answers; more are dropped, as a network would.
+/// Largest number of waiting answers; further ones are dropped, as on a network.
 const ANSWERS_MAX: usize = 1024;
 
-/// The probing half of a node.
+/// The part of a node that sends and answers probes.
 pub(super) struct Prober {
     me: NodeId,
     key: hmac::Key,

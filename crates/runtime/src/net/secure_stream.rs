@@ -1,9 +1,9 @@
 //! A TLS connection over TCP on which one thread reads while others write.
 //!
 //! The socket never blocks. A thread that has nothing to read, or no room to write, waits for the
-//! socket without the lock of the TLS state, so that it stops no other thread. Probes of TCP find
-//! a host that has gone silently within 30 s, unless something was on its way to it: then TCP
-//! sends that again for about a quarter of an hour. Both sides send signs of life if that is too
+//! socket without the lock of the TLS state, so that it stops no other thread. TCP's keepalive
+//! probes detect within 30 s that the other host is gone, unless data is on its way to it: then TCP
+//! retransmits for about a quarter of an hour. Both sides send signs of life where that is too
 //! long.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -114,8 +114,8 @@ impl SecureStream {
         }
     }
 
-    /// Reads from the socket what there is: the number of bytes, 0 at the end, `None` if there is
-    /// nothing yet.
+    /// Reads what has arrived on the socket. Returns the number of bytes: 0 at the end, and `None`
+    /// if there is nothing yet.
     fn feed(&self, tls: &mut rustls::Connection) -> io::Result<Option<usize>> {
         let read = match tls.read_tls(&mut &self.tcp) {
             Ok(read) => read,

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// thread that loses its core during one or two of them.
 const KEPT: usize = 15;
 
-/// Times of the last datagrams, each from the connection's buffers to the system: gathering its
-/// frames, encrypting it and passing it on.
+/// Times that the last datagrams took from the connection's buffers to the system: to gather the
+/// frames, encrypt them and pass them on.
 #[derive(Debug, Default)]
 pub(super) struct SendCosts {
     last: VecDeque<Duration>,

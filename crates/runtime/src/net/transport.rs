@@ -140,8 +140,8 @@ impl Transport {
         })
     }
 
-    /// Sets the address at which `node` receives packets. Frames to `node` may have been sent
-    /// before, except to a guest, which is unknown before.
+    /// Sets the address at which `node` receives packets. [`send`](Self::send) accepts frames to a
+    /// founder before its address is set, but none to a guest.
     pub fn set_address(&mut self, node: NodeId, address: SocketAddr) {
         let (retained, fault) = (self.config.limits.retained_bytes_max, self.config.fault);
         self.peers.meet(node, || Peer::new(retained, fault));

@@ -1,7 +1,8 @@
 //! The state of a PE except for the actors themselves, and the interface to their types.
 //!
-//! Actors are above this file: here they are a [`Kind`] by number and a [`Store`]. The files beside
-//! this one implement the behaviour of a PE; each adds its part to [`Core`].
+//! This file does not know the types of actors: a type is a [`Kind`] with a number, and a [`Store`]
+//! holds its actors. The files beside this one implement the behaviour of a PE; each adds its part
+//! to [`Core`].
 
 use super::PlantedFault;
 use super::balancing::Balancing;
@@ -75,7 +76,7 @@ pub type Stopwatch = Box<dyn Fn() -> u64 + Send>;
 pub(crate) trait Kind: Deliver + Send + Sync {
     /// The type's identity.
     fn actor(&self) -> TypeId;
-    /// The type's name, for people.
+    /// The type's name, for errors and reports.
     fn name(&self) -> &'static str;
     /// Version of the type, for checkpoints.
     fn version(&self) -> u32;
@@ -155,7 +156,7 @@ pub(crate) trait Store: Send {
     ) -> Result<(Payload, Vec<(Key, Payload)>), DecodeError>;
     /// Encodes the state of a member.
     fn encode(&self, slot: u32) -> Bytes;
-    /// Whether the encoded state of a member is all of it.
+    /// Whether the encoded state of a member is the whole member.
     fn is_movable(&self, slot: u32) -> bool;
     /// Number of members that are not movable.
     fn unmovable(&self) -> u64;
@@ -185,7 +186,7 @@ pub(crate) trait Store: Send {
     fn resume(&mut self, core: &mut Core, slot: u32);
 }
 
-/// What identifies a run of a job, and its checkpoints.
+/// The identity of a run of a job, and of its checkpoints.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOfJob {
     /// The job's name.

@@ -1,4 +1,4 @@
-//! What waits on a PE, found without a change of its state; see `coordinator/diagnosis.rs`.
+//! Finds what waits on a PE, without changing its state; see `coordinator/diagnosis.rs`.
 //!
 //! A PE answers at once, between two handlers, whether it is idle or not. The answer takes time
 //! proportional to the state of the PE, and its size is bounded.
@@ -33,7 +33,7 @@ impl Core {
         self.post(COORDINATOR, Control::Diagnosed { round, findings });
     }
 
-    /// Answers the coordinator from main's PE, unless that has answered already.
+    /// Answers the coordinator from main's PE, unless it has answered already.
     pub fn diagnosed(&mut self, main: MainStatus) {
         if let Some((round, about)) = self.looks.diagnosed.take() {
             let findings = Findings { main: Some(main), ..self.findings(&about) };
@@ -151,7 +151,7 @@ impl Core {
         waits.add_if_any(Wait::new(WaitKind::EarlyPacket, early));
     }
 
-    /// Questions without an answer. Those to pools are tasks.
+    /// Questions without an answer. Questions to pools count as tasks.
     fn add_questions(&self, waits: &mut Waits) {
         let mut questions = Wait::new(WaitKind::Question, 0);
         let mut tasks = Wait::new(WaitKind::Task, 0);
@@ -219,7 +219,7 @@ impl Core {
         }
     }
 
-    /// The name of a sender, for people.
+    /// The name of a sender in a diagnosis.
     fn source_name(&self, id: ActorId) -> String {
         match id.collection {
             CollectionId::SYSTEM if key(id) == u128::from(MAIN_PE.0) => "main".to_owned(),

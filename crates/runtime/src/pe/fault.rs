@@ -45,7 +45,6 @@ pub enum PlantedFault {
     EncodedInFlight,
     /// Homes do not learn where restored members live.
     HomeNotMoved,
-    /// Messages of members of a group that are merged into another one are left out of a
-    /// restoration.
+    /// A restoration leaves out the messages of group members that are merged into another one.
     MergedMailboxesLeftOut,
 }

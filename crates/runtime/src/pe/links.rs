@@ -32,7 +32,7 @@ pub struct Locality {
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Knowledge about the links.
+/// The measured places and links of a job.
 ///
 /// ```
 /// use gridspan::topology::LinkChange;
@@ -48,7 +48,7 @@ pub struct Locality {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// The time of this knowledge.
+    /// Time of these values.
     pub at: Time,
     /// Which nodes are near each other.
     pub places: Arc<Locality>,

@@ -1,5 +1,5 @@
-//! How much detail samples of a job hold, so that their size has a bound. It follows from the
-//! layout and the number of actor types alone, so that all nodes of a job agree.
+//! Limits on the detail of a job's samples, which bound their size. They follow from the layout and
+//! the number of actor types alone, so that all nodes of a job agree.
 
 use super::sample::{OTHER_TYPES, SEVERAL_SITES};
 use gridspan_topology::{Layout, SiteId};
@@ -8,10 +8,10 @@ use gridspan_topology::{Layout, SiteId};
 const NODES_MAX: u32 = 128;
 /// Largest number of PEs that are all listed: 60 bytes each.
 const PES_MAX: u32 = 256;
-/// Largest number of PEs of a node that someone looks into.
+/// Largest number of PEs that are listed for the node in focus.
 const FOCUS_PES_MAX: usize = 128;
-/// Number of nodes that are listed at each end, of those that compute most and of those that
-/// compute least, if not all are, divided by the number of sites.
+/// If not all nodes are listed: number of the nodes that compute most (one end), and of those that
+/// compute least (the other end). The sites share this number equally.
 const EXTREMES: u32 = 32;
 /// Largest number of nodes at each end of one site. Each child of the root may list that many, and
 /// up to four of them are of the root's own site.
@@ -58,7 +58,7 @@ impl TelemetryBounds {
         }
     }
 
-    /// Number of a node's PEs that are listed; `is_focus`: someone looks into the node.
+    /// Number of a node's PEs that are listed; `is_focus`: whether the lease asks for the node.
     pub(crate) fn pes_listed(self, is_focus: bool) -> usize {
         match (self.are_pes_kept, is_focus) {
             (true, _) => PES_MAX as usize,
@@ -67,7 +67,7 @@ impl TelemetryBounds {
         }
     }
 
-    /// Largest number of PEs in an honest sample.
+    /// Largest number of PEs in a valid sample.
     pub(super) fn pes_max(self) -> usize {
         PES_MAX as usize
     }
@@ -78,7 +78,7 @@ impl TelemetryBounds {
         if is_listed { site } else { SEVERAL_SITES }
     }
 
-    /// The site under which what goes to `site` is counted.
+    /// The site under which traffic to `site` is counted.
     pub(crate) fn link_to(self, site: SiteId) -> SiteId {
         if self.sites <= LINKED_SITES_MAX { site } else { SEVERAL_SITES }
     }

@@ -17,7 +17,7 @@ const PERIODS: u32 = 3;
 /// Shortest time that a lease lasts: more than a round trip over several slow links.
 const LASTS_MIN: Duration = Duration::from_secs(5);
 
-/// The wish to get samples of a job for some time.
+/// A request for samples of a job for some time.
 ///
 /// ```
 /// use gridspan_runtime::message::telemetry::TelemetryLease;

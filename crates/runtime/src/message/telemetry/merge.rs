@@ -47,7 +47,8 @@ impl TelemetrySample {
     }
 }
 
-/// Adds elements to a list that is sorted by their keys; `add` adds one to another of its key.
+/// Adds elements to a list that is sorted by key; `add` adds an element to another one with the
+/// same key.
 fn join<T: Copy, K: Ord>(
     all: &mut Vec<T>,
     more: &[T],
@@ -87,8 +88,7 @@ fn add_link(sum: &mut LinkTelemetry, more: LinkTelemetry) {
     sum.bytes = sum.bytes.saturating_add(more.bytes);
 }
 
-/// Drops nodes in the middle: those that are not among the ones that compute most or least, of
-/// their site or of the job.
+/// Keeps only the nodes that compute most and those that compute least, of each site or of the job.
 fn keep_extremes(nodes: &mut Vec<NodeTelemetry>, bounds: TelemetryBounds) {
     let Some(each) = bounds.extremes else { return };
     if nodes.len() <= 2 * each {

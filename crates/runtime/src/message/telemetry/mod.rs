@@ -1,13 +1,13 @@
-//! What a running job reports about itself while someone watches it: counters of PEs, nodes and
-//! links between sites, merged on their way up a tree of nodes.
+//! Counters of PEs, nodes and links between sites that a job reports while it is watched, merged on
+//! their way up a tree of nodes.
 //!
 //! # Start
 //!
 //! The root, the node of main, holds a [lease](TelemetryLease) while someone watches, and sends it
-//! down the tree. A node with a lease samples its counters once in each period,
-//! merges it with the latest samples of its children in the tree, and sends the result to its
-//! parent. Nodes far from the root do so earlier in the period, so that a value passes all levels
-//! within half a period.
+//! down the tree. A node with a lease samples its counters once in each period, merges the sample
+//! with the latest ones of its children in the tree, and sends the result to its parent. Nodes far
+//! from the root do so earlier in the period, so that a value passes all levels within half a
+//! period.
 //!
 //! # Steady state
 //!
@@ -23,8 +23,8 @@
 //!
 //! # End
 //!
-//! A lease that is not renewed ends by itself, and with it all work. A job does none while it is
-//! not watched.
+//! A lease that is not renewed ends, and with it all sampling. A job that is not watched takes no
+//! samples.
 
 mod bounds;
 mod lease;

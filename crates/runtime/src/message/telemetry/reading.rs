@@ -19,7 +19,7 @@ pub trait NodeReadings: Send + Sync {
 pub struct NodeReading {
     /// Its PEs, in their order.
     pub pes: Vec<PeReading>,
-    /// What it has sent, by receiving site.
+    /// Traffic that it has sent, by receiving site.
     pub links: Vec<LinkReading>,
     /// Resident memory of the process, in bytes; 0 if the system does not tell.
     pub memory_bytes: u64,
@@ -51,7 +51,7 @@ pub struct TypeReading {
     pub waiting: u64,
 }
 
-/// What a node has sent to the nodes of one site.
+/// Traffic from a node to the nodes of one site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReading {
     /// The site.

@@ -4,7 +4,7 @@ use gridspan_topology::{NodeId, PeId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// Stands for a site where each of several sites alone would take too much room.
+/// Stands for several sites, where one entry for each would take too much room.
 pub const SEVERAL_SITES: SiteId = SiteId(u32::MAX);
 /// Stands for the actor types beyond those that are counted one by one.
 pub const OTHER_TYPES: u16 = u16::MAX;
@@ -70,8 +70,8 @@ pub struct NodeTelemetry {
     pub pes: u32,
     /// The sum over its PEs.
     pub counts: TelemetryCounts,
-    /// Memory of its process that was resident at some time in the last five seconds, in bytes; 0
-    /// where the system does not tell.
+    /// Resident memory of its process at some time in the last five seconds, in bytes; 0 where the
+    /// system does not tell.
     pub memory_bytes: u64,
     /// Share of the last period in which its PEs were busy, in thousandths.
     pub busy_permille: u16,
@@ -111,7 +111,7 @@ pub struct TypeTelemetry {
     pub waiting: u64,
 }
 
-/// What the nodes of a site have sent to other nodes since the start of the run.
+/// Traffic from the nodes of a site to other nodes since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTelemetry {
     /// The sending site, or [`SEVERAL_SITES`].

@@ -1,4 +1,4 @@
-//! What the launcher requests of a node: lines of the pipe that stays open.
+//! Requests of the launcher to a node: lines of the pipe that stays open.
 
 use crate::message::telemetry::TelemetryLease;
 use gridspan_topology::NodeId;
@@ -13,7 +13,7 @@ pub const LEAVE: &str = "leave\n";
 /// killed may have left one. No line contains this byte.
 pub const CANCEL: u8 = 0x18;
 
-/// The line that makes a node stop, say which parts of checkpoints it has, and wait for another
+/// The line that makes a node stop, report which parts of checkpoints it has, and wait for another
 /// bundle.
 pub const RECOVER: &str = "recover\n";
 
@@ -31,7 +31,7 @@ pub enum LauncherRequest {
     Pause(PauseOrder),
     /// Find out what the job waits for, under this number.
     Diagnose(u64),
-    /// Tell the launcher the latest sample of the job's counters.
+    /// Send the launcher the latest sample of the job's counters.
     Sample(SampleOrder),
     /// Pass on standard input, as the text of this line says.
     Input(String),
@@ -64,7 +64,6 @@ impl PauseOrder {
         Ok(format!("{PAUSE}{}", to_line(self)?))
     }
 
-    /// Reads a line.
     fn of_line(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line.strip_prefix(PAUSE.as_bytes())?).ok()
     }
@@ -111,14 +110,13 @@ impl SampleOrder {
         Ok(format!("{SAMPLE}{}", to_line(self)?))
     }
 
-    /// Reads a line.
     fn of_line(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line.strip_prefix(SAMPLE.as_bytes())?).ok()
     }
 }
 
-/// The beginning of the lines with the standard input of the launcher, which a node gets that
-/// cannot inherit it. What follows is for the layers above.
+/// The beginning of the lines that bring the standard input of the launcher to a node that cannot
+/// inherit it. The layers above read the rest of the line.
 pub const INPUT: &str = "input ";
 
 /// Reads the text of a line that begins with [`INPUT`].
@@ -155,8 +153,9 @@ pub fn watch_launcher(
             }
             let request = match &mut line {
                 line if *line == LEAVE.as_bytes() => Some(LauncherRequest::Leave),
-                // Before the line below: the text is not the launcher's, and may end like that.
-                // Nodes with such input end with their launcher, so that no other one follows.
+                // Checked before `RECOVER`: the text is not the launcher's, and may end with that
+                // word. Nodes with such input end with their launcher, so that no other one
+                // follows.
                 line if line.starts_with(INPUT.as_bytes()) => {
                     input_text(line).map(LauncherRequest::Input)
                 }

@@ -8,8 +8,8 @@ use quinn_proto::TransportErrorCode;
 /// Number of beats within which nodes that fall silent together were last heard: one for the phase
 /// of their beats, one for the delay of each, one for packets that were under way.
 const TOGETHER_BEATS: u32 = 3;
-/// Number of beats of silence after which the port of a guest is checked, and may be closed: as
-/// early as possible, but not while the guest is heard.
+/// Number of beats of silence after which the port of a guest is checked, and a closed port means
+/// that the guest is lost: as early as possible, but not while packets arrive from the guest.
 const CHECK_BEATS: u32 = 3;
 /// Time between two checks of a port.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -30,7 +30,6 @@ impl Transport {
         }
     }
 
-    /// Runs the upkeep.
     pub(super) fn do_upkeep(&mut self) {
         let now = self.time();
         self.upkeep_due = None;
@@ -55,13 +54,14 @@ impl Transport {
     }
 
     /// Returns the guests whose ports should be checked now: once when they connect, and while they
-    /// are silent. The launcher sees the ends of other nodes.
+    /// are silent. The launcher detects the ends of founders.
     pub fn take_ports_to_check(&mut self) -> BTreeSet<NodeId> {
         std::mem::take(&mut self.ports_to_check)
     }
 
     /// Handles an answer that no process has the port of a guest: if the guest is silent, it is
-    /// lost. If it is heard, the answer comes from a firewall, and its port is not checked again.
+    /// lost. If packets arrive from the guest, the answer comes from a firewall, and later answers
+    /// do not count.
     pub fn port_closed(&mut self, now: Instant, node: NodeId) {
         self.now = self.now.max(now);
         let now = self.time();
@@ -333,8 +333,8 @@ impl Transport {
     }
 }
 
-/// Whether a connection ended for no reason that lies in the two nodes: another replaces it, or one
-/// side gave up waiting. During the handshake QUIC does not transmit the application's error code.
+/// Whether a connection ended although neither node failed: another one replaces it, or one side
+/// gave up waiting. During the handshake QUIC does not transmit the application's error code.
 fn is_withdrawal(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::ApplicationClosed(close) => close.error_code == CODE_REPLACED,

@@ -266,9 +266,9 @@ impl<A: Actor> Context<'_, A> {
 
     /// Asks an actor a question, as [`ask`](Self::ask) does. [`Actor::answered`] turns the answer,
     /// or an error such as a time-out, into a message to this actor. It gets `tag`, to tell
-    /// questions apart; what else the actor needs by then belongs in its state. A checkpoint
-    /// contains the question: if the job continues from there, the answer arrives once, whatever
-    /// PEs the job has by then, and what was left of `timeout` begins again.
+    /// questions apart; keep other data for the answer in the state of the actor. A checkpoint
+    /// contains the question: if the job continues from the checkpoint, the answer arrives once, on
+    /// any number of PEs, and the part of `timeout` that was left begins again.
     ///
     /// See [`TaggedAnswer`](crate::TaggedAnswer) for an example.
     pub fn ask_tagged<B: Actor, T: DeserializeOwned + Send + 'static>(
@@ -316,11 +316,11 @@ impl<A: Actor> Context<'_, A> {
     /// of all collections. [`Actor::resume`] is called when this actor may continue, at the
     /// earliest after this handler has returned.
     ///
-    /// A sync point is no barrier; for a barrier, contribute to a reduction. Messages are handled
-    /// as usual at all times. Without a strategy no member waits. With one, a sync point is settled
-    /// once all members have reached it and the moves after it are known. A member waits until its
-    /// first sync point is settled, so that a bad placement is corrected early. At later ones it
-    /// waits only while it is more than three sync points ahead of the settled ones.
+    /// A sync point is not a barrier; for a barrier, contribute to a reduction. Messages are
+    /// handled as usual at all times. Without a strategy no member waits. With one, a sync point is
+    /// settled once all members have reached it and the moves after it are known. A member waits
+    /// until its first sync point is settled, so that a bad placement is corrected early. At later
+    /// ones it waits only while it is more than three sync points ahead of the settled ones.
     pub fn at_sync(&mut self) {
         if !self.core.breaks_promise(self.slot.kind, "wait at a sync point") {
             self.core.reach_sync(self.slot);
@@ -362,7 +362,7 @@ impl<A: Actor> Context<'_, A> {
         self.insert_on(at, init, pe);
     }
 
-    /// Adds a member to a collection like [`insert`](Self::insert), but on a PE of choice. In a
+    /// Adds a member to a collection like [`insert`](Self::insert), but on a given PE. In a
     /// [bound](crate::Grid::create_bound) collection, the PE of its partner takes precedence.
     ///
     /// The job ends with an error if there is no such PE, or if the collection has a member of this

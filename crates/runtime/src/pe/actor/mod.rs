@@ -64,10 +64,10 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// large data in a [`Numbers`](crate::Numbers), whose clones share it.
     type Message: Serialize + DeserializeOwned + Clone + Send + 'static;
 
-    /// Version of the state's fields and of what they mean. A job continues from a checkpoint if
-    /// states and messages of its actors have the same structure as then. Raise the version when
-    /// you change them, and write [`upgrade`](Self::upgrade). A checkpoint of a higher version is
-    /// refused. Nodes of one job do not compare versions.
+    /// Version of the state's fields and of their meaning. A job continues from a checkpoint if the
+    /// states and messages of its actors have the same structure as in the checkpoint. Raise the
+    /// version when you change them, and write [`upgrade`](Self::upgrade). A checkpoint of a higher
+    /// version is refused. Nodes of one job do not compare versions.
     const VERSION: u32 = 0;
 
     /// Builds a member on the PE where it will first live.
@@ -91,8 +91,8 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     /// Called when the actor may continue from its sync point; see [`Context::at_sync`].
     fn resume(&mut self, _cx: &mut Context<'_, Self>) {}
 
-    /// Whether the encoded state is all of the actor now. While it is not, strategies leave the
-    /// actor where it is, its own requests to [move](Context::migrate_to) are dropped, and
+    /// Whether the encoded state is the whole actor at present. While it is not, strategies leave
+    /// the actor where it is, its own requests to [move](Context::migrate_to) are dropped, and
     /// checkpoints are postponed. The default is true.
     fn is_movable(&self) -> bool {
         true
@@ -156,8 +156,8 @@ pub trait Actor: Serialize + DeserializeOwned + Send + 'static {
     ///
     /// # Errors
     ///
-    /// The job does not start if one state cannot be taken over, with an error that names the type
-    /// and both versions.
+    /// If one state cannot be converted, the job does not start, and its error names the type and
+    /// both versions.
     fn upgrade(old: OldState<'_>) -> Result<Self, UpgradeError> {
         Err(old.unsupported())
     }

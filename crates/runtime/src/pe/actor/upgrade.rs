@@ -58,7 +58,7 @@ impl<'a> OldState<'a> {
         Ok(codec::decode(type_name::<T>(), self.bytes)?)
     }
 
-    /// The error that the actor takes no states of this version.
+    /// The error for a version whose states the actor does not take.
     pub fn unsupported(&self) -> UpgradeError {
         let (was, is) = self.versions;
         UpgradeError::Unsupported { actor: self.actor.to_owned(), was, is }
@@ -89,13 +89,13 @@ pub enum UpgradeError {
         /// Version of the type.
         is: u32,
     },
-    /// The states in the checkpoint have another structure than the type as which one was to be
-    /// decoded. Give that type the fields that the actor had, in their order.
+    /// The states in the checkpoint have another structure than the type in a call of
+    /// [`OldState::decode`]. Give that type the fields that the actor had, in their order.
     #[error("the states in the checkpoint are `{was}`, and `{name}` is `{is}`")]
     OtherStructure {
         /// Structure of the states in the checkpoint.
         was: String,
-        /// The type as which the state was to be decoded.
+        /// The type in the call.
         name: String,
         /// Structure of that type.
         is: String,
@@ -103,7 +103,7 @@ pub enum UpgradeError {
     /// The bytes do not decode.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The state cannot be taken over for a reason of the program.
+    /// The program has rejected the state, with this text.
     #[error("{0}")]
     Failed(String),
 }

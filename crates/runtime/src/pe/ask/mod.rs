@@ -63,8 +63,8 @@ impl Core {
         })
     }
 
-    /// Opens a slot for an answer to an actor, given with its type, which asks another. Its type
-    /// makes a message of the answer and the tag, so a checkpoint can contain the question.
+    /// Opens a slot for an answer to an actor, given with its type, which asks another. The type
+    /// turns the answer and the tag into a message, so a checkpoint can contain the question.
     pub(crate) fn expect_tagged_reply<T>(
         &mut self,
         (by, kind): (ActorId, KindId),

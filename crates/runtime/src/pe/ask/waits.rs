@@ -17,11 +17,11 @@ pub(crate) enum AfterAnswer<C> {
     Run(Resume<C>),
     /// The actor that asked, which is of this type, gets a message made of the answer and the tag.
     Tagged { by: ActorId, kind: KindId, tag: u64 },
-    /// The job was quiescent, and the message is sent.
+    /// The message is sent, since the job was quiescent.
     Quiescent(Box<dyn Delayed<C>>),
 }
 
-/// A question of an actor or of main, for people.
+/// A question of an actor or of main, as a diagnosis shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) by: ActorId,
@@ -51,7 +51,6 @@ pub(crate) struct Waits<C> {
     for_main: BTreeSet<u64>,
     /// The first slot of this run.
     first: u64,
-    /// The next slot.
     next: u64,
 }
 

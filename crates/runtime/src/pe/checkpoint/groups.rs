@@ -1,10 +1,11 @@
 //! Members of groups whose size has changed since the checkpoint.
 //!
-//! **Start.** A PE enters the members that such groups get here before it reads anything, still
-//! without their actors. Messages for them can wait in their mailboxes.
+//! **Start.** Before a PE reads anything, it registers the members that such groups get here,
+//! without their actors. Their mailboxes keep messages for them.
 //!
-//! **Steady state.** Former members that go into one of these are kept aside as they arrive, with
-//! the order in which they are merged, so that the result does not depend on the order of arrival.
+//! **Steady state.** The PE keeps former members that are merged into one of these as they arrive.
+//! They have an order in which they are merged, so the result does not depend on the order of
+//! arrival.
 //!
 //! **End.** When all PEs continue, each PE builds the actors: from the first former member, which
 //! takes in the others, or from the job's initial value if there is none. The messages of former
@@ -26,7 +27,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 impl Core {
-    /// Enters the members that groups of another size have here.
+    /// Registers the members that groups of another size have here.
     pub(super) fn enter_forming(&mut self) {
         let Some(restoration) = self.checkpointing.restoration.clone() else { return };
         for (&collection, group) in &restoration.groups {
@@ -126,8 +127,8 @@ impl Pe {
     }
 }
 
-/// Takes over the part of a former member in operations of other collections, and that of the first
-/// one at its sync point.
+/// Takes over the part of a former member in operations of other collections and, if it is the
+/// first one, its sync point.
 fn take_over(member: &mut Member, former: &MemberImage, is_first: bool) {
     if is_first {
         (member.syncs, member.synced) = (former.syncs, former.synced);

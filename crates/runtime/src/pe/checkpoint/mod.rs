@@ -211,7 +211,7 @@ impl Core {
         }
     }
 
-    /// Whether replicas that end for a checkpoint, and whose primaries are here, have not ended.
+    /// Whether a replica that has to end for a checkpoint, and whose primary is here, still exists.
     fn has_ending_replicas(&self) -> bool {
         let is_ending = |id| self.replicas.get(id).is_some() || self.replicas.is_trailing(id);
         self.checkpointing.ended_replicas.iter().any(|order| is_ending(order.id))
@@ -240,7 +240,7 @@ impl Core {
         self.report_checkpoint(CheckpointMessage::Drained { round, counts });
     }
 
-    /// Gives the segments of this PE's part to the driver, and copies to another node.
+    /// Gives the segments of this PE's part to the driver, and copies of them to `partner`.
     fn keep_segments(&mut self, checkpoint: u64, segments: Vec<Bytes>, partner: Option<NodeId>) {
         let (part, count) = (self.me, segments.len() as u32);
         for (position, bytes) in (0..).zip(segments) {
@@ -255,7 +255,8 @@ impl Core {
         }
     }
 
-    /// The part of this PE in an image, without members. Those that are left out count as gone.
+    /// The part of this PE in an image, without members. Members that checkpoints leave out count
+    /// as gone.
     fn image_without_members(&self) -> PartImage {
         let is_kept = |delayed: &DelayedImage| !self.common.is_left_out(delayed.kind);
         let delayed = match self.common.fault {

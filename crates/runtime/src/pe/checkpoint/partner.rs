@@ -5,9 +5,9 @@ use gridspan_topology::{Layout, NodeId};
 
 impl Checkpoints {
     /// Returns the node that gets copies of the parts of node `here` in a checkpoint, before nodes
-    /// `leaving` leave: the next one of its site, or of all if the site has no other; with
-    /// protection of sites, one of another site if there is one. Parts of nodes that leave are
-    /// copied even if one copy is enough otherwise. `None`: the parts are not copied.
+    /// `leaving` leave: the next node of its site, or of the job if its site has no other. With
+    /// protection of sites, it is a node of another site, if there is one. Parts of nodes that
+    /// leave are copied even if one copy is enough otherwise. `None`: the parts are not copied.
     pub(crate) fn partner(
         &self,
         layout: &Layout,

@@ -1,5 +1,4 @@
-//! What becomes of the members of a type if the job continues from a checkpoint, beyond what is in
-//! it: groups may get another size.
+//! How members of a type whose groups may change their size continue from a checkpoint.
 
 use crate::address::id::Slot;
 use crate::address::index::Key;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 pub(crate) type Merge<C> =
     Arc<dyn Fn(&mut dyn Any, Box<dyn Any + Send>, &mut C, Slot) + Send + Sync>;
 
-/// What becomes of the members of a group of a type.
+/// How the members of groups of a type continue from a checkpoint.
 pub(crate) enum Resizing<C> {
     /// Members continue; several that come to one place are merged there, and where none comes, one
     /// is created.
@@ -21,7 +20,7 @@ pub(crate) enum Resizing<C> {
         init: Arc<dyn Fn(Key) -> Payload + Send + Sync>,
         merge: Merge<C>,
     },
-    /// Checkpoints leave the members out, also those of collections that are no groups.
+    /// Checkpoints leave out all members of the type, also those of other collections than groups.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! What differs between a checkpoint and the job that continues from it.
+//! Differences between a checkpoint and the job that continues from it.
 
 use crate::address::collection::Map;
 use crate::address::id::{ActorId, CollectionId, KindId, SectionId};
@@ -15,7 +15,7 @@ pub(crate) struct Restoration {
     pub(crate) kinds: Vec<Option<KindId>>,
     /// The types whose states have an earlier version in the checkpoint.
     pub(crate) earlier: BTreeMap<KindId, ActorType>,
-    /// The groups with another number of members than then.
+    /// The groups with another number of members than at the checkpoint.
     pub(crate) groups: BTreeMap<CollectionId, ResizedGroup>,
 }
 
@@ -25,8 +25,8 @@ impl Restoration {
         self.kinds.get(then.index()).copied().flatten()
     }
 
-    /// The member that takes what the checkpoint has for a member: another one if its group has
-    /// another size now, or `None` if that group has ended.
+    /// The member that continues for a member of the checkpoint: another one if its group has
+    /// another size now, or `None` if the group has ended.
     pub(crate) fn receiver(&self, id: ActorId) -> Option<ActorId> {
         match self.groups.get(&id.collection) {
             None => Some(id),
@@ -56,15 +56,16 @@ pub(crate) struct GroupCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct ResizedGroup {
     pub(crate) kind: KindId,
-    /// Number of members that the group gets. None if it has ended.
+    /// Number of members that the group gets; 0 if it has ended.
     pub(crate) members: u32,
-    /// The member into which each former one goes, by its number, and the order in which it does.
+    /// By number of each former member: its order among those that are merged, and the member into
+    /// which it goes.
     successors: Vec<(FormerOrder, u32)>,
     pub(crate) counts: GroupCounts,
 }
 
 impl ResizedGroup {
-    /// A group of which nothing is left.
+    /// A group that has ended.
     pub(crate) fn ended(kind: KindId) -> Self {
         Self { kind, members: 0, successors: Vec::new(), counts: GroupCounts::default() }
     }
@@ -98,7 +99,7 @@ impl ResizedGroup {
         Self { kind, members, successors: (0..).zip(&former).map(successor).collect(), counts }
     }
 
-    /// The member into which a former one goes, and the order in which it does.
+    /// The order of a former member among those that are merged, and the member into which it goes.
     pub(crate) fn successor(&self, former: Key) -> Option<(FormerOrder, Key)> {
         let number = u32::try_from(Ix1::from_key(former).0).unwrap_or_default();
         let known = self.successors.len().max(1);

@@ -24,8 +24,8 @@ use std::sync::Arc;
 const AWAY: u32 = 1;
 
 impl Pe {
-    /// Prepares this PE for the restoration of an image: it knows the collections, and handles no
-    /// messages.
+    /// Prepares this PE for the restoration of an image: it registers the collections, and handles
+    /// no messages.
     pub(crate) fn prepare_to_restore(&mut self, restoration: &Arc<Restoration>) {
         let core = &mut self.core;
         let manifest = &restoration.manifest;
@@ -37,7 +37,7 @@ impl Pe {
         if core.me == crate::address::id::MAIN_PE {
             core.checkpointing.progress = Some(manifest.progress.clone());
         }
-        // Numbers of timers and slots of questions differ from those before.
+        // Numbers of timers and slots of questions differ from those of earlier runs.
         core.timers.number_from((manifest.number + 1) << 32);
         core.waits.number_from((manifest.number + 1) << 32);
         for (info, settled) in &manifest.collections {
@@ -210,7 +210,7 @@ impl Core {
         self.post(COORDINATOR, Control::Checkpoint(Box::new(message)));
     }
 
-    /// Removes and returns what main gave to remember at the checkpoint from which the job
+    /// Removes and returns the data that main stored in the checkpoint from which the job
     /// continues.
     pub(crate) fn take_progress(&mut self) -> Option<Bytes> {
         self.checkpointing.progress.take()

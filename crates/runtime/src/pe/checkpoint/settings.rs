@@ -9,7 +9,7 @@ pub(crate) const NODE_MTBF: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Shortest interval of automatic checkpoints.
 const AUTO_MIN: Duration = Duration::from_secs(1);
 
-/// Shortest time without a progress point after which main is warned of.
+/// Shortest time without a progress point after which a warning says so.
 const QUIET_MIN: Duration = Duration::from_secs(30);
 
 /// How often a job makes checkpoints. One is made at main's next
@@ -26,11 +26,11 @@ const QUIET_MIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CheckpointEvery {
-    /// After the interval that loses least time, from the time for which PEs stood still for the
-    /// last checkpoint and the mean time between failures of any node (J. T. Daly, "A higher order
-    /// estimate of the optimum checkpoint interval for restart dumps", 2006, equation 37); at least
-    /// a second. Of the two progress points around that time, the one that loses less is taken. The
-    /// first checkpoint is made at the first progress point.
+    /// After the interval that loses the least time, at least a second. It follows from the time
+    /// for which PEs stood still for the last checkpoint and the mean time between failures of any
+    /// node (J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart
+    /// dumps", 2006, equation 37). Of the two progress points around that time, the job takes the
+    /// one that loses less. The first checkpoint is made at the first progress point.
     Auto,
     /// After this time, the first at the first progress point.
     Time(Duration),
@@ -132,9 +132,11 @@ impl Checkpoints {
         }
     }
 
-    /// Whether a checkpoint now loses less time than one at the next progress point. After a time
-    /// *t*, it loses about *C*/*t* + *t*/2*M*, which is equal at two times whose product is the
-    /// square of the best one. The next point is as far as the points so far are from each other.
+    /// Whether a checkpoint now loses less time than one at the next progress point. A checkpoint
+    /// after a time *t* loses about the share *C*/*t* + *t*/2*M* of the time, with the cost *C* and
+    /// the mean time between failures *M*. Two times lose the same if their product is the square
+    /// of the best one. The next point is assumed to be as far away as the mean distance between
+    /// points so far.
     fn is_due_now(&self, since: Duration, points: u64, interval: Duration) -> bool {
         let (now, interval) = (since.as_secs_f64(), interval.as_secs_f64());
         let next = now + now / points.max(1) as f64;
@@ -184,7 +186,7 @@ mod tests {
         // With a cost of 100 s, Young's interval would be 400 s; the best one is 336 s.
         assert!(!auto.is_due(Some(330 * SECOND), 33_000, 100 * SECOND, 4));
         assert!(auto.is_due(Some(340 * SECOND), 34_000, 100 * SECOND, 4));
-        // A checkpoint that takes as long as two failures are apart.
+        // A checkpoint that takes twice the mean time between failures.
         assert!(auto.is_due(Some(801 * SECOND), 80_100, 1_600 * SECOND, 4));
     }
 

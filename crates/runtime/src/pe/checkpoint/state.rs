@@ -16,12 +16,12 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) began: Time,
     /// Whether the PE handles no messages, because it is drained, encoded or restored.
     pub(crate) is_stopped: bool,
-    /// The checkpoint for which it has stopped last, or is to stop.
+    /// The checkpoint for which it stopped last, or will stop.
     pub(crate) stop: u64,
     /// The round of draining that it answers when it stops, once no actor here has a replica.
     pub(crate) first_round: Option<u64>,
-    /// Whether the checkpoint was given up before the PE has stopped, so that it continues at once
-    /// when it has.
+    /// Whether the checkpoint was given up before the PE stopped: the PE then continues as soon as
+    /// it has stopped.
     pub(crate) is_given_up: bool,
     /// Replicas that have ended for the checkpoint, and begin again after it.
     pub(crate) ended_replicas: Vec<ReplicaOrder>,
@@ -29,18 +29,18 @@ pub(crate) struct Checkpointing<C> {
     pub(crate) restoration: Option<Arc<Restoration>>,
     /// Members of groups of another size whose actors are not built yet.
     pub(crate) forming: BTreeMap<ActorId, Forming>,
-    /// Members that were restored and whose actors have not been told.
+    /// Restored members whose `arrived` has not been called yet.
     pub(crate) restored: Vec<(KindId, u32)>,
     /// Slots of the questions about quiescence that were restored and not asked again yet.
     pub(crate) quiescence: Vec<u64>,
     /// PEs on which members of lost PEs continue, so that partners stay together.
     pub(crate) targets: BTreeMap<ActorId, PeId>,
-    /// By part: number of its members for which this PE has chosen each PE.
+    /// For each part: number of its members that this PE has assigned to each PE.
     pub(crate) dealt: BTreeMap<PeId, BTreeMap<PeId, u64>>,
     /// Actions of main that wait until the PE continues.
     pub(crate) waiting: Vec<Callback<C>>,
-    /// What main gave to remember, if the job continues from a checkpoint and main has not asked
-    /// for it yet; on main's PE.
+    /// The data that main stored in the checkpoint from which the job continues, until main asks
+    /// for it; on main's PE.
     pub(crate) progress: Option<Bytes>,
     /// Whether the parts of the last checkpoint may have too few copies, because the job continues
     /// from it.

@@ -22,7 +22,7 @@ impl Core {
         let mut bases: BTreeMap<CollectionId, Vec<ActorId>> = BTreeMap::new();
         for member in members {
             let base = self.base_of(member.id);
-            // A base has the position of the first member that is bound to it.
+            // The first member that is bound to a base decides the position of the base.
             if self.has_target(member.id) && !self.checkpointing.targets.contains_key(&base) {
                 self.checkpointing.targets.insert(base, self.me);
                 bases.entry(base.collection).or_default().push(base);

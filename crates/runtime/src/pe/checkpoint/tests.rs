@@ -27,7 +27,7 @@ impl Actor for Idle {
     fn handle(&mut self, _message: u8, _cx: &mut Context<'_, Self>) {}
 }
 
-/// A PE of a job, which is not that of main.
+/// A PE of a job, other than main's.
 fn pe() -> Pe {
     let layout = Layout::new(vec![("a".to_owned(), vec![2])]);
     let job = Job::new("late").actor::<Idle>().main(async |_| Ok::<(), JobError>(()));

@@ -9,9 +9,9 @@
 //! takes each once, on whichever PE.
 //!
 //! **Migration.** A member may leave a PE before a broadcast arrives there, and reach another PE
-//! after the broadcast has passed there. The old PE therefore owes the member the broadcasts up to
-//! the number that the new PE had reached when it accepted the member, and forwards them; the new
-//! PE gives it the later ones. A broadcast that arrives twice is dropped by its number.
+//! after the broadcast has passed there. So the old PE owes the member the broadcasts below the
+//! number that the new PE had reached when it accepted the member, and forwards them. The new PE
+//! gives the member the later ones. A broadcast that arrives twice is dropped by its number.
 //!
 //! `pe/delivery/order.rs` explains the order between broadcasts and messages to single members,
 //! `unordered` the broadcasts without the total order.
@@ -28,10 +28,10 @@ use crate::pe::delivery::broadcasts_of;
 
 /// Bytes for each sender that has broadcast to a collection, in a table that is at least half full.
 ///
-/// The last number of a sender is needed as long as its messages may arrive, which has no known
-/// end: the sender may be destroyed and inserted again under its index, and then continues with the
-/// numbers that its tombstone keeps. So the table has one entry for each actor that has broadcast,
-/// and the entries count in the memory budget.
+/// The last number of a sender is needed as long as its messages may arrive. That time has no known
+/// end: the sender may be destroyed, inserted again under its index, and continue with the numbers
+/// that its tombstone keeps. So the table has one entry for each actor that has broadcast, and the
+/// entries count in the memory budget.
 const SEEN_BYTES: usize = 2 * size_of::<(ActorId, Seen)>();
 
 impl Core {
@@ -108,7 +108,7 @@ impl Core {
     }
 
     /// Takes the broadcast whose turn has come: gives it to the resident members, and forwards it
-    /// to members that it is owed to.
+    /// to members to which this PE owes it.
     fn take_broadcast(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),
@@ -158,7 +158,7 @@ impl Core {
         self.traced(message)
     }
 
-    /// Gives a broadcast to resident members, and forwards it to members that it is owed to.
+    /// Gives a broadcast to resident members, and forwards it to members to which this PE owes it.
     pub(super) fn give_broadcast(
         &mut self,
         kind_id: KindId,

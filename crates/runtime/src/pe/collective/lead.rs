@@ -2,7 +2,7 @@
 //! site is its first PE. The messages and decisions are in [`gridspan_balance::leaders`].
 //!
 //! **Start.** The coordinator makes all PEs measure. They report to the leaders of their sites,
-//! including the estimated sites of the actors to which their own have sent messages.
+//! including the estimated sites of the receivers of messages from their actors.
 //!
 //! **Steady state.** Leaders and coordinator plan. When the coordinator knows the combined effect
 //! of all plans, its gate decides for all of them, and the coordinator informs the leaders. Each
@@ -10,7 +10,7 @@
 //! moves from them to the site. Other PEs that send to a moved actor learn its place with their
 //! first message. PEs report finished moves to the coordinator, as for other plans.
 //!
-//! **Failure.** As for all rebalances: a lost node ends the job.
+//! **Failure.** A lost node ends the job, as in all rebalances.
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};

@@ -13,7 +13,7 @@ impl Core {
         }
     }
 
-    /// Reports what was counted here so far.
+    /// Reports the counts of this PE so far.
     pub(in crate::pe) fn answer_phase_round(&mut self, phase: u32, round: u64) {
         let counts = self.phases.get(&phase).copied().unwrap_or_default();
         self.post(COORDINATOR, Control::PhaseCounts { phase, round, counts });

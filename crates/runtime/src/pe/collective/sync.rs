@@ -1,5 +1,5 @@
 //! A PE's part in a rebalance: it reports its measurements and learns the plan. The coordinator
-//! decides when to rebalance, and what moves (`coordinator/balance`).
+//! decides when to rebalance, and which actors move (`coordinator/balance`).
 
 use crate::address::collection::PlanEntry;
 use crate::address::id::{COORDINATOR, RebalanceId};

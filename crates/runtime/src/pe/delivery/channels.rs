@@ -6,9 +6,10 @@
 //! priorities may share a channel, so that a pair keeps few counters however many priorities it
 //! uses. Messages of all steps share one channel, since their sender proceeds from step to step.
 //!
-//! **Start.** A pair has no numbers in a channel in which no message has left its PE: such messages
-//! go straight into the mailbox. The first message that takes another path gets number zero. From
-//! then on all messages of the pair in this channel are numbered, wherever the two actors live.
+//! **Start.** As long as no message of a pair has left its PE in a channel, the messages in that
+//! channel have no numbers and go straight into the mailbox. The first message that takes another
+//! path gets number zero. From then on all messages of the pair in this channel are numbered,
+//! wherever the two actors live.
 //!
 //! **Steady state.** The receiver lets a message pass when its number is the next one. It holds
 //! early messages and drops repeated ones, so that neither forwarding, nor a rebalance, nor a

@@ -5,12 +5,12 @@
 //! knows no place of the member, or has its tombstone, it holds the message like any message to a
 //! member that is being inserted. The first such message notes a demand.
 //!
-//! **Steady state.** At the end of its turn, the home asks the coordinator for the insertion of the
-//! members in demand, and from then on they are inserted like all others (`endings`): the
-//! coordinator decides with which reduction and broadcast they start, and the held messages follow
-//! them. The home asks once, because it notes the demand with the held messages, and these stay
-//! until the member is created or its place is known. It asks at the end of the turn, because the
-//! first members of a collection may send each other messages before all of them are created.
+//! **Steady state.** At the end of its turn, the home asks the coordinator to insert the members in
+//! demand. Then they are inserted like all others (`endings`): the coordinator decides with which
+//! reduction and broadcast they start, and the held messages follow them. The home asks once,
+//! because it notes the demand with the held messages, and these stay until the member is created
+//! or its place is known. It asks at the end of the turn, because the first members of a collection
+//! may send each other messages before all of them are created.
 //!
 //! **Conflicts.** Other insertions of such members are refused (`collective/create`, which also
 //! requests those in demand), so the home alone decides. Groups have all their members from the

@@ -78,8 +78,8 @@ impl Core {
         self.fail(error);
     }
 
-    /// The members with the most waiting messages, then the receivers of the most bytes sent in
-    /// this turn, for people.
+    /// Names the members with the most waiting messages, then the receivers of the most bytes sent
+    /// in this turn.
     fn fullest_mailboxes(&mut self) -> String {
         const SHOWN: usize = 3;
         let mut all = Vec::new();

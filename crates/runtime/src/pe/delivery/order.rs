@@ -7,8 +7,8 @@
 //!
 //! **A message after a broadcast** carries the number of broadcasts to the collection that its
 //! sender had requested, up to the last one in the channel. The member lets the message pass when
-//! it has taken the last of them: that broadcast has reached this PE, which counts broadcasts by
-//! sender, and its number is below the next one that the member expects.
+//! it has taken the last of them. It has if that broadcast has reached this PE, which counts
+//! broadcasts by sender, and has a number below the next one that the member expects.
 //!
 //! **A broadcast after messages** names the members to which its sender has sent messages since its
 //! previous broadcast in the channel, each with the number of messages so far. A named member lets
@@ -143,7 +143,7 @@ impl Core {
         let held = &mut member.channels.get_or_insert_default().held;
         let is_repeated = held.insert(Channels::held_key(&header), envelope).is_some();
         if !is_repeated && until == Until::OtherKind {
-            // What it lets pass has other causes.
+            // The messages that it lets pass have other causes.
             self.end_passing(&header);
             self.kept_blocked(kind, slot, &header);
         }
@@ -192,7 +192,8 @@ impl Core {
         self.let_pass(kind, slot, next);
     }
 
-    /// Rechecks everything that is held at a member, and lets pass what may.
+    /// Rechecks all held messages and broadcasts of a member, and lets those pass whose turn has
+    /// come.
     pub(crate) fn release_blocked(&mut self, kind: KindId, slot: u32) {
         let mut next = vec![Next::Broadcast];
         next.extend(self.take_blocked(kind, slot));

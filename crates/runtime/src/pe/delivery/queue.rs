@@ -22,7 +22,7 @@ pub(crate) struct Lanes {
     pub(super) normal: Lane,
     /// The lanes of all other ranks, lower ranks first. None of them is empty.
     others: BTreeMap<Rank, Lane>,
-    /// What caused the messages, while the job is recorded.
+    /// The causes of the messages, while the job is recorded.
     pub(crate) causes: Option<Box<Causes>>,
 }
 

@@ -126,8 +126,8 @@ impl Core {
         }
     }
 
-    /// The verdict on something that follows an actor which does not live here. `epoch` is the
-    /// epoch of the actor's place for which it was sent here.
+    /// The verdict on a packet for an actor that does not live here. `epoch` is the epoch of the
+    /// place of the actor to which the packet was sent.
     pub(crate) fn way_to(&self, id: ActorId, epoch: u32) -> Verdict {
         let header = Header { epoch, ..Header::new(id, ActorId::system(self.me), 0, self.me) };
         verdict(self.me, &header, self.absent(id))

@@ -53,7 +53,7 @@ pub(crate) struct Delivery {
     /// Messages and controls for collections that are not known here yet.
     collections: BTreeMap<CollectionId, Vec<Early>>,
     pub(super) tombstones: Tombstones,
-    /// For messages that wait inside the PE and are not ready.
+    /// Counts messages that wait inside the PE and are not ready.
     pub(crate) budget: Budget,
 }
 

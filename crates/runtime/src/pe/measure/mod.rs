@@ -1,7 +1,7 @@
 //! Measurements of actors (their time, and the messages between them), and of the time of a PE.
 //!
-//! Taken only if a strategy may use them. If the driver has set a stopwatch, handlers are timed; in
-//! virtual time, handlers charge their costs themselves.
+//! They are taken only if a strategy may use them. If the driver has set a stopwatch, handlers are
+//! timed; in virtual time, handlers charge their costs themselves.
 
 pub(in crate::pe) mod edges;
 pub(in crate::pe) mod measures;
@@ -107,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Takes the costs of the actors that live here since the last call, with their epochs, and the
+    /// Takes the costs since the last call of the actors that live here, with their epochs, and the
     /// use of the PE's time. The size of an actor is determined once, since that encodes its whole
     /// state.
     pub(in crate::pe) fn take_loads(
@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// Adds the loads and sizes of bound members to those of their partners in the base collection.
-    /// The partners' own times per message stand for all.
+    /// The times per message stay those of the partners alone.
     fn join_loads(&self, actors: &mut Vec<(ActorLoad, u32)>) {
         if !self.collections.has_bound() {
             return;
@@ -215,9 +215,9 @@ impl Pe {
         }
     }
 
-    /// Tells the coordinator of a changed share, unless no actor here can move now. Then a
-    /// rebalance would only end the window that the next one needs, at which actors can move; the
-    /// PE tries again later.
+    /// Tells the coordinator of a changed share, unless no actor here can move now. If none can, a
+    /// rebalance would only end the window that the next rebalance needs, and the PE tries again
+    /// later.
     fn tell_share(&mut self, is_late: bool) {
         let slots = self.core.members.iter().zip(&self.stores).flat_map(|(members, store)| {
             let slots = members.iter().enumerate().filter(|(_, member)| member.is_some());

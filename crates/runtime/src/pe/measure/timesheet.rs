@@ -15,13 +15,13 @@ pub struct Spent {
     pub ran: Duration,
     /// Time in which it was ready to run while other threads had the processor.
     pub waited: Duration,
-    /// The part of `ran` that went into sending and receiving, if the driver knows it. Otherwise it
-    /// is the time that handlers leave of `ran`.
+    /// The part of `ran` that went into sending and receiving, if the driver knows it. Otherwise
+    /// `ran` less the time of handlers counts.
     pub communication: Option<Duration>,
 }
 
-/// Minimum wanted time (`ran` and `waited`) after which a changed share is looked for: less is
-/// noise.
+/// Minimum wanted time (`ran` and `waited`) after which a share is compared with the reported one:
+/// with less it is noise.
 pub(super) const WANTED_MIN: Duration = Duration::from_millis(300);
 /// Change of the share that is reported if it is seen twice in a row, or in a trial.
 const CHANGE: f64 = 0.2;
@@ -58,7 +58,8 @@ pub(crate) struct Timesheet {
     share: f64,
     /// The time of the last measured share or trial.
     heard: Time,
-    /// Whether the share comes from a trial, after which the PE has not wanted enough time.
+    /// Whether the share comes from a trial, and the PE has wanted too little time since to measure
+    /// another one.
     is_tried: bool,
 }
 
@@ -137,7 +138,7 @@ impl Timesheet {
     }
 
     /// The share that the PE gets now: that since the last change. A plan for actors that can move
-    /// only now and then must not take load for present that was there early in a long window.
+    /// only now and then must not count load that has ended since the start of a long window.
     fn present_share(&self) -> f64 {
         self.share_in(self.present)
     }

@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Handles the loss of a node. Without a founder the job cannot continue; a guest that cannot
-    /// reach a founder is of no use.
+    /// reach a founder reports itself as unreachable.
     pub fn node_lost(&mut self, node: NodeId, error: JobError) {
         let layout = &self.common.layout;
         if layout.is_guest(node) {
@@ -113,7 +113,7 @@ impl Core {
         }
     }
 
-    /// Notes what a pool has to do on this PE, for diagnoses.
+    /// Notes the open tasks of a pool on this PE, for diagnoses.
     pub(crate) fn note_open_tasks(&mut self, collection: CollectionId, open: OpenTasks) {
         if let Some(hooks) = self.membership.pools.get_mut(&collection) {
             hooks.open = open;

@@ -22,7 +22,7 @@ pub(crate) type Tell<C> = fn(&mut C, CollectionId, PoolEvent);
 /// Whether a worker message may come from another node.
 pub(crate) type IsAllowed = fn(&Layout, NodeId, &dyn AnyEnvelope) -> bool;
 
-/// What a pool has to do on a PE.
+/// The open tasks of a pool on a PE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OpenTasks {
     /// Number of tasks that were handed in here and are not done.
@@ -37,7 +37,7 @@ pub(crate) struct OpenTasks {
 pub(crate) struct PoolHooks<C> {
     pub(crate) tell: Tell<C>,
     pub(crate) is_allowed: IsAllowed,
-    /// What the member has last said about its tasks.
+    /// The open tasks that the member has reported last.
     pub(crate) open: OpenTasks,
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn handle_offer(
 ) {
     // Only a faulty PE offers nothing.
     let Some(&Migrant { id: first, epoch, .. }) = migrants.first() else { return };
-    // With everything that moves with the actors.
+    // The sizes include everything that moves with the actors.
     let sizes: Vec<usize> = migrants.iter().map(codec::encoded_len).collect();
     let states = match states(core, stores, &migrants, sizes.iter().sum()) {
         Ok(states) => states,
@@ -238,7 +238,7 @@ pub(crate) fn handle_refuse(
         let Departing { kind, slot, to, mut member, mailbox, arrivals, plan } = departing;
         let (collection, index) = (id.collection.0, id.key);
         tracing::warn!(collection, ?index, %to, reason, "migration refused");
-        // The epoch of the offer was one higher, and is that of a place which was not taken.
+        // The next epoch is that of the offer, for a place that the actor did not take.
         member.epoch += 2;
         let epoch = member.epoch;
         core.members[kind.index()][slot as usize] = Some(member);
@@ -353,8 +353,8 @@ impl Core {
         }
     }
 
-    /// Handles a planned move of an actor that has left or ended: sends its place to the PE to
-    /// which the plan moves it, unless that is the home, which waits for the tombstone.
+    /// Handles a planned move of an actor that has left or ended: sends the actor's place to the PE
+    /// that expects the actor. If that is the home, the home waits for the tombstone instead.
     pub(crate) fn correct_plan(&mut self, entry: &PlanEntry) {
         if let Some(place) = self.delivery.directory.place(entry.id)
             && self.home(entry.id) != Some(entry.to)

@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Takes the broadcast whose turn has come in its stream: gives it to the resident members, and
-    /// forwards it to members that it is owed to.
+    /// forwards it to members to which this PE owes it.
     fn take_unordered(
         &mut self,
         (kind_id, collection): (KindId, CollectionId),

@@ -1,6 +1,6 @@
 //! Unordered broadcasts to one collection, as state of a PE.
 //!
-//! The broadcasts of one PE in one channel are a *stream*, in which that PE numbers them.
+//! The broadcasts of one PE in one channel are a *stream*. That PE numbers them.
 
 use crate::address::id::{ActorId, CollectionId};
 use crate::address::index::Key;
@@ -105,9 +105,9 @@ impl Streams {
         }
     }
 
-    /// Sets the numbers of a new member to those of this PE, so that the member receives the
-    /// broadcasts that pass here from now on, regardless of those that an earlier member with the
-    /// same index received elsewhere.
+    /// Sets the numbers of a new member to those of this PE: the member receives the broadcasts
+    /// that pass here from now on. Broadcasts that an earlier member with the same index received
+    /// elsewhere do not matter.
     pub(crate) fn admit(&self, channels: &mut Option<Box<Channels>>) {
         if let Some(channels) = channels {
             let known: Vec<Way> = channels.expected.iter().map(|(way, _)| way).collect();

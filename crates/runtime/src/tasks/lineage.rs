@@ -21,7 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// learn of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Via {
-    /// A guest.
     Guest(NodeId),
     /// One copy of a loan that this founder made to another site.
     Copy(NodeId, CopyId),
@@ -160,8 +159,8 @@ impl Lineages {
         !vias.is_empty() && lock(&self.0).is_any_gone(vias)
     }
 
-    /// Notes that no frame waits for tasks that have come through `via`. Returns whether this is
-    /// news.
+    /// Notes that no frame waits for tasks that have come through `via`. Returns whether this was
+    /// unknown.
     pub(super) fn note_gone(&self, via: Via) -> bool {
         lock(&self.0).note_gone(via)
     }

@@ -179,8 +179,8 @@ impl<T: Task> TaskPool<T> {
         self.0.bound().await
     }
 
-    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool. Fails if the pool is closed.
+    /// Returns counts of the messages that nodes have sent each other so far to share the tasks of
+    /// this pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }
@@ -223,8 +223,8 @@ impl<S: Search> SearchPool<S> {
         self.0.bound().await
     }
 
-    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool. Fails if the pool is closed.
+    /// Returns counts of the messages that nodes have sent each other so far to share the tasks of
+    /// this pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }

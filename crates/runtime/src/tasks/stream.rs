@@ -34,12 +34,12 @@ const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
-/// When [`next`](Self::next) is called and at least half of its room is free, a stream fills the
-/// room with tasks from its iterator. It keeps at most [`window`](Self::window) tasks and outputs.
-/// Its large tasks take about [`window_bytes`](Self::window_bytes) at most, and so do its outputs;
-/// outputs still to come are estimated to be as large as the largest recent one. A stream begins
-/// with room for two tasks for each PE, and each output that main takes adds room for one more, up
-/// to the window. Dropping the stream drops the outputs that it has not given.
+/// When [`next`](Self::next) is called and at least half of the stream's room is free, the stream
+/// fills the room with tasks from its iterator. It keeps at most [`window`](Self::window) tasks and
+/// outputs. Its large tasks take about [`window_bytes`](Self::window_bytes) at most, and so do its
+/// outputs; outputs still to come are estimated to be as large as the largest recent one. A stream
+/// begins with room for two tasks for each PE, and each output that main takes adds room for one
+/// more, up to the window. Dropping the stream drops the outputs that it has not given.
 ///
 /// ```
 /// use gridspan::TaskStream;

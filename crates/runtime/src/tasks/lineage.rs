@@ -35,7 +35,7 @@ impl Via {
 
 /// Maximum number of guests and copies in a lineage. Tasks pass through few: each theft takes an
 /// older and larger part of the tree, and a chain of thefts is about as long as the logarithm of
-/// the tree.
+/// the tree's size.
 pub(super) const LINEAGE_MAX: usize = 32;
 /// Maximum number of guests and copies in all lineages that a node distinguishes in a pool. A
 /// lineage is forgotten with its last loan; this many take 100 MB.

@@ -15,14 +15,14 @@ use std::marker::PhantomData;
 ///
 /// Before you make tasks long or large:
 /// - A PE runs one task to its end before it does anything else. Other nodes need not wait for
-///   that: waiting tasks are offered to them, all but the next one where tasks take more than 10
-///   µs. The children that a task spawns are offered once it has run.
+///   that: the PE offers its waiting tasks, all but the next one where tasks take more than 10 µs.
+///   It offers the children of a task once the task has run.
 /// - Messages of all priorities come before tasks.
 /// - Waiting tasks are not messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the
 ///   newest first, and so has about as many as the depth of the tree times the children of a task.
 ///   A stream bounds its tasks, by number and by bytes.
-/// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
-///   be sent to one, which ends the job.
+/// - A task of more than 60 MiB does not leave its node. An output of more than that for another
+///   node ends the job.
 /// - The job is not quiescent until all roots are done.
 ///
 /// ```

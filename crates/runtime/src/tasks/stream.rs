@@ -112,10 +112,10 @@ impl<T: Task> TaskStream<T> {
         Self(self.0.window(tasks))
     }
 
-    /// Sets the number of bytes, of encoded tasks whose outputs main has not taken, at which no
-    /// more tasks are handed in. Tasks of less than 1 KiB do not count. Outputs may have as many
-    /// bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep
-    /// all PEs busy.
+    /// Sets the number of bytes at which the stream hands in no more tasks, counted over the
+    /// encoded tasks whose outputs main has not taken. Tasks of less than 1 KiB do not count.
+    /// Outputs may have as many bytes, estimated from earlier ones. Default 256 MiB; raise it where
+    /// it is too small to keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -144,8 +144,9 @@ impl<S: Search> SearchStream<S> {
         Self(self.0.window(searches))
     }
 
-    /// Sets the number of bytes, of encoded searches whose totals main has not taken, at which no
-    /// more searches are handed in. Searches of less than 1 KiB do not count. Totals may have as
+    /// Sets the number of bytes at which the stream hands in no more searches, counted over the
+    /// encoded searches whose totals main has not taken. Searches of less than 1 KiB do not count.
+    /// Totals may have as
     /// many bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to
     /// keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {

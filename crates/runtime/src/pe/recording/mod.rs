@@ -203,7 +203,7 @@ impl Core {
         }
     }
 
-    /// Saves the cause of a message while a copy of it is sent, which has the same.
+    /// Saves the cause of a message while a copy of it, which has the same cause, is sent.
     pub(in crate::pe) fn save_cause(&self, header: &Header) -> Option<SavedCause> {
         self.recording.as_ref().map(|recording| recording.save(header))
     }

@@ -214,8 +214,8 @@ fn over_a_network_a_job_is_stalled_only_if_nothing_is_on_its_way() {
         Ok(())
     });
 
-    // Links are watched as long as the job runs, so a change may come. On a busy machine some seem
-    // to come.
+    // The runtime watches links as long as the job runs, so a change may come. On a busy machine,
+    // links sometimes seem to change.
     let patient = job(async |grid| {
         loop {
             grid.link_change().await?;

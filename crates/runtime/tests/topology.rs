@@ -57,7 +57,7 @@ fn clusters_of_sites_are_inferred() {
     assert_eq!(inferred(&spec), groups(&Hierarchy::from_grid(&spec)));
 }
 
-/// Answers each message by one to the other member, after 5 ms.
+/// Answers each message with one to the other member, after 5 ms.
 #[derive(Serialize, Deserialize)]
 struct Chatter;
 

@@ -17,7 +17,7 @@
 //!   `outbox`: outgoing packets. `measure`, `own_time`: loads, and the pace of the job.
 //!   `own_plans`: plans of this node's broadcasts. `coordinator_place`: the place of the
 //!   coordinator. `stall`, `diagnosis`, `current_handler`, `telemetry`: reports of a PE about
-//!   itself. `recording`: what it does, for reports after the job.
+//!   itself. `recording`: a record of its work, for reports after the job.
 //! - `membership`: nodes that join while the job runs, and leave or are lost. `worker_message`:
 //!   messages between workers. `turn`: what a turn leaves for the driver.
 
@@ -119,7 +119,7 @@ pub(crate) struct HandlerView {
 }
 
 impl HandlerView {
-    /// The number of the handler, and what it is: a handler of an actor, or a task.
+    /// The number of the handler, and its description: a handler of an actor, or a task.
     pub(crate) fn look(&self) -> Option<(u64, String)> {
         let (number, kind, id) = self.current.look()?;
         if let Some(task) = self.task_names.get(&kind) {
@@ -247,7 +247,7 @@ impl Pe {
             due.fire(&mut self.core);
             self.grant_requests();
         }
-        // Each part of the runtime that many jobs do not use has a test here.
+        // Many jobs do not use these parts of the runtime, so each runs only if it has work.
         if self.core.replicas.is_any() {
             for (id, then) in replicas::settle(&mut self.core, &mut self.stores) {
                 self.go_on(id, then);
@@ -355,9 +355,9 @@ impl Pe {
     }
 
     /// Whether the driver may deliver further messages. Above a limit of bytes, they wait until
-    /// handlers have consumed others. A failed PE drops them. A PE that has stopped for a checkpoint
-    /// takes them: handlers consume nothing, and no PE is drained while messages to it are under way.
-    /// No others follow, since all PEs stop.
+    /// handlers have consumed others. A failed PE drops them. A PE that has stopped for a
+    /// checkpoint takes them although its handlers consume nothing: it is drained only when no
+    /// message to it is under way. No others follow, since all PEs stop.
     pub fn takes_messages(&self) -> bool {
         self.has_failed()
             || self.core.checkpointing.is_stopped
@@ -380,8 +380,7 @@ impl Pe {
         self.core.fail(error);
     }
 
-    /// The type of the actor whose handler is running, or was when it panicked, and the place of
-    /// this PE.
+    /// The type of the actor whose handler is running or has panicked, and the place of this PE.
     pub fn running(&self) -> (&'static str, String) {
         let kind = self.core.running.and_then(|kind| self.core.common.kind(kind));
         (kind.map_or("the runtime", |kind| kind.name()), self.core.place_name())

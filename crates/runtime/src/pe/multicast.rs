@@ -1,8 +1,8 @@
 //! Multicasts: one message for many members. The part for other nodes goes to the relay of this
-//! node: in segments on a sub-plan if the message is large and its list of members is not,
-//! otherwise whole, to be split up on its way. From the coordinator's node, a large multicast takes
-//! the plan for its size, if that is predicted to take no longer than going by sites. Members of
-//! different collections get separate multicasts.
+//! node. If the message is large and its list of members is short, it travels in segments on a
+//! sub-plan; otherwise it leaves whole, and relays on its way split it up. From the coordinator's
+//! node, a large multicast takes the plan for its size, unless going by sites is predicted to be
+//! faster. Members of different collections get separate multicasts.
 
 use super::core::Core;
 use crate::Actor;

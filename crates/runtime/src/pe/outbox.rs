@@ -12,12 +12,12 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Size of a batch in memory, without the heap memory of its messages, at which the next batch is
-/// begun. A larger batch would be copied repeatedly as it grows, and would have left the cache
-/// before another core takes it.
+/// Size of a batch in memory, without the heap memory of its messages, at which the outbox begins
+/// the next batch. A larger batch would be copied repeatedly as it grows, and would have left the
+/// cache before another core takes it.
 const BATCH_BYTES: usize = 512 << 10;
-/// Number of bytes at which a turn ends after the current handler, so that the driver passes them
-/// on and checks whether the PE must be held back. Far above the output of a turn with small
+/// Number of bytes at which a turn ends after the current handler: the driver then sends them and
+/// checks whether to hold the PE back. Far above the output of a turn with small
 /// messages, little compared with the memory budget.
 const TURN_BYTES: usize = 16 << 20;
 

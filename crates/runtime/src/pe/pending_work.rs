@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// The name of a member, for people.
+    /// The name of a member in messages to people.
     pub(super) fn name_of(&self, id: ActorId) -> String {
         let local = self.collections.get(id.collection);
         let kind = local.and_then(|local| self.common.kind(local.info.kind));

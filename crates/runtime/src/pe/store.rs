@@ -36,7 +36,7 @@ impl<A: Actor> TypedStore<A> {
 }
 
 impl<A: Actor> TypedStore<A> {
-    /// Handles ready messages; see [`Store::dispatch`]. `RECORDED`: whether the job is.
+    /// Handles ready messages; see [`Store::dispatch`]. `RECORDED`: whether the job is recorded.
     #[inline]
     fn dispatch_all<const RECORDED: bool>(
         &mut self,

@@ -12,13 +12,11 @@ pub(crate) struct TimerId(pub(crate) Time, pub(crate) u64);
 
 /// A message that an actor sends later.
 pub(crate) trait Delayed<C>: Send {
-    /// Sends the message.
     fn send(self: Box<Self>, core: &mut C);
-    /// Its receiver.
     fn receiver(&self) -> ActorId;
-    /// Its receiver, its type, and the encoded message.
+    /// Returns the receiver, its type, and the encoded message.
     fn image(&self) -> (ActorId, KindId, Bytes);
-    /// The timer that its sender got, if the job was restored since.
+    /// Returns the timer that the sender got, if the job was restored since.
     fn timer(&self) -> Option<Timer>;
 }
 
@@ -41,7 +39,7 @@ impl<C> Due<C> {
 pub(crate) struct Timers<C> {
     due: BTreeMap<TimerId, Due<C>>,
     set: u64,
-    /// Restored timers, by the timers that actors got before.
+    /// Restored timers, by the timers that actors got before the restoration.
     restored: BTreeMap<(PeId, TimerId), TimerId>,
 }
 
@@ -52,7 +50,7 @@ impl<C> Default for Timers<C> {
 }
 
 impl<C> Timers<C> {
-    /// Numbers timers from `number` on, which differs from all numbers before a restoration.
+    /// Numbers timers from `number` on, so that no number from before a restoration comes again.
     pub(crate) fn number_from(&mut self, number: u64) {
         self.set = self.set.max(number);
     }

@@ -42,8 +42,8 @@ impl Pe {
         }
     }
 
-    /// What the PE does next if nothing arrives. It waits, even if messages are ready, if it must
-    /// not handle them; and if it has failed, for the end of the job.
+    /// What the PE does next if nothing arrives. If it must not handle messages, it waits even if
+    /// some are ready. If it has failed, it waits for the end of the job.
     pub fn next(&self, may_handle: bool) -> Next {
         let core = &self.core;
         let has_failed = core.failure.is_some();

@@ -64,8 +64,8 @@ impl Core {
     }
 
     /// Whether this is a worker message of a guest. Such a message does not wait for a collection
-    /// that is not known here: the workers of founders exist before anything that a guest can
-    /// answer, so the collection will not become known, and the message would wait forever.
+    /// that is not known here, since it would wait forever: the workers of founders exist before
+    /// anything that a guest can answer.
     pub(super) fn is_worker_message_of_guest(&self, from: PeId, control: &Control) -> bool {
         matches!(control, Control::WorkerMessage { .. }) && self.is_of_another_guest(from)
     }

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Sums of numbers and of their squares are exact until the end, so that the result depends neither
 /// on the order of the contributions nor on how far the mean is from zero. Integers beyond 2^53 are
-/// rounded first. If squares overflow, which those of numbers beyond 1e150 may, the variance is
-/// NaN.
+/// rounded first. If squares overflow, as they may for numbers beyond 1e150, the variance is NaN.
 ///
 /// ```
 /// # use gridspan::{embed::Runner, prelude::*};
@@ -92,7 +91,7 @@ impl Moments {
 
     pub(super) fn finish(&self) -> Statistics {
         let count = self.count as f64;
-        // The variance is (n · Σx² - (Σx)²) / n², whose difference is exact before it is rounded.
+        // The variance is (n · Σx² - (Σx)²) / n². The difference is exact before it is rounded.
         let mut difference = self.squares.times(count);
         let parts = self.sum.parts();
         for &one in parts {

@@ -12,9 +12,9 @@ pub(super) struct Branches {
     pub(super) here: Vec<MulticastTarget>,
 }
 
-/// Maximum number of nodes of its site that a node serves one by one. While more are left, it sends
-/// the targets of half of them to one node of that half, as in a binomial tree, because sending
-/// this many frames takes about as long as the arrival of one.
+/// Maximum number of nodes of its site that a node serves one by one: sending this many frames
+/// takes about as long as the arrival of one. While more are left, the node sends the targets of
+/// half of them to one node of that half, as in a binomial tree.
 const STAR_MAX: usize = 8;
 
 /// Divides the targets of a multicast that is at `here`: one part for each other site, sent first,

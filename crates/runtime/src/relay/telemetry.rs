@@ -2,8 +2,8 @@
 //! merges them with the samples of the nodes below it in the tree, and sends the result to the node
 //! above. See [`telemetry`](crate::message::telemetry).
 //!
-//! The relay does this, so that it goes on while all PEs are inside handlers. A PE is asked for its
-//! counters a moment before the sample is taken, and need not answer.
+//! The relay does this, so that it goes on while all PEs are inside handlers. It asks the
+//! PEs for their counters a moment before it takes the sample, and they need not answer.
 
 use super::agents::Post;
 use super::command::RelayCommand;
@@ -19,17 +19,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time that PEs have to answer before the sample is taken: many turns of a PE, and little of a
-/// period.
+/// Time that PEs have to answer before the sample is taken: many turns of a PE, and a small part of
+/// a period.
 const ANSWER: Duration = Duration::from_millis(50);
-/// The root renews a lease once one of this number of parts of it has passed: it is asked for
-/// samples more often, and each renewal is a message to every node.
+/// Divisor of a lease that gives the time after which the root renews it. The root does not renew
+/// it at each request for a sample, since a renewal is a message to every node.
 const RENEWAL: u32 = 3;
 /// Number of periods after which the sample of a silent child is dropped.
 const KEPT_PERIODS: u32 = 3;
-/// Parts of a period by which a node samples earlier than its parent.
+/// Divisor of a period that gives the time by which a node samples earlier than its parent.
 const AHEAD: u32 = 16;
-/// Level below which nodes do not sample still earlier: half a period has eight such parts.
+/// Level below which nodes sample no earlier: eight levels take half a period.
 const LEVELS: u32 = 8;
 
 /// The telemetry of one node.
@@ -55,7 +55,7 @@ struct Watched {
     is_ordered: bool,
     /// The latest sample of each child, and when it came.
     children: BTreeMap<NodeId, (Time, TelemetrySample)>,
-    /// Number and bytes of the samples of children since the last own one.
+    /// Number and bytes of the samples of children since the last sample of this node.
     received: (u32, u64),
     /// The counts of the PEs in the last sample.
     before: TelemetryCounts,
@@ -165,7 +165,7 @@ impl Telemetry {
         watched.spend(begin, &**readings);
     }
 
-    /// Whether there is no such lease, or a part of it has passed.
+    /// Whether there is no such lease, or it is time to renew it.
     fn is_renewal_due(&self, lease: TelemetryLease, now: Time) -> bool {
         let Some(watched) = &self.watched else { return true };
         let left = watched.until.since(now);
@@ -196,7 +196,7 @@ impl Telemetry {
         });
         watched.lease = lease;
         watched.until = now + lease.lasts();
-        // With a shorter period, the next sample is not far away either.
+        // The new period may be shorter than the wait for the next sample.
         watched.sample_at = watched.sample_at.min(now + lease.period());
         let message = TelemetryMessage::Lease(lease).encode();
         for &to in &watched.tree.children {

@@ -64,12 +64,12 @@ pub(super) struct Node {
     name: String,
     names: &'static [&'static str],
     pub(super) slots: Vec<Slot>,
-    /// Number of times it has refused a value.
+    /// Number of values that the type has refused.
     pub(super) refusals: u8,
     pub(super) is_refused: bool,
     /// Number of values of the type that are being made, each as a part of the one before.
     pub(super) open: u32,
-    /// Whether this pass should visit an unknown part below it.
+    /// Whether this pass should visit an unknown part below the type.
     pub(super) wants: bool,
     /// The first variant of which a value was made: it does not need any of the others.
     first_made: Option<usize>,
@@ -95,12 +95,12 @@ impl Node {
         }
     }
 
-    /// Returns the shapes directly below it that are known.
+    /// Returns the known shapes of the type's parts.
     pub(super) fn parts(&self) -> impl Iterator<Item = ShapeId> {
         self.slots.iter().filter_map(|slot| slot.part)
     }
 
-    /// Whether a part of it is unknown and may still be visited.
+    /// Whether a part of the type is unknown and may still be visited.
     pub(super) fn is_unfinished(&self) -> bool {
         let is_unmet = match self.kind {
             Kind::Enum => self.slots.iter().any(Slot::is_due),
@@ -175,7 +175,7 @@ impl Node {
         self.names.get(slot).copied().unwrap_or_default()
     }
 
-    /// Returns its shape; parts that were not visited get the shape `unknown`.
+    /// Returns the type's shape; parts that were not visited get the shape `unknown`.
     pub(super) fn shape(&self, unknown: ShapeId) -> Shape {
         let part = |slot: usize| self.slots.get(slot).and_then(|slot| slot.part).unwrap_or(unknown);
         let name = self.name.clone();

@@ -1,11 +1,12 @@
 //! Search for the structure of a type, which deserialises itself from made-up values.
 //!
 //! `Deserialize` requests the values it needs from its deserializer, and so reveals the parts of
-//! the type. One *pass* makes one value and records all requests. Parts that a pass leaves out (the
-//! content of a recursive option, the other variants of an enum) are visited by the next one, until
+//! the type. One *pass* makes one value and records all requests. The next pass visits the parts
+//! that a pass leaves out (the content of a recursive option, the other variants of an enum), until
 //! no pass finds anything new: each node of the list of shapes knows which of its parts are
-//! unvisited. The crate `serde-reflection` does the same, but identifies types by serde's names,
-//! which makes generic types, and types of equal name in different modules, one type.
+//! unvisited. The crate `serde-reflection` does the same, but identifies types by serde's names, so
+//! it distinguishes neither the instances of a generic type nor types of equal name in different
+//! modules.
 //!
 //! Types that validate their content may refuse a value. Then the next pass offers another one. If
 //! all were refused, the parts after such a part are visited in another order, or stay unknown.

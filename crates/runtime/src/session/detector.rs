@@ -11,8 +11,8 @@
 //! logarithm of the probability that a live node is silent for this long, with normally distributed
 //! intervals (Hayashibara et al., "The phi accrual failure detector", SRDS 2004). A node is
 //! suspected when phi passes its threshold, or at the latest after
-//! [`suspect_after`](DetectorSettings::suspect_after). Suspicion must have no effect that cannot be
-//! undone.
+//! [`suspect_after`](DetectorSettings::suspect_after). Every effect of a suspicion must be
+//! reversible.
 //!
 //! # Failure
 //!
@@ -47,7 +47,8 @@ pub struct DetectorSettings {
     pub lost_after: Duration,
 }
 
-/// Round trips to a node that its silence may last in addition.
+/// Number of round trips to a node by which its silence may exceed
+/// [`DetectorSettings::lost_after`].
 pub const LOST_ROUND_TRIPS: u32 = 4;
 
 impl Default for DetectorSettings {
@@ -107,7 +108,7 @@ pub fn crowding_factor(nodes_per_core: u32) -> u32 {
 pub enum Health {
     /// It has sent something recently.
     Alive,
-    /// It is silent for longer than usual.
+    /// It has been silent for longer than usual.
     Suspected,
     /// It is lost. This is final.
     Lost,

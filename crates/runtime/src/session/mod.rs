@@ -24,7 +24,7 @@
 //! connection each side first sends its [`Received`]; the other side releases those frames and
 //! sends exactly the missing ones again, in order, before new ones. Frames that arrive twice anyway
 //! (a late packet of the old connection) are dropped by their number. A node that stays silent for
-//! too long ([`Detector`]) ends the session; a new life of the node has a new session.
+//! too long ([`Detector`]) ends the session; a new incarnation of the node has a new session.
 //!
 //! [`PlantedFault`] breaks one of these rules on purpose, for tests that prove that such a bug
 //! would be found.

@@ -151,7 +151,9 @@ impl<W: Work> PoolAgent<W> {
         if self.layout.is_guest(from)
             && self.node.arrived_bytes(from) + bytes > self.guest_bytes_max
         {
-            let reason = format_args!("{bytes} bytes beyond those that no PE has taken yet");
+            let reason = format_args!(
+                "its {bytes} bytes and those that no PE has taken yet exceed the limit"
+            );
             return Err(DecodeError::new("a grant of tasks", reason));
         }
         let tasks = loans.iter().fold(0u64, |sum, loan| sum.saturating_add(loan.lender.items));

@@ -30,8 +30,8 @@ struct Known {
     loans: u64,
     /// The loans without an output yet.
     lent: BTreeMap<u64, Lent>,
-    /// Copies of the loans of which no output can be back yet, without the mark of a copy, by the
-    /// time at which an output could be back.
+    /// Unmarked copies of the loans of which no output can be back yet, by the time at which one
+    /// could be back.
     young: BTreeMap<(Time, u64), Loan>,
     /// For each guest or copy, the loans without an output that have come through it.
     through: BTreeMap<Via, BTreeSet<u64>>,

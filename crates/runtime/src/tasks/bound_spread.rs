@@ -1,10 +1,10 @@
 //! Selects the nodes to which an agent sends improvements of its pool's bound.
 //!
 //! The node on which a task has found an improvement sends it to the nodes of its site and to the
-//! first founder of each other site, which sends it to the nodes of that site: each link between
-//! sites is crossed once. A guest knows founders only, and sends to the first one of its site,
-//! which passes the value on as if it had found it. A node passes on only values that are better
-//! than all that it has sent or received, so each improvement comes to an end.
+//! first founder of each other site, which sends it to the nodes of that site. So an improvement
+//! crosses to each other site once. A guest knows founders only, and sends to the first one of its
+//! site, which passes the value on as if it had found it. A node passes on only values that are
+//! better than all that it has sent or received, so the spread of each improvement ends.
 
 use super::bound::{Bound, NONE};
 use gridspan_topology::{Layout, NodeId, Time};

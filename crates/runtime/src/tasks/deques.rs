@@ -29,7 +29,6 @@ pub(super) struct Deques<I> {
     has_arrivals: AtomicBool,
     /// Number of tasks in `arrivals`.
     arrived: AtomicU64,
-    /// Whether there is an agent.
     has_agent: AtomicBool,
     /// The binary logarithm of the stock that was last reported to the agent, plus one; 0 for no
     /// stock.
@@ -190,7 +189,7 @@ impl<I> Deques<I> {
         self.slots[slot].done.fetch_add(tasks, Ordering::Relaxed);
     }
 
-    /// Number of tasks that this node has run so far, except in slices that are not over.
+    /// Number of tasks that this node has run in completed slices.
     pub(super) fn done(&self) -> u64 {
         self.slots.iter().map(|slot| slot.done.load(Ordering::Relaxed)).sum()
     }
@@ -243,7 +242,7 @@ impl<I> Deques<I> {
         self.with_arrivals(|arrivals| arrivals.take_loan(is_meant))
     }
 
-    /// Queues tasks before all others.
+    /// Queues an arrival before all others.
     pub(super) fn lay_first(&self, arrival: Arrival<I>) {
         self.with_arrivals(|arrivals| arrivals.push_front(arrival));
     }

@@ -382,7 +382,7 @@ impl<W: Work> Engine<W> {
         !self.kept.is_empty() || !self.offered.is_empty()
     }
 
-    /// What is to be done here, where `roots` tasks were handed in.
+    /// Counts the unfinished work of this PE, which includes `roots` roots.
     pub(super) fn open_tasks(&self, roots: u64) -> OpenTasks {
         let ready = self.kept.len() + self.node.offered(self.slot);
         OpenTasks { roots, frames: self.frames.len() as u64, ready: ready as u64 }

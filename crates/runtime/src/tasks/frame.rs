@@ -13,7 +13,7 @@ pub(crate) struct FrameId {
     serial: u32,
 }
 
-/// A frame of another PE, and the number of the child as which a loan works for it.
+/// A frame of another PE, and the child number under which a loan works for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lender {
     pub(super) pe: PeId,
@@ -107,7 +107,6 @@ impl<S> Frames<S> {
         self.open(Frame { up, pending, lineage: id, state })
     }
 
-    /// Opens a frame.
     pub(super) fn open(&mut self, frame: Frame<S>) -> FrameId {
         let id = self.reserve();
         self.fill(id, frame);

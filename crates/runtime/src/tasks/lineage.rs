@@ -21,7 +21,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// learn of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Via {
-    /// A guest.
     Guest(NodeId),
     /// One copy of a loan that this founder made to another site.
     Copy(NodeId, CopyId),
@@ -36,7 +35,7 @@ impl Via {
 
 /// Maximum number of guests and copies in a lineage. Tasks pass through few: each theft takes an
 /// older and larger part of the tree, and a chain of thefts is about as long as the logarithm of
-/// the tree.
+/// the tree's size.
 pub(super) const LINEAGE_MAX: usize = 32;
 /// Maximum number of guests and copies in all lineages that a node distinguishes in a pool. A
 /// lineage is forgotten with its last loan; this many take 100 MB.
@@ -160,8 +159,8 @@ impl Lineages {
         !vias.is_empty() && lock(&self.0).is_any_gone(vias)
     }
 
-    /// Notes that no frame waits for tasks that have come through `via`. Returns whether this is
-    /// news.
+    /// Notes that no frame waits for tasks that have come through `via`. Returns whether this was
+    /// unknown.
     pub(super) fn note_gone(&self, via: Via) -> bool {
         lock(&self.0).note_gone(via)
     }

@@ -1,11 +1,10 @@
 //! The workers' part in membership: on founders when guests join and leave, on guests when they
 //! leave.
 //!
-//! A guest that leaves hands back the nodes of searches that it has not visited: the PEs of the
-//! frames that they work for take them over, so that only the part of the total found so far
-//! remains to be reported. Fork-join tasks cannot be handed back, since their parents wait here:
-//! they are given to a founder of the guest's site, and the guest stays until their results have
-//! come.
+//! A guest that leaves hands back the nodes of searches that it has not visited: the PEs whose
+//! frames they work for take them over, so the guest only has to report the part of the total that
+//! it has found so far. It cannot hand back fork-join tasks, since their parents wait on the guest:
+//! it gives them to a founder of its site, and stays until their results have come.
 
 use super::agent::{near, places};
 use super::engine::Work;

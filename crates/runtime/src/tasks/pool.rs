@@ -15,14 +15,14 @@ use std::marker::PhantomData;
 ///
 /// Before you make tasks long or large:
 /// - A PE runs one task to its end before it does anything else. Other nodes need not wait for
-///   that: waiting tasks are offered to them, all but the next one where tasks take more than 10
-///   µs. The children that a task spawns are offered once it has run.
+///   that: the PE offers its waiting tasks, all but the next one where tasks take more than 10 µs.
+///   It offers the children of a task once the task has run.
 /// - Messages of all priorities come before tasks.
 /// - Waiting tasks are not messages, so [`Limits`](crate::Limits) do not bound them. A PE takes the
 ///   newest first, and so has about as many as the depth of the tree times the children of a task.
 ///   A stream bounds its tasks, by number and by bytes.
-/// - A task of more than 60 MiB is not given to other nodes, and an output of more than that cannot
-///   be sent to one, which ends the job.
+/// - A task of more than 60 MiB does not leave its node. An output of more than that for another
+///   node ends the job.
 /// - The job is not quiescent until all roots are done.
 ///
 /// ```
@@ -179,8 +179,8 @@ impl<T: Task> TaskPool<T> {
         self.0.bound().await
     }
 
-    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool. Fails if the pool is closed.
+    /// Returns counts of the messages that nodes have sent each other so far to share the tasks of
+    /// this pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }
@@ -223,8 +223,8 @@ impl<S: Search> SearchPool<S> {
         self.0.bound().await
     }
 
-    /// Counts of the messages that nodes have sent each other so far to share the tasks of this
-    /// pool. Fails if the pool is closed.
+    /// Returns counts of the messages that nodes have sent each other so far to share the tasks of
+    /// this pool. Fails if the pool is closed.
     pub async fn statistics(&self) -> Result<StealStatistics, GridError> {
         self.0.statistics().await
     }

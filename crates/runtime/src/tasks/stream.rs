@@ -34,12 +34,12 @@ const FIRST_PER_PE: u64 = 2;
 
 /// The outputs of tasks, in the order in which they come.
 ///
-/// When [`next`](Self::next) is called and at least half of its room is free, a stream fills the
-/// room with tasks from its iterator. It keeps at most [`window`](Self::window) tasks and outputs.
-/// Its large tasks take about [`window_bytes`](Self::window_bytes) at most, and so do its outputs;
-/// outputs still to come are estimated to be as large as the largest recent one. A stream begins
-/// with room for two tasks for each PE, and each output that main takes adds room for one more, up
-/// to the window. Dropping the stream drops the outputs that it has not given.
+/// When [`next`](Self::next) is called and at least half of the stream's room is free, the stream
+/// fills the room with tasks from its iterator. It keeps at most [`window`](Self::window) tasks and
+/// outputs. Its large tasks take about [`window_bytes`](Self::window_bytes) at most, and so do its
+/// outputs; outputs still to come are estimated to be as large as the largest recent one. A stream
+/// begins with room for two tasks for each PE, and each output that main takes adds room for one
+/// more, up to the window. Dropping the stream drops the outputs that it has not given.
 ///
 /// ```
 /// use gridspan::TaskStream;
@@ -112,10 +112,10 @@ impl<T: Task> TaskStream<T> {
         Self(self.0.window(tasks))
     }
 
-    /// Sets the number of bytes, of encoded tasks whose outputs main has not taken, at which no
-    /// more tasks are handed in. Tasks of less than 1 KiB do not count. Outputs may have as many
-    /// bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to keep
-    /// all PEs busy.
+    /// Sets the number of bytes at which the stream hands in no more tasks, counted over the
+    /// encoded tasks whose outputs main has not taken. Tasks of less than 1 KiB do not count.
+    /// Outputs may have as many bytes, estimated from earlier ones. Default 256 MiB; raise it where
+    /// it is too small to keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {
         Self(self.0.window_bytes(bytes))
     }
@@ -144,8 +144,9 @@ impl<S: Search> SearchStream<S> {
         Self(self.0.window(searches))
     }
 
-    /// Sets the number of bytes, of encoded searches whose totals main has not taken, at which no
-    /// more searches are handed in. Searches of less than 1 KiB do not count. Totals may have as
+    /// Sets the number of bytes at which the stream hands in no more searches, counted over the
+    /// encoded searches whose totals main has not taken. Searches of less than 1 KiB do not count.
+    /// Totals may have as
     /// many bytes, estimated from earlier ones. Default 256 MiB; raise it where it is too small to
     /// keep all PEs busy.
     pub fn window_bytes(self, bytes: usize) -> Self {

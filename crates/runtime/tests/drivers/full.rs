@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 const DATA_BYTES: usize = 100_000;
-/// Messages that are sent at once, and number of times.
+/// Number of messages in a batch, and number of batches.
 const BATCH: usize = 5;
 const BATCHES: usize = 4;
 

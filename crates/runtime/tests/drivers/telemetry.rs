@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const LEASE: TelemetryLease = TelemetryLease { period_ms: 200, focus: None };
 
-/// Three periods, without the times by which samples are early or late.
+/// Three periods, less the times by which samples may be early or late.
 const THREE_PERIODS_US: u64 = 500_000;
 
 /// Returns the time between two samples of a node, in microseconds.
@@ -65,7 +65,7 @@ fn the_node_of_main_gets_samples_of_all_nodes_while_it_asks_for_them() {
                 it.node_count() == 3 && it.nodes.iter().all(|node| node.counts.handled > 0)
             };
             let first = await_sample(&node, is_whole);
-            // On a busy machine, the news of a node may come too late for some samples.
+            // On a busy machine, the counters of a node may come too late for some samples.
             let is_later = |it: &TelemetrySample| {
                 let is_of_later = |(before, after): (&NodeTelemetry, &NodeTelemetry)| {
                     time_us(before, after) >= THREE_PERIODS_US

@@ -1,4 +1,4 @@
-//! Jobs on threads and in processes, a module for each thing that they show.
+//! Jobs on threads and in processes, with a module for each subject.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod balancing;

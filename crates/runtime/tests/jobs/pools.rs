@@ -289,8 +289,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Serialize, Deserialize)]
 enum Talk {
     Begin,
-    /// For every second word from the first value to below the second: waits until the bound is at
-    /// most minus the word, and then improves it by one.
+    /// For every second number `word` from the first value to below the second: waits until the
+    /// bound is at most `-word`, and then improves it by one.
     Says(i64, i64),
 }
 

@@ -1,8 +1,8 @@
 //! Peers that break the rules are refused, with a reason, and change nothing. The tests follow the
 //! rows on transport and launch of the threat table.
 //!
-//! Tests of 0-RTT and session tickets are beside the TLS settings, those of lines from the launcher
-//! beside the bootstrap, and those of memory for announced lengths beside the frame reader.
+//! Tests of 0-RTT and session tickets are beside the TLS settings, tests of lines from the launcher
+//! beside the bootstrap, and tests of memory for announced lengths beside the frame reader.
 
 use crate::world::{World, address};
 use bytes::{Bytes, BytesMut};

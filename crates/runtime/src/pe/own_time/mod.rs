@@ -1,9 +1,9 @@
 //! The job's own time, by which its pace is measured. It pauses while the job waits for main: while
 //! main waits for nothing from the job and main's PE is idle.
 //!
-//! It is kept on [`MAIN_PE`], beside main, if the job is balanced. That PE does not see whether
-//! other PEs work. If actors live on it, it takes a job that continues on other PEs only, without
-//! main, to wait for main.
+//! Main's PE, [`MAIN_PE`], keeps it if the job is balanced. That PE does not see whether other PEs
+//! work. If actors live on it, it assumes that the job waits for main even while the job continues
+//! on other PEs only, without main.
 
 pub(in crate::pe) mod state;
 

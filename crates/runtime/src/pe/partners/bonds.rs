@@ -27,7 +27,7 @@ impl Core {
         std::iter::once(base).chain(bound).collect()
     }
 
-    /// The members that end with this one: those that are bound to it, and itself.
+    /// The members that end with this one: itself and those bound to it.
     pub(in crate::pe) fn ending_with(&self, id: ActorId) -> Vec<ActorId> {
         match self.is_bound(id.collection) {
             true => vec![id],

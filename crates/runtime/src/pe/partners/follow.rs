@@ -10,8 +10,8 @@
 //!
 //! **Steady state.** Whichever partner is to move, all of them move, by one offer, one acceptance
 //! and one commit (`pe/migrate`). A PE gives them up in one step and installs them in one step, so
-//! that no handler runs where its partners are not. Each has its own epoch and its own messages,
-//! and is found through its own home and directory entries.
+//! that no handler runs apart from its actor's partners. Each has its own epoch and its own
+//! messages, and is found through its own home and directory entries.
 //!
 //! **Balancing.** PEs report partners as one unit under the identity of the base member: the sum of
 //! their loads and sizes, and their messages to others.
@@ -64,7 +64,8 @@ pub(crate) fn insert(
     insertion.at = core.me;
     let base = core.base_of(insertion.id);
     let is_here = core.resident(base).is_some();
-    // The tombstone is taken only once it is known where its channels go.
+    // Preparation takes the tombstone, so the insertion waits until it is clear where the channels
+    // of the tombstone go.
     if !is_here && !matches!(core.way_to(base, 0), Verdict::Forward { to, .. } if to != core.me) {
         return core.await_base(base, Control::Insert(insertion));
     }

@@ -1,9 +1,9 @@
 //! Recording of what a PE does, for reports after the job. Nothing is recorded unless the job asks
 //! for it; then the PE has a [`Recording`].
 //!
-//! **Spans.** Each run of a handler is a span, from the clock of the driver or, in virtual time,
-//! from the time of the turn and what handlers have charged. Of the handlers of workers, the tasks
-//! that they run are spans.
+//! **Spans.** Each run of a handler is a span. The driver's clock gives its times or, in virtual
+//! time, the time of the turn plus the time that handlers have charged. In a worker's handler each
+//! task is a span; the handler's own span ends where the first task begins.
 //!
 //! **Clock reads.** They take a large part of the time of recording a short handler. So there is
 //! one at the end of each handler and one for each message that is sent: a handler begins when the
@@ -11,8 +11,8 @@
 //!
 //! **Causes.** A message that leaves its PE carries a [trace](crate::message::trace): the sending
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
-//! it: `passing` while the message is delivered, `held` while it waits for its turn, and in `causes`
-//! while it is ready. Messages of a mailbox that moves with its actor lose theirs.
+//! it: `passing` while the message is delivered, `held` while it waits for its turn, and in
+//! `causes` while it is ready. Messages of a mailbox that moves with its actor lose their traces.
 
 pub(in crate::pe) mod causes;
 pub(in crate::pe) mod records;
@@ -50,7 +50,8 @@ impl Core {
         self.recorded_after(recording, 0)
     }
 
-    /// The time of the recording, when the handler has used a further time that is not charged yet.
+    /// The time of the recording after `uncharged_ns` that the handler has used but not charged
+    /// yet.
     fn recorded_after(&self, recording: &Recording, uncharged_ns: u64) -> u64 {
         let turn = self.driver_ns(self.now);
         let turn = match &self.clock {
@@ -71,8 +72,8 @@ impl Core {
         time.0.saturating_sub(self.checkpointing.began.0)
     }
 
-    /// Notes the cause of the message that has become ready last. `header`: that of the message,
-    /// unless it is sent or has arrived just now.
+    /// Notes the cause of the message that has become ready last. `header`: the header of the
+    /// message, or `None` if it is sent or has arrived just now.
     #[cold]
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
@@ -83,8 +84,8 @@ impl Core {
         }
     }
 
-    /// Returns the cause of a message that is delivered here, or leaves for another PE, now. It has
-    /// arrived, or was held before; otherwise, if it `is_new`, it is sent now by what runs here.
+    /// Returns the cause of a message that is now delivered here or leaves for another PE: the
+    /// known one if it has arrived or was held; otherwise, if it `is_new`, the running span.
     /// Messages of timers have none.
     fn cause_of(
         &self,
@@ -100,8 +101,8 @@ impl Core {
         Some(recording.sent_now(span, self.recorded_ns(recording)))
     }
 
-    /// Adds the trace of a message that was put out for another PE, and counts it. `is_new`: whether
-    /// it is sent now, and not passed on.
+    /// Adds the trace of a message in the outbox for another PE, and counts it. `is_new`: whether
+    /// it is sent now, not passed on.
     #[cold]
     pub(in crate::pe) fn note_put_out(
         &mut self,
@@ -130,8 +131,8 @@ impl Core {
         }
     }
 
-    /// Bytes of a message for many members. If it is `encoded` in any case, these are those on the
-    /// wire; a message that stays in its process need not be of a type that can be encoded.
+    /// Bytes of a message for many members: those on the wire if it is `encoded` in any case, or an
+    /// estimate, since a message that stays in its process may have a type that cannot be encoded.
     pub(in crate::pe) fn cast_bytes(
         &self,
         kind: KindId,
@@ -174,8 +175,8 @@ impl Core {
         }
     }
 
-    /// Begins to deliver a message with this trace and size. Without one, it is a copy of a message
-    /// whose origin is known, or is sent now.
+    /// Begins to deliver a message with this trace and size. A message without a trace is a copy of
+    /// one whose origin is known, or is sent now.
     pub(in crate::pe) fn begin_passing(&mut self, traced: Option<(Trace, u32)>) {
         let Some(mut recording) = self.recording.take() else { return };
         let now_ns = || self.recorded_ns(&recording);
@@ -202,7 +203,7 @@ impl Core {
         }
     }
 
-    /// Saves the cause of a message while a copy of it is sent, which has the same.
+    /// Saves the cause of a message while a copy of it, which has the same cause, is sent.
     pub(in crate::pe) fn save_cause(&self, header: &Header) -> Option<SavedCause> {
         self.recording.as_ref().map(|recording| recording.save(header))
     }
@@ -228,7 +229,7 @@ impl Core {
     }
 
     /// Begins the span of a handler. Call it once the message is taken out of its queue.
-    /// `ended_ns`: when the handler before it in the batch ended, at which it begins.
+    /// `ended_ns`: when the previous handler of the batch ended, which is when this one begins.
     pub(in crate::pe) fn begin_span(&mut self, slot: Slot, rank: Rank, ended_ns: Option<u64>) {
         let causes = self.lanes.causes.as_mut();
         let (cause, ready) =
@@ -239,7 +240,7 @@ impl Core {
         self.open_span(slot, step_of(rank.priority), cause, ended_ns);
     }
 
-    /// Begins the span of code of an actor that handles no message.
+    /// Begins the span of an actor's code outside message handlers.
     #[inline]
     pub(in crate::pe) fn begin_actor_span(&mut self, slot: Slot) {
         if self.recording.is_some() {
@@ -289,14 +290,15 @@ impl Core {
             at_ns = at_ns.saturating_add(nanos(recording.message_cost));
         }
         recording.recorder.end_span(at_ns);
-        // Of a worker's handler, what is no task.
+        // The part of a worker's handler after its last task.
         recording.recorder.note_busy(at_ns, kind.0);
         recording.current = None;
         self.recording = Some(recording);
         Some(at_ns)
     }
 
-    /// Begins a task inside a handler, which has used this time that is not charged yet.
+    /// Begins the span of a task inside a handler that has used `uncharged_ns` without a charge
+    /// yet.
     pub(crate) fn begin_task(&mut self, uncharged_ns: u64) {
         let Some(mut recording) = self.recording.take() else { return };
         let at_ns = self.recorded_after(&recording, uncharged_ns);
@@ -305,8 +307,8 @@ impl Core {
         self.recording = Some(recording);
     }
 
-    /// Ends the task that has begun last, or takes that back if it `has_run` nothing: another PE
-    /// may have taken it.
+    /// Ends the span of the latest task, or cancels it unless the task `has_run`: another PE may
+    /// have taken the task.
     pub(crate) fn end_task(&mut self, uncharged_ns: u64, has_run: bool) {
         let Some(mut recording) = self.recording.take() else { return };
         let at_ns = self.recorded_after(&recording, uncharged_ns);
@@ -342,17 +344,16 @@ impl Pe {
         self.core.recording.is_some()
     }
 
-    /// Sets the time of the recording at which the driver begins to count, which never goes back.
-    /// Before it, the PE had nothing to do, or its process did not exist.
+    /// Sets the time of the recording at which the driver begins to count. This time never goes
+    /// back. Before it, the PE had nothing to do, or its process did not exist.
     pub fn set_recording_offset(&mut self, offset: Duration) {
         if let Some(recording) = &mut self.core.recording {
             recording.begin_at(nanos(offset));
         }
     }
 
-    /// In virtual time: begins a turn whose first handler runs after `lead`, in which packets are
-    /// accepted, and takes `message_cost` if it charges nothing. Call it after
-    /// [`set_now`](Self::set_now).
+    /// In virtual time: begins a turn. The PE accepts packets for `lead` and then runs handlers;
+    /// one that charges nothing takes `message_cost`. Call it after [`set_now`](Self::set_now).
     pub fn begin_recorded_turn(&mut self, lead: Duration, message_cost: Duration) {
         let now = Time(self.core.driver_ns(self.core.now));
         self.record_use(now, TimeUse::Idle);
@@ -362,7 +363,7 @@ impl Pe {
         self.record_use(now + lead, TimeUse::Network);
     }
 
-    /// Records what this PE did since the last time that is recorded, up to a time of the driver.
+    /// Records the use of time by this PE from the end of the recording up to a time of the driver.
     pub fn record_use(&mut self, until: Time, what: TimeUse) {
         if let Some(recording) = &mut self.core.recording {
             let until_ns = until.0.saturating_add(recording.offset_ns);
@@ -370,8 +371,8 @@ impl Pe {
         }
     }
 
-    /// Records that other programs had the processor for a part of the time since `from`, which
-    /// counts as busy so far.
+    /// Records that other programs had the processor for a part of the time since `from`, all of
+    /// which counted as busy before.
     pub fn record_waited(&mut self, from: Time, waited: Duration) {
         if let Some(recording) = &mut self.core.recording {
             let from_ns = from.0.saturating_add(recording.offset_ns);

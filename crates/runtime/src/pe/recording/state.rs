@@ -1,4 +1,4 @@
-//! The recorder of a PE, and what it knows of the messages that arrive.
+//! The recorder of a PE, and the causes of the messages that wait there.
 
 use crate::address::id::ActorId;
 use crate::message::envelope::Header;
@@ -9,11 +9,11 @@ use gridspan_record::{Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Part of the budget of a PE for the causes of messages that wait for their turn, or for their
-/// receiver; as much is for those of ready messages. The rest is for the recorder.
+/// Divisor of a PE's budget that gives the bytes for causes of messages that wait for their turn or
+/// their receiver. Causes of ready messages get as much, and the recorder gets the rest.
 const CAUSES_PART: usize = 8;
 
-/// What identifies a message that waits: receiver, sender, channel, number, and whether it is a
+/// Identifies a message that waits, by receiver, sender, channel, number, and whether it is a
 /// broadcast.
 type HeldKey = (ActorId, ActorId, i32, u64, bool);
 
@@ -28,9 +28,9 @@ fn key(header: &Header) -> HeldKey {
 pub(crate) struct Recording {
     records: Records,
     pub(super) recorder: Recorder,
-    /// What is added to times of the driver.
+    /// The time of the recording at which the driver begins to count.
     pub(super) offset_ns: u64,
-    /// In virtual time: what is added to the time of the turn, since packets are accepted first.
+    /// In virtual time: the time for which a turn accepts packets before it runs handlers.
     pub(super) lead_ns: u64,
     /// In virtual time: the time of a handler that charges nothing.
     pub(super) message_cost: Duration,
@@ -46,13 +46,13 @@ pub(crate) struct Recording {
     /// answer.
     pub(super) origin: Option<SpanCause>,
     held: BTreeMap<HeldKey, SpanCause>,
-    /// Largest number of them.
+    /// Maximum number of entries in `held`.
     held_max: usize,
     /// Whether a timer sends the message that is being delivered, which has no cause.
     pub(super) is_timed: bool,
 }
 
-/// What is known of the cause of a message while a copy of it is sent.
+/// The cause of a message, saved while a copy of the message is sent.
 pub(crate) struct SavedCause {
     passing: Option<SpanCause>,
     held: Option<SpanCause>,
@@ -93,8 +93,8 @@ impl Recording {
         Causes::new(budget(records.settings(), pes_of_node) / CAUSES_PART)
     }
 
-    /// Begins at this time of the recording. The clock of the host may have been set back since the
-    /// last run; what is recorded then follows what was recorded before.
+    /// Begins at this time of the recording, or at its end if that is later: the clock of the host
+    /// may have been set back since the last run.
     pub(super) fn begin_at(&mut self, offset_ns: u64) {
         self.offset_ns = offset_ns.max(self.recorder.until_ns());
         let is_first_run = self.records.settings().run == 0;
@@ -110,8 +110,8 @@ impl Recording {
         self.records.settings().site(site)
     }
 
-    /// Takes the cause of a message that is delivered here, or leaves for another PE, now. `None`
-    /// if it has neither arrived nor was held before, so that it is sent now.
+    /// Takes the cause of a message that is now delivered here or leaves for another PE. `None` if
+    /// the message is sent now, since it has neither arrived nor was held.
     pub(super) fn known_cause(
         &mut self,
         header: Option<&Header>,
@@ -124,7 +124,7 @@ impl Recording {
         known.or_else(|| self.origin.clone())
     }
 
-    /// The cause of a message that a span of this PE sends now, or the runtime.
+    /// The cause of a message that a span of this PE, or the runtime, sends now.
     pub(super) fn sent_now(&self, span: Option<u64>, now_ns: u64) -> SpanCause {
         let pe = self.recorder.pe();
         SpanCause { pe, span, sent_ns: now_ns, received_ns: now_ns, bytes: 0 }
@@ -152,7 +152,7 @@ impl Recording {
     pub(super) fn hold(&mut self, header: &Header) {
         let Some(cause) = self.passing.take() else { return };
         if self.held.len() >= self.held_max {
-            // Of messages that left in a way that is not seen here, some may be left over.
+            // Some of these messages may have left in a way that the recording does not see.
             self.held.clear();
         }
         if self.held_max > 0 {
@@ -167,13 +167,13 @@ impl Recording {
         }
     }
 
-    /// What is known of the cause of a message, of which a copy is about to be sent.
+    /// Saves the cause of a message, as far as it is known, before a copy of the message is sent.
     pub(super) fn save(&self, header: &Header) -> SavedCause {
         let held = self.held.get(&key(header)).cloned();
         SavedCause { passing: self.passing.clone(), held }
     }
 
-    /// Lets the message of which a copy was sent have its cause again.
+    /// Gives a message its cause back after a copy of it was sent.
     pub(super) fn restore(&mut self, header: &Header, saved: SavedCause) {
         self.passing = saved.passing;
         if let Some(held) = saved.held {
@@ -188,7 +188,7 @@ fn budget(settings: &RecordSettings, pes_of_node: usize) -> usize {
 }
 
 impl Drop for Recording {
-    /// Keeps what was recorded when the PE's run has ended, however it did.
+    /// Keeps the recorder, however the PE's run has ended.
     fn drop(&mut self) {
         let nothing = Recorder::new(RecorderConfig::new(0, Vec::new(), 0));
         self.records.keep(std::mem::replace(&mut self.recorder, nothing));

@@ -85,7 +85,7 @@ pub(crate) fn begin(
 enum Compared {
     /// It has sent as much.
     Reached,
-    /// It has to handle more messages for that.
+    /// It has sent less, and has messages left to receive or handle.
     Behind,
     /// It has sent less, and has nothing left to handle.
     Differs,
@@ -318,8 +318,8 @@ impl Core {
     }
 
     /// Second replicas that have sent all that they had to. If one has handled everything that the
-    /// primary had handled when it asked the replica to end, but has sent less, the actor is not
-    /// deterministic: that ends the job.
+    /// primary had handled when it asked the replica to end, but has sent less, the job ends: the
+    /// actor is not deterministic.
     fn finished_replicas(&mut self) -> Vec<ActorId> {
         let (mut finished, mut broken) = (Vec::new(), None);
         let mut waiting: BTreeMap<KindId, BTreeMap<u32, u64>> = BTreeMap::new();
@@ -359,8 +359,8 @@ impl Core {
         going_on
     }
 
-    /// Compares a replica here with what the other one had reached. `waiting`: the numbers of
-    /// messages that wait for members of a type, once they are needed.
+    /// Compares a replica here with the frontier of the other one. `waiting`: a cache of the
+    /// numbers of messages that wait for members of a type, filled on demand.
     fn compare(
         &self,
         (kind, slot): (KindId, u32),

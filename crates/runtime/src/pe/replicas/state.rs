@@ -14,8 +14,8 @@ pub(crate) struct Replicas {
     by_actor: BTreeMap<ActorId, ReplicaState>,
     /// Second replicas here that are about to be removed.
     leaving: BTreeSet<ActorId>,
-    /// Actors here that have one replica again, while they have sent less than the second had:
-    /// what that had reached, and the actions that wait.
+    /// Actors here that have one replica again and have sent less than their former second one: the
+    /// frontier of that one, and the actions that wait.
     trailing: BTreeMap<ActorId, (Frontier, Vec<Then>)>,
     /// Number of messages to second replicas here, which the primary handles too.
     pub(crate) doubled: u64,
@@ -32,7 +32,6 @@ pub(crate) struct ReplicaState {
     pub(crate) role: Role,
 }
 
-/// The role of a replica.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The original, which stays.
@@ -41,7 +40,7 @@ pub(crate) enum Role {
     Secondary { until: Option<Frontier> },
 }
 
-/// The stage of a primary.
+/// The stage of a primary in the protocol with its second replica.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PrimaryStage {
     /// The second replica has been offered, on behalf of a plan or, without one, after a
@@ -94,7 +93,7 @@ impl Replicas {
         self.trailing.contains_key(&id)
     }
 
-    /// The actors that trail their former second replicas, with what those had reached.
+    /// The actors that trail their former second replicas, with the frontiers of those.
     pub(crate) fn trailing(&self) -> impl Iterator<Item = (ActorId, &Frontier)> {
         self.trailing.iter().map(|(&id, (reached, _))| (id, reached))
     }

@@ -4,7 +4,7 @@ use crate::address::id::ActorId;
 use crate::pe::rank::FAR;
 use rustc_hash::FxHashMap;
 
-/// Empty in jobs without steps.
+/// The hops of actors to another site. Empty in jobs without steps.
 #[derive(Default)]
 pub(crate) struct Steps {
     is_used: bool,

@@ -1,4 +1,4 @@
-//! The counters of a PE for those who watch the job: which work it has done, and what waits.
+//! The counters of a PE for those who watch the job: the work that it has done, and its queues.
 
 pub(in crate::pe) mod state;
 

@@ -67,7 +67,7 @@ impl Net {
         Self { layout, nodes, arriving: BTreeMap::new(), sent: 0, now: Time::ZERO }
     }
 
-    /// Calls `act` on a node, and sends what it wants to send.
+    /// Calls `act` on a node, and sends the messages that result.
     fn call<R>(&mut self, node: NodeId, act: impl FnOnce(&mut Telemetry, &mut Post<'_>) -> R) -> R {
         let mut out = Vec::new();
         let (telemetry, counters) = &mut self.nodes[node.index()];
@@ -152,7 +152,7 @@ fn each_node_sends_one_sample_a_period_and_counters_grow() {
     net.run_until(seconds(2));
     let second = net.ask(LEASE).unwrap();
 
-    // A sample up for each node but the root, which renews the lease at its seven children.
+    // Each node but the root sends one sample up; the root renews the lease at its seven children.
     assert_eq!(net.sent - sent, 999 + 7);
     assert_eq!((first.tick, second.tick), (1, 2));
     assert_eq!((first.node_count(), second.node_count()), (1000, 1000));

@@ -31,9 +31,9 @@ impl<W: Work> PoolAgent<W> {
         self.backups_at.get_or_insert(now + near * STEAL_LATENCIES);
     }
 
-    /// Returns the time at which an output of tasks lent to another site now could be back; `None`
-    /// if they are lent inside this site, by or to a guest, or by another policy than the
-    /// directory, or if the latency is unknown.
+    /// Returns the time at which an output of tasks could be back if they are lent to another site
+    /// now; `None` if they are lent inside this site, by or to a guest, or by another policy than
+    /// the directory, or if the latency is unknown.
     pub(super) fn output_due(&self, now: Time, to: NodeId, grant: Grant) -> Option<Time> {
         let has_guest = [self.me, to].into_iter().any(|node| self.layout.is_guest(node));
         match grant {
@@ -59,9 +59,9 @@ impl<W: Work> PoolAgent<W> {
         self.arrive(loans.into_iter().map(backup), out);
     }
 
-    /// Drops the tasks that have come through a copy, because no frame waits for them, and reports
-    /// this to the nodes of other sites to which this node has lent some of them, and to all nodes
-    /// of this site unless one of them has reported it.
+    /// Drops the tasks that have come through a copy, because no frame waits for them. Reports this
+    /// to the nodes of other sites to which this node has lent some of them and, unless a node of
+    /// this site has reported it, to all nodes of this site.
     pub(super) fn supersede(
         &mut self,
         via: Via,

@@ -22,8 +22,8 @@ pub(super) struct CoarsenRule {
     pub(super) rounds: usize,
 }
 
-/// Greatest load of a cluster, as a multiple of the average load of a vertex on its level: with
-/// small steps between levels, refinement has more levels.
+/// Greatest load of a cluster, as a multiple of the average load of a vertex on its level: smaller
+/// steps give refinement more levels.
 const SHRINK_MAX: i64 = 6;
 /// Coarsening stops if the next graph would keep more than this part of the vertices.
 const SHRINK_MIN: f64 = 0.93;
@@ -66,8 +66,8 @@ pub(super) fn coarsen(
     levels
 }
 
-/// Returns the cluster of each vertex, such that the first `counted` vertices are in at most `most`
-/// clusters where that is possible. Vertices of different `part`s stay apart unless `part` is
+/// Returns the cluster of each vertex. The first `counted` vertices are in at most `most` clusters
+/// where that is possible. Vertices of different `part`s stay apart unless `part` is
 /// empty, as do fixed vertices of different homes, and fixed and free vertices.
 pub(crate) fn clusters(
     graph: Graph,

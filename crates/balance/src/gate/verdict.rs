@@ -35,12 +35,12 @@ pub struct GateConfig {
     pub between_sites: Bandwidth,
     /// Number of steps after which a plan is judged, without the first ones. Default 5.
     pub steps_to_judge: u32,
-    /// Time for which these steps must be watched; the length of the window before the plan, or of
-    /// 50 usual steps, if that is less. Default 2 s.
+    /// Least time for which these steps are watched: at most the length of the window before the
+    /// plan, and of 50 usual steps. Default 2 s.
     pub time_to_judge: Duration,
-    /// Time for which no plan passes after one that made steps longer, or ten times as long as that
-    /// plan was in effect if that is less; doubled with each mistake in a row, the first included.
-    /// Default 5 s.
+    /// Time for which no plan passes after a plan that made steps longer; ten times the time that
+    /// this plan was in effect, if that is less. Each mistake in a row doubles it, the first
+    /// included. Default 5 s.
     pub pause_after_mistake: Duration,
 }
 

@@ -345,8 +345,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each such actor of another site, once the numbers of all other sites
-    /// have arrived.
+    /// Returns the vertex of each stranger (actor of another site), once the numbers of all other
+    /// sites have arrived.
     fn strangers(
         &self,
         round: u32,

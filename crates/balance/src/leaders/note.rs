@@ -100,8 +100,7 @@ pub struct SiteReport {
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,
-    /// Comparison, by the actors that have moved, of the PEs that they left with their present
-    /// ones.
+    /// Comparison of the PEs that actors have left with their present PEs.
     pub(crate) evidence: Evidence,
 }
 
@@ -118,7 +117,6 @@ pub struct Terms {
     pub(crate) total: f64,
     /// Number of steps in the window.
     pub(crate) steps: u64,
-    /// The hierarchy of the grid, if it is known.
     pub(crate) hierarchy: Option<Hierarchy>,
     /// Greatest number of clusters of each leader.
     pub(crate) clusters: u32,

@@ -38,7 +38,7 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
 }
 
 /// Returns the weight of staying for each actor: half of its average edge, so that no actor moves
-/// without a gain, and the cost of sending its state.
+/// without a gain, plus the cost of sending its state.
 pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
     let pull = |(at, actor): (usize, &ActorLoad)| {
         let vertex = at as u32;

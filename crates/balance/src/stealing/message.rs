@@ -85,7 +85,7 @@ pub enum StealMessage {
     RemoteRequest(StandingRequest),
     /// The head of a site withdraws its request.
     WithdrawRequest,
-    /// Tasks are on their way to nodes of a standing request, which is thereby answered.
+    /// Tasks are on their way to the nodes of a standing request. This answers the request.
     RemoteGrant {
         /// Number of tasks.
         tasks: u64,

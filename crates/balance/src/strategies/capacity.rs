@@ -11,7 +11,7 @@ pub(crate) struct Capacity {
     /// Work of each actor: its load times the speed of the PE on which it was measured, and times
     /// the factor by which that PE has fallen behind.
     pub(crate) works: Vec<u64>,
-    /// Part of all work for each PE, such that all PEs end at the same time, background included.
+    /// Part of all work for each PE, so that all PEs end at the same time, background included.
     /// The parts add up to one.
     pub(crate) shares: Vec<f64>,
 }

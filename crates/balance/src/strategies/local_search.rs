@@ -35,8 +35,8 @@ pub(crate) struct LocalSearch<'a> {
 pub(crate) const WORTH: f64 = 0.25;
 /// The search ends when the fullest PE exceeds the mean by no more than this fraction.
 const GOAL: f64 = 5e-4;
-/// Factor on the cost of added messages. Among actions that help equally, it prefers those that add
-/// the fewest messages, even if the messages take hardly any time.
+/// Factor on the cost of added messages. It makes the search prefer, among actions that help
+/// equally, those that add the fewest messages, even if messages take hardly any time.
 const TALK: f64 = 10.0;
 /// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.05;

@@ -12,8 +12,7 @@
 //! **When links change**, the measured time of the taken plan stays valid until the next
 //! measurement. For the other plans, the ratio of measured to predicted time is kept and multiplied
 //! by the new prediction. If that makes a plan worse than it was, its old time still counts, since
-//! an apparent change of a link may not be real; if it is real, the plan is tried once without
-//! success.
+//! an apparent change of a link may not be real; if it is real, the plan fails one more trial.
 
 use super::command::AdvisorCommand;
 use crate::model::{BroadcastPlan, Draft, Network, PlanId};

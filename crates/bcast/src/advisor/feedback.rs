@@ -88,7 +88,7 @@ impl Feedback {
             if bytes < BYTES_MIN || seen_s <= 0.0 || due <= 0.0 {
                 continue;
             }
-            // Edges may have reported only a part.
+            // Edges may have reported only a part of their bytes.
             let expected_s = expected_s * bytes / due;
             let usual = self.usual.get(&(from, to)).copied().unwrap_or(1.0);
             let ratio = expected_s / seen_s / usual;

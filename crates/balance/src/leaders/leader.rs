@@ -127,7 +127,8 @@ impl Leader {
         }
     }
 
-    /// Returns the moves to this site and inside it, once the outlook has been sent to the top.
+    /// Returns the moves to this site and inside it, once the outlook has been sent to the top. In
+    /// an undo, these are the moves that take actors of this site back.
     pub fn moves(&self) -> &[Resettled] {
         &self.moves
     }

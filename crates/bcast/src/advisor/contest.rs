@@ -206,8 +206,8 @@ impl Contest {
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// Predicts again under a changed estimate. Broadcasts since the last change of links, as when
-    /// only the assumed sharing changed, are compared with the new prediction.
+    /// Predicts again under a changed estimate. Broadcasts since the last change of links are
+    /// compared with the new prediction, for example if only the assumed sharing has changed.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {

@@ -4,7 +4,7 @@ use crate::snapshot::Snapshot;
 
 /// A PE is slowed if its part of a processor has shrunk by at least this.
 const SLOWED: f64 = 0.2;
-/// Greatest number of plans in a row that are not judged because PEs were slowed. Without a limit,
+/// Maximum number of plans in a row that are not judged because PEs were slowed. Without a limit,
 /// plans that slow PEs themselves would never be judged.
 pub(super) const DISTURBED_MAX: u32 = 2;
 

@@ -19,9 +19,9 @@ pub(crate) struct RecentPace {
 /// Number of latest pieces that count; if the present window has more pieces, all of them count.
 /// Older pieces do not: the pace at the beginning of a job is not typical.
 const PIECES: usize = 16;
-/// Greatest number of pieces kept, for windows that never end.
+/// Maximum number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;
-/// Least number of samples from which the spread of steps can be derived.
+/// Minimum number of samples from which the spread of steps can be derived.
 const SAMPLES_MIN: usize = 3;
 /// Factor by which steps must be longer to count as slower where the spread of steps is unknown.
 const UNKNOWN_DIFFERENCE: f64 = 1.25;

@@ -10,7 +10,7 @@ pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }
 
-/// Greatest number of parts for the exact method: 256 parts take about 10 ms.
+/// Maximum number of parts for the exact method: 256 parts take about 10 ms.
 const EXACT_MAX: usize = 256;
 
 fn exact(kept: &[Vec<Option<i64>>]) -> Vec<u32> {

@@ -28,7 +28,7 @@ const NEWS: f64 = 0.4;
 /// Assumed value of `attained` before any plan was made. The other half stands for the work for
 /// messages, which no placement avoids.
 const ATTAINED_FIRST: f64 = 0.5;
-/// Least value of `trust` and `attained`.
+/// Minimum value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;
 /// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
 /// alone. Otherwise no plan of a small gain could pass again, and the gate could not learn from

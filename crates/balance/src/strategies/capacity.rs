@@ -2,7 +2,7 @@
 
 use crate::snapshot::{PeLoad, Snapshot};
 
-/// Greatest sum of all works, so that the cutter can add to it without overflow.
+/// Maximum sum of all works, so that the cutter can add to it without overflow.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 
 /// Works in nanoseconds on a PE of speed 1, and the part of the work that each PE should get.

@@ -40,9 +40,9 @@ const GOAL: f64 = 5e-4;
 const TALK: f64 = 10.0;
 /// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.05;
-/// Greatest number of PEs with room that are considered.
+/// Maximum number of PEs with room that are considered.
 const PES: usize = 6;
-/// Greatest number of actors of a PE that are considered.
+/// Maximum number of actors of a PE that are considered.
 const ACTORS: usize = 48;
 
 /// An actor that leaves the fullest PE, and one that comes in exchange.

@@ -22,9 +22,9 @@ pub(crate) enum Crossing {
     Near,
 }
 
-/// Greatest number of additional moves, as a part of the actors that move anyway.
+/// Maximum number of additional moves, as a part of the actors that move anyway.
 const MORE_MOVES: f64 = 0.1;
-/// Greatest number of actors for which all tolerances are tried. In larger graphs, actors are so
+/// Maximum number of actors for which all tolerances are tried. In larger graphs, actors are so
 /// small that the tightest limits can be kept if any can.
 const SMALL: usize = 200_000;
 

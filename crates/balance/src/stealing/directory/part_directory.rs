@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A gathering ends after this multiple of its quiet time, even if more adverts arrive.
 const GATHER_AT_MOST: u32 = 10;
 
-/// Greatest number of idle nodes that receive tasks for a whole part and then serve the others.
+/// Maximum number of idle nodes that receive tasks for a whole part and then serve the others.
 const RECEIVERS: usize = 8;
 
 /// Data of the keeper of a part. It exists on every node and is empty where no node sends messages

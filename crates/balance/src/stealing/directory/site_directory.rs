@@ -413,6 +413,6 @@ const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 /// report may be off by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// Greatest number of nodes named in a request: tasks for a site go to few nodes, in large packets,
+/// Maximum number of nodes named in a request: tasks for a site go to few nodes, in large packets,
 /// and are spread there.
 const RECEIVERS: usize = 16;

@@ -73,7 +73,7 @@ impl<'a> SearchBudget<'a> {
         self.limit
     }
 
-    /// The remaining evaluations or seconds; not less than zero, infinite without a limit.
+    /// The remaining evaluations or seconds: at least zero, infinite without a limit.
     pub fn remaining(&self) -> f64 {
         self.limit.map_or(f64::INFINITY, |limit| (limit - self.elapsed()).max(0.0))
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Maximum number of PEs of a guest, which is the distance between the first PEs of two guests.
 pub const GUEST_PES_MAX: u32 = 4096;
 
-/// The last PE number of guests: a PE is a position in groups, which is signed.
+/// The last PE number of guests: PE numbers are also indices in groups of actors, which are signed.
 const LAST_PE: u32 = i32::MAX as u32;
 
 /// The places of one job, known in full to every PE. PEs are numbered node by node and nodes site
@@ -35,9 +35,7 @@ const LAST_PE: u32 = i32::MAX as u32;
 pub struct Layout {
     sites: Vec<String>,
     nodes: Vec<NodePlace>,
-    /// The node of each PE.
     node_of_pe: Vec<NodeId>,
-    /// The nodes of each site.
     nodes_of_site: Vec<Range<u32>>,
     /// The guest whose layout this is.
     guest: Option<(NodeId, NodePlace)>,
@@ -154,7 +152,7 @@ impl Layout {
         pe.0 < self.pe_count()
     }
 
-    /// Whether there is such a PE or could be one, on a guest.
+    /// Whether a founder has this PE, or a guest could have it.
     pub fn may_contain(&self, pe: PeId) -> bool {
         self.contains(pe) || self.site_count() > 0 && pe.0 <= LAST_PE
     }

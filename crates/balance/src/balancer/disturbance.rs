@@ -2,14 +2,14 @@
 
 use crate::snapshot::Snapshot;
 
-/// A PE is slowed if it gets a part of a processor that is smaller by at least this than before.
+/// A PE is slowed if its part of a processor has shrunk by at least this.
 const SLOWED: f64 = 0.2;
-/// Greatest number of plans in a row that are not judged because PEs were slowed: plans that slow
-/// PEs themselves must not go on for ever.
+/// Maximum number of plans in a row that are not judged because PEs were slowed. Without a limit,
+/// plans that slow PEs themselves would never be judged.
 pub(super) const DISTURBED_MAX: u32 = 2;
 
-/// Returns whether PEs with work get less of a processor than before a plan, when they got the
-/// parts `before`. Load on a PE without work slows no step.
+/// Returns whether PEs with work get less of a processor than the parts `before`, measured before
+/// the plan. Load on a PE without work slows no step.
 pub(super) fn is_disturbed(before: &[f64], snapshot: &Snapshot) -> bool {
     let mut pes = snapshot.pes.iter().zip(before).zip(snapshot.load_per_pe());
     pes.any(|((pe, before), load)| !load.is_zero() && pe.available <= before - SLOWED)

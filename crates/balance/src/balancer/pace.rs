@@ -10,18 +10,18 @@ pub(crate) struct RecentPace {
     pieces: VecDeque<(Duration, u64)>,
     /// Number of pieces that belong to the present window.
     fresh: usize,
-    /// Whether the first piece is that in which the job began.
+    /// Whether the job began in the first piece.
     has_begin: bool,
     /// Whether the next piece began before actors moved.
     is_moving: bool,
 }
 
-/// Number of latest pieces that count. If the present window has more pieces, these count. Older
-/// pieces do not: the pace at the beginning of a job is not typical.
+/// Number of latest pieces that count; if the present window has more pieces, all of them count.
+/// Older pieces do not: the pace at the beginning of a job is not typical.
 const PIECES: usize = 16;
-/// Greatest number of pieces kept, for windows that never end.
+/// Maximum number of pieces kept, for windows that never end.
 const PIECES_MAX: usize = 256;
-/// Least number of samples from which the spread of steps can be derived.
+/// Minimum number of samples from which the spread of steps can be derived.
 const SAMPLES_MIN: usize = 3;
 /// Factor by which steps must be longer to count as slower where the spread of steps is unknown.
 const UNKNOWN_DIFFERENCE: f64 = 1.25;
@@ -29,7 +29,6 @@ const UNKNOWN_DIFFERENCE: f64 = 1.25;
 /// Time that a step usually takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UsualStep {
-    /// The median.
     pub(crate) median: Duration,
     /// Only steps longer than this count as slower.
     pub(crate) slow: Duration,
@@ -61,7 +60,6 @@ impl RecentPace {
         false
     }
 
-    /// Ends the present window.
     pub(crate) fn end_window(&mut self) {
         self.fresh = 0;
     }

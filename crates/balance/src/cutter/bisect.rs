@@ -12,11 +12,11 @@ use gridspan_topology::dice::Dice;
 pub(super) struct BisectRule {
     /// Load that each side should have.
     pub(super) targets: [i64; 2],
-    /// Greatest load that each side may have.
+    /// Maximum load that each side may have.
     pub(super) limits: [i64; 2],
     /// Number of bisections tried on the smallest graph.
     pub(super) tries: usize,
-    /// Greatest number of bisections of the whole graph, each by different coarse graphs.
+    /// Maximum number of bisections of the whole graph, each by different coarse graphs.
     pub(super) repeats: usize,
 }
 

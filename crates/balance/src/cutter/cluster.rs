@@ -18,9 +18,9 @@ const FEW: usize = 50;
 /// Which vertices may share a cluster, and how large a cluster may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterRule<'a> {
-    /// Greatest load of a cluster of several vertices.
+    /// Maximum load of a cluster of several vertices.
     pub(super) load_max: i64,
-    /// Greatest number of visits of each vertex.
+    /// Maximum number of visits of each vertex.
     pub(super) rounds: usize,
     /// The part of each vertex: only vertices of one part may share a cluster. Empty if all may.
     pub(super) part: &'a [u32],

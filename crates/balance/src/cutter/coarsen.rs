@@ -18,20 +18,20 @@ pub(super) struct Coarse {
 pub(super) struct CoarsenRule {
     /// Number of vertices at which coarsening stops.
     pub(super) vertices: usize,
-    /// Greatest number of visits of each vertex on each level.
+    /// Maximum number of visits of each vertex on each level.
     pub(super) rounds: usize,
 }
 
-/// Greatest load of a cluster, as a multiple of the average load of a vertex on its level: with
-/// small steps between levels, refinement has more levels.
+/// Maximum load of a cluster, as a multiple of the average load of a vertex on its level: smaller
+/// steps give refinement more levels.
 const SHRINK_MAX: i64 = 6;
 /// Coarsening stops if the next graph would keep more than this part of the vertices.
 const SHRINK_MIN: f64 = 0.93;
-/// Greatest load of a cluster, as a multiple of the average load in the coarsest graph.
+/// Maximum load of a cluster, as a multiple of the average load in the coarsest graph.
 const SLACK: f64 = 1.5;
-/// Greatest number of visits of each vertex on each level in [`clusters`].
+/// Maximum number of visits of each vertex on each level in [`clusters`].
 const CLUSTER_ROUNDS: usize = 3;
-/// Greatest number of levels, for graphs that shrink ever more slowly.
+/// Maximum number of levels, for graphs that shrink ever more slowly.
 const LEVELS_MAX: usize = 40;
 
 /// Returns the coarser graphs, finest first. Vertices of different `part`s stay apart; an empty
@@ -66,8 +66,8 @@ pub(super) fn coarsen(
     levels
 }
 
-/// Returns the cluster of each vertex, such that the first `counted` vertices are in at most `most`
-/// clusters where that is possible. Vertices of different `part`s stay apart unless `part` is
+/// Returns the cluster of each vertex. The first `counted` vertices are in at most `most` clusters
+/// where that is possible. Vertices of different `part`s stay apart unless `part` is
 /// empty, as do fixed vertices of different homes, and fixed and free vertices.
 pub(crate) fn clusters(
     graph: Graph,

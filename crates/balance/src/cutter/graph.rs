@@ -9,7 +9,7 @@ use petgraph::graph::UnGraph;
 use petgraph::visit::EdgeRef;
 use thiserror::Error;
 
-/// Greatest sum of all loads, or of all edge weights, so that no sum or difference of two of them
+/// Maximum sum of all loads, or of all edge weights, so that no sum or difference of two of them
 /// overflows an `i64`.
 pub const MAX_WEIGHT_SUM: u64 = 1 << 62;
 

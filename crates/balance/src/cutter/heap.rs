@@ -91,7 +91,6 @@ impl GainHeap {
         }
     }
 
-    /// Removes all vertices.
     pub(super) fn clear(&mut self) {
         for (_, vertex) in self.heap.drain(..) {
             self.place[vertex as usize] = ABSENT;

@@ -58,7 +58,7 @@ pub struct Cut {
     pub weight: u64,
     /// Load of each part.
     pub loads: Vec<u64>,
-    /// Greatest load of a part divided by its share of the whole: 1 at best. Infinite where a part
+    /// Maximum load of a part divided by its share of the whole: 1 at best. Infinite where a part
     /// without a share has a load.
     pub imbalance: f64,
     /// Reason why the imbalance exceeds the tolerance; `None` if it does not.

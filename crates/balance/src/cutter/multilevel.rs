@@ -13,7 +13,7 @@ use gridspan_topology::dice::Dice;
 
 /// Approximate number of vertices per part of the coarsest graph.
 const VERTICES_PER_PART: usize = 32;
-/// Least number of vertices of the coarsest graph.
+/// Minimum number of vertices of the coarsest graph.
 const COARSEST_MIN: usize = 512;
 
 /// Partitions a graph from scratch.
@@ -110,9 +110,8 @@ fn effort(problem: &Problem) -> Effort {
     }
 }
 
-/// Greatest number of parts that are renamed: the table of pulls that each name would keep has the
-/// square of this number of entries. With more parts, names follow homes only through the
-/// bisections.
+/// Maximum number of parts that are renamed: the table of pulls has an entry for each part and
+/// name. With more parts, names follow homes only through the bisections.
 const RENAMED_MAX: usize = 2048;
 
 /// Renames parts so that as much weight of pulls as possible is satisfied. A part may get another

@@ -8,9 +8,9 @@ use super::heap::GainHeap;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// Greatest number of exchanges per part.
+/// Maximum number of exchanges per part.
 const EXCHANGES_MAX: usize = 64;
-/// Greatest number of vertices of a part that are tried in an exchange. In a larger part, every
+/// Maximum number of vertices of a part that are tried in an exchange. In a larger part, every
 /// n-th vertex in order of load is tried.
 const TRIED_MAX: usize = 512;
 

@@ -1,7 +1,7 @@
 //! Assigns names to parts so that as much weight as possible stays in its home part.
 
 /// Returns the new name of each part, a permutation. `kept[part][name]` is the weight that is kept
-/// if the part gets the name, or `None` if it must not get it. No part may be forbidden its own
+/// if the part gets the name, or `None` if it must not get it. Each part must be allowed its own
 /// name.
 ///
 /// Up to [`EXACT_MAX`] parts this is the best assignment (Kuhn's method with potentials, cubic in
@@ -10,7 +10,7 @@ pub(super) fn relabel(kept: &[Vec<Option<i64>>]) -> Vec<u32> {
     if kept.len() <= EXACT_MAX { exact(kept) } else { greedy(kept) }
 }
 
-/// Greatest number of parts for the exact method: 256 parts take about 10 ms.
+/// Maximum number of parts for the exact method: 256 parts take about 10 ms.
 const EXACT_MAX: usize = 256;
 
 fn exact(kept: &[Vec<Option<i64>>]) -> Vec<u32> {

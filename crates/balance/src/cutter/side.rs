@@ -3,7 +3,7 @@
 use super::heap::GainHeap;
 use super::tie::Problem;
 
-/// Greatest number of vertices for which every vertex is tried in every pass.
+/// Maximum number of vertices for which every vertex is tried in every pass.
 const ALL_MAX: usize = 64;
 
 /// A graph cut in two.
@@ -15,7 +15,7 @@ pub(super) struct Sides<'a> {
     pub(super) loads: [i64; 2],
     /// Load that each side should not exceed.
     pub(super) limits: [i64; 2],
-    /// Greatest load to which a move may fill each side: at least its limit, so that two vertices
+    /// Maximum load to which a move may fill each side: at least its limit, so that two vertices
     /// can change places.
     most: [i64; 2],
     cost: i64,

@@ -13,21 +13,21 @@ use super::state::{Rank, State};
 use super::tie::Problem;
 use gridspan_topology::dice::Dice;
 
-/// Greatest number of vertices of a small graph: a step of the tabu search looks at all pairs.
+/// Maximum number of vertices of a small graph: a step of the tabu search looks at all pairs.
 pub(super) const VERTICES_MAX: usize = 64;
-/// Greatest number of entries in the table of vertices and parts of a small graph.
+/// Maximum number of entries in the table of vertices and parts of a small graph.
 const TABLE_MAX: usize = 2048;
 /// Steps of the tabu search per vertex: 50 vertices take about a millisecond.
 const STEPS_PER_VERTEX: usize = 8;
 /// The tabu search ends earlier after this many steps per vertex without a better partition.
 const PATIENCE_PER_VERTEX: usize = 2;
-/// Least number of steps for which a moved vertex stays. A random number of steps, up to the same
+/// Minimum number of steps for which a moved vertex stays. A random number of steps, up to the same
 /// number, is added.
 const TENURE: usize = 4;
-/// Greatest size of a partition in bits, vertices times log2(parts), for which the exact search
+/// Maximum size of a partition in bits, vertices times log2(parts), for which the exact search
 /// runs.
 const BITS_MAX: f64 = 36.0;
-/// Greatest number of steps of the exact search, about a tenth of a millisecond: strategies cut
+/// Maximum number of steps of the exact search, about a tenth of a millisecond: strategies cut
 /// small jobs a dozen times for each plan.
 const NODES_MAX: usize = 1_000;
 

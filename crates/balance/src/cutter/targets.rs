@@ -6,10 +6,10 @@ use super::tie::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) targets: Vec<i64>,
-    /// Greatest load of each part: the tolerated load, or more if vertices are too large to fit in
+    /// Maximum load of each part: the tolerated load, or more if vertices are too large to fit in
     /// that.
     pub(super) limits: Vec<i64>,
-    /// Greatest load that the tolerance allows.
+    /// Maximum load that the tolerance allows.
     pub(super) tolerated: Vec<i64>,
     /// The first reason found why some part must exceed the tolerance, if any.
     pub(super) obstacle: Option<Obstacle>,
@@ -34,7 +34,7 @@ pub enum Obstacle {
         part: u32,
         /// The load fixed in it.
         load: i64,
-        /// Greatest load of the part.
+        /// Maximum load of the part.
         limit: i64,
     },
     /// No assignment within the tolerance was found: the vertices are few and heavy, or the

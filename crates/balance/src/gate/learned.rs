@@ -28,7 +28,7 @@ const NEWS: f64 = 0.4;
 /// Assumed value of `attained` before any plan was made. The other half stands for the work for
 /// messages, which no placement avoids.
 const ATTAINED_FIRST: f64 = 0.5;
-/// Least value of `trust` and `attained`.
+/// Minimum value of `trust` and `attained`.
 const TRUST_MIN: f64 = 0.1;
 /// Part of the doubt (1 minus the trust) that is removed when a gain was refused for lack of trust
 /// alone. Otherwise no plan of a small gain could pass again, and the gate could not learn from
@@ -36,8 +36,8 @@ const TRUST_MIN: f64 = 0.1;
 const TRUST_REGAINED: f64 = 0.02;
 /// Limit of the factor between a measured cost and its estimate, upwards and downwards.
 const COST_FACTOR_MAX: f64 = 20.0;
-/// The upper limit for an estimate of at least [`BYTES_COUNT`] seconds. Such an estimate comes from
-/// the bytes, and the links within a site may have a hundredth of the rate that is assumed.
+/// Upper limit of that factor for an estimate of at least [`BYTES_COUNT`] seconds. Such an estimate
+/// comes from the bytes, and the links within a site may have a hundredth of the assumed rate.
 const COST_FACTOR_OF_BYTES_MAX: f64 = 100.0;
 /// Estimate in seconds from which on the bytes determine the cost of a plan.
 const BYTES_COUNT: f64 = 0.05;
@@ -84,9 +84,8 @@ impl Learned {
         self.cost_factor.unwrap_or(1.0)
     }
 
-    /// Forgets the cost factor if it was learned when the slowest site had another rate: it makes
-    /// up for what the estimate did not know then, and estimates at the present rate would count it
-    /// twice.
+    /// Forgets the cost factor if it was learned when the slowest site had another rate: it
+    /// corrects estimates at that rate, and estimates at the present rate need no such correction.
     pub(super) fn estimates_at(&mut self, rate: Bandwidth) {
         let Some(known) = self.cost_rate else { return };
         let (slower, faster) = (known.min(rate), known.max(rate));
@@ -95,8 +94,8 @@ impl Learned {
         }
     }
 
-    /// Records that a plan with the expected cost `estimate`, from its bytes when the slowest site
-    /// had the rate `inside`, has cost `actual`.
+    /// Records that a plan cost `actual`. Its expected cost was `estimate`, computed when the
+    /// slowest site had the rate `inside`.
     pub(super) fn cost(&mut self, estimate: Duration, inside: Bandwidth, actual: Duration) {
         let [estimate, actual] = [estimate, actual].map(|time| time.as_secs_f64());
         if estimate > 0.0 {
@@ -147,8 +146,8 @@ impl Learned {
         (!longer.is_empty()).then(|| sum / longer.len() as u32)
     }
 
-    /// Returns the part of its cost that must have been lost before a plan passes the gate, if the
-    /// load that is its cause is likely to end.
+    /// Returns the part of a plan's cost that must be lost before the plan passes the gate, if the
+    /// load that caused the plan is likely to end.
     pub(super) fn wait(&self, config: &GateConfig) -> f64 {
         if self.episodes.len() < 2 { config.wait } else { config.wait_when_known }
     }

@@ -8,21 +8,21 @@ use std::time::Duration;
 /// The constants of a [`Gate`](super::Gate), by the rules in the documentation of its module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateConfig {
-    /// Rule 2: least gain, as a part of a step. Default 0.01.
+    /// Rule 2: minimum gain, as a part of a step. Default 0.01.
     pub gain_min: f64,
-    /// Rule 3: least gain, as a multiple of the plan's cost. At least 1. Default 1.25.
+    /// Rule 3: minimum gain, as a multiple of the plan's cost. At least 1. Default 1.25.
     pub safety: f64,
     /// Rule 4: part of the cost that must have been lost before actors move away from a passing
     /// load. Default 0.5.
     pub wait: f64,
     /// `wait` after two episodes have been seen. Default 0.1.
     pub wait_when_known: f64,
-    /// Rule 5: greatest part of the job's time that balancing may cost. Default 0.03.
+    /// Rule 5: maximum part of the job's time that balancing may cost. Default 0.03.
     pub regret_max: f64,
-    /// Greatest part of the job's time that may be spent on measuring and planning before the next
+    /// Maximum part of the job's time that may be spent on measuring and planning before the next
     /// plan is made. Default 0.01.
     pub planning_max: f64,
-    /// Rule 5: least gain, as a part of a step, that counts as large. Default 0.25.
+    /// Rule 5: minimum gain, as a part of a step, that counts as large. Default 0.25.
     pub gain_large: f64,
     /// Rule 5: a plan of a large gain may exceed the budget if it saves more than this multiple of
     /// the cost at stake. Default 1.
@@ -35,12 +35,12 @@ pub struct GateConfig {
     pub between_sites: Bandwidth,
     /// Number of steps after which a plan is judged, without the first ones. Default 5.
     pub steps_to_judge: u32,
-    /// Time for which these steps must be watched; the length of the window before the plan, or of
-    /// 50 usual steps, if that is less. Default 2 s.
+    /// Minimum time for which these steps are watched: at most the length of the window before the
+    /// plan, and of 50 usual steps. Default 2 s.
     pub time_to_judge: Duration,
-    /// Time for which no plan passes after one that made steps longer, or ten times as long as that
-    /// plan was in effect if that is less; doubled with each mistake in a row, the first included.
-    /// Default 5 s.
+    /// Time for which no plan passes after a plan that made steps longer; ten times the time that
+    /// this plan was in effect, if that is less. Each mistake in a row doubles it, the first
+    /// included. Default 5 s.
     pub pause_after_mistake: Duration,
 }
 
@@ -151,7 +151,7 @@ pub enum Refusal {
     OverBudget {
         /// Total cost of balancing if this were a mistake.
         at_stake: Duration,
-        /// Greatest cost allowed.
+        /// Maximum cost allowed.
         budget: Duration,
     },
     /// The last plan made steps longer.

@@ -10,7 +10,7 @@ use super::site_graph::{SiteGraph, talk_weight};
 use crate::cutter::{Graph, Tie, clusters};
 use std::collections::BTreeMap;
 
-/// Greatest factor by which the band about the cut shrinks from round to round.
+/// Maximum factor by which the band about the cut shrinks from round to round.
 const SHRINK: usize = 8;
 /// For each vertex that it may have, a leader reports at most this number of edges inside its site
 /// and of edges to other sites: the heaviest ones.
@@ -24,7 +24,7 @@ pub(super) struct Clustering<'a> {
     pub(super) pulls: &'a [u64],
     /// Target site of each member and stranger, from the round before.
     pub(super) targets: &'a [u32],
-    /// Greatest number of vertices, not counting those far from the cut.
+    /// Maximum number of vertices, not counting those far from the cut.
     pub(super) most: usize,
     pub(super) seed: u64,
 }

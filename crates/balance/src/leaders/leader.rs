@@ -127,7 +127,8 @@ impl Leader {
         }
     }
 
-    /// Returns the moves to this site and inside it, once the outlook has been sent to the top.
+    /// Returns the moves to this site and inside it, once the outlook has been sent to the top. In
+    /// an undo, these are the moves that take actors of this site back.
     pub fn moves(&self) -> &[Resettled] {
         &self.moves
     }
@@ -345,8 +346,8 @@ impl Knowledge {
         Clustering { site, graph, pulls, targets, most: terms.clusters.max(1) as usize, seed }
     }
 
-    /// Returns the vertex of each such actor of another site, once the numbers of all other sites
-    /// have arrived.
+    /// Returns the vertex of each stranger (actor of another site), once the numbers of all other
+    /// sites have arrived.
     fn strangers(
         &self,
         round: u32,

@@ -100,8 +100,7 @@ pub struct SiteReport {
     pub(crate) rounds: (u64, u64),
     pub(crate) actors: u64,
     pub(crate) handled: u64,
-    /// Comparison, by the actors that have moved, of the PEs that they left with their present
-    /// ones.
+    /// Comparison of the PEs that actors have left with their present PEs.
     pub(crate) evidence: Evidence,
 }
 
@@ -118,9 +117,8 @@ pub struct Terms {
     pub(crate) total: f64,
     /// Number of steps in the window.
     pub(crate) steps: u64,
-    /// The hierarchy of the grid, if it is known.
     pub(crate) hierarchy: Option<Hierarchy>,
-    /// Greatest number of clusters of each leader.
+    /// Maximum number of clusters of each leader.
     pub(crate) clusters: u32,
     /// Whether to undo the moves of the last plan instead of planning.
     pub(crate) is_undo: bool,
@@ -249,10 +247,10 @@ pub(crate) struct Toward {
     pub(crate) sends: bool,
     /// Whether an actor receives from that site in at least every other step.
     pub(crate) receives: bool,
-    /// Greatest work per step of the border actors of a PE that exchanges messages with that site,
+    /// Maximum work per step of the border actors of a PE that exchanges messages with that site,
     /// in seconds on that PE.
     pub(crate) waiting: f64,
-    /// Greatest work per step of an actor that exchanges messages with that site, in seconds on its
+    /// Maximum work per step of an actor that exchanges messages with that site, in seconds on its
     /// PE.
     pub(crate) end: f64,
 }

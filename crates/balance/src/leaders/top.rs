@@ -16,10 +16,10 @@ use std::time::Duration;
 
 /// Approximate total number of vertices of the coarse graph at the top.
 const VERTICES: u32 = 1 << 15;
-/// Least number of vertices that each leader may have, for any number of sites.
+/// Minimum number of vertices that each leader may have, for any number of sites.
 const VERTICES_PER_SITE_MIN: u32 = 256;
-/// Maximum number of rounds. Each round refines the band around the cut. Once it consists of single
-/// actors, different ones are in it in each round; if there are many, this needs a bound.
+/// Maximum number of rounds. Each round refines the band around the cut. Once the band consists of
+/// single actors, each round takes others; if many are near the cut, rounds need a bound.
 const ROUNDS_MAX: u32 = 8;
 
 /// Description of the grid.

@@ -34,7 +34,7 @@ use thiserror::Error;
 pub struct Snapshot {
     /// The version of this format: [`Snapshot::VERSION`].
     pub version: u32,
-    /// All actors, in the same order on every run: strategies break ties by it.
+    /// All actors, in the same order on every run: strategies break ties by this order.
     pub actors: Vec<ActorLoad>,
     /// The messages between actors; at most one edge from one actor to another.
     pub edges: Vec<Edge>,

@@ -10,9 +10,9 @@ pub(crate) const MESSAGE_WEIGHT: u64 = 64;
 const BYTES_PER_WEIGHT: u64 = 256;
 /// Number of windows within which a migration should pay for itself.
 const WINDOWS_TO_PAY: u64 = 10;
-/// Least saving of an actor's move, as a multiple of its average edge.
+/// Minimum saving of an actor's move, as a multiple of its average edge.
 const STAY: f64 = 0.5;
-/// Greatest sum of all edge weights, so that ties can be added to them.
+/// Maximum sum of all edge weights, so that ties can be added to them.
 const EDGES_MAX: u128 = 1 << 60;
 
 /// Returns the weight of messages.
@@ -38,7 +38,7 @@ pub(crate) fn object_graph(snapshot: &Snapshot, works: &[u64]) -> Result<Graph, 
 }
 
 /// Returns the weight of staying for each actor: half of its average edge, so that no actor moves
-/// without a gain, and the cost of sending its state.
+/// without a gain, plus the cost of sending its state.
 pub(crate) fn pulls<'a>(actors: impl Iterator<Item = &'a ActorLoad>, graph: &Graph) -> Vec<u64> {
     let pull = |(at, actor): (usize, &ActorLoad)| {
         let vertex = at as u32;

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// neighbouring cities more than 2 ms.
 const WIDE_AREA_RTT: Duration = Duration::from_millis(2);
 
-/// Greatest number of nodes of a directory: one message of each takes the directory's node 8 ms at
+/// Maximum number of nodes of a directory: one message of each takes the directory's node 8 ms at
 /// 2 µs. Smaller directories would cost more than they save, since parts that level work through
 /// their head send twice as many messages and end later.
 const NODES_PER_DIRECTORY: usize = 4096;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// PPoPP 2011.
 ///
 /// An idle node asks `attempts` random nodes one after the other, then notifies its neighbours in a
-/// hypercube (the nodes with a place in the order of nodes that differs in one bit) and sleeps. A
+/// hypercube (the nodes whose place in the order of nodes differs in one bit) and sleeps. A
 /// neighbour that has tasks, now or later, sends half of them. The hypercube does not take sites
 /// into account.
 ///
@@ -72,7 +72,7 @@ impl Lifeline {
     }
 }
 
-/// Returns the nodes with a place that differs from that of this node in one bit.
+/// Returns the nodes whose place differs from that of this node in one bit.
 fn neighbours(turn: &Turn<'_>) -> Vec<NodeId> {
     let nodes = turn.places.nodes();
     let Ok(place) = nodes.binary_search(&turn.me) else { return Vec::new() };

@@ -5,16 +5,16 @@ use gridspan_topology::NodeId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Greatest number of elements of a list in a message; further ones are ignored. A holder serves
+/// Maximum number of elements of a list in a message; further ones are ignored. A holder serves
 /// them in about this number of handler times, less than a wide-area latency.
 pub const MAX_LISTED: usize = 64;
 
-/// Greatest number of tasks on one node. As with the next two limits, larger numbers from the
+/// Maximum number of tasks on one node. As with the next two limits, larger numbers from the
 /// network are reduced to it, so that sums cannot overflow.
 pub(super) const TASKS_MAX: u64 = 1 << 40;
-/// Greatest number of workers of one node.
+/// Maximum number of workers of one node.
 const WORKERS_MAX: u32 = 1 << 16;
-/// Greatest time in nanoseconds (13 days).
+/// Maximum time in nanoseconds (13 days).
 const NANOS_MAX: u64 = 1 << 50;
 
 /// One message between the machines of two nodes: a few bytes each, except for lists of nodes.
@@ -85,7 +85,7 @@ pub enum StealMessage {
     RemoteRequest(StandingRequest),
     /// The head of a site withdraws its request.
     WithdrawRequest,
-    /// Tasks are on their way to nodes of a standing request, which is thereby answered.
+    /// Tasks are on their way to the nodes of a standing request. This answers the request.
     RemoteGrant {
         /// Number of tasks.
         tasks: u64,

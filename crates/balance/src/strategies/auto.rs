@@ -28,7 +28,7 @@ pub struct Auto {
     chosen: &'static str,
 }
 
-/// Least part by which a plan must shorten steps (gate rule 2: smaller differences are noise).
+/// Minimum part by which a plan must shorten steps (gate rule 2: smaller differences are noise).
 const GAIN_MIN: f64 = 0.01;
 /// Part by which moving the state of all actors must shorten steps, compared with a plan that moves
 /// little.

@@ -22,7 +22,7 @@ use gridspan_topology::PeId;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Border;
 
-/// Greatest ratio of a PE's wide-area messages, or of its load, to its share.
+/// Maximum ratio of a PE's wide-area messages, or of its load, to its share.
 const SLACK: f64 = 1.03;
 /// Weight of a wide-area message: great enough that shares of few messages are whole numbers.
 const PARTS: u64 = 1000;

@@ -2,7 +2,7 @@
 
 use crate::snapshot::{PeLoad, Snapshot};
 
-/// Greatest sum of all works, so that the cutter can add to it without overflow.
+/// Maximum sum of all works, so that the cutter can add to it without overflow.
 const WORK_SUM_MAX: f64 = (1_u64 << 61) as f64;
 
 /// Works in nanoseconds on a PE of speed 1, and the part of the work that each PE should get.
@@ -11,7 +11,7 @@ pub(crate) struct Capacity {
     /// Work of each actor: its load times the speed of the PE on which it was measured, and times
     /// the factor by which that PE has fallen behind.
     pub(crate) works: Vec<u64>,
-    /// Part of all work for each PE, such that all PEs end at the same time, background included.
+    /// Part of all work for each PE, so that all PEs end at the same time, background included.
     /// The parts add up to one.
     pub(crate) shares: Vec<f64>,
 }

@@ -43,7 +43,7 @@ const UPPER_PART: f64 = 0.5;
 /// Factor by which the value of staying is reduced in phases above the last, because messages
 /// between groups cost more than messages inside.
 const UPPER_PULL: u64 = 16;
-/// Least tolerance of a phase, even where the phases above have used all of it.
+/// Minimum tolerance of a phase, even where the phases above have used all of it.
 const TOLERANCE_MIN: f64 = 0.002;
 /// A cut from scratch must cost less than this part of an improvement, since a smaller difference
 /// may be chance.
@@ -51,12 +51,12 @@ const SCRATCH_WORTH: f64 = 0.98;
 /// A cycle between sites that takes at least this part of a step may, with its waiting, take as
 /// long as the step.
 const FELT: f64 = 0.75;
-/// Greatest number of actors of a small graph. In larger graphs, a handler is a small part of a
+/// Maximum number of actors of a small graph. In larger graphs, a handler is a small part of a
 /// step, and little is gained by sheltering others from it.
 const SMALL: usize = 20_000;
-/// Greatest number of parts into which a small graph is cut several times: that takes little time.
+/// Maximum number of parts into which a small graph is cut several times: that takes little time.
 const FEW_PARTS: usize = 8;
-/// Greatest number of cuts from scratch of a small graph.
+/// Maximum number of cuts from scratch of a small graph.
 const ATTEMPTS: u64 = 4;
 /// Numbers of V-cycles by the greatest number of actors: small graphs are improved over other
 /// coarse graphs; large ones are good enough and take long.

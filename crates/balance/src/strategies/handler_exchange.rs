@@ -12,22 +12,22 @@
 
 use crate::strategies::local_search::{LocalSearch, Search, Trail, nearest};
 
-/// Greatest number of partner PEs that are considered.
+/// Maximum number of partner PEs that are considered.
 const PES: usize = 12;
-/// Greatest number of actors of a partner that are considered as the first one taken.
+/// Maximum number of actors of a partner that are considered as the first one taken.
 const ACTORS: usize = 8;
 /// Number of the longest handlers of a PE that are considered.
 const LONG: usize = 3;
-/// Greatest number of actors for which one is exchanged.
+/// Maximum number of actors for which one is exchanged.
 const TAKES: usize = 3;
 /// Part by which a PE may get fuller than the fullest, and by which exchanged loads may differ, as
 /// a part of a PE's target.
 const SLACK: f64 = 1e-3;
-/// Least part by which an exchange must shorten the longest cycle.
+/// Minimum part by which an exchange must shorten the longest cycle.
 const LEAST: f64 = 1e-4;
 /// The search ends when it is worse than its best state by this part of a step.
 const PATIENCE: f64 = 0.01;
-/// Greatest number of exchanges, as a multiple of the number of PEs.
+/// Maximum number of exchanges, as a multiple of the number of PEs.
 const EXCHANGES: usize = 8;
 
 impl LocalSearch<'_> {
@@ -78,7 +78,7 @@ struct HandlerExchange<'a, 'b> {
     border: Vec<Vec<u32>>,
     /// Sum of the squares of loads on each PE.
     squares: Vec<f64>,
-    /// Greatest fullness that a PE may get.
+    /// Maximum fullness that a PE may get.
     full: f64,
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct LoadEvening<'a> {
     pub(crate) loads: Vec<f64>,
     /// Target weight of each PE.
     pub(crate) targets: Vec<f64>,
-    /// Greatest weight of a PE, relative to its target.
+    /// Maximum weight of a PE, relative to its target.
     pub(crate) slack: f64,
     /// The site of each PE.
     pub(crate) sites: Vec<u32>,

@@ -35,14 +35,14 @@ pub(crate) struct LocalSearch<'a> {
 pub(crate) const WORTH: f64 = 0.25;
 /// The search ends when the fullest PE exceeds the mean by no more than this fraction.
 const GOAL: f64 = 5e-4;
-/// Factor on the cost of added messages. Among actions that help equally, it prefers those that add
-/// the fewest messages, even if the messages take hardly any time.
+/// Factor on the cost of added messages. It makes the search prefer, among actions that help
+/// equally, those that add the fewest messages, even if messages take hardly any time.
 const TALK: f64 = 10.0;
 /// The search ends when the present state is worse than the best one by this part of a step.
 const PATIENCE: f64 = 0.05;
-/// Greatest number of PEs with room that are considered.
+/// Maximum number of PEs with room that are considered.
 const PES: usize = 6;
-/// Greatest number of actors of a PE that are considered.
+/// Maximum number of actors of a PE that are considered.
 const ACTORS: usize = 48;
 
 /// An actor that leaves the fullest PE, and one that comes in exchange.

@@ -2,8 +2,8 @@
 //!
 //! A cutter uses all of its tolerance, even where a cut of the same weight would be nearly even;
 //! then the fullest part slows the job for nothing. So the cut is improved once more within tighter
-//! limits. Hardly more actors may move than move anyway: evening out all small differences would
-//! move many actors at every change of loads.
+//! limits. Only a few more actors may move than move anyway: evening out all small differences
+//! would move many actors at every change of loads.
 
 use crate::cost::CostModel;
 use crate::cutter::{Cut, Cutter, Graph, Tie};
@@ -22,9 +22,9 @@ pub(crate) enum Crossing {
     Near,
 }
 
-/// Greatest number of additional moves, as a part of the actors that move anyway.
+/// Maximum number of additional moves, as a part of the actors that move anyway.
 const MORE_MOVES: f64 = 0.1;
-/// Greatest number of actors for which all tolerances are tried. In larger graphs, actors are so
+/// Maximum number of actors for which all tolerances are tried. In larger graphs, actors are so
 /// small that the tightest limits can be kept if any can.
 const SMALL: usize = 200_000;
 

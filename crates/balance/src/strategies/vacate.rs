@@ -37,9 +37,9 @@ const SLOWED: f64 = 0.10;
 const QUIET: f64 = 0.05;
 /// Weight of the latest window in the usual part.
 const NEWS: f64 = 0.2;
-/// Greatest usual part that counts, since it is only a guess.
+/// Maximum usual part that counts, since it is only a guess.
 const USUAL_MAX: f64 = 0.9;
-/// Greatest ratio of a PE's load to its share.
+/// Maximum ratio of a PE's load to its share.
 const SLACK: f64 = 1.03;
 /// An actor returns only to a PE that is less full by this part.
 const BETTER: f64 = 0.03;

@@ -12,8 +12,7 @@
 //! **When links change**, the measured time of the taken plan stays valid until the next
 //! measurement. For the other plans, the ratio of measured to predicted time is kept and multiplied
 //! by the new prediction. If that makes a plan worse than it was, its old time still counts, since
-//! an apparent change of a link may not be real; if it is real, the plan is tried once without
-//! success.
+//! an apparent change of a link may not be real; if it is real, the plan fails one more trial.
 
 use super::command::AdvisorCommand;
 use crate::model::{BroadcastPlan, Draft, Network, PlanId};
@@ -207,8 +206,8 @@ impl Contest {
         seen.is_some_and(|seen| (1.0 / tolerance..=tolerance).contains(&(ratio / seen.ratio)))
     }
 
-    /// Predicts again under a changed estimate. Broadcasts since the last change of links, as when
-    /// only the assumed sharing changed, are compared with the new prediction.
+    /// Predicts again under a changed estimate. Broadcasts since the last change of links are
+    /// compared with the new prediction, for example if only the assumed sharing has changed.
     pub(super) fn predict(&mut self, (now, links): (Time, u64), network: &Network) {
         self.links = links;
         for way in &mut self.ways {

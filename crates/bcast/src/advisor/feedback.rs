@@ -13,7 +13,7 @@ const BYTES_MIN: f64 = 30_000.0;
 /// Age from which a pair estimated to be worse than it once was is probed, since a recovery is not
 /// noticed otherwise.
 const BAD_AGE: Duration = Duration::from_secs(3);
-/// Greatest number of such pairs that are probed at once: those with the oldest measurements. If
+/// Maximum number of such pairs that are probed at once: those with the oldest measurements. If
 /// these have changed, their neighbours follow.
 const BAD_PROBES: usize = 3;
 /// Bound on the factor by which transfers of a pair count as usually faster or slower than
@@ -88,7 +88,7 @@ impl Feedback {
             if bytes < BYTES_MIN || seen_s <= 0.0 || due <= 0.0 {
                 continue;
             }
-            // Edges may have reported only a part.
+            // Edges may have reported only a part of their bytes.
             let expected_s = expected_s * bytes / due;
             let usual = self.usual.get(&(from, to)).copied().unwrap_or(1.0);
             let ratio = expected_s / seen_s / usual;

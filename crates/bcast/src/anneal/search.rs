@@ -253,7 +253,7 @@ impl Search<'_> {
     }
 }
 
-/// Greatest number of children of two nodes that change places, since each of them has to be moved.
+/// Maximum number of children of two nodes that change places, since each of them has to be moved.
 const REPLACED_CHILDREN_MAX: usize = 12;
 
 /// The cheapest senders for each node.

@@ -9,8 +9,8 @@ use gridspan_topology::dice::Dice;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// While more receivers than this wait, one sender is compared with a sample of them; then the
-/// senders of up to this number of clusters are compared with all.
+/// While more receivers than this wait, one sender is compared with a sample of the receivers;
+/// after that, the senders of up to this number of clusters are compared with all receivers.
 const SAMPLE: usize = 64;
 /// Size of a sample: its best is among the best 2 % of all. Where every node is a class, most of
 /// the time goes into fetching the compared costs.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const IDLE_SIZE_MIN: u64 = 1 << 10;
 const IDLE_SIZE_MAX: u64 = 2 << 20;
-/// Greatest number of broadcasts that the regression uses: the paper uses all, but memory is
+/// Maximum number of broadcasts that the regression uses: the paper uses all, but memory is
 /// bounded. Later broadcasts are ignored until [`PaperAdvisor::forget`].
 const HISTORY_MAX: usize = 100_000;
 

@@ -14,7 +14,7 @@ use crate::search_budget::SearchBudget;
 const PERCENTAGES: [f64; 4] = [10.0, 25.0, 50.0, 75.0];
 /// Number of nodes up to which annealing finds the best trees.
 const POOL_MAX: usize = 16;
-/// Greatest number of levels of recursion.
+/// Maximum number of levels of recursion.
 const LEVELS_MAX: u32 = 20;
 
 /// Returns a tree over all nodes of `links` for a message of `bytes` from `root`. A limited budget

@@ -3,9 +3,9 @@
 
 use crate::model::LinkMatrix;
 
-/// Divides `nodes` into pools. A node joins the first pool such that its bandwidth to and from each
-/// node of the pool is at least `percent` of the greatest among `nodes`, including that inside a
-/// class (the matrices' diagonal).
+/// Divides `nodes` into pools. A node joins the first pool in which its bandwidth to and from each
+/// node is at least `percent` of the greatest bandwidth among `nodes`, including that inside a
+/// class (the diagonal of the matrix).
 ///
 /// The text requires the *average* of a pool to reach the share, but the pools that the paper
 /// derives from its Table 1 only follow if *every* pair does, so that is implemented here.

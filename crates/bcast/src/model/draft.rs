@@ -24,7 +24,7 @@ pub struct Draft {
     pub sending: Sending,
 }
 
-/// Greatest number of segments of a simulated stripe: more would take too long to simulate for
+/// Maximum number of segments of a simulated stripe: more would take too long to simulate for
 /// their benefit.
 const SEGMENTS_MAX: f64 = 4096.0;
 

@@ -89,7 +89,7 @@ pub enum BroadcastPlanError {
 }
 
 impl BroadcastPlan {
-    /// Greatest number of trees of a plan; more than half a dozen have never paid off.
+    /// Maximum number of trees of a plan; more than half a dozen have never paid off.
     pub const MAX_STRIPES: usize = 64;
     /// Upper limit of the size of a segment, regardless of the plan, since it has to fit a frame.
     pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;

@@ -15,7 +15,8 @@ use crate::search_budget::SearchBudget;
 /// Limits of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannerConfig {
-    /// Greatest number of trees of a plan; 1 disables striping. Default 6.
+    /// Maximum number of trees of a plan; 1 disables striping, and more than 6 are never tried.
+    /// Default 6.
     pub trees_max: usize,
     /// Whether messages are divided into segments. Default true.
     pub is_segmented: bool,
@@ -29,7 +30,7 @@ impl Default for PlannerConfig {
     }
 }
 
-/// Least size of a segment: with smaller ones, packet headers and acknowledgements weigh too much.
+/// Minimum size of a segment: with smaller ones, packet headers and acknowledgements cost too much.
 const SEGMENT_MIN: u64 = 1200;
 /// Size up to which messages are sent whole.
 const WHOLE_MAX: u64 = 4096;

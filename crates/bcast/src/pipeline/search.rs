@@ -19,7 +19,7 @@ const HEAT: f64 = 0.15;
 const COOLING: f64 = 1e-3;
 /// Number of moves of a run for each cluster.
 const MOVES_PER_CLUSTER: u64 = 200;
-/// Greatest number of moves of a run.
+/// Maximum number of moves of a run.
 const MOVES_MAX: u64 = 20_000;
 
 const NONE: u32 = u32::MAX;

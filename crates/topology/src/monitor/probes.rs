@@ -34,7 +34,7 @@ pub struct Probe {
     pub what: WantedProbe,
 }
 
-/// The schedule of probes, with the time of the last probe of each group.
+/// The schedule of probes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProbePlan {
     /// Time of the last probe of each group.

@@ -185,7 +185,9 @@ pub enum SiteError {
         name: String,
     },
     /// A host is in a cluster that the site does not have.
-    #[error("host `{host}` is in cluster {cluster}, and its site has {clusters}")]
+    #[error(
+        "host `{host}` is in cluster {cluster}, but its site has {clusters}; count them from 0"
+    )]
     NoCluster {
         /// The host's name.
         host: String,

@@ -13,8 +13,8 @@ use std::time::Duration;
 const SOON: u32 = 4;
 /// If a thief returns after more round trips, its grant was more than enough.
 const LATE: u32 = 32;
-/// Largest grant per worker. If these tasks last for less than some round trips, a larger grant
-/// would not pay either.
+/// Largest grant per worker. If a grant of this size lasts for only a few round trips, a larger one
+/// does not pay either.
 const MAX: u64 = 256;
 
 /// The least grant is an even share divided by this number: one of many tasks is only a small part

@@ -1,10 +1,10 @@
 //! How long a node offers none of its tasks where stealing costs more than it saves.
 //!
-//! A tree of tasks may consist of a long trunk with few branches. A thief of its oldest task steals
-//! the trunk, and leaves the holder nothing: then a node has work for less time than a steal takes,
-//! steals the trunk back, and all nodes wait for messages. A node that had work for such a short
-//! time keeps its next tasks for about as long as a steal takes, and offers them only if they last
-//! until then.
+//! A tree of tasks may consist of a long trunk with few branches. A thief that takes the oldest
+//! task takes the trunk, and the holder has nothing left. Then nodes have work for less time than a
+//! steal takes, steal the trunk from each other, and wait for messages. A node that had work for
+//! such a short time keeps its next tasks for about as long as a steal takes, and offers them only
+//! if they last until then.
 
 use gridspan_topology::Time;
 use std::time::Duration;

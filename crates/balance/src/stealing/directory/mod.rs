@@ -159,7 +159,7 @@ impl Directory {
         match message {
             StealMessage::Assign { of, shares } => return self.serve(from, of, &shares, turn),
             StealMessage::Retry if turn.is_idle => return self.ask(turn),
-            // A thief with another policy is not left waiting.
+            // A thief with another policy needs an answer, too.
             StealMessage::Request => {
                 let nothing = StealMessage::NoTasks { hint: None };
                 return self.out.push_back((from, nothing));

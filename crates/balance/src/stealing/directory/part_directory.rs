@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A gathering ends after this multiple of its quiet time, even if more adverts arrive.
 const GATHER_AT_MOST: u32 = 10;
 
-/// Greatest number of idle nodes that receive tasks for a whole part and then serve the others.
+/// Maximum number of idle nodes that receive tasks for a whole part and then serve the others.
 const RECEIVERS: usize = 8;
 
 /// Data of the keeper of a part. It exists on every node and is empty where no node sends messages
@@ -79,7 +79,7 @@ impl PartDirectory {
         self.served.remove(&from);
         self.grant.note_back(from, post.now, self.quiet(post));
         if self.waiting.insert(from, workers).is_some() {
-            // It waited for tasks that did not come: the head may still count on its earlier state.
+            // The tasks for this node did not come: the head may still count on the last report.
             self.reported = None;
         }
         if self.gathering.is_some() {
@@ -96,7 +96,6 @@ impl PartDirectory {
         }
     }
 
-    /// Handles the advert of a node.
     pub(super) fn advert(
         &mut self,
         from: NodeId,
@@ -381,7 +380,7 @@ impl PartDirectory {
         post.send(victim, StealMessage::Assign { of, shares });
     }
 
-    /// Handles the request of a node again that its holder did not serve.
+    /// Handles again the request of a node that its holder did not serve.
     fn again(&mut self, thief: NodeId, post: &mut Outgoing<'_>) {
         match self.served.remove(&thief) {
             Some((_, workers)) if workers > 0 => self.ask(thief, workers, post),

@@ -3,10 +3,10 @@
 //! A site that will run dry soon parks a *standing request* at every other one. A head with much
 //! work answers all standing requests at once and early: it computes when all work would be done if
 //! each site got as much as it can do by then (`shares.rs`), with latencies discounted from shares.
-//! It tells each site that it answers which other sites it answers, so that these do not send tasks
-//! to each other. A site that is answered withdraws its other requests. Where tasks spawn others,
-//! the time at which they will be done is unknown (`backlog.rs`): a site then asks while they have
-//! lasted for less than a round trip, and gets one of the oldest for each of its nodes.
+//! It tells each of these sites about the others, so that they do not send tasks to each other. A
+//! site that is answered withdraws its other requests. Where tasks spawn others, the time at which
+//! they will be done is unknown (`backlog.rs`): a site then asks while its tasks have lasted for
+//! less than a round trip, and gets one of the oldest tasks for each of its nodes.
 
 use super::super::message::{Demand, StandingRequest, StealMessage};
 use super::grant_size::GrantSize;
@@ -30,7 +30,7 @@ pub(super) struct SiteDirectory {
     ways: SiteLatencies,
     /// Sizes of grants to each site where tasks spawn others.
     grants: BTreeMap<usize, GrantSize>,
-    /// Sites at which a request of this one stands.
+    /// Sites at which a request of this site stands.
     parked: BTreeSet<usize>,
     /// Time until which tasks are on their way here.
     fed_until: Time,
@@ -177,8 +177,7 @@ impl SiteDirectory {
         self.ask(post);
     }
 
-    /// Delays decisions until other parts and sites have had time to report, since they may have as
-    /// much to report.
+    /// Delays decisions until other parts and sites have had time to report.
     fn hear(&mut self, post: &Outgoing<'_>) {
         let (own, _) = post.own();
         let quiet = quiet(post.places.latency(own, own).duration());
@@ -410,10 +409,10 @@ fn enough(way: Duration) -> Duration {
 /// Relative difference up to which measured latencies of sites count as equal.
 const WAY_TOLERANCE: f64 = 1.0 / 16.0;
 
-/// A part that has this fraction of an even share gets no tasks while it has some: its report may
-/// be off by a factor of two.
+/// A part that has this fraction of an even share gets no tasks while some still wait there: its
+/// report may be off by a factor of two.
 const LEVEL_ENOUGH: f64 = 0.5;
 
-/// Greatest number of nodes named in a request: tasks for a site go to few nodes, in large packets,
+/// Maximum number of nodes named in a request: tasks for a site go to few nodes, in large packets,
 /// and are spread there.
 const RECEIVERS: usize = 16;

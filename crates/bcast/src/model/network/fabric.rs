@@ -31,7 +31,7 @@ pub struct Network {
     routes: Vec<Vec<u32>>,
 }
 
-/// Least capacity, in bytes per second: a transfer over a link without bandwidth would never end.
+/// Minimum capacity, in bytes per second: a transfer over a link without bandwidth would never end.
 const BANDWIDTH_MIN: f64 = 1.0;
 
 impl Network {

@@ -17,8 +17,8 @@ const AT_ONCE: usize = 8;
 const DOUBTS: [(usize, usize); 2] = [(16, 2), (4, 8)];
 /// Factor by which a slow pair is slower, at most.
 const SLOWEST: f32 = 10.0;
-/// Maximum number of probes of a member that a seeker probes, and the maximum if the seeker is in
-/// doubt. Without a limit all nodes of a region would probe the only member of a small group.
+/// Number of probes from which on a member gets no more: the limit for seekers, and the limit for
+/// seekers in doubt. Without it all nodes of a region would probe the only member of a small group.
 const MOST_LOAD: [u32; 2] = [150, 300];
 /// Ratio of the distances to the second and the nearest group beyond which the nearest is certain.
 const CLEARLY_FURTHER: f32 = 1.5;

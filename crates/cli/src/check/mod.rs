@@ -149,7 +149,7 @@ impl Commands<'_> {
     }
 }
 
-/// Returns a text that another check does not have. It is no secret: agents answer no datagram.
+/// Returns a text that no other check has. It is no secret, since agents do not answer datagrams.
 fn token() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = format!("{} {}", now.as_nanos(), std::process::id());

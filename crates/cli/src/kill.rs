@@ -1,9 +1,9 @@
 //! `gridctl kill`: ends a job at once.
 //!
-//! The launcher of the job kills its processes, with those on other hosts, whose connections end.
-//! If it does not answer, or does not end, it is killed itself, with the processes of this machine
-//! that it has started. Those of a detached job without a launcher are killed from here, too,
-//! unless they are kept on several hosts (see `gridspan::keeper`): another launcher must reach
+//! The launcher of the job kills its processes; those on other hosts end with their connections. If
+//! the launcher does not answer, or does not end, gridctl kills it and the processes that it has
+//! started on this machine. gridctl also kills the processes of a detached job without a launcher,
+//! unless keepers on several hosts keep them (see `gridspan::keeper`): another launcher must reach
 //! these first.
 
 use crate::args::KillArgs;

@@ -21,7 +21,7 @@ pub(super) struct Invited {
 }
 
 impl Invited {
-    /// Guests run this command.
+    /// Creates the state of a job whose guests run this command.
     pub(super) fn new(command: process::Command) -> Self {
         Self { command: Some(command), runs: 0 }
     }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
     output::print(&format!("{} is killed\n", args.job), "print what was done")
 }
 
-/// Whether processes of a job to which no launcher attends may run.
+/// Whether a job without a launcher may still have processes that run.
 fn may_run(folder: &JobFolder) -> Result<bool, CliError> {
     let state = JobState::of(folder).map_err(CliError::system("look for the job"))?;
     Ok(!state.is_over())
@@ -80,7 +80,7 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
     check_machine(folder)?;
     let failed = CliError::system("kill the job");
     let until = Instant::now() + END_PATIENCE;
-    // No other launcher can attend to it meanwhile.
+    // With this lock, no other launcher can attend to the job.
     let _lock = loop {
         match folder.lock().map_err(&failed)? {
             Some(lock) => break lock,

@@ -1,4 +1,4 @@
-//! What `gridctl check` and its agents on the hosts say to each other: one JSON object per line.
+//! The messages between `gridctl check` and its agents on the hosts: one JSON object per line.
 //!
 //! A line of an agent begins with [`MARK`], because the shell of a host may print other text. The
 //! first request is [`Request::Begin`], which an agent answers by [`Reply::Facts`]. The others

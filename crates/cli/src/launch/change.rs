@@ -3,8 +3,8 @@
 //!
 //! # Steps
 //!
-//! 1. Requests are collected for [`GATHER`], since signals often reach all nodes at once.
-//! 2. The node of main is asked to stop the job after a checkpoint, at main's next progress point.
+//! 1. The launcher collects requests for [`GATHER`], since signals often reach all nodes at once.
+//! 2. It asks the node of main to stop the job after a checkpoint, at main's next progress point.
 //! 3. When the job has stopped, the supervisor begins another run without the nodes that leave and
 //!    with those that join, as after a loss.
 //!

@@ -26,7 +26,7 @@ impl Invited {
         Self { command: Some(command), runs: 0 }
     }
 
-    /// Writes invitations to the run whose nodes have these addresses, to the folder in which
+    /// Writes invitations to the run whose nodes have these addresses, into the folder where
     /// `gridctl join` looks for them.
     pub(super) fn invite(
         &mut self,

@@ -176,9 +176,9 @@ impl Keepers {
         }
     }
 
-    /// Takes the members with which the last run has begun, by the position of the run of which
-    /// they are a majority. The witness was not asked; it must settle on them before it settles on
-    /// others.
+    /// Takes what the witness must be told: for each run by its position, the majority of its
+    /// members with which the last run has begun. The witness was not asked; it must settle on this
+    /// majority before it settles on other members.
     pub(super) fn take_untold(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
         std::mem::take(&mut self.untold)
     }

@@ -67,7 +67,7 @@ impl Mirror {
         self.origins.clone()
     }
 
-    /// The positions in the streams of the node up to which there are copies.
+    /// The positions up to which the streams of the node are copied.
     pub(super) fn positions(&self) -> [u64; 2] {
         [0, 1].map(|stream| self.origins.position(stream, self.lengths[stream]))
     }

@@ -1,6 +1,5 @@
-//! `gridctl add`: lets nodes join a running job. They are nodes of the job that take no part now,
-//! or new ones: on hosts that the job does not have yet, further ones on its hosts, or tasks of
-//! another allocation of Slurm.
+//! `gridctl add`: lets nodes join a running job: nodes of the job that take no part now, or new
+//! nodes. New nodes are on any hosts, or are tasks of another allocation of Slurm.
 
 use crate::args::AddArgs;
 use crate::batch::Batch;
@@ -35,8 +34,8 @@ pub(crate) fn add(args: &AddArgs) -> Result<ExitCode, CliError> {
     end.map_or(Ok(added), |end| hold(&job, &end))
 }
 
-/// Waits for the end of the job, since an allocation of Slurm is released when the command for
-/// which it was made ends. Returns the exit code of the job.
+/// Waits for the end of the job, since Slurm releases an allocation when the command for which it
+/// was made ends. Returns the exit code of the job.
 fn hold(job: &Status, end: &Pending) -> Result<ExitCode, CliError> {
     match accepted(job, end.answer(None))? {
         Answer::Ended(code) => Ok(ExitCode::from(code)),
@@ -95,8 +94,8 @@ fn site(roster: &Roster, wanted: Option<&str>) -> Result<String, CliError> {
     }
 }
 
-/// Returns the PEs and the speed of the last node of a site; those of the last one of the job if
-/// the site is new.
+/// Returns the PEs and the speed of the last node of a site, or of the last node of the job if the
+/// site is new.
 fn like(roster: &Roster, site: &str) -> (u32, Speed) {
     let last = roster.nodes().rev().find(|node| roster.site_name(*node) == site);
     let last = last.or(roster.nodes().next_back()).unwrap_or(NodeId(0));
@@ -111,7 +110,7 @@ fn states(job: &Status) -> Result<Vec<NodeState>, CliError> {
     }
 }
 
-/// Chooses hosts of a site for new nodes: in turn those with the fewest nodes that take part.
+/// Chooses hosts of a site for new nodes, each time one on which the fewest nodes take part.
 fn in_turn(roster: &Roster, states: &[NodeState], site: &str, count: u32) -> Vec<String> {
     let mut hosts: Vec<(u32, &str)> = Vec::new();
     for node in roster.nodes().filter(|node| roster.site_name(*node) == site) {

@@ -1,5 +1,5 @@
-//! `gridctl attach` and `stop`: prints the output of a detached job, or ends a job; both see that a
-//! launcher attends to it.
+//! `gridctl attach` prints the output of a detached job, and `gridctl stop` ends a job. Both start
+//! a launcher if the job has none.
 
 use crate::args::{AttachArgs, StopArgs};
 use crate::detach::spawn;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Number of launchers that are started before the job is given up.
 const LAUNCHERS_MAX: u32 = 3;
 
-/// Sees that a launcher attends to a job.
+/// Ensures that a launcher attends to a job.
 pub(crate) struct Attention<'a> {
     /// Nodes, hosts or sites that have ended for good, as the user says.
     ended: &'a [String],
@@ -63,14 +63,13 @@ pub(crate) fn run(args: &AttachArgs) -> Result<ExitCode, CliError> {
 }
 
 impl<'a> Attention<'a> {
-    /// For a job to which a launcher may attend. These nodes, hosts or sites have ended for good,
-    /// as the user says.
+    /// The nodes, hosts or sites of `ended` have ended for good, as the user says.
     pub(crate) fn new(ended: &'a [String]) -> Self {
         Self { ended, launchers: 0, attended: Instant::now() }
     }
 
     /// Starts another launcher if none attends to the job, up to [`LAUNCHERS_MAX`] times, unless
-    /// one has found that it may not.
+    /// one of them has refused.
     pub(crate) fn ensure(&mut self, folder: &JobFolder) -> Result<(), CliError> {
         let failed = CliError::system("follow the job");
         let has_begun = folder.saved().map_err(&failed)?.is_some();

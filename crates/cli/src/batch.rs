@@ -1,9 +1,9 @@
-//! The batch system inside which this process runs, by its variables.
+//! The batch system in which this process runs, recognised by environment variables.
 
 use crate::slurm::{Allocation, AllocationError, Variables};
 use std::path::PathBuf;
 
-/// Beginnings of the variables of batch systems.
+/// Prefixes of the variables of batch systems.
 const BEGINNINGS: [&str; 3] = ["SLURM", "PBS_", "LSB_"];
 
 /// What a batch system has allocated.

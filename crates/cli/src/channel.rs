@@ -27,8 +27,8 @@ pub(crate) fn open(command: &mut Command, is_remote: bool) -> io::Result<(NodeEn
     Ok((end, OwnedFd::from(writer).into()))
 }
 
-/// Opens a new named pipe in place of one that may exist, as [`open`] does. The process can write
-/// to it, too, so that it never ends, and another launcher may open it later.
+/// Like [`open`], but opens a named pipe, in place of one that may exist. The process has the pipe
+/// open for writing, too, so that its input never ends, and another launcher may open it later.
 pub(crate) fn open_named(
     command: &mut Command,
     is_remote: bool,

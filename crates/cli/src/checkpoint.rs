@@ -133,7 +133,7 @@ fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, 
         None => archive.complete()?,
     };
     if numbers.is_empty() {
-        // With the error that says so.
+        // This fails: its error says that there are none.
         archive.last()?;
     }
     let mut text = String::new();

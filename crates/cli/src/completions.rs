@@ -16,7 +16,7 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
     output::print(&String::from_utf8_lossy(&text), "print the completions")
 }
 
-/// The command with its verbs and flags, without hidden ones, which shells would offer too.
+/// Returns the command without its hidden verbs and flags, which shells would offer too.
 fn visible(command: &Command) -> Command {
     let flags = command.get_arguments().filter(|flag| !flag.is_hide_set()).cloned();
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(visible);

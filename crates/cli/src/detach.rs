@@ -2,9 +2,9 @@
 //!
 //! gridctl starts itself again in the background, in another session, with the same arguments. This
 //! launcher locks the folder of the job while it lives (see `job_folder`). If it ends before the
-//! job, `gridctl attach` starts another one in the same way, which adopts the processes. The nodes
-//! of a job on several hosts are kept there (see `gridspan::keeper`), so that another launcher can
-//! be on another machine.
+//! job, `gridctl attach` starts another one in the same way, which adopts the processes. If a job
+//! runs on several hosts, keepers keep its nodes there (see `gridspan::keeper`), so that another
+//! launcher can run on another machine.
 
 use crate::error::CliError;
 use crate::grid::Place;
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Interval between looks at the files of a job.
 const LOOK: Duration = Duration::from_millis(20);
-/// Beginnings of the variables that another launcher must have, too.
+/// Prefixes of the variables that another launcher must have, too.
 const OWN_VARIABLES: [&str; 2] = ["GRIDSPAN_", "GRIDCTL_"];
 
 /// Starts the launcher of a job in the background, and waits until the job has begun.
@@ -92,7 +92,7 @@ fn of_anywhere(grid: GridSpec) -> GridSpec {
     })
 }
 
-/// The name of the folder on each host for the nodes of this job: no other job has it.
+/// Returns the name of the folder for the nodes of this job on each host. No other job has it.
 fn kept_name(job: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let machine = machine().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
@@ -154,8 +154,8 @@ pub(crate) fn spawn(
 }
 
 /// Attends to a detached job as its launcher, until it ends. The nodes, hosts or sites of `ended`
-/// have ended for good, as the user says; the place `witness`, which the command beside it reaches
-/// if it is on another host, decides between two halves of the others.
+/// have ended for good, as the user says; `witness` is the place that decides between two halves of
+/// the others, and the command that reaches it if it is on another host.
 pub(crate) fn attend(
     id: &str,
     ended: &[String],
@@ -207,7 +207,7 @@ pub(crate) fn attend(
             return Ok(ExitCode::from(EXIT_FAILED));
         }
         Ok(ended) => ended.code,
-        // The processes go on, and another launcher may have more luck.
+        // The processes go on, and another launcher may succeed.
         Err(error) if takes_over => return Err(error),
         Err(error) => {
             error.report();

@@ -1,4 +1,4 @@
-//! `gridctl attach --from`: takes what a launcher needs from a host that has nodes of the job.
+//! `gridctl attach --from`: gets the files that a launcher needs from a host with nodes of the job.
 //!
 //! The host needs neither gridctl nor the program for that: a shell prints the files that the
 //! launcher of the job has sent to the keeper of a node there (see `gridspan::keeper`).
@@ -13,14 +13,14 @@ use std::process::{Command, Output, Stdio};
 /// The line before the files. A shell may print something else before.
 const BEGINS: &str = "gridspan keeper";
 /// Script of the shell, with the beginning of the name of a folder: prints the name of the newest
-/// such folder, `start.json` and `state.json`. These have no line ends.
+/// such folder, `start.json` and `state.json`. These files have no line ends.
 const SCRIPT: &str = "cd \"${XDG_STATE_HOME:-$HOME/.local/state}/gridspan\" || exit 1; \
     f=$(ls -t \"$1\"*/*/state.json 2>/dev/null | head -n 1); \
     [ -n \"$f\" ] || { echo \"its state folder has none\" >&2; exit 1; }; \
     echo; echo \"gridspan keeper\"; echo \"${f%%/*}\"; \
     cat \"${f%/*}/start.json\"; echo; cat \"$f\"; echo";
 
-/// Takes the folder of a job, or of the latest one, from a host. Returns it as a folder here.
+/// Copies the folder of a job, or of the latest one, from a host to this machine.
 pub(crate) fn receive(
     host: &str,
     id: Option<&str>,
@@ -63,10 +63,10 @@ fn ask(host: &str, id: Option<&str>, ssh: Option<&str>) -> Result<Output, CliErr
     command.args(["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5"]);
     command.args([host, "--", "sh", "-c"]);
     command.arg(quoted(OsStr::new(SCRIPT))).arg("sh").arg(quoted(OsStr::new(&begins)));
-    // What `ssh` says is shown, if it does not succeed.
+    // If `ssh` fails, the caller reports what it has printed.
     let output = command.stdin(Stdio::null()).output().map_err(&failed)?;
     if output.status.success() {
-        // It may be a warning. Standard error may be closed.
+        // Else it may be a warning. Standard error may be closed.
         let _ = io::stderr().write_all(&output.stderr);
     }
     Ok(output)

@@ -41,23 +41,16 @@ pub(crate) struct HostFileError {
 pub(crate) enum HostFileProblem {
     /// A number is missing.
     #[error("`{}` has no number of slots; write one from 1", .word.escape_debug())]
-    Number {
-        /// The word.
-        word: String,
-    },
+    Number { word: String },
     /// A word after the host has no meaning here.
     #[error(
         "`{}` is unknown; write `HOST slots=N max_slots=N` or `HOST:N`, or only the host for one slot",
         .word.escape_debug()
     )]
-    Unknown {
-        /// The word.
-        word: String,
-    },
+    Unknown { word: String },
     /// The host has more slots than its limit.
     #[error("the host has {slots} slots, and max_slots={most}; write fewer slots")]
     AboveMost {
-        /// Its slots.
         slots: u32,
         /// The limit.
         most: u32,
@@ -67,10 +60,7 @@ pub(crate) enum HostFileProblem {
     Name(#[from] SiteError),
     /// A host has no number in a list of pairs.
     #[error("`{}` has no number of slots after it", .host.escape_debug())]
-    NoPair {
-        /// The host.
-        host: String,
-    },
+    NoPair { host: String },
     /// No line names a host.
     #[error("there is no host; write one per line")]
     NoHosts,

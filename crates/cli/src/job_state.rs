@@ -19,7 +19,7 @@ pub(crate) enum JobState {
     Running,
     /// It goes back to a checkpoint, or its nodes change.
     Changing,
-    /// Its processes are made to end.
+    /// Its launcher ends its processes.
     Ending,
     /// No launcher attends to it. Its processes may have ended.
     Unattended,
@@ -33,7 +33,8 @@ pub(crate) enum JobState {
 impl JobState {
     /// Finds the state of a detached job.
     pub(crate) fn of(folder: &JobFolder) -> io::Result<Self> {
-        // A job may end between two looks, and is unattended from then on.
+        // The order matters: a job that ends between the two looks has ended, and is not
+        // unattended.
         let is_attended = folder.is_attended()?;
         if let Some(code) = folder.exit_code() {
             return Ok(Self::Ended(code));
@@ -48,7 +49,7 @@ impl JobState {
         let age = folder.began()?.elapsed().unwrap_or_default();
         Ok(match stage {
             Some(_) => Self::Unattended,
-            // Processes without what a launcher saves have ended with it.
+            // If the launcher saved nothing, its processes have ended with it.
             None if age > START_PATIENCE => Self::Gone,
             None => Self::Starting,
         })

@@ -19,18 +19,18 @@ use std::process::{Child, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time for which a guest whose nodes were lost waits for another run of the job: as long as nodes
-/// may take to stop when others are lost.
+/// Time for which a guest that has lost the nodes of the job waits for another run: nodes may take
+/// as long to stop when others are lost.
 const AGAIN_PATIENCE: Duration = Duration::from_secs(120);
-/// Time after which the user is told what it waits for.
+/// Time after which gridctl tells the user what it waits for.
 const QUIET: Duration = Duration::from_secs(2);
-/// Interval between looks whether there is one.
+/// Interval between looks for another run.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How a node has ended.
 struct Ended {
     code: ExitCode,
-    /// Whether it has failed by itself, as it does when the nodes of the job change.
+    /// Whether it failed without a request to leave, as it does when the nodes of the job change.
     has_failed: bool,
 }
 
@@ -130,7 +130,7 @@ fn lost(error: io::Error) -> CliError {
     CliError::System { what: "exchange data with the node", error }
 }
 
-/// Takes an invitation to the requested site of the requested job, whose name is returned, too.
+/// Takes an invitation to the requested site of the requested job. Also returns the job's name.
 fn accept(args: &JoinArgs) -> Result<(String, Invitation), CliError> {
     let running = status::running().map_err(CliError::system("look for running jobs"))?;
     let job = match &args.job {

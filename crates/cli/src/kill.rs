@@ -1,9 +1,9 @@
 //! `gridctl kill`: ends a job at once.
 //!
-//! The launcher of the job kills its processes, with those on other hosts, whose connections end.
-//! If it does not answer, or does not end, it is killed itself, with the processes of this machine
-//! that it has started. Those of a detached job without a launcher are killed from here, too,
-//! unless they are kept on several hosts (see `gridspan::keeper`): another launcher must reach
+//! The launcher of the job kills its processes; those on other hosts end with their connections. If
+//! the launcher does not answer, or does not end, gridctl kills it and the processes that it has
+//! started on this machine. gridctl also kills the processes of a detached job without a launcher,
+//! unless keepers on several hosts keep them (see `gridspan::keeper`): another launcher must reach
 //! these first.
 
 use crate::args::KillArgs;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &KillArgs) -> Result<ExitCode, CliError> {
     output::print(&format!("{} is killed\n", args.job), "print what was done")
 }
 
-/// Whether processes of a job to which no launcher attends may run.
+/// Whether a job without a launcher may still have processes that run.
 fn may_run(folder: &JobFolder) -> Result<bool, CliError> {
     let state = JobState::of(folder).map_err(CliError::system("look for the job"))?;
     Ok(!state.is_over())
@@ -80,7 +80,7 @@ fn kill_rest(folder: &JobFolder) -> Result<(), CliError> {
     check_machine(folder)?;
     let failed = CliError::system("kill the job");
     let until = Instant::now() + END_PATIENCE;
-    // No other launcher can attend to it meanwhile.
+    // With this lock, no other launcher can attend to the job.
     let _lock = loop {
         match folder.lock().map_err(&failed)? {
             Some(lock) => break lock,

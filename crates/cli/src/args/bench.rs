@@ -60,9 +60,9 @@ pub(crate) struct BenchRanksArgs {
 const BENCH_RANKS_HELP: &str = "\
 Without a place, ranks of one local process, and then of two, are measured.
 A message goes one way in half of a round trip between the first and the last rank. The rate is that
-of 64 messages at a time, before the receiver answers. A collective operation is timed from one to
-the next, as the mean over the ranks. So a broadcast, whose root waits for no other rank, counts the
-rate of broadcasts. Results are checked before they are measured.
+of 64 messages at a time, before the receiver answers. The time of a collective operation is that
+from one to the next, as the mean over the ranks. Since the root of a broadcast waits for no other
+rank, broadcasts are timed by their rate. Each operation is checked before it is measured.
 
 Examples:
   gridctl bench ranks                            in one process, and over two

@@ -36,11 +36,11 @@ pub(crate) struct CheckpointFlags {
     /// or if the program makes checkpoints and its main can begin again; else fail].
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) on_loss: Option<OnLossFlag>,
-    /// Do not start this node (SITE/NUMBER), host or site, which `gridctl add` may start later, and
-    /// `--on-loss replace`.
+    /// Do not start this node (SITE/NUMBER), host or site; `gridctl add` or `--on-loss replace` may
+    /// start it later.
     #[arg(long, value_name = "NODE")]
     pub(crate) spare: Vec<String>,
-    /// Give nodes TIME to leave after SIGTERM, and the job to stop.
+    /// Give nodes TIME to leave, and the job TIME to stop, after SIGTERM.
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "25s")]
     pub(crate) drain_deadline: Duration,
 }

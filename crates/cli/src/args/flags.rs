@@ -4,7 +4,7 @@ use super::Cli;
 use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
-/// Flags that name what a verb is about, so that its help begins with what the verb does.
+/// Flags that name what a verb is about, so that their help begins with what the verb does.
 const OF_VERB: [&str; 4] = ["at", "emulate", "grid", "pes"];
 
 /// What a flag means in one verb.

@@ -30,8 +30,8 @@ pub(crate) struct AttachArgs {
 
 const ATTACH_HELP: &str = "If the launcher of the job was killed, another one is started, \
 which attends to the job from then on.
-If its machine has ended, --from starts one here. It needs gridctl, and the folder in which the job \
-was started, at the same paths as there, and reaches all hosts by the same names.
+If its machine has ended, --from starts one here. This machine must have gridctl, and the folder \
+in which the job was started, at the same paths, and must reach all hosts by the same names.
 Ctrl-C leaves the job alone; `gridctl stop` ends it.
 
 Exit codes: that of the job, 1 nothing attends to it, 2 usage.";
@@ -110,8 +110,8 @@ pub(crate) struct LogsArgs {
     /// Go on printing until the job has ended.
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Print the output of this node (SITE/NUMBER), with the output while no launcher attended to
-    /// the job; standard output and standard error stay separate.
+    /// Print the output of this node (SITE/NUMBER), also what it printed while no launcher attended
+    /// to the job; standard output and standard error stay separate.
     #[arg(long, value_name = "NODE")]
     pub(crate) node: Option<String>,
 }
@@ -134,8 +134,8 @@ pub(crate) struct PruneArgs {
 }
 
 const PRUNE_HELP: &str = "\
-Folders of jobs that run are never removed, nor those of jobs that no launcher attends to, unless
-the machine was started again since.";
+The folders of running jobs stay. So do those of jobs to which no launcher attends, unless the
+machine has been started again since.";
 
 /// Reads a time, also in days.
 fn age(text: &str) -> Result<Duration, &'static str> {

@@ -217,8 +217,8 @@ pub(crate) struct RunArgs {
     /// End the job after this time, such as 10min, with an error that reports what it waits for.
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) time_limit: Option<Duration>,
-    /// Declare a node lost after this much silence, from 1s to a day, besides four round trips; a
-    /// `lost_after` of a link in the grid file comes first [default: 3s].
+    /// Declare a node lost after this much silence, from 1s to a day, plus four round trips; a
+    /// `lost_after` of a link in the grid file takes precedence [default: 3s].
     #[arg(long, value_name = "TIME", value_parser = silence)]
     pub(crate) lost_after: Option<Duration>,
     /// Set this variable for the nodes, to VALUE or to its value here; repeat it for more.
@@ -235,8 +235,8 @@ pub(crate) struct RunArgs {
     /// much of the earlier output.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = log_limit, requires = "detach")]
     pub(crate) log_limit: u64,
-    /// With --detach, on several hosts: if exactly half of the nodes are left, they go on if PLACE
-    /// settles on them and not on the other half. PLACE is a folder that all launchers of the job
+    /// With --detach, on several hosts: if exactly half of the nodes are left, PLACE settles
+    /// whether this half goes on or the other one. PLACE is a folder that all launchers of the job
     /// reach, the address of a place in an object store, or `ssh://[USER@]HOST[:PORT][/DIR]`: a
     /// folder on a host that ssh reaches, and that has gridctl at the same path as here. A new
     /// folder needs a `/` in PLACE, such as `./NAME`.

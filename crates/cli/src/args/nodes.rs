@@ -74,7 +74,7 @@ pub(crate) struct AddArgs {
     /// and `--here`: the only one].
     #[arg(long = "at", value_name = "SITE")]
     pub(crate) site: Option<String>,
-    /// Start N new nodes on the hosts of the site, in turn where the fewest are.
+    /// Start N new nodes on the hosts of the site, each on the one with the fewest nodes.
     #[arg(
         short = 'n',
         long = "nodes",
@@ -124,7 +124,7 @@ main that can begin again, and nodes that are processes (-n, --grid, --driver cl
 Exit codes: 0 done, 1 refused or the job has ended, 2 usage.";
 
 const ADD_HELP: &str = "Examples:
-  gridctl add b/3              a node that has left, joins again
+  gridctl add b/3              a node that has left joins again
   gridctl add --at b b7        a new node on host b7, at site b
   gridctl add -n 2             two more nodes of a job with one site
   gridctl add --slurm 4711     the hosts of another allocation, for a job inside one

@@ -74,7 +74,7 @@ pub(crate) struct PlanSource {
 impl FromStr for PlanSource {
     type Err = String;
 
-    /// A folder whose name has a `=` is given without a size only if no number follows.
+    /// A name with a `=` is a folder without a size only if no number follows the last `=`.
     fn from_str(text: &str) -> Result<Self, String> {
         let sized = text.rsplit_once('=').and_then(|(folder, size)| {
             Some((folder, size.parse::<f64>().ok().filter(|size| size.is_finite())?))
@@ -119,9 +119,9 @@ fn factor(text: &str) -> Result<f64, String> {
 }
 
 const PLAN_HELP: &str = "\
-A recording is replayed on the grid: the same handlers and messages, over its links. A job of tasks
-has a formula instead. Record in virtual time, on as many PEs as the grid has or a multiple: then
-each actor is where it would be created. Use few steps; --times is for the others.
+A recording is replayed on the grid: the same handlers and messages, over its links. The time of a
+job of tasks follows from a formula instead. Record in virtual time, on as many PEs as the grid has
+or a multiple: then each actor is where it would be created. Record few steps, and use --times.
 
 Without a recording, PROGRAM is simulated on one site first. A program of tasks that is planned for
 several sites is simulated on two.

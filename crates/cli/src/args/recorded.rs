@@ -48,7 +48,7 @@ const COMPARE_HELP: &str = "\
 Both recordings must be of a job of the same name. Its arguments, the grid, the seed and the driver
 may differ; differences of the command, the driver and the seed are printed.
 
-Times are means of a PE, so that those of one recording add up to the time of its job, also if the
-numbers of PEs differ. What explains most of the difference comes first.
+Times are means over the PEs, so that those of one recording add up to the time of its job, whatever
+its number of PEs. What explains most of the difference comes first.
 
-Exit codes: 0 compared, 2 usage, other jobs, or a recording that cannot be read.";
+Exit codes: 0 compared, 2 usage, different jobs, or a recording that cannot be read.";

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = TOPO_HELP)]
 pub(crate) struct TopoArgs {
-    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times:
-    /// comma-separated values, or rows separated by blanks as data sets are published.
+    /// Show a grid file (`.toml`), or infer from a square matrix of round-trip times: rows of
+    /// values separated by commas or blanks, as data sets are published.
     #[arg(value_name = "FILE", conflicts_with_all = ["place", "job"])]
     pub(crate) file: Option<PathBuf>,
     /// Start nodes to measure. Without it, a grid file is shown as written.

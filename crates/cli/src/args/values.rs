@@ -3,7 +3,7 @@
 use gridspan_topology::ByteCount;
 use std::time::Duration;
 
-/// Smallest value of `--log-limit`: less would move the output of a process line by line.
+/// Smallest value of `--log-limit`: less would start a new file for almost every line.
 const LOG_BYTES_MIN: u64 = 4000;
 
 /// Parses a time.

@@ -18,7 +18,7 @@ pub(crate) struct DoctorArgs {
 const DOCTOR_HELP: &str = "The first line names the most likely cause; the others say what waits. \
 The job goes on meanwhile.
 The nodes of the job must be processes (-n, --grid, --driver cluster). The answer takes up to five \
-seconds, also while PEs are inside handlers, and with nodes that do not answer.
+seconds, even if PEs are inside handlers or nodes do not answer.
 
 Exit codes: 0 answered, 1 refused or the job cannot be reached, 2 usage.";
 

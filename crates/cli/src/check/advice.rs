@@ -84,7 +84,7 @@ pub(super) fn advice(
     (Level::Error, what, remedy)
 }
 
-/// Returns the same for a gridctl that cannot answer. A program of the user may run without it.
+/// Like [`advice`], for a gridctl that cannot answer. The user's program may run without it.
 fn of_program(failure: &Failure, wanted: &Wanted<'_>) -> (Level, String, String) {
     let (gridctl, program) = (wanted.gridctl.display(), wanted.program.display());
     let level = if wanted.is_built_in { Level::Error } else { Level::Warning };

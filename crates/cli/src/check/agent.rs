@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Longest life of an agent. It ends before if its input does, which a broken network may not tell.
+/// Longest life of an agent. It ends earlier if its input does, but a broken network may hide that.
 const LIFE_MAX: Duration = Duration::from_secs(600);
 
 /// Answers requests about this host and a program on it.

@@ -28,7 +28,8 @@ pub(super) struct ClockOffset {
 pub(super) fn offset(samples: &[ClockSample]) -> Option<ClockOffset> {
     let all = || samples.iter().map(bounds);
     let common = all().reduce(|(a, b), (c, d)| (a.max(c), b.min(d))).filter(|(a, b)| a <= b);
-    // If they have nothing in common, one of the clocks was set. The fastest answer says most.
+    // If the bounds have nothing in common, one of the clocks was set, and the fastest answer is
+    // the most exact one.
     let (least, greatest) = common.or_else(|| all().min_by_key(|(a, b)| (b - a).unsigned_abs()))?;
     let width = greatest - least;
     Some(ClockOffset {

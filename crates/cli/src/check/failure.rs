@@ -9,7 +9,8 @@ const NOT_EXECUTABLE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// Exit code of a gridctl that does not know its arguments.
 const USAGE: i32 = 2;
-/// Hidden verbs that gridctl starts on other hosts. One that does not know them names them.
+/// Hidden verbs that gridctl starts on other hosts. A gridctl that does not know a verb names it in
+/// its error.
 const VERBS: [&str; 2] = ["__check", "__witness"];
 /// What `ssh` says, in any line, if a host has another key than before.
 const KEY_CHANGED: &str = "REMOTE HOST IDENTIFICATION HAS CHANGED";
@@ -48,7 +49,7 @@ pub(crate) enum Failure {
     NoSsh { reason: String },
     /// The host answers something else.
     Unreadable { reason: String },
-    /// The end of the command has another reason.
+    /// The command ended for another reason.
     Ended { last_line: String },
 }
 
@@ -92,7 +93,7 @@ impl Failure {
         };
         let mut meanings: Vec<Self> = lines.clone().filter_map(meaning).collect();
         if stderr.contains(GATEWAY_FAILED) {
-            // The connection also ends, which says less than the gateway.
+            // That the connection ends says less than what the gateway reports.
             meanings.retain(|meaning| *meaning != Self::Dropped);
         }
         match meanings.into_iter().next().filter(|_| code == Some(SSH_FAILED)) {

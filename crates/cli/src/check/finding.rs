@@ -28,7 +28,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Adds a finding about a host. Of equal ones, the first says what to do.
+    /// Adds a finding about a host. Equal findings keep the remedy of the first.
     pub(super) fn add(
         &mut self,
         level: Level,

@@ -5,7 +5,7 @@
 //! | `version` | 1; changes when a script could break |
 //! | `ready` | whether there are no errors |
 //! | `program` | path of the program |
-//! | `hosts` | for each host what was found there; see below |
+//! | `hosts` | for each host, what its agent has found; see below |
 //! | `ways` | number of ways from one host to another on which UDP was checked |
 //! | `problems` | `level` (`error` or `warning`), `hosts`, `what`, and `remedy`: what to do |
 //!

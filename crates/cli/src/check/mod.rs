@@ -6,12 +6,12 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `subject` | the hosts of a grid |
-//! | `protocol` | what gridctl and its agents say to each other |
+//! | `protocol` | the messages between gridctl and its agents |
 //! | `agent`, `machine`, `udp` | the agent: what it finds, and its datagrams |
 //! | `session`, `survey` | a conversation with one agent, and with all |
 //! | `clock`, `pairs`, `failure` | pure: differences of clocks, pairs of hosts, errors of ssh |
 //! | `traffic`, `problems`, `advice`, `finding` | pure: what the answers mean, and what to do |
-//! | `rows`, `report`, `json` | what is printed |
+//! | `rows`, `report`, `json` | the output |
 
 mod advice;
 mod agent;
@@ -149,7 +149,7 @@ impl Commands<'_> {
     }
 }
 
-/// Returns a text that another check does not have. It is no secret: agents answer no datagram.
+/// Returns a text that no other check has. It is no secret, since agents do not answer datagrams.
 fn token() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = format!("{} {}", now.as_nanos(), std::process::id());

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest number of hosts of which all pairs are checked.
 const ALL_PAIRS_MAX: usize = 48;
-/// Number of hosts on each side of a host, in the order of its site, with which it is checked if
-/// there are many hosts.
+/// If there are many hosts, each is checked with this number of hosts before it and after it in the
+/// order of its site.
 const NEIGHBOURS: usize = 4;
 /// Number of pairs of hosts that check the way between two sites, if there are many hosts: several,
 /// because one host may differ from the others of its site.

@@ -9,7 +9,7 @@ use super::traffic::Traffic;
 use crate::names::abbreviated;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Part of the memory that should be free: what checkpoints leave free, too.
+/// Denominator of the share of memory that should be free; checkpoints leave as much free.
 const FREE_SHARE: u64 = 16;
 /// Free bytes that the disk should have.
 const DISK_BYTES_MIN: u64 = 1_000_000_000;
@@ -56,7 +56,7 @@ pub(super) fn problems(
 }
 
 /// Returns the digest that the program should have: that of this machine, where its state is
-/// `here`, or the most frequent one.
+/// `here`, or else the most frequent one.
 pub(super) fn reference(here: &ProgramState, found: &Found) -> Option<String> {
     if let ProgramState::Executable { digest } = here {
         return Some(digest.clone());
@@ -151,7 +151,7 @@ struct Network<'a> {
 }
 
 impl Network<'_> {
-    /// Adds what is wrong with the datagrams to a host, and the addresses at which it is seen.
+    /// Adds findings about the datagrams to a host, and about the addresses at which others see it.
     fn look(&self, host: usize, findings: &mut Findings) {
         let came = self.traffic.received_by(host);
         let all: BTreeSet<usize> = came.keys().copied().collect();
@@ -190,7 +190,7 @@ impl Network<'_> {
         }
     }
 
-    /// Names hosts: as all that were asked, by their sites, or one by one.
+    /// Names hosts: as any host if they are `all`, by their sites, or one by one.
     fn who(&self, hosts: &BTreeSet<usize>, all: &BTreeSet<usize>) -> String {
         if hosts == all && all.len() > 1 {
             return "any host".to_owned();

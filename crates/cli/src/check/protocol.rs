@@ -1,8 +1,8 @@
-//! What `gridctl check` and its agents on the hosts say to each other: one JSON object per line.
+//! The messages between `gridctl check` and its agents on the hosts: one JSON object per line.
 //!
 //! A line of an agent begins with [`MARK`], because the shell of a host may print other text. The
-//! first request is [`Request::Begin`], which an agent answers by [`Reply::Facts`]. The order of
-//! all others is that of [`Request`].
+//! first request is [`Request::Begin`], which an agent answers by [`Reply::Facts`]. The others
+//! follow in the order of [`Request`].
 
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,13 +12,13 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) const VERSION: u32 = 1;
 /// Beginning of each line of an agent.
 pub(super) const MARK: &str = "gridctl-check ";
-/// Longest line: what 64 peers sent to eight ports has less than half of it.
+/// Longest line: a report of what 64 peers sent to eight ports needs less than half of it.
 const LINE_BYTES_MAX: u64 = 256 << 10;
 /// Largest number of bytes that shells may print besides.
 const NOISE_BYTES_MAX: usize = 1 << 20;
 /// Largest number of characters of a text of an agent.
 const TEXT_CHARS_MAX: usize = 200;
-/// Largest load of a host that counts, which formats in a few characters.
+/// A larger load of a host is cut to this one, so that it takes a few characters in a table.
 const LOAD_MAX: f64 = 1e6;
 /// Largest number of ports of a host that are checked.
 pub(super) const PORTS_MAX: usize = 8;
@@ -135,7 +135,7 @@ pub(super) struct Sent {
 /// A datagram that the system did not send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Refusal {
-    /// The host for which it was.
+    /// The host to which it was sent.
     pub(super) host: u32,
     pub(super) bytes: u16,
     pub(super) reason: String,
@@ -155,7 +155,7 @@ pub(super) struct Arrival {
 }
 
 impl Reply {
-    /// Cuts texts, and numbers that no host has: they come from outside.
+    /// Limits texts and numbers, because they come from outside.
     fn bounded(self) -> Self {
         match self {
             Self::Refused { reason } => Self::Refused { reason: plain(&reason) },
@@ -196,7 +196,7 @@ pub(super) fn plain(text: &str) -> String {
     text.trim().chars().take(TEXT_CHARS_MAX).map(plain).collect()
 }
 
-/// Reads a line, or as much of it as a line may have. Returns whether there was anything.
+/// Reads a line, up to [`LINE_BYTES_MAX`]. Returns whether there was anything.
 pub(super) fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)?;

@@ -32,7 +32,7 @@ pub(super) struct Session {
     /// `None` once the input of the agent has ended.
     input: Option<ChildStdin>,
     replies: Receiver<Result<Reply, String>>,
-    /// The end of its standard error; has another owner while that is read.
+    /// The end of its standard error. The thread that reads it is the other owner.
     stderr: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -79,7 +79,7 @@ impl Session {
         Ok(offset(&samples))
     }
 
-    /// Requests that the agent sends datagrams. The answer follows when it has.
+    /// Requests that the agent sends datagrams. It answers when it has sent all.
     pub(super) fn request_datagrams(&mut self, peers: Vec<Peer>) {
         self.write(&Request::Send { peers });
     }
@@ -115,7 +115,7 @@ impl Session {
         self.reply(until)
     }
 
-    /// Writes a request. That the agent does not read it shows when its answer is missing.
+    /// Writes a request. If the agent does not read it, the answer is missing later.
     fn write(&mut self, request: &Request) {
         let written = match (&mut self.input, serde_json::to_string(request)) {
             (Some(input), Ok(line)) => writeln!(input, "{line}").and_then(|()| input.flush()),
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Returns why the process ended, whose output has.
+    /// Returns why the process ended, after its output has ended.
     fn ending(&mut self, until: Instant) -> Failure {
         self.close();
         let until = until.max(Instant::now() + LOOK).min(Instant::now() + END_MAX);
@@ -206,7 +206,7 @@ mod tests {
         Order { version: VERSION, host: 0, listen, ports: vec![0], token: "t".to_owned() }
     }
 
-    /// Returns what an agent that is this script of the shell answers to the first request.
+    /// Runs a shell script as an agent, and returns its answer to the first request.
     fn begun(script: &str, limit: Duration) -> Result<Facts, Failure> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);

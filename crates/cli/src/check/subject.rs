@@ -43,8 +43,8 @@ pub(super) struct SshWay {
     pub(super) login: String,
 }
 
-/// Returns the hosts of a grid in the order of their first nodes. This machine is one of them under
-/// any name. If the links are emulated, it stands for all.
+/// Returns the hosts of a grid in the order of their first nodes. All names of this machine are one
+/// host. If the links are emulated, this machine stands for all hosts.
 pub(super) fn subjects(
     spec: &GridSpec,
     hosts: &Hosts,
@@ -62,7 +62,7 @@ pub(super) fn subjects(
         subject.nodes += 1;
         subject.pes = subject.pes.saturating_add(spec.layout().place(node).pes.len() as u32);
         let port = spec.port(node).filter(|_| !is_emulated).unwrap_or(0);
-        // Ports that the system chooses are all alike.
+        // One 0 stands for all ports that the system chooses.
         let is_new = port != 0 || subject.ports.is_empty();
         if is_new && subject.ports.len() < PORTS_MAX {
             subject.ports.push(port);

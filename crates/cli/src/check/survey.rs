@@ -25,7 +25,8 @@ const STARTS_MAX: usize = 5;
 /// Pauses before further attempts to reach a host that drops connections.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// Time in which datagrams arrive, longer than any round trip on earth and most queues.
+/// Time in which datagrams arrive: longer than any round trip on earth and the delay of most
+/// queues.
 const SETTLE: Duration = Duration::from_secs(1);
 /// The same on one machine.
 const SETTLE_HERE: Duration = Duration::from_millis(100);
@@ -37,7 +38,7 @@ pub(super) struct Answers {
     pub(super) connected: Duration,
     pub(super) facts: Facts,
     pub(super) clock: Option<ClockOffset>,
-    /// What it has sent, and what has come; `None` if it ended before.
+    /// What it has sent, and what has come; `None` if it ended before it said so.
     pub(super) datagrams: Option<(Sent, Vec<Arrival>)>,
 }
 

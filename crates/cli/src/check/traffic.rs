@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Two hosts, and what passed between them.
 type Passed = BTreeMap<(usize, usize), Option<u16>>;
 
-/// The datagrams between all hosts of which both agents have answered.
+/// The datagrams between each two hosts whose agents have answered.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     /// The size of the largest datagram that came from a host to all ports of another; `None` if

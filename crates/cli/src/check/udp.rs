@@ -1,9 +1,9 @@
 //! Datagrams between the agents of `gridctl check`.
 //!
 //! Each agent receives at the ports of its nodes, from the beginning, and sends on request.
-//! Datagrams are not answered: whether they arrive is asked at their destination, so that each
-//! direction is checked alone. They must not be fragmented, as those of QUIC, and come from a
-//! separate port, so that a firewall does not take them for answers.
+//! Agents do not answer datagrams: each reports what has arrived, so that each direction is checked
+//! alone. Like those of QUIC, the datagrams must not be fragmented. They come from a separate port,
+//! so that a firewall does not take them for answers.
 
 use super::protocol::{Arrival, Order, PORTS_MAX, Peer, PortState, Refusal, SIZES, Sent};
 use quinn_udp::{UdpSockRef, UdpSocketState};
@@ -166,7 +166,7 @@ fn refusal(host: u32, bytes: u16, error: &io::Error) -> Refusal {
 /// Opens a socket to send from, and returns whether its datagrams may be fragmented.
 fn sender(address: IpAddr) -> io::Result<(UdpSocket, bool)> {
     let socket = UdpSocket::bind(SocketAddr::new(address, 0))?;
-    // This forbids fragments where the system can, and makes the socket not block.
+    // This forbids fragments where the system can, and makes the socket non-blocking.
     let may_fragment = match UdpSocketState::new(UdpSockRef::from(&socket)) {
         Ok(state) => state.may_fragment(),
         Err(_) => true,

@@ -3,7 +3,7 @@
 use super::profile::{CountUnit, PairTraffic, PePlace, PeTime, Profile, TimeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Minimum share of a difference at its place.
+/// Minimum share of a difference that a place must have to be named.
 const SHARE_OF_PLACE: f64 = 2.0 / 3.0;
 
 /// A number of both recordings.
@@ -27,7 +27,7 @@ impl Both {
     }
 }
 
-/// A kind of time: the mean of a PE, in nanoseconds.
+/// A kind of time: the mean over the PEs, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDifference {
     /// The kind.
@@ -41,16 +41,13 @@ pub(super) struct TimeDifference {
 pub(super) struct TrafficDifference {
     /// Names of the sites.
     pub(super) sites: [String; 2],
-    /// Messages.
     pub(super) messages: Both,
-    /// Bytes.
     pub(super) bytes: Both,
 }
 
 /// Something that the runtime did.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CountDifference {
-    /// What.
     pub(super) name: &'static str,
     /// Its unit.
     pub(super) unit: CountUnit,
@@ -95,7 +92,8 @@ pub(super) fn times(a: &Profile, b: &Profile) -> Vec<TimeDifference> {
     rows
 }
 
-/// Returns the traffic between sites, and inside of them, by the difference of bytes.
+/// Returns the traffic between sites and inside of them, with the largest difference in bytes
+/// first.
 pub(super) fn traffic(a: &Profile, b: &Profile) -> Vec<TrafficDifference> {
     let pairs: BTreeSet<&[String; 2]> = a.traffic.keys().chain(b.traffic.keys()).collect();
     let of = |traffic: &BTreeMap<[String; 2], PairTraffic>, sites: &[String; 2]| {

@@ -37,7 +37,7 @@ impl fmt::Display for TimeKind {
     }
 }
 
-/// A place from the site to the PE.
+/// Where a PE is: at which site, on which node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PePlace {
     /// Name of its site.
@@ -60,7 +60,6 @@ pub(super) struct PeTime {
 /// What a site has sent to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PairTraffic {
-    /// Messages.
     pub(super) messages: u64,
     /// Their bytes.
     pub(super) bytes: u64,
@@ -82,7 +81,6 @@ pub(super) enum CountUnit {
 pub(super) struct JobCount {
     /// What is counted.
     pub(super) name: &'static str,
-    /// How.
     pub(super) unit: CountUnit,
     /// The number.
     pub(super) value: u64,
@@ -116,7 +114,7 @@ impl Profile {
         }
     }
 
-    /// Returns the mean time of a PE that is of a kind.
+    /// Returns the time of a kind, in nanoseconds, as the mean over the PEs.
     pub(super) fn mean_ns(&self, kind: &TimeKind) -> f64 {
         let sum: f64 = self.pes.iter().filter_map(|pe| pe.ns.get(kind)).sum();
         sum / self.pes.len().max(1) as f64

@@ -58,7 +58,7 @@ impl RecordedOutcome {
 /// The kind of time and the place that explain most of a difference.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reason {
-    /// The kind, and the time of a PE that is of this kind.
+    /// The kind, and its mean time per PE.
     pub(super) time: TimeDifference,
     /// The place.
     pub(super) place: Place,
@@ -75,7 +75,7 @@ pub(super) enum Verdict {
     Faster {
         /// Its position.
         which: usize,
-        /// The share of the time of the other one by which it was faster.
+        /// The share of the slower one's time by which it was faster.
         share: f64,
         /// Where the difference lies.
         reason: Option<Reason>,

@@ -135,8 +135,8 @@ impl LinkGroup {
         }
     }
 
-    /// Returns the numbers of the links, with their units in the names, and the pairs. What is
-    /// unlimited is `null`.
+    /// Returns the numbers of the links, with their units in the names, and the pairs. An unlimited
+    /// number is `null`.
     pub(super) fn to_json(&self) -> Value {
         let Self { link, pairs, count } = self;
         let is_limited = |bandwidth: &Bandwidth| !bandwidth.is_unlimited();

@@ -25,9 +25,9 @@ use std::process::Command;
 
 /// Version of the JSON objects.
 const VERSION: u32 = 1;
-/// How PEs are bound to cores: the system chooses the core of each thread.
+/// The binding of PEs if the system chooses the core of each thread.
 const UNBOUND: &str = "none";
-/// Slurm binds each task to the cores that it gives to the task.
+/// The binding of PEs if Slurm binds each task to the cores that it gives to the task.
 const BOUND: &str = "cores";
 
 /// What a job would start.

@@ -170,7 +170,7 @@ impl CliError {
                 "name a host where nodes of the job run, by the name in its grid file".into()
             }
             Self::NoStartFolder { .. } => {
-                "create it; relative paths of the job are in it".into()
+                "create it; relative paths of the job begin there".into()
             }
             Self::Unattended { path, job } => {
                 let output = path.join("output");
@@ -227,10 +227,10 @@ impl CliError {
                 "its nodes: {}; `--at SITE` starts a node on a host that the job does not have yet",
                 crate::names::abbreviated(nodes.iter().map(String::as_str))
             ),
-            Self::WhichSite { sites } => format!("`--at` with one of {}", sites.join(", ")),
+            Self::WhichSite { sites } => format!("write `--at` with one of {}", sites.join(", ")),
             Self::HostPattern { .. } => "for example `b7`, or `b[7-9]` for three hosts".into(),
             Self::NotInAllocation => {
-                "call it inside the other allocation (`salloc … gridctl add --here`), or name that by \
+                "call it inside the other allocation (`salloc … gridctl add --here`), or name it by \
                  `--slurm JOBID`"
                     .into()
             }

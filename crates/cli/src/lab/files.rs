@@ -9,7 +9,7 @@
 //! | `programs/ssh` | runs a command on another host of the lab |
 //! | `temporary` | temporary files of Open MPI |
 //! | `runtime` | files of gridctl about jobs that are started in the lab |
-//! | `system-HOST` | the devices of the host, from which its `/sys` has those of the network |
+//! | `system-HOST` | all devices of the host; its `/sys` shows the network devices from here |
 //!
 //! Everything here is a function of its arguments.
 
@@ -153,7 +153,7 @@ pub(super) fn addresses(names: &str) -> Vec<Ipv4Addr> {
 }
 
 /// Returns nsswitch.conf(5) with `/etc/hosts` as the only source of host names, given the file of
-/// the machine. The process of another service is outside of the lab, and does not know the names.
+/// the machine. Other services run outside of the lab and do not know the names.
 pub(super) fn name_services(of_machine: &str) -> String {
     let is_of_hosts =
         |line: &str| line.split_once(':').is_some_and(|(name, _)| name.trim() == "hosts");

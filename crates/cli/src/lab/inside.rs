@@ -32,7 +32,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
 
-/// Divisor of the number of packets: more late packets than the quotient cause a warning.
+/// A warning follows if more than one in this number of packets was late.
 const LATE_SHARE: u64 = 100;
 
 /// The processes of a lab besides the command. They end with it.

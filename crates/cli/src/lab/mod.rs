@@ -19,8 +19,8 @@
 //!
 //! The process reads packets from the devices of hosts, and writes them to the devices of other
 //! hosts when the router says that they are due (`forwarding`, `router`). The command resolves the
-//! names of hosts, and reaches them by an `ssh` that is first in its `$PATH`. Variables name both
-//! for MPI launchers (`files`).
+//! names of hosts, and reaches them by an `ssh` that is first in its `$PATH`. Environment variables
+//! tell MPI launchers of the hosts and of this `ssh` (`files`).
 //!
 //! # End and failure
 //!

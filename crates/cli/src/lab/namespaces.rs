@@ -40,7 +40,7 @@ struct Settings {
 /// Tries whether this user may have the namespaces. Returns the options of `unshare` for the
 /// process that forwards packets.
 pub(super) fn available(unshare: &Path) -> Result<Vec<&'static str>, LabError> {
-    // The network of this process itself, so that nothing changes.
+    // This moves the process to its own network, so that nothing changes.
     if is_unknown(move_to(getpid(), ThreadNameSpaceType::NETWORK)) {
         return Err(LabError::OldSystem);
     }

@@ -61,8 +61,8 @@ pub(super) struct RouterCounts {
     pub(super) dropped: u64,
     /// Packets of other kinds, and to other addresses.
     pub(super) foreign: u64,
-    /// Packets that left more than a millisecond after they were due. The time before the router
-    /// gets a packet is not known; it delays when the packet is due.
+    /// Packets that left more than a millisecond after they were due. The router does not know how
+    /// long a packet waited before it came; that wait shifts the time at which the packet is due.
     pub(super) late: u64,
     /// Longest delay of a packet after it was due.
     pub(super) late_max: Duration,

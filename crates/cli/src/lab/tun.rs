@@ -55,8 +55,8 @@ pub(super) fn create(name: &str) -> io::Result<File> {
     let room = room.filter(|room| !room.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
     room.copy_from_slice(name.as_bytes());
     let driver = open_driver()?;
-    // SAFETY: the file is that of the driver whose request TUNSETIFF is. The driver reads one
-    // `struct ifreq` at the address, and writes one there with the name of the device.
+    // SAFETY: `driver` is a file of the driver that defines the request TUNSETIFF. The driver reads
+    // one `struct ifreq` at the address, and writes one there with the name of the device.
     // `InterfaceRequest` has the layout and at least the size of that struct, any bytes are a valid
     // value of it, and `request` is not used while the call lasts.
     let created =

@@ -1,8 +1,8 @@
 //! Decides which tasks of Slurm may enrol, and which node each of them runs.
 //!
-//! Each `srun` has a secret, and places for its tasks: one for each node, by host. A task has the
-//! place with its number on its host, since Slurm decides how it distributes tasks. It enrols once;
-//! once all tasks have, the secret is worth nothing.
+//! Each `srun` has a secret, and places for its tasks: one for each node, by host. A task gets the
+//! place with its number on its host, since Slurm decides how it distributes tasks. Each task
+//! enrols once; when all have enrolled, the secret is void.
 //!
 //! A process that knows the secret may take a place before its task does. The task is then refused,
 //! and [`TaskRefusal::event`] says that the job must end.
@@ -47,41 +47,32 @@ pub(super) enum TaskRefusal {
     /// It speaks another version.
     #[error("it is another build of gridctl than the launcher; use the same one on all hosts")]
     Version,
-    /// Its secret is unknown, or worth nothing any more.
+    /// Its secret is unknown, or void.
     #[error("no task is expected with this secret")]
     Secret,
     /// Another process has enrolled as this task, or in its place.
     #[error("another process has enrolled as task {task}")]
     Taken {
-        /// Its number.
         task: u32,
         /// The node that the other process runs.
         node: NodeId,
     },
     /// Another `srun` is to start its node.
     #[error("task {task} is not needed any more")]
-    Superseded {
-        /// Its number.
-        task: u32,
-    },
+    Superseded { task: u32 },
     /// Slurm has placed more tasks on a host than it has said.
     #[error(
         "no node is left for task {task} on host `{}`; allocate with --ntasks-per-node, so that all hosts \
          have the same number of tasks",
         .host.escape_debug()
     )]
-    NoPlace {
-        /// Its number.
-        task: u32,
-        /// Its host.
-        host: String,
-    },
+    NoPlace { task: u32, host: String },
 }
 
 impl TaskRefusal {
-    /// Returns the event by which the job ends, or goes on without the nodes of the `srun` whose
-    /// tasks have not enrolled. There is none if the process did not know a secret, or if the job
-    /// needs no task in its place.
+    /// Returns the event by which the job ends, or goes on without `nodes`: those of the `srun`
+    /// whose tasks have not enrolled. There is none if the process did not know a secret, or if the
+    /// job needs no task in its place.
     pub(super) fn event(&self, nodes: Vec<NodeId>) -> Option<Event> {
         match self {
             Self::Taken { node, .. } => Some(Event::EnrolledTwice { node: *node }),
@@ -117,7 +108,7 @@ impl Admissions {
         }
     }
 
-    /// Returns the node of a task that says this, if it may enrol.
+    /// Returns the node of the task that says `hello`, if it may enrol.
     pub(super) fn admit(&mut self, hello: &Hello) -> Result<NodeId, TaskRefusal> {
         let step = self.steps.iter_mut().find(|step| step.secret.is(&hello.secret));
         let step = step.ok_or(TaskRefusal::Secret)?;

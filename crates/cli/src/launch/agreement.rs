@@ -74,7 +74,7 @@ impl Work<'_> {
     }
 
     /// Sends the state for another launcher to the keepers, if enough of them have accepted this
-    /// one.
+    /// launcher.
     fn send(&mut self, saved: &Saved) {
         let Some(keepers) = self.keepers.as_mut().filter(|_| self.has_quorum) else { return };
         let content: Arc<[u8]> = match saved.to_bytes() {
@@ -199,8 +199,8 @@ impl Work<'_> {
         Some(self.yield_to(&other))
     }
 
-    /// Ends this launcher, since another one attends to the job, and the nodes that the other one
-    /// has not taken over.
+    /// Ends this launcher, and the nodes that `other` has not taken over, since `other` attends to
+    /// the job.
     pub(super) fn yield_to(&mut self, other: &LauncherId) -> Outcome {
         reaching::end_others(&self.children);
         let by = own_name::place(&other.name).to_owned();

@@ -30,7 +30,7 @@ impl Work<'_> {
                 self.start(node);
             }
             if let Err(error) = self.starter.launch_tasks() {
-                // Their ends are noticed.
+                // `notice_exits` finds the tasks that ended with this error.
                 self.reports.push(Report::Warning { text: error.to_string() });
             }
             self.supervisor.await_srun(self.starter.awaits_srun(), self.now());
@@ -177,7 +177,7 @@ impl Work<'_> {
         }
     }
 
-    /// Sends a node whose task has enrolled its bundle.
+    /// Sends the bundle to a node whose task has enrolled.
     fn enrol(&mut self, node: NodeId, key: NodePublicKey) {
         self.starter.enrolled(node, key);
         self.supervisor.started(self.now());

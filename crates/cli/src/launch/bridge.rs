@@ -24,7 +24,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// The bridge to a node. Dropping it ends the connection; the node goes on.
 pub(super) struct Bridge {
     shared: Arc<Shared>,
-    /// The first process that was started, if one was at once.
+    /// Id of the process that `open` has started; `None` if it has started none.
     pid: Option<u32>,
 }
 
@@ -40,7 +40,8 @@ impl Bridge {
         outlets: &Outlets,
         notes: impl Fn() -> Reader + Send + 'static,
     ) -> io::Result<Self> {
-        // Nodes are started one after the other (see `pacing`), and an error shows at once.
+        // This thread starts the process, so that nodes start one after the other (see `pacing`)
+        // and an error shows at once.
         let first = match command.order.task {
             BridgeTask::Start => Some(command.open()?),
             _ => None,
@@ -53,7 +54,7 @@ impl Bridge {
         Ok(Self { shared, pid })
     }
 
-    /// The process that was started first; `None` if none was at once.
+    /// Returns the id of the process that `open` has started; `None` if it has started none.
     pub(super) fn pid(&self) -> Option<u32> {
         self.pid
     }
@@ -103,14 +104,15 @@ impl Bridge {
         }
     }
 
-    /// Kills the processes of the node as soon as it can be reached. Its keeper may be needed.
+    /// Kills the processes of the node as soon as it can be reached. The bridge stays, because the
+    /// job may need the keeper.
     pub(super) fn kill_later(&self) {
         let mut state = self.shared.lock();
         state.is_unwanted = true;
         state.send(ToBridge::Signal(NodeSignal::Kill), Arc::default());
     }
 
-    /// Treats the node as one that has ended like this, unless its end is known.
+    /// Counts the node as ended with `exit`, unless its end is known.
     pub(super) fn give_up(&self, exit: Exit) {
         self.shared.give_up(exit);
     }
@@ -125,7 +127,8 @@ impl Bridge {
         matches!(self.shared.lock().status, Status::Attends)
     }
 
-    /// Since when the keeper cannot be reached, while the end of the node is not known.
+    /// Returns since when the keeper cannot be reached; `None` if it can, or if the node's end is
+    /// known.
     pub(super) fn unreachable_since(&self) -> Option<Instant> {
         let state = self.shared.lock();
         match &state.status {

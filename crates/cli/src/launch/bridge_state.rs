@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Time that `ssh` has to end after its output.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(1);
-/// Further pauses before a connection is opened again, while the node counts and afterwards, when
-/// only its keeper may be needed.
+/// Further pauses before a connection is opened again: until the node has ended for the job, and
+/// afterwards, when the job may need only its keeper.
 const LONG_PAUSES: [Duration; 2] = [Duration::from_secs(8), Duration::from_secs(60)];
-/// Interval between looks whether it has ended.
+/// Interval between looks whether `ssh` has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A frame with its content.
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub(super) ssh: Option<Child>,
     /// Lines that the node has not got, as far as is known.
     pub(super) lines: VecDeque<Arc<[u8]>>,
-    /// Number of lines that it has got; `None` before the keeper has said it.
+    /// Number of lines that it has got; `None` until the keeper has said so.
     pub(super) taken: Option<u64>,
     /// The last state to save, and its number.
     pub(super) save: Option<(u64, Arc<[u8]>)>,
@@ -58,10 +58,10 @@ pub(super) struct State {
 pub(super) enum Status {
     /// A bridge starts the node.
     Starts,
-    /// There is no connection since then.
+    /// The keeper has been out of reach since this time.
     Unconnected(Instant),
     Attends,
-    /// The keeper has accepted another launcher, as is known since then.
+    /// The keeper has accepted this other launcher, which is known since this time.
     TakenOver(LauncherId, Instant),
     Closed,
 }
@@ -70,7 +70,7 @@ impl State {
     /// Sends a frame, if there is a connection.
     pub(super) fn send(&self, frame: ToBridge, content: Arc<[u8]>) {
         if let Some(frames) = &self.frames {
-            // A connection that has just broken; what matters is sent again over the next one.
+            // This fails if the connection has just broken. The next one carries what matters again.
             let _ = frames.send((frame, content));
         }
     }
@@ -152,8 +152,8 @@ impl Shared {
         state.exit.is_none() && !matches!(state.status, Status::Closed)
     }
 
-    /// Treats the node as one that has ended like this, unless its end is known. It is killed when
-    /// it can be reached, and its keeper may still be needed.
+    /// Counts the node as ended with `exit`, unless its end is known. It is killed when it can be
+    /// reached. The job may still need its keeper.
     pub(super) fn give_up(&self, exit: Exit) {
         let mut state = self.lock();
         state.is_unwanted = true;

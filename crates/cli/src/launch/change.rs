@@ -3,13 +3,13 @@
 //!
 //! # Steps
 //!
-//! 1. Requests are collected for [`GATHER`], since signals often reach all nodes at once.
-//! 2. The node of main is asked to stop the job after a checkpoint, at main's next progress point.
+//! 1. The launcher collects requests for [`GATHER`], since signals often reach all nodes at once.
+//! 2. It asks the node of main to stop the job after a checkpoint, at main's next progress point.
 //! 3. When the job has stopped, the supervisor begins another run without the nodes that leave and
 //!    with those that join, as after a loss.
 //!
-//! Requests that come meanwhile wait for the next change. A loss before step 3 begins again with
-//! step 2. A node that must leave, and whose time is up before, is lost.
+//! Requests that come meanwhile wait for the next change. After a loss before step 3, the change
+//! begins again with step 2. A node that must leave and has not left in time counts as lost.
 
 use gridspan_topology::{NodeId, Time};
 use std::collections::BTreeSet;
@@ -158,7 +158,7 @@ impl Changes {
         expired
     }
 
-    /// The changes that the job has not stopped for.
+    /// The changes for which the job has not stopped yet.
     fn open(&self) -> impl Iterator<Item = &Change> {
         let is_open = matches!(self.stage, Stage::None | Stage::Requested);
         self.waiting.iter().chain(self.under_way.iter().filter(move |_| is_open))

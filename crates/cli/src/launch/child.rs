@@ -46,7 +46,7 @@ pub(super) struct Child {
     is_done: Arc<AtomicBool>,
     /// Whether its exit was taken.
     is_taken: bool,
-    /// Has other owners while output is read.
+    /// The threads that read output own it, too.
     is_read: Arc<()>,
     /// Lines for the process; `None` once the pipe to it is closed.
     lines: Option<Arc<LineQueue>>,
@@ -54,10 +54,10 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the process of a node, which uses files instead of pipes if there are some.
-    /// `has_input`: a process of this machine gets the standard input of this one. Must be called
-    /// from a thread that lives as long as the job: without files, each process asks the kernel to
-    /// kill it when that thread ends.
+    /// Starts the process of a node, with `files`, if given, in place of pipes. If `has_input`, a
+    /// process on this machine gets the standard input of this one. Must be called from a thread
+    /// that lives as long as the job: without files, each process asks the kernel to kill it when
+    /// that thread ends.
     pub(super) fn start(
         origin: Origin,
         mut command: Command,
@@ -112,8 +112,8 @@ impl Child {
         Ok(child)
     }
 
-    /// Starts a kept node, or attends to one, as the order of the command says, whose content is
-    /// `start`. What the node prints is copied to `mirror`, into these files.
+    /// Starts a kept node, or attends to one, as the order of the command says; `start` is the
+    /// content of that order. `mirror` copies what the node prints into `files`.
     pub(super) fn kept(
         (origin, name): (Origin, String),
         (command, start): (BridgeCommand, Vec<u8>),
@@ -313,7 +313,7 @@ impl Child {
         self.lines = None;
         if exit == Exit::Unknown {
             if Arc::strong_count(&self.is_read) > 1 {
-                // The output may say it. The end of each stream is another event.
+                // The output may say how it ended. The end of each stream causes another event.
                 return None;
             }
             if self.is_done.load(Ordering::Acquire) {

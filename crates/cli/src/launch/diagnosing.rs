@@ -3,17 +3,18 @@
 //!
 //! # Steps
 //!
-//! 1. At the first request, all members are asked. Requests that come meanwhile get the same
-//!    answer.
+//! 1. At the first request, the launcher asks all members. Requests that come meanwhile get the
+//!    same answer.
 //! 2. Each process says at once that it runs, and which nodes it suspects. The coordinator, on one
 //!    of the nodes, asks the PEs, and gives its answer after two seconds at the latest.
-//! 3. If the coordinator has not answered after [`AGAIN_AFTER`], all are asked again: a coordinator
-//!    that moves to another node loses its findings, and while it moves, no node has it.
+//! 3. If the coordinator has not answered after [`AGAIN_AFTER`], the launcher asks all again: a
+//!    coordinator that moves to another node loses its findings, and while it moves, no node has
+//!    it.
 //! 4. The answer is complete when all have answered, or when the coordinator has answered and
-//!    [`SILENT_AFTER`] is over. After [`PATIENCE`] it is given without the findings of the
+//!    [`SILENT_AFTER`] is over. After [`PATIENCE`] the launcher answers without the findings of the
 //!    coordinator.
 //!
-//! A process that was stopped by a signal, or whose host does not answer, is named in the answer.
+//! The answer names each process that a signal has stopped, or whose host does not answer.
 
 use gridspan_runtime::{Diagnosis, Wait, WaitKind};
 use gridspan_topology::{NodeId, Time};

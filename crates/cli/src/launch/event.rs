@@ -32,7 +32,6 @@ pub(super) fn code_of(signal: i32) -> u8 {
 pub(super) enum Event {
     /// A node reports where it listens.
     Listening {
-        /// The node.
         node: NodeId,
         /// Its address.
         address: SocketAddr,
@@ -41,12 +40,10 @@ pub(super) enum Event {
     Failed {
         /// The reporting node.
         node: NodeId,
-        /// The failure.
         failure: Failure,
     },
     /// A node says which parts of checkpoints it has, and waits for a bundle.
     Holds {
-        /// The node.
         node: NodeId,
         /// The parts.
         holdings: Holdings,
@@ -56,29 +53,21 @@ pub(super) enum Event {
     /// The program makes checkpoints, so that the job can go on after a loss.
     Recovers,
     /// A node was requested by SIGTERM to leave the job.
-    Leaving {
-        /// The node.
-        node: NodeId,
-    },
+    Leaving { node: NodeId },
     /// The job cannot be stopped for a change of its nodes.
-    Unchangeable {
-        /// The reason.
-        reason: String,
-    },
+    Unchangeable { reason: String },
     /// Another process of the user requests something.
     Requested {
         /// Number of the request, for the answer.
         id: u64,
-        /// The request.
         request: Request,
     },
     /// The process of a node runs, and was asked to find out what the job waits for.
     Awake {
-        /// The node.
         node: NodeId,
         /// Number of the diagnosis.
         number: u64,
-        /// The nodes of the present run that it suspects, with the seconds since then.
+        /// The nodes of the present run that it suspects, with the seconds of their silence.
         silent: Vec<(NodeId, u64)>,
     },
     /// The coordinator of the job has found out what the job waits for.
@@ -99,36 +88,24 @@ pub(super) enum Event {
     Simulated,
     /// The task of a node has enrolled, and waits for its bundle.
     Enrolled {
-        /// The node.
         node: NodeId,
         /// The key that the task has made for it.
         key: NodePublicKey,
     },
     /// A task was refused, because another process has enrolled as its node.
-    EnrolledTwice {
-        /// The node.
-        node: NodeId,
-    },
+    EnrolledTwice { node: NodeId },
     /// A task that this launcher has started was refused.
     TaskRefused {
         /// The nodes of its `srun` whose tasks have not enrolled.
         nodes: Vec<NodeId>,
-        /// The reason.
         reason: String,
     },
     /// The `ssh` of a node reports that the connection was dropped before it could authenticate.
-    ConnectionDropped {
-        /// The node.
-        node: NodeId,
-    },
+    ConnectionDropped { node: NodeId },
     /// One of the two output streams of a node has ended.
-    StreamEnded {
-        /// The node.
-        node: NodeId,
-    },
+    StreamEnded { node: NodeId },
     /// The process of a node has ended.
     Exited {
-        /// The node.
         node: NodeId,
         /// How it ended.
         exit: Exit,
@@ -138,12 +115,7 @@ pub(super) enum Event {
     /// All lines for a process have been written.
     Written,
     /// The keeper of a node has saved the state of this number.
-    Saved {
-        /// The node.
-        node: NodeId,
-        /// The number.
-        number: u64,
-    },
+    Saved { node: NodeId, number: u64 },
     /// The witness has settled on a half of the members of the run at a position.
     Settled {
         /// The position.
@@ -153,16 +125,13 @@ pub(super) enum Event {
     },
     /// A bridge to a node has connected, or has broken.
     BridgeChanged,
-    /// A reader waits until what it has passed on is handled, and saved.
+    /// A reader waits until the launcher has handled and saved what it has passed on.
     Read(Waiting),
     /// The user, or a signal on their behalf, requests the end of the job.
-    Interrupted {
-        /// The signal.
-        signal: i32,
-    },
+    Interrupted { signal: i32 },
     /// The user requests that the job stops until it is continued.
     StopWanted,
-    /// Output can no longer be written, and not because the reader has closed it.
+    /// Output can no longer be written, although its reader has not closed it.
     OutputFailed,
     /// All output is printed.
     Printed,
@@ -173,7 +142,7 @@ pub(super) enum Event {
 pub(super) struct Waiting(#[expect(dead_code, reason = "it is only dropped")] Sender<()>);
 
 impl Waiting {
-    /// A value, and what its drop disconnects.
+    /// Creates a value, and the receiver that its drop disconnects.
     pub(super) fn new() -> (Self, Receiver<()>) {
         let (kept, dropped) = channel();
         (Self(kept), dropped)
@@ -272,7 +241,6 @@ pub(super) struct Outcome {
 /// The node that failed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Blame {
-    /// The node.
     pub(super) node: NodeId,
     /// Description of the failure.
     pub(super) message: String,

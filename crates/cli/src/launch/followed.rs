@@ -54,9 +54,9 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Opens the file where the launcher before has stopped to read. It ends where the file does
-    /// once `is_over` is true: what the process has left behind may write for ever. The file is
-    /// limited to about `log_limit` bytes.
+    /// Opens the file at the position up to which the launcher before has read it. Reading ends at
+    /// the length that the file has once `is_over` is true, since processes that are left behind
+    /// may write for ever. The file is limited to about `log_limit` bytes.
     pub(super) fn open(
         stream: &StreamFile,
         log_limit: u64,
@@ -86,14 +86,15 @@ impl Read for Followed {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let [mut pause, longest] = LOOK;
         loop {
-            // Nothing is written after the end of the process, which must be known before the look.
+            // The flag is read before the length, so that all that the process has written is in
+            // the file.
             let is_over = self.is_over.load(Ordering::Acquire);
             if is_over && self.end.is_none() {
                 self.end = Some(self.file.metadata()?.len());
             }
             let left = self.end.map_or(u64::MAX, |end| end.saturating_sub(self.read));
             let old = self.live_from.load(Ordering::SeqCst).saturating_sub(self.read);
-            // What is old and what is not are read one after the other.
+            // One read returns either old bytes or new ones.
             let most = if old > 0 { old.min(left) } else { left };
             let room = to.len().min(usize::try_from(most).unwrap_or(usize::MAX));
             let read = self.file.read(&mut to[..room])?;

@@ -1,8 +1,8 @@
-//! Nodes that are added to a running job, which its grid does not name.
+//! Nodes that join a running job and that its grid does not name.
 //!
-//! They are appended to the roster, so that all others keep their numbers, and are absent until a
-//! change of the members starts them, as a spare node is. What was added is saved for another
-//! launcher, which looks up the hosts again.
+//! The launcher appends them to the roster, so that all others keep their numbers. Like spare
+//! nodes, they are absent until a change of the members starts them. The launcher saves them for
+//! another launcher, which looks up the hosts again.
 
 use super::event::Event;
 use super::plan::{Launch, Processes};
@@ -20,7 +20,7 @@ use std::io;
 use std::net::IpAddr;
 
 impl Work<'_> {
-    /// Returns the event of a request, for which the nodes are added that it wants to be new.
+    /// Returns the event of a request. Adds the nodes that it names as new ones.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl Work<'_> {
         Ok(Event::Requested { id, request })
     }
 
-    /// Adds nodes to the job, and returns the event that another process requests them to join.
+    /// Adds nodes to the job. Returns the event of the request to let them join.
     ///
     /// # Errors
     ///
@@ -61,8 +61,7 @@ impl Work<'_> {
 }
 
 impl Launch<'_> {
-    /// Adds nodes to the job, which the launcher of a running one can start then. Returns their
-    /// numbers.
+    /// Adds nodes to the job. If it runs, its launcher can start them then. Returns their numbers.
     ///
     /// # Errors
     ///
@@ -107,11 +106,9 @@ impl Launch<'_> {
         }
         let is_detached = self.detached.is_some() && self.kept.is_none();
         if is_detached && reach == Reach::Hosts && !new.addresses.is_empty() {
-            return Err(
-                "it is detached on one machine, where alone it can have nodes; a detached \
+            return Err("it is detached on one machine and can have nodes there only; a detached \
                         job that starts with nodes on other hosts can have more of them"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         if self.record.is_some() {
             return Err("it is recorded, and a recording has the nodes of the grid; nodes of the \

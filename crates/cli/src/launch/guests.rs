@@ -21,12 +21,12 @@ pub(super) struct Invited {
 }
 
 impl Invited {
-    /// Guests run this command.
+    /// Creates the state of a job whose guests run this command.
     pub(super) fn new(command: process::Command) -> Self {
         Self { command: Some(command), runs: 0 }
     }
 
-    /// Writes invitations to the run whose nodes have these addresses, to the folder in which
+    /// Writes invitations to the run whose nodes have these addresses, into the folder where
     /// `gridctl join` looks for them.
     pub(super) fn invite(
         &mut self,

@@ -26,7 +26,7 @@ pub(super) struct Keepers {
     saved: BTreeMap<NodeId, u64>,
     /// What the witness has settled, if there is one.
     witness: Option<Halves>,
-    /// When the witness may be asked; `None` while it is asked.
+    /// When the witness may be asked; `None` until it has answered.
     asks_at: Option<Time>,
     proposed: Option<Proposal>,
     /// What the witness is to be told: see [`take_untold`](Self::take_untold).
@@ -59,9 +59,9 @@ pub(super) enum Decision {
 #[derive(Debug, PartialEq)]
 pub(super) enum Loss {
     Now,
-    /// The witness is to be asked before, as for [`Decision::Ask`].
+    /// The witness is to be asked first, as for [`Decision::Ask`].
     Ask(usize, BTreeSet<NodeId>),
-    /// It has not answered yet.
+    /// The witness has not answered yet.
     Later,
 }
 
@@ -123,7 +123,7 @@ impl Keepers {
         *last = (*last).max(number);
     }
 
-    /// Decides on the proposed run, which is the last of these once it was sent.
+    /// Decides on the proposed run, which is the last of `runs` once it was sent.
     pub(super) fn poll(
         &mut self,
         runs: &Runs,
@@ -176,9 +176,9 @@ impl Keepers {
         }
     }
 
-    /// Takes the members with which the last run has begun, by the position of the run of which
-    /// they are a majority. The witness was not asked; it must settle on them before it settles on
-    /// others.
+    /// Takes what the witness must be told: for each run by its position, the majority of its
+    /// members with which the last run has begun. The witness was not asked; it must settle on this
+    /// majority before it settles on other members.
     pub(super) fn take_untold(&mut self) -> Vec<(usize, BTreeSet<NodeId>)> {
         std::mem::take(&mut self.untold)
     }
@@ -208,9 +208,9 @@ impl Keepers {
             .all(|(run, (_, members))| self.rule().tally(run, members, &agrees) != Tally::TooFew)
     }
 
-    /// Decides whether all nodes but these may be declared lost, given that the job
-    /// [`may_go_on_with`] these. If that takes the witness, it must have settled on them before;
-    /// until then the nodes are not disturbed.
+    /// Decides whether all nodes but those that agree may be declared lost, given that the job
+    /// [`may_go_on_with`] these. If that takes the witness, it must settle on these first; until
+    /// then, no node is declared lost.
     ///
     /// [`may_go_on_with`]: Self::may_go_on_with
     pub(super) fn poll_loss(

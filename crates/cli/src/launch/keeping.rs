@@ -128,7 +128,7 @@ impl Keeping {
             return End::Unanswered(self.shared.finish());
         }
         let (send, frames) = channel();
-        // The receiver exists.
+        // This cannot fail: the receiver exists.
         let _ = send
             .send((ToBridge::Order(self.command.order.clone()), self.content.as_slice().into()));
         let pulse = Arc::new(Pulse::default());
@@ -153,7 +153,8 @@ impl Keeping {
         pulse.is_over.store(true, Ordering::Release);
         drop(send);
         let exit = self.shared.finish();
-        // What `ssh` said may explain its end. What it has started may keep the stream open.
+        // What `ssh` said may explain its end. The wait has a limit, since a process that it has
+        // started may keep the stream open.
         let _ = all_noted.recv_timeout(END_PATIENCE);
         end.unwrap_or(End::Unanswered(exit))
     }

@@ -1,5 +1,5 @@
-//! The links of the job, as the launcher knows them. They are kept in the job's status file, and
-//! changes are reported to the user.
+//! The links of the job, as the launcher knows them. The launcher keeps them in the job's status
+//! file, and reports changes to the user.
 
 use super::report::{LinkNumbers, Report};
 use crate::names::Names;
@@ -23,7 +23,7 @@ pub(super) struct Known {
 }
 
 struct State {
-    /// The grid of the present run's nodes, which number them.
+    /// The grid of the present run, which numbers its nodes.
     grid: GridSpec,
     links: Option<LinkReport>,
     watched: BTreeMap<(GroupId, GroupId), Watched>,
@@ -35,8 +35,8 @@ struct State {
 /// A watched link.
 #[derive(Default)]
 struct Watched {
-    /// The numbers with which settled ones are compared: the last reported, or at first the first
-    /// settled ones.
+    /// The last reported numbers, or the first settled ones if none was reported. New settled
+    /// numbers are compared with these.
     told: Option<LinkNumbers>,
     /// The last observation.
     last: Option<LinkNumbers>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Lines for a process, which a thread writes. The pipe to the process is closed when they are
-/// dropped.
+/// Lines for a process, which a thread writes. The thread closes the pipe to the process when this
+/// is dropped.
 pub(super) struct LineQueue {
     queue: Sender<String>,
     /// Number of lines that have not been written.

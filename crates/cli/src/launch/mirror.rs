@@ -30,7 +30,7 @@ pub(super) struct Origins {
     streams: [StreamFile; 2],
     file: File,
     at: [AtomicI64; 2],
-    /// Whether the keeper has said from where on it passes on the streams.
+    /// Whether the keeper has said at which positions it begins to pass on the streams.
     are_known: AtomicBool,
 }
 
@@ -67,12 +67,12 @@ impl Mirror {
         self.origins.clone()
     }
 
-    /// The positions in the streams of the node up to which there are copies.
+    /// The positions up to which the streams of the node are copied.
     pub(super) fn positions(&self) -> [u64; 2] {
         [0, 1].map(|stream| self.origins.position(stream, self.lengths[stream]))
     }
 
-    /// Notes what the keeper passes on.
+    /// Notes at which positions the keeper begins to pass on the streams.
     pub(super) fn begin(&mut self, attendance: &Attendance) -> io::Result<()> {
         for stream in 0..2 {
             let length = self.lengths[stream];
@@ -118,8 +118,8 @@ fn write_counted(to: &mut impl Write, mut bytes: &[u8], count: &mut u64) -> io::
 }
 
 impl Origins {
-    /// How much of the streams of the node was read by this launcher or one before; `None` before
-    /// that is known.
+    /// Returns how much of the node's streams this launcher and those before have read; `None`
+    /// until the origins are known.
     pub(super) fn read_so_far(&self) -> Option<[u64; 2]> {
         if !self.are_known.load(Ordering::SeqCst) {
             return None;

@@ -109,8 +109,7 @@ pub(crate) struct Ended {
     pub(crate) code: u8,
     /// The last known links of the job.
     pub(crate) links: Option<LinkReport>,
-    /// Set if the job has ended for this launcher only: why another launcher may continue it, or
-    /// does.
+    /// Why another launcher may continue the job, or does; `None` if the job has ended for good.
     pub(crate) abandoned: Option<CliError>,
 }
 

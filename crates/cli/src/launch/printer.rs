@@ -26,7 +26,7 @@ pub(super) struct Printer {
     pub(super) style: Style,
     /// The limit of the file to which a detached job prints.
     pub(super) log: Option<LogLimit>,
-    /// What is drawn on the terminal besides.
+    /// The progress that is shown on the terminal besides.
     pub(super) progress: Option<Progress>,
 }
 
@@ -41,7 +41,6 @@ pub(super) enum Style {
 /// Prefixes of the lines of each node.
 pub(super) struct Prefixes {
     names: Vec<String>,
-    /// The colour of each.
     colours: Vec<&'static str>,
     plain: Vec<String>,
     coloured: Vec<String>,

@@ -10,7 +10,7 @@
 //!
 //! A place that all launchers reach can be a witness, too. Then exactly half of the members are
 //! enough only if the witness has settled on them, whether the first member is among them or not.
-//! It settles on one half of each run, the first that a launcher asks for, for good. That half and
+//! It settles for good on one half of each run: the first that a launcher asks for. That half and
 //! any majority have a common member, as any two majorities have.
 //!
 //! If members are enough only because others have ended, the witness is asked as well: it may have
@@ -22,10 +22,10 @@
 //! A majority does not need the witness, and begins its run at once. Then it tells the witness,
 //! which settles on this majority if it has settled on nothing. So members that are enough only
 //! because others have ended must have a member of that majority, even if they are fewer than half
-//! of all. Every member of it has saved the run that has begun: whoever has one of them knows that
-//! run, and needs a quorum of it, too. Others have none of them, and do not go on. If the witness
-//! cannot be told, or has settled on others before, the user's word alone decides, as without a
-//! witness.
+//! of all. Every member of it has saved the run that has begun, so that a part with one of them
+//! knows that run and needs a quorum of it, too. A part with none of them does not go on. If the
+//! witness cannot be told, or has settled on others before, the user's word alone decides, as
+//! without a witness.
 //!
 //! Half of the members are enough, too, if they have most of those on which the witness has
 //! settled. So half of them can go on if the launcher of a majority ends before keepers know that
@@ -35,10 +35,10 @@
 //!
 //! Another launcher takes over in two phases, as in Paxos (Lamport 1998). First, keepers accept it,
 //! and report the state that they have saved; from then on they refuse states of earlier launchers.
-//! The state of the latest launcher holds. Each run that was proposed after the last one that is
-//! known to have begun may have begun as well, so that the launcher needs a quorum of each. Only
-//! then does it save a state. So each launcher that saves a state knows all runs that have begun,
-//! and earlier launchers can begin no further run.
+//! The state of the latest launcher holds. Each run that was proposed after the last run known to
+//! have begun may have begun, too, so that the launcher needs a quorum of each. Only then does it
+//! save a state. So each launcher that saves a state knows all runs that have begun, and earlier
+//! launchers can begin no further run.
 
 use gridspan_topology::{GridSpec, NodeId, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,8 +217,8 @@ impl WitnessPlace {
     }
 }
 
-/// Returns which sites the job does not survive without the user's help, as a sentence, if there
-/// are several sites and at least one of them is such a site.
+/// Returns a sentence about the sites whose loss the job does not survive without the user's help;
+/// `None` if there is one site only, or no such site.
 pub(super) fn note(spec: &GridSpec, members: &[NodeId], witness: WitnessPlace) -> Option<String> {
     let layout = spec.layout();
     let site = |node: NodeId| layout.site_of_node(node);

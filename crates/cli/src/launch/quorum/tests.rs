@@ -39,7 +39,7 @@ fn with_a_witness_two_disjoint_parts_never_both_go_on() {
         let (members, whole) = (all(number), (1_u32 << number) - 1);
         let pairs = (0..=whole).flat_map(|ended| (0..=whole).map(move |settled| (ended, settled)));
         for (ended, settled) in pairs {
-            // Whatever it has settled on, even for another run.
+            // The witness may have settled on anything, even for another run.
             let halves = Halves::from([(3, set(settled))]);
             let rule = Rule { ended: &set(ended), witness: Some(&halves) };
             let goes_on = |part: u32| rule.has_quorum(3, &members, |it| part & (1 << it.0) != 0);
@@ -281,8 +281,7 @@ impl Places {
     }
 }
 
-/// A launcher begins a run, or another one takes over, with the keepers of `reach` only.
-/// Returns the run that begins.
+/// Lets a launcher propose a run to the keepers of `reach`. Returns whether the run begins.
 fn try_to_go_on(
     launcher: &mut Launcher,
     places: &mut Places,

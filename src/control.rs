@@ -20,16 +20,24 @@ use crate::simulated::Summary;
 use gridspan_balance::BalanceReport;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
-use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
+use gridspan_runtime::{
+    BroadcastReport, CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId,
+};
 use gridspan_topology::Layout;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The start of every control line.
 pub const MARK: &str = "\u{1e}gridspan ";
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Maximum number of broadcasts of a run that are told: about as many as a report lists, many times.
+const BROADCASTS_MAX: usize = 20_000;
+/// Number of edges after which broadcasts are told without their trees, so that these take some
+/// megabytes of a recording.
+const BROADCAST_EDGES_MAX: usize = 100_000;
 
 /// Held while a control line is written to standard output. Whoever holds it does not wait for the
 /// lock of standard output.
@@ -59,6 +67,8 @@ pub enum Control {
     Balanced(BalanceReport),
     /// A checkpoint is complete.
     Checkpoint(CheckpointReport),
+    /// A large broadcast has reached all of its nodes, if the job is recorded.
+    Broadcast(BroadcastReport),
     /// An event of a node that joined the running job.
     Guest(GuestEvent),
     /// A problem of the job, which continues.
@@ -267,6 +277,43 @@ pub(crate) fn tell_records(records: Option<&Records>) {
     }
 }
 
+/// Makes a recorded job tell the launcher about its large broadcasts.
+pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
+    match records {
+        None => job,
+        Some(_) => {
+            let room = BroadcastRoom::default();
+            job.on_broadcast(move |report| {
+                if let Some(report) = room.admitted(report) {
+                    Control::Broadcast(report).tell();
+                }
+            })
+        }
+    }
+}
+
+/// What was told about broadcasts.
+#[derive(Debug, Default)]
+struct BroadcastRoom {
+    broadcasts: AtomicUsize,
+    edges: AtomicUsize,
+}
+
+impl BroadcastRoom {
+    /// Counts a broadcast, and returns what to tell about it.
+    fn admitted(&self, report: &BroadcastReport) -> Option<BroadcastReport> {
+        if self.broadcasts.fetch_add(1, Ordering::Relaxed) >= BROADCASTS_MAX {
+            return None;
+        }
+        let mut report = report.clone();
+        let edges = self.edges.fetch_add(report.edges.len(), Ordering::Relaxed);
+        if edges >= BROADCAST_EDGES_MAX {
+            report.edges = Vec::new();
+        }
+        Some(report)
+    }
+}
+
 /// Makes the job report its links, guests, migrations, checkpoints, warnings and what it waits for
 /// to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
@@ -333,6 +380,26 @@ mod tests {
             assert!(text.starts_with(b"{\"sampled\""), "launchers look for this beginning");
             assert_eq!(Control::parse(text), Some(sampled));
         }
+    }
+
+    #[test]
+    fn many_broadcasts_are_told_without_their_trees_and_then_not_at_all() {
+        let edges = (1..=1000).map(|to| format!(r#"{{"from":0,"to":{to},"tree":0,"after":null}}"#));
+        let edges = edges.collect::<Vec<_>>().join(",");
+        let text = format!(
+            r#"{{"at":5,"root":0,"bytes":40000,"reached":1000,"plan":0,"took":{{"secs":0,"nanos":7}},"edges":[{edges}]}}"#
+        );
+        let report: BroadcastReport = serde_json::from_str(&text).unwrap();
+        let room = BroadcastRoom::default();
+
+        let told: Vec<_> = (0..BROADCASTS_MAX + 5).map(|_| room.admitted(&report)).collect();
+
+        let with_trees = |report: &&Option<BroadcastReport>| {
+            report.as_ref().is_some_and(|report| report.edges.len() == 1000)
+        };
+        assert_eq!(told.iter().filter(with_trees).count(), 100);
+        assert_eq!(told.iter().flatten().count(), BROADCASTS_MAX);
+        assert_eq!(told[200].as_ref().unwrap().reached, 1000);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
-//! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
+//! - [`Happening`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
 //!
@@ -36,6 +36,7 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
+//! | 3 | the ends of processes, and broadcasts |
 //!
 //! # Budget
 //!
@@ -59,7 +60,7 @@ mod validity;
 pub use error::RecordError;
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};
-pub use happening::{Happening, JobEnding, What};
+pub use happening::{Happening, JobEnding, RecordedHop, What};
 pub use header::{
     DriverKind, Header, RecordedHost, RecordedLink, RecordedNode, RecordedPe, VERSION,
 };

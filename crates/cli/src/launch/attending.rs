@@ -222,7 +222,10 @@ impl Work<'_> {
             }
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
-            Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
+            Command::TellExit(node, exit) => {
+                self.record(|recording| recording.note_exit(node, exit));
+                self.reports.push(Report::exited(node, exit));
+            }
             Command::TellLoss(text) => {
                 self.journal.note(JobEventKind::Membership, &text);
                 self.reports.push(Report::Loss { text });

@@ -33,11 +33,14 @@ use std::sync::{Mutex, PoisonError};
 pub const MARK: &str = "\u{1e}gridspan ";
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// Maximum number of broadcasts of a run that are told: about as many as a report lists, many times.
+/// Maximum number of broadcasts of a run that are told: many times as many as a report lists.
 const BROADCASTS_MAX: usize = 20_000;
 /// Number of edges after which broadcasts are told without their trees, so that these take some
 /// megabytes of a recording.
-const BROADCAST_EDGES_MAX: usize = 100_000;
+const ALL_EDGES_MAX: usize = 100_000;
+/// Maximum number of edges of a broadcast, those near its root, so that a control line stays below
+/// 64 KiB.
+const EDGES_MAX: usize = 600;
 
 /// Held while a control line is written to standard output. Whoever holds it does not wait for the
 /// lock of standard output.
@@ -306,8 +309,8 @@ impl BroadcastRoom {
             return None;
         }
         let mut report = report.clone();
-        let edges = self.edges.fetch_add(report.edges.len(), Ordering::Relaxed);
-        if edges >= BROADCAST_EDGES_MAX {
+        report.edges.truncate(EDGES_MAX);
+        if self.edges.fetch_add(report.edges.len(), Ordering::Relaxed) >= ALL_EDGES_MAX {
             report.edges = Vec::new();
         }
         Some(report)
@@ -384,22 +387,23 @@ mod tests {
 
     #[test]
     fn many_broadcasts_are_told_without_their_trees_and_then_not_at_all() {
-        let edges = (1..=1000).map(|to| format!(r#"{{"from":0,"to":{to},"tree":0,"after":null}}"#));
-        let edges = edges.collect::<Vec<_>>().join(",");
-        let text = format!(
-            r#"{{"at":5,"root":0,"bytes":40000,"reached":1000,"plan":0,"took":{{"secs":0,"nanos":7}},"edges":[{edges}]}}"#
-        );
+        let after = r#"{"secs":123456,"nanos":123456789}"#;
+        let edge = |to| format!(r#"{{"from":99999,"to":{to},"tree":9,"after":{after}}}"#);
+        let edges = (10_000..11_000).map(edge).collect::<Vec<_>>().join(",");
+        let rest = format!(r#""bytes":40000,"reached":1000,"plan":0,"took":{after}"#);
+        let text = format!(r#"{{"at":5,"root":0,{rest},"edges":[{edges}]}}"#);
         let report: BroadcastReport = serde_json::from_str(&text).unwrap();
         let room = BroadcastRoom::default();
 
         let told: Vec<_> = (0..BROADCASTS_MAX + 5).map(|_| room.admitted(&report)).collect();
 
-        let with_trees = |report: &&Option<BroadcastReport>| {
-            report.as_ref().is_some_and(|report| report.edges.len() == 1000)
-        };
-        assert_eq!(told.iter().filter(with_trees).count(), 100);
+        let with_trees = told.iter().flatten().filter(|report| report.edges.len() == EDGES_MAX);
+        assert_eq!(with_trees.count(), ALL_EDGES_MAX.div_ceil(EDGES_MAX));
         assert_eq!(told.iter().flatten().count(), BROADCASTS_MAX);
         assert_eq!(told[200].as_ref().unwrap().reached, 1000);
+        let mut line = vec![];
+        Control::Broadcast(told[0].clone().unwrap()).print(&mut line).unwrap();
+        assert!(line.len() < 64 << 10, "{} bytes", line.len());
     }
 
     #[test]

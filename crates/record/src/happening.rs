@@ -111,8 +111,9 @@ pub enum What {
         plan: u64,
         /// Time until the last node had all of it.
         duration_ns: u64,
-        /// Its ways, from the first node on. Empty if they are not known, or were left out of a long
-        /// recording.
+        /// The edges of its trees, each after the one that reaches its sender. Those far from the
+        /// first node are left out of large trees, and all of them if they are not known or if
+        /// there were many broadcasts.
         hops: Vec<RecordedHop>,
     },
 }

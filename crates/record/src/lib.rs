@@ -4,7 +4,8 @@
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
-//! - [`Happening`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it ended.
+//! - [`Happening`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it
+//!   ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
 //!

@@ -7,6 +7,7 @@
 //! | `profile` | where the time of each PE went, over time |
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
+//! | `broadcasts` | large broadcasts with their trees |
 //! | `history` | the kept spans, and the gaps between them |
 //! | `idle` | from when on a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
@@ -21,6 +22,7 @@
 //! The size of an analysis is bounded, whatever the size of the recording.
 
 mod awaited;
+pub(crate) mod broadcasts;
 pub(crate) mod communication;
 pub(crate) mod events;
 #[cfg(test)]
@@ -40,6 +42,7 @@ mod transit;
 mod waits;
 
 use awaited::Awaited;
+use broadcasts::Broadcasts;
 use communication::Communication;
 use events::Events;
 use gridspan_record::{DriverKind, Recording};
@@ -195,6 +198,8 @@ pub(crate) struct Analysis {
     pub(crate) links: Vec<LinkRow>,
     /// Messages between actor types, nodes and sites.
     pub(crate) communication: Communication,
+    /// Large broadcasts.
+    pub(crate) broadcasts: Broadcasts,
     /// The critical path.
     pub(crate) path: CriticalPath,
     /// The events.
@@ -252,6 +257,7 @@ impl Analysis {
             pes: pe_rows(&profile, &places),
             links: link_rows(&traffic, &places, profile.end_ns),
             communication: Communication::of(&history, &kinds, &places, &traffic),
+            broadcasts: Broadcasts::of(recording, &places),
             path: CriticalPath::of(&history, &kinds, &places),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
             events,

@@ -1,6 +1,6 @@
 //! The use of time: handlers by type, waits, and the critical path.
 
-use super::chart::{Axis, Bar, BarPart, bars};
+use super::chart::{Axis, Bar, BarPart, bars, time_axis};
 use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
@@ -8,15 +8,6 @@ use crate::report::analysis::path::{PathPart, PathPartKind};
 
 /// Maximum number of bars of a chart.
 const BARS_MAX: usize = 20;
-
-/// An axis of times up to `most_ns`.
-fn time_axis(most_ns: u64) -> Axis {
-    match most_ns {
-        0..2_000_000 => Axis { title: "time, µs", unit: 1e3 },
-        2_000_000..2_000_000_000 => Axis { title: "time, ms", unit: 1e6 },
-        _ => Axis { title: "time, s", unit: 1e9 },
-    }
-}
 
 /// Renders the time of handlers by type.
 pub(crate) fn handlers(analysis: &Analysis) -> Panel {

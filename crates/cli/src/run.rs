@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     let has_input = args.process.stdin != Some(StdinFlag::None);
     let is_recorded = args.recording.record.is_some();
-    let is_alone = is_single && !args.json && has_input && !is_recorded;
+    let is_alone = is_single && !args.json && has_input && !is_recorded && args.logs.is_none();
     let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
@@ -107,6 +107,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         is_listed: true,
         guests: args.guests,
         log_limit: args.log_limit,
+        logs: args.logs.clone(),
         metrics: metrics.as_ref().map(|server| server.place().to_owned()),
         input: input_way(args.process.stdin, first, io::stdin().is_terminal())?,
         ..launch

@@ -227,6 +227,10 @@ pub(crate) struct RunArgs {
     /// Run the nodes in DIR [default: the current folder, on other hosts if it exists there].
     #[arg(long = "wdir", value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+    /// Write what each node prints into files in DIR, too: SITE-N.out and SITE-N.err. Files of an
+    /// earlier job with these names are replaced. A detached job has such files anyway.
+    #[arg(long, value_name = "DIR", conflicts_with = "detach")]
+    pub(crate) logs: Option<PathBuf>,
     /// Run in the background. The job outlives this terminal and its launcher; `gridctl attach`
     /// shows the output.
     #[arg(long, conflicts_with_all = ["guests", "dry_run"])]

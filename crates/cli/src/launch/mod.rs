@@ -16,7 +16,7 @@
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `input_flow` | forward the standard input to a node that cannot inherit it |
-//! | `lines`, `queue`, `printer` | pass the output of processes to the user |
+//! | `lines`, `queue`, `printer`, `node_logs` | pass the output of processes to the user, and into files |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `growth` | nodes that are added to a running job |
@@ -53,6 +53,7 @@ mod known;
 mod line_queue;
 mod lines;
 mod mirror;
+mod node_logs;
 mod own_name;
 mod pacing;
 mod plan;
@@ -95,6 +96,7 @@ use journal::Journal;
 use keepers::Keepers;
 use known::Known;
 pub(crate) use lines::LineSplitter;
+use node_logs::NodeLogs;
 use pacing::Pacing;
 pub(crate) use plan::{InputWay, Kept, Launch, Membership, PlannedNode, Processes, job_name};
 use printer::{Prefixes, Printer, Style};
@@ -108,6 +110,7 @@ use report::{Report, StartedNode};
 use requests::Requests;
 use starter::Starter;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -247,7 +250,12 @@ fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(&launch.roster)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
-    Ok(Printer { style, log: log_limit(launch)?, progress: launch.progress.clone() })
+    let create = |folder: &PathBuf| {
+        let logs = NodeLogs::create(folder, launch.roster.names());
+        logs.map_err(|error| CliError::Write { path: folder.clone(), error })
+    };
+    let logs = launch.logs.as_ref().map(create).transpose()?;
+    Ok(Printer { style, log: log_limit(launch)?, logs, progress: launch.progress.clone() })
 }
 
 /// Starts the thread that prints reports.

@@ -61,6 +61,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) kept: Option<Kept>,
     /// Size in bytes from which on output is moved out of the files of the job's folder.
     pub(crate) log_limit: u64,
+    /// The folder for a file of each stream of each node, if the user wants them.
+    pub(crate) logs: Option<PathBuf>,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
     /// Where the metrics of the job are served, if they are.
@@ -207,6 +209,7 @@ impl<'a> Launch<'a> {
             detached: None,
             kept: None,
             log_limit: u64::MAX,
+            logs: None,
             progress: None,
             metrics: None,
             input: InputWay::Nowhere,

@@ -1,6 +1,7 @@
 //! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
 
 use super::event::Event;
+use super::node_logs::NodeLogs;
 use super::queue::Queue;
 use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
@@ -26,6 +27,8 @@ pub(super) struct Printer {
     pub(super) style: Style,
     /// The limit of the file to which a detached job prints.
     pub(super) log: Option<LogLimit>,
+    /// The files for what each node prints, if there are any.
+    pub(super) logs: Option<NodeLogs>,
     /// What is drawn on the terminal besides.
     pub(super) progress: Option<Progress>,
 }
@@ -238,6 +241,7 @@ impl Printer {
     }
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+        self.write_logs(reports);
         let style = &mut self.style;
         let printed = match &self.progress {
             Some(progress) => progress.hidden(|| print(style, reports, text)),
@@ -246,6 +250,17 @@ impl Printer {
         printed?;
         self.log.iter_mut().for_each(LogLimit::note_all);
         Ok(())
+    }
+
+    /// Writes into the files of nodes. The job is worth more than them, so an error is a warning.
+    fn write_logs(&mut self, reports: &mut Vec<Report>) {
+        let Some(logs) = &mut self.logs else { return };
+        if let Err(error) = logs.take(reports) {
+            let folder = logs.folder().display();
+            let text = format!("the output in {folder} is not complete: {error}");
+            reports.push(Report::Warning { text });
+            self.logs = None;
+        }
     }
 }
 

@@ -263,7 +263,8 @@ impl Work<'_> {
             hint: blame.hint,
         });
         let seconds = self.begin.elapsed().as_secs_f64();
-        self.reports.push(Report::Finished { exit_code: outcome.code, seconds, failure });
+        let (exit_code, lost_nodes) = (outcome.code, self.supervisor.losses());
+        self.reports.push(Report::Finished { exit_code, seconds, failure, lost_nodes });
         self.reports.close();
         let patience = if outcome.is_interrupted { INTERRUPTED_PATIENCE } else { Duration::MAX };
         while !self.is_printed {

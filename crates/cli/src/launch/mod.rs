@@ -23,6 +23,7 @@
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `recording`, `record_plan`, `record_parts` | write the recording of a job |
+//! | `ending_summary` | what happened during the job, for a line at its end |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -39,6 +40,7 @@ mod bridge_state;
 mod change;
 mod child;
 mod diagnosing;
+mod ending_summary;
 mod enrolment;
 mod event;
 mod followed;
@@ -87,6 +89,7 @@ use crate::log_file::LogLimit;
 use crate::sharing::Sharing;
 use crate::status::StatusFile;
 use child::Child;
+use ending_summary::EndingSummary;
 use event::{Event, code_of};
 use gridspan::links::LinkReport;
 use gridspan_topology::{NodeId, Time};
@@ -255,7 +258,10 @@ fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
         logs.map_err(|error| CliError::Write { path: folder.clone(), error })
     };
     let logs = launch.logs.as_ref().map(create).transpose()?;
-    Ok(Printer { style, log: log_limit(launch)?, logs, progress: launch.progress.clone() })
+    let has_nodes = matches!(launch.processes, Processes::Nodes { .. });
+    let ending = (has_nodes && !launch.json).then(EndingSummary::default);
+    let progress = launch.progress.clone();
+    Ok(Printer { style, log: log_limit(launch)?, logs, ending, progress })
 }
 
 /// Starts the thread that prints reports.

@@ -21,8 +21,8 @@ pub(super) struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// Creates the folder, and an empty file for each stream of the nodes with these names, in place
-    /// of those of an earlier job.
+    /// Creates the folder, and an empty file for each stream of the nodes with these names, in
+    /// place of those of an earlier job.
     pub(super) fn create(folder: &Path, names: Vec<String>) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let mut logs = Self { folder: folder.to_owned(), names: Vec::new() };

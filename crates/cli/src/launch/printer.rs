@@ -1,5 +1,6 @@
 //! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
 
+use super::ending_summary::EndingSummary;
 use super::event::Event;
 use super::node_logs::NodeLogs;
 use super::queue::Queue;
@@ -29,6 +30,8 @@ pub(super) struct Printer {
     pub(super) log: Option<LogLimit>,
     /// The files for what each node prints, if there are any.
     pub(super) logs: Option<NodeLogs>,
+    /// Counts what happens, if the end of the job is to say it.
+    pub(super) ending: Option<EndingSummary>,
     /// What is drawn on the terminal besides.
     pub(super) progress: Option<Progress>,
 }
@@ -189,7 +192,7 @@ impl Style {
                 let line = format!("{}{text}; the job ends\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
-            Report::Recovery { text } => {
+            Report::Recovery { text } | Report::Summary { text } => {
                 bytes.extend_from_slice(format!("{}{text}\n", prefixes.own).as_bytes());
             }
             Report::Stopping => {
@@ -242,6 +245,7 @@ impl Printer {
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
         self.write_logs(reports);
+        self.ending.iter_mut().for_each(|ending| ending.add_to(reports));
         let style = &mut self.style;
         let printed = match &self.progress {
             Some(progress) => progress.hidden(|| print(style, reports, text)),
@@ -369,7 +373,8 @@ mod tests {
             hint: Some("look at dmesg".to_owned()),
             stderr: vec!["out of luck".to_owned()],
         };
-        let report = Report::Finished { exit_code: 1, seconds: 1.0, failure: Some(failure) };
+        let failure = Some(failure);
+        let report = Report::Finished { exit_code: 1, seconds: 1.0, failure, lost_nodes: 0 };
         let expected = "\
 the last lines of b/1 on standard error:
     out of luck

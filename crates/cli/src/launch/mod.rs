@@ -260,8 +260,8 @@ fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
     let logs = launch.logs.as_ref().map(create).transpose()?;
     let has_nodes = matches!(launch.processes, Processes::Nodes { .. });
     let ending = (has_nodes && !launch.json).then(EndingSummary::default);
-    let progress = launch.progress.clone();
-    Ok(Printer { style, log: log_limit(launch)?, logs, ending, progress })
+    let (shown, progress) = (launch.shown.clone(), launch.progress.clone());
+    Ok(Printer { style, log: log_limit(launch)?, logs, shown, ending, progress })
 }
 
 /// Starts the thread that prints reports.

@@ -63,6 +63,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) log_limit: u64,
     /// The folder for a file of each stream of each node, if the user wants them.
     pub(crate) logs: Option<PathBuf>,
+    /// The nodes whose output is printed, if not that of all.
+    pub(crate) shown: Option<BTreeSet<NodeId>>,
     /// What shows that the job goes on, if its output does not.
     pub(crate) progress: Option<Progress>,
     /// Where the metrics of the job are served, if they are.
@@ -210,6 +212,7 @@ impl<'a> Launch<'a> {
             kept: None,
             log_limit: u64::MAX,
             logs: None,
+            shown: None,
             progress: None,
             metrics: None,
             input: InputWay::Nowhere,

@@ -10,6 +10,7 @@ use crate::progress::Progress;
 use crate::roster::Roster;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::NodeId;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -30,6 +31,8 @@ pub(super) struct Printer {
     pub(super) log: Option<LogLimit>,
     /// The files for what each node prints, if there are any.
     pub(super) logs: Option<NodeLogs>,
+    /// The nodes whose output is printed, if not that of all.
+    pub(super) shown: Option<BTreeSet<NodeId>>,
     /// Counts what happens, if the end of the job is to say it.
     pub(super) ending: Option<EndingSummary>,
     /// What is drawn on the terminal besides.
@@ -245,6 +248,9 @@ impl Printer {
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
         self.write_logs(reports);
+        if let Some(shown) = &self.shown {
+            reports.retain(|report| is_shown(report, shown));
+        }
         self.ending.iter_mut().for_each(|ending| ending.add_to(reports));
         let style = &mut self.style;
         let printed = match &self.progress {
@@ -265,6 +271,14 @@ impl Printer {
             reports.push(Report::Warning { text });
             self.logs = None;
         }
+    }
+}
+
+/// Whether a report is printed if only the output of these nodes is.
+fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
+    match report {
+        Report::Output { node, .. } => shown.contains(node),
+        _ => true,
     }
 }
 

@@ -61,6 +61,22 @@ fn the_lines_of_each_node_are_in_files_if_the_user_wants_that() {
 }
 
 #[test]
+fn only_the_lines_of_some_nodes_are_printed_if_the_user_wants_that() {
+    let sites = ["run", "--site", "a:2", "--site", "b", "--only", "a/1,b", "drill"];
+    let output = run(&sites);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for (begin, is_shown) in [("a/0│ ", false), ("a/1│ ", true), ("b/2│ ", true)] {
+        let is_there = output.stdout.lines().any(|line| line.starts_with(begin));
+        assert_eq!(is_there, is_shown, "{begin}: {output:?}");
+    }
+    let output = run(&["run", "-n", "2", "--only", "c", "drill"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let output = run(&["run", "-n", "2", "--only", "local/0", "drill", "--abort", "1"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("    node 1 was told to abort"), "{output:?}");
+}
+
+#[test]
 fn emulated_sites_run_in_one_process_and_in_several() {
     let grid = ["--emulate", "2x1,wan=10ms"];
     let output = run(&["run", grid[0], grid[1], "ring", "--rounds", "2"]);

@@ -8,8 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The endings of the files of a node, by stream.
-const ENDINGS: [(Stream, &str); 2] = [(Stream::Stdout, "out"), (Stream::Stderr, "err")];
+/// The endings of the files of standard output and standard error.
+const ENDINGS: [&str; 2] = ["out", "err"];
 
 /// The files of all nodes. They are opened for each batch of lines, so that the number of nodes is
 /// not limited by the number of open files.
@@ -60,7 +60,7 @@ impl NodeLogs {
     }
 
     fn add(&mut self, name: String) -> io::Result<()> {
-        for (_, ending) in ENDINGS {
+        for ending in ENDINGS {
             File::create(self.path(&name, ending))?;
         }
         self.names.push(name);
@@ -73,7 +73,7 @@ impl NodeLogs {
 }
 
 fn ending(stream: Stream) -> &'static str {
-    let [(_, out), (_, err)] = ENDINGS;
+    let [out, err] = ENDINGS;
     match stream {
         Stream::Stdout => out,
         Stream::Stderr => err,

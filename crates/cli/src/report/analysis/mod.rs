@@ -3,7 +3,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | `places` | PEs, nodes and sites by number and name |
-//! | `kinds` | handler types over all PEs |
+//! | `kinds`, `durations` | handler types over all PEs, and how long their runs take |
 //! | `profile` | where the time of each PE went, over time |
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
@@ -24,6 +24,7 @@
 mod awaited;
 pub(crate) mod broadcasts;
 pub(crate) mod communication;
+mod durations;
 pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -44,6 +45,7 @@ mod waits;
 use awaited::Awaited;
 use broadcasts::Broadcasts;
 use communication::Communication;
+use durations::Durations;
 use events::Events;
 use gridspan_record::{DriverKind, Recording};
 use history::History;
@@ -190,6 +192,8 @@ pub(crate) struct Analysis {
     pub(crate) times: Times,
     /// The handler types, those with the most time first.
     pub(crate) kinds: Vec<KindRow>,
+    /// How long their runs take.
+    pub(crate) durations: Durations,
     /// What PEs waited for, the longest waits first.
     pub(crate) waits: Vec<WaitRow>,
     /// The PEs.
@@ -253,6 +257,7 @@ impl Analysis {
             coverage: coverage(recording, &history, &places),
             times: profile.total(),
             kinds: kinds.rows.iter().take(ROWS_MAX).cloned().collect(),
+            durations: Durations::of(&history, &kinds),
             waits: wait_rows(&evidence),
             pes: pe_rows(&profile, &places),
             links: link_rows(&traffic, &places, profile.end_ns),

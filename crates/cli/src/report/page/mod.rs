@@ -7,7 +7,7 @@
 //! | `chart` | bars, heat maps, areas |
 //! | `overview` | outcome, limits, what was not recorded |
 //! | `timeline` | what each PE did |
-//! | `work` | handlers, waits, the critical path |
+//! | `work`, `durations` | handlers, how long their runs take, waits, the critical path |
 //! | `traffic` | messages and links |
 //! | `broadcasts`, `tree` | large broadcasts, and the drawing of a tree |
 //! | `events` | rebalances, other events |
@@ -16,6 +16,7 @@
 
 mod broadcasts;
 mod chart;
+mod durations;
 mod events;
 mod html;
 mod overview;
@@ -131,6 +132,7 @@ mod tests {
         assert!(html.contains("<p class=\"finding\">What limited the run"), "{html}");
         assert!(html.contains("<i class=\"mark rebalance\""));
         assert!(html.contains("refine at 10.0 ms, realised"));
+        assert!(html.contains(">20.0 ms to 50.0 ms</text>"), "both handlers take 20 ms");
         assert!(html.contains("<title>b/3: all of it after 12.0 ms, from b/2</title>"), "{html}");
     }
 

@@ -1,6 +1,7 @@
 //! The use of time: handlers by type, waits, and the critical path.
 
 use super::chart::{Axis, Bar, BarPart, bars, time_axis};
+use super::durations::histogram;
 use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
@@ -17,17 +18,22 @@ pub(crate) fn handlers(analysis: &Analysis) -> Panel {
         ("RUNS", "runs"),
         ("TOTAL", "total_ns"),
         ("MEAN", "mean_ns"),
+        ("MEDIAN", "median_ns"),
+        ("99 %", "p99_ns"),
         ("LONGEST", "longest_ns"),
         ("SHARE", "share_of_handlers"),
     ];
     let mut table = Table::new("handlers", &titles);
     let mut all = Vec::new();
     for (number, row) in used().enumerate() {
+        let durations = analysis.durations.of_type(&row.name);
         table.row(vec![
             Cell::text(&row.name),
             Cell::count(row.count),
             Cell::time(row.total_ns),
             Cell::time(row.mean_ns),
+            Cell::optional(durations.map(|row| row.median_ns), Cell::time),
+            Cell::optional(durations.map(|row| row.p99_ns), Cell::time),
             Cell::time(row.max_ns),
             Cell::share(row.share),
         ]);
@@ -54,7 +60,8 @@ pub(crate) fn handlers(analysis: &Analysis) -> Panel {
         ),
         None => "No handlers were recorded.".to_owned(),
     };
-    let body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
+    let mut body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
+    body += &histogram(analysis);
     Panel {
         id: "handlers",
         title: "Time in handlers by type",

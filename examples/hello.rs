@@ -36,7 +36,11 @@ async fn greet(grid: Grid) -> Result<(), JobError> {
     let greeters = grid.create_group::<Greeter>(Per::Pe, |_pe| ()).await?;
     greeters.broadcast(Greet);
     let greetings: u64 = greeters.reduction(Sum).await?;
-    println!("{greetings} greetings");
+    let pes = grid.layout().pe_count();
+    if greetings != u64::from(pes) {
+        return Err(format!("verified: no ({greetings} greetings of {pes} PEs)").into());
+    }
+    println!("verified: yes ({greetings} greetings of {pes} PEs)");
     Ok(())
 }
 

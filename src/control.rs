@@ -29,15 +29,26 @@ use gridspan_balance::BalanceReport;
 use gridspan_runtime::driver::cores;
 use gridspan_runtime::message::telemetry::TelemetrySample;
 use gridspan_runtime::pe::Records;
-use gridspan_runtime::{CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId};
+use gridspan_runtime::{
+    BroadcastReport, CheckpointReport, Diagnosis, GuestEvent, Holding, Job, JobError, NodeId,
+};
 use gridspan_topology::Layout;
 #[cfg(feature = "net")]
 pub(crate) use output::ControlOutput;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum length of the message of a failure, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Maximum number of broadcasts of a run that are told: many times as many as a report lists.
+const BROADCASTS_MAX: usize = 20_000;
+/// Number of edges after which broadcasts are told without their trees, so that these take some
+/// megabytes of a recording.
+const ALL_EDGES_MAX: usize = 100_000;
+/// Maximum number of edges of a broadcast, those near its root, so that a control line stays below
+/// 64 KiB.
+const EDGES_MAX: usize = 600;
 
 /// The content of a control line.
 ///
@@ -63,6 +74,8 @@ pub enum Control {
     Balanced(BalanceReport),
     /// A checkpoint is complete.
     Checkpoint(CheckpointReport),
+    /// A large broadcast has reached all of its nodes, if the job is recorded.
+    Broadcast(BroadcastReport),
     /// An event of a node that joined the running job.
     Guest(GuestEvent),
     /// A problem of the job, which continues.
@@ -260,6 +273,43 @@ pub(crate) fn tell_records(records: Option<&Records>) {
     }
 }
 
+/// Makes a recorded job tell the launcher about its large broadcasts.
+pub(crate) fn telling_broadcasts(job: Job, records: Option<&Records>) -> Job {
+    match records {
+        None => job,
+        Some(_) => {
+            let room = BroadcastRoom::default();
+            job.on_broadcast(move |report| {
+                if let Some(report) = room.admitted(report) {
+                    Control::Broadcast(report).tell();
+                }
+            })
+        }
+    }
+}
+
+/// What was told about broadcasts.
+#[derive(Debug, Default)]
+struct BroadcastRoom {
+    broadcasts: AtomicUsize,
+    edges: AtomicUsize,
+}
+
+impl BroadcastRoom {
+    /// Counts a broadcast, and returns what to tell about it.
+    fn admitted(&self, report: &BroadcastReport) -> Option<BroadcastReport> {
+        if self.broadcasts.fetch_add(1, Ordering::Relaxed) >= BROADCASTS_MAX {
+            return None;
+        }
+        let mut report = report.clone();
+        report.edges.truncate(EDGES_MAX);
+        if self.edges.fetch_add(report.edges.len(), Ordering::Relaxed) >= ALL_EDGES_MAX {
+            report.edges = Vec::new();
+        }
+        Some(report)
+    }
+}
+
 /// Makes the job report its links, guests, migrations, checkpoints, warnings and what it waits for
 /// to the launcher.
 pub(crate) fn telling(job: Job) -> Job {
@@ -326,6 +376,27 @@ mod tests {
             assert!(text.starts_with(b"{\"sampled\""), "launchers look for this beginning");
             assert_eq!(Control::parse(text), Some(sampled));
         }
+    }
+
+    #[test]
+    fn many_broadcasts_are_told_without_their_trees_and_then_not_at_all() {
+        let after = r#"{"secs":123456,"nanos":123456789}"#;
+        let edge = |to| format!(r#"{{"from":99999,"to":{to},"tree":9,"after":{after}}}"#);
+        let edges = (10_000..11_000).map(edge).collect::<Vec<_>>().join(",");
+        let rest = format!(r#""bytes":40000,"reached":1000,"plan":0,"took":{after}"#);
+        let text = format!(r#"{{"at":5,"root":0,{rest},"edges":[{edges}]}}"#);
+        let report: BroadcastReport = serde_json::from_str(&text).unwrap();
+        let room = BroadcastRoom::default();
+
+        let told: Vec<_> = (0..BROADCASTS_MAX + 5).map(|_| room.admitted(&report)).collect();
+
+        let with_trees = told.iter().flatten().filter(|report| report.edges.len() == EDGES_MAX);
+        assert_eq!(with_trees.count(), ALL_EDGES_MAX.div_ceil(EDGES_MAX));
+        assert_eq!(told.iter().flatten().count(), BROADCASTS_MAX);
+        assert_eq!(told[200].as_ref().unwrap().reached, 1000);
+        let mut line = vec![];
+        Control::Broadcast(told[0].clone().unwrap()).print(&mut line).unwrap();
+        assert!(line.len() < 64 << 10, "{} bytes", line.len());
     }
 
     #[test]

@@ -143,15 +143,15 @@ pub mod variables;
 #[cfg(feature = "ranks")]
 pub use gridspan_ranks as ranks;
 pub use gridspan_runtime::{
-    Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastOptions, CheckpointEvery,
-    CheckpointReport, Checkpoints, Collection, CollectionId, CollectionRef, Context, CreateAt,
-    Custom, CustomOp, DecodeError, ExactSum, Goal, Grid, GridError, GuestEvent, InStep, IndexBox,
-    IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError, Key, Limits, Links, List, Locality,
-    LossCause, Member, Merge, Misuse, NodeProcessError, Numbers, OldState, Op, Per, Phase,
-    Placement, PlacementMap, Priority, Progress, Published, Reducible, Reduction, Reply, Search,
-    SearchContext, SearchPool, SearchStream, SectionRef, SendOptions, StartError, Statistics,
-    StealStatistics, Step, TaggedAnswer, Task, TaskContext, TaskPool, TaskPoolRef, TaskStream,
-    Timer, To, Unordered, UpgradeError, Value,
+    Actor, ActorId, ActorIndex, ActorRef, AskError, BroadcastEdge, BroadcastOptions,
+    BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, Collection, CollectionId,
+    CollectionRef, Context, CreateAt, Custom, CustomOp, DecodeError, ExactSum, Goal, Grid,
+    GridError, GuestEvent, InStep, IndexBox, IndexSet, Ix1, Ix2, Ix3, Ix4, Ix5, Ix6, Job, JobError,
+    Key, Limits, Links, List, Locality, LossCause, Member, Merge, Misuse, NodeProcessError,
+    Numbers, OldState, Op, Per, Phase, Placement, PlacementMap, Priority, Progress, Published,
+    Reducible, Reduction, Reply, Search, SearchContext, SearchPool, SearchStream, SectionRef,
+    SendOptions, StartError, Statistics, StealStatistics, Step, TaggedAnswer, Task, TaskContext,
+    TaskPool, TaskPoolRef, TaskStream, Timer, To, Unordered, UpgradeError, Value,
 };
 pub use outcome::{EXIT_FAILED, EXIT_USAGE};
 pub use settings::{Driver, Settings, Start};

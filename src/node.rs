@@ -224,6 +224,7 @@ fn run_again(
             let of_run = self::settings(&joined.bundle.settings).ok().and_then(|it| it.record);
             let of_run = of_run.unwrap_or_else(|| records.settings().clone());
             told = told.recording(&records.of_run(of_run));
+            told = control::telling_broadcasts(told, Some(records));
         }
         let told = bound(told, &joined.bundle);
         let outcome = cluster::run_keeping(told, joined, keeper.clone(), |begun| {

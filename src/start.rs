@@ -44,6 +44,7 @@ pub fn run(job: Job, start: &Start) -> ExitCode {
             let job = ending_overdue(job, spec, is_told);
             let job = bound(job, spec, start);
             let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
+            let job = control::telling_broadcasts(job, records.as_ref());
             control::tell_processors(records.as_ref());
             let outcome = embed(job, spec);
             let code = conclude(outcome, spec.layout(), start.report_lines);
@@ -73,6 +74,7 @@ fn simulate(job: Job, spec: &GridSpec, start: &Start) -> ExitCode {
         false => job,
     };
     let (job, records) = recorded(job, start.settings.record.as_ref().filter(|_| is_told));
+    let job = control::telling_broadcasts(job, records.as_ref());
     let (outcome, summary) = simulated::run(job, spec, start.settings.time_limit);
     match summary {
         Some(summary) if start.report_lines => Control::Simulated(summary).tell(),

@@ -4,6 +4,7 @@
 use crate::args::{CheckpointArgs, CheckpointVerb};
 use crate::error::CliError;
 use crate::output;
+use crate::progress::Progress;
 use crate::quantity::{bytes, count, time};
 use crate::table::{Align, Table};
 use gridspan_runtime::Image;
@@ -136,9 +137,11 @@ fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, 
         // This fails: its error says that there are none.
         archive.last()?;
     }
-    let mut text = String::new();
-    for number in numbers {
+    let steps = Some(numbers.len() as u64);
+    let progress = Progress::begin("reading checkpoints".to_owned(), steps);
+    let text = numbers.into_iter().try_fold(String::new(), |mut text, number| {
         let image = archive.verify(number)?;
+        progress.advance();
         let it = Described::new(&image);
         text += &match args.json {
             true => it.to_line(),
@@ -147,6 +150,8 @@ fn verify(archive: &CheckpointArchive, args: &CheckpointArgs) -> Result<String, 
                 format!("checkpoint {number}: {parts}, {}, intact\n", bytes(it.bytes))
             }
         };
-    }
-    Ok(text)
+        Ok(text)
+    });
+    progress.end();
+    text
 }

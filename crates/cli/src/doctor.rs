@@ -4,6 +4,7 @@ use crate::args::DoctorArgs;
 use crate::error::CliError;
 use crate::nodes::{answered_soon, find, unexpected};
 use crate::output;
+use crate::progress::Progress;
 use crate::request::{Answer, Request};
 use gridspan_runtime::{Diagnosis, Wait, WaitKind};
 use serde::Serialize;
@@ -28,7 +29,10 @@ struct Document<'a> {
 /// Asks a job what it waits for, and prints the answer.
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, CliError> {
     let job = find(args.job.as_deref())?;
-    let Answer::Diagnosis(diagnosis) = answered_soon(&job, &Request::Diagnose)? else {
+    let progress = Progress::begin(format!("asking {}", job.id), None);
+    let answer = answered_soon(&job, &Request::Diagnose);
+    progress.end();
+    let Answer::Diagnosis(diagnosis) = answer? else {
         return Err(unexpected());
     };
     let text = match args.json {

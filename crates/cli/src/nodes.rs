@@ -2,6 +2,7 @@
 
 use crate::args::{DrainArgs, NodesArgs};
 use crate::error::CliError;
+use crate::progress::Progress;
 use crate::request::{Answer, NodeState, Request, ask, ask_soon};
 use crate::roster::Roster;
 use crate::status::{self, Status};
@@ -70,7 +71,10 @@ pub(crate) fn drain(args: &DrainArgs) -> Result<ExitCode, CliError> {
 
 /// Sends a request to a job, and prints what it has done.
 pub(crate) fn change(job: &Status, request: &Request) -> Result<ExitCode, CliError> {
-    match answered(job, request)? {
+    let progress = Progress::begin(format!("waiting for {}", job.id), None);
+    let answer = answered(job, request);
+    progress.end();
+    match answer? {
         Answer::Done(text) => {
             writeln!(io::stdout(), "{text}").map_err(CliError::system("print the answer"))?;
             Ok(ExitCode::SUCCESS)

@@ -35,8 +35,10 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         Some(id) => detach::place(id)?,
         None => Place::of_run(&args.place, program.is_built_in())?,
     };
-    if args.guests > 0 || args.detach || args.process.metrics.is_some() {
-        // Guests join over the network; only separate processes outlive this one, and have samples.
+    let wants_processes = args.detach || args.process.metrics.is_some() || !args.only.is_empty();
+    if args.guests > 0 || wants_processes {
+        // Guests join over the network; only separate processes outlive this one, have samples, and
+        // print lines that are known to be theirs.
         place.driver = DriverName::Cluster;
     }
     let spec = place.grid.spec.clone();
@@ -45,6 +47,10 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
         mention_sharing(&spec);
     }
     let (mut settings, on_loss) = all_settings(args)?;
+    let shown = match args.only[..] {
+        [] => None,
+        _ => Some(nodes::named(&spec.clone().into(), &args.only)?),
+    };
     let surroundings = Surroundings::new(&args.variables, args.folder.clone())?;
     let spares = spares(&args.checkpoints.spare, &place)?;
     if args.guests > 0 && !args.tolerate_lost_guests && !spares.is_empty() {
@@ -56,7 +62,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     let is_single = place.driver == DriverName::Embedded && spec.layout().node_count() == 1;
     let has_input = args.process.stdin != Some(StdinFlag::None);
     let is_recorded = args.recording.record.is_some();
-    let is_alone = is_single && !args.json && has_input && !is_recorded;
+    let is_alone = is_single && !args.json && has_input && !is_recorded && args.logs.is_none();
     let binding = settings.bind.unwrap_or(Binding::None);
     if args.dry_run {
         let processes = planned_processes(&place, args.place.ssh.as_deref(), settings, verbose);
@@ -91,7 +97,7 @@ pub(crate) fn run(args: &RunArgs, verbose: u8) -> Result<ExitCode, CliError> {
     }
     let processes = processes(&place, args.place.ssh.as_deref(), settings, verbose)?;
     let launch = Launch::new(&program, &spec, processes);
-    let launch = Launch { membership, surroundings, record, ..launch };
+    let launch = Launch { membership, surroundings, record, shown, ..launch };
     run_processes(args, launch)
 }
 
@@ -107,6 +113,7 @@ fn run_processes(args: &RunArgs, launch: Launch<'_>) -> Result<ExitCode, CliErro
         is_listed: true,
         guests: args.guests,
         log_limit: args.log_limit,
+        logs: args.logs.clone(),
         metrics: metrics.as_ref().map(|server| server.place().to_owned()),
         input: input_way(args.process.stdin, first, io::stdin().is_terminal())?,
         ..launch

@@ -144,6 +144,50 @@ fn the_recording_of_a_simulation_is_the_same_for_the_same_seed() {
 }
 
 #[test]
+fn large_broadcasts_are_recorded_and_reported_with_their_trees() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let record = ["--record", folder.to_str().unwrap()];
+    let place = ["sim", "--emulate", "2x2,wan=10ms,rate=100mbit"];
+    let job = ["bcast", "--bytes", "100kB", "--rounds", "2"];
+    let output = run(&[&place[..], &record, &job].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+
+    let recording = Recording::read(&folder).unwrap();
+
+    let large = recording.events.iter().filter_map(|event| match &event.what {
+        What::Broadcast { root: 0, bytes, hops, .. } if *bytes > 100_000 => Some(hops),
+        _ => None,
+    });
+    let large: Vec<_> = large.collect();
+    assert!(large.len() >= 2, "{:?}", recording.events);
+    assert!(large.iter().all(|hops| hops.len() >= 3), "{large:?}");
+    let output = run(&["report", folder.to_str().unwrap()]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("<section id=\"broadcasts\">"));
+    assert!(page.contains("all of it after"));
+}
+
+#[test]
+fn each_process_is_recorded_with_its_exit_code() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("rec");
+    let record = ["--record", folder.to_str().unwrap()];
+    let job = ["run", "-n", "2"].into_iter().chain(record).chain(["drill", "--abort", "1"]);
+
+    let output = run(&job.collect::<Vec<_>>());
+
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let recording = Recording::read(&folder).unwrap();
+    let aborted = What::Exited { node: 1, code: None, signal: Some(6) };
+    let mut whats = recording.events.iter().map(|event| &event.what);
+    assert!(whats.any(|what| *what == aborted), "{:?}", recording.events);
+    let ends = recording.events.iter().filter(|it| matches!(it.what, What::Exited { .. }));
+    assert_eq!(ends.count(), 2, "{:?}", recording.events);
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_before_the_job_starts() {
     let parent = tempfile::tempdir().unwrap();
     fs::write(parent.path().join("notes.txt"), "mine").unwrap();

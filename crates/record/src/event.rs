@@ -89,6 +89,55 @@ pub enum What {
         /// Its text.
         text: String,
     },
+    /// The process of a node ended. Both are `None` if that is not known.
+    Exited {
+        /// Its number.
+        node: u32,
+        /// Its exit code.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+    /// A large broadcast or multicast, which began at the time of the event, has reached all of its
+    /// nodes.
+    Broadcast {
+        /// Number of the node that it came from.
+        root: u32,
+        /// Its bytes.
+        bytes: u64,
+        /// Number of nodes that it reached, without the first one.
+        reached: u64,
+        /// Version of the plan of its trees; 0 if they follow the layout alone.
+        plan: u64,
+        /// Time until the last node had all of it.
+        duration_ns: u64,
+        /// The edges of its trees, each after the one that reaches its sender. Those far from the
+        /// first node are left out of large trees, and all of them if they are not known or if
+        /// there were many broadcasts.
+        hops: Vec<RecordedHop>,
+    },
+}
+
+/// An edge of a tree of a broadcast.
+///
+/// ```
+/// use gridspan_record::RecordedHop;
+///
+/// let hop = RecordedHop { from: 0, to: 3, tree: 0, after_ns: Some(12_000_000) };
+/// let text = serde_json::to_string(&hop).unwrap();
+/// assert_eq!(text, r#"{"from":0,"to":3,"tree":0,"after_ns":12000000}"#);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedHop {
+    /// Number of the sending node.
+    pub from: u32,
+    /// Number of the receiving node.
+    pub to: u32,
+    /// Number of the tree: a plan may divide a broadcast among several.
+    pub tree: u32,
+    /// Time from the begin of the broadcast until the receiving node had all of it, by all trees.
+    /// `None` for a node that only passes it on.
+    pub after_ns: Option<u64>,
 }
 
 /// How a job ended. It is written last, so that a recording without it is that of a job that was

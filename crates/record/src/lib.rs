@@ -4,7 +4,8 @@
 //! - [`Recording`]: all of it, read from a folder or written to one.
 //! - [`Header`]: what is known before the job runs; [`RecordedNode`], [`RecordedPe`],
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
-//! - [`RecordedEvent`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
+//! - [`RecordedEvent`], [`What`], [`RecordedHop`]: events of the whole job. [`JobEnding`]: how it
+//!   ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
 //!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
 //!
@@ -36,6 +37,7 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
+//! | 3 | the ends of processes, and broadcasts |
 //!
 //! # Budget
 //!
@@ -57,7 +59,7 @@ mod recording;
 mod validity;
 
 pub use error::RecordError;
-pub use event::{JobEnding, RecordedEvent, What};
+pub use event::{JobEnding, RecordedEvent, RecordedHop, What};
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};
 pub use header::{

@@ -170,7 +170,7 @@ fn records_of_node(
 mod tests {
     use super::Recording;
     use crate::error::RecordError;
-    use crate::event::{JobEnding, RecordedEvent, What};
+    use crate::event::{JobEnding, RecordedEvent, RecordedHop, What};
     use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
     use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TypeTotal};
     use std::fs;
@@ -205,10 +205,24 @@ mod tests {
         Recording {
             header,
             ending: Some(JobEnding { at_ns: 500, exit_code: 0, failure: None }),
-            events: vec![RecordedEvent { at_ns: 10, what: What::Joined { node: 1 } }],
+            events: vec![
+                RecordedEvent { at_ns: 10, what: What::Joined { node: 1 } },
+                RecordedEvent { at_ns: 20, what: broadcast(1, 4) },
+                RecordedEvent {
+                    at_ns: 490,
+                    what: What::Exited { node: 1, code: Some(7), signal: None },
+                },
+            ],
             pes: vec![pe(0), pe(1)],
             missing: vec![],
         }
+    }
+
+    /// A broadcast of node 0, which another node has after a time.
+    fn broadcast(to: u32, after_ns: u64) -> What {
+        let hop = RecordedHop { to, after_ns: Some(after_ns), ..RecordedHop::default() };
+        let (root, bytes, reached, plan, duration_ns) = (0, 100_000, 1, 0, 5);
+        What::Broadcast { root, bytes, reached, plan, duration_ns, hops: vec![hop] }
     }
 
     fn read_back(recording: &Recording) -> Result<Recording, RecordError> {
@@ -282,6 +296,15 @@ mod tests {
         with_link.events.push(event);
         let error = read_back(&with_link).unwrap_err().to_string();
         assert!(error.contains("unknown site"), "{error}");
+        let error = broken(|it| it.events[0].what = broadcast(2, 5));
+        assert!(error.contains("unknown node"), "{error}");
+        let error = broken(|it| it.events[0].what = broadcast(1, u64::MAX));
+        assert!(error.contains("impossible time"), "{error}");
+        let exited = |it: &mut Recording| {
+            it.events[0].what = What::Exited { node: 2, code: Some(7), signal: None };
+        };
+        let error = broken(exited);
+        assert!(error.contains("unknown node"), "{error}");
         let error = broken(|it| it.events[0].at_ns = u64::MAX);
         assert!(error.contains("impossible time"), "{error}");
         let error = broken(|it| it.ending.as_mut().unwrap().at_ns = 1 << 62);

@@ -1,6 +1,6 @@
 //! Checks that the parts of a recording fit together, so that readers need not check indices.
 
-use crate::event::{JobEnding, RecordedEvent, What};
+use crate::event::{JobEnding, RecordedEvent, RecordedHop, What};
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
 
@@ -51,7 +51,15 @@ fn problem_of_event(header: &Header, event: &RecordedEvent) -> Option<&'static s
             (*duration_ns, true, true)
         }
         What::Lost { nodes } => (0, nodes.iter().all(|node| is_node(*node)), true),
-        What::Joined { node } | What::Left { node } => (0, is_node(*node), true),
+        What::Joined { node } | What::Left { node } | What::Exited { node, .. } => {
+            (0, is_node(*node), true)
+        }
+        What::Broadcast { root, duration_ns, hops, .. } => {
+            let times = hops.iter().filter_map(|hop| hop.after_ns);
+            let has_ends = |hop: &RecordedHop| is_node(hop.from) && is_node(hop.to);
+            let took_ns = times.fold(*duration_ns, u64::max);
+            (took_ns, is_node(*root) && hops.iter().all(has_ends), true)
+        }
         What::LinkChanged { from, to, .. } => (0, true, is_site(*from) && is_site(*to)),
         What::Warning { .. } => (0, true, true),
     };

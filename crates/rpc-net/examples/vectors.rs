@@ -10,8 +10,8 @@
 //! cargo run --release --example vectors -p gridspan-rpc-net -- time grid.token 1000
 //! ```
 //!
-//! `map` maps a group as a whole, and `call` makes single calls with the verbs of GridRPC. `time`
-//! prints how long a group with the given number of empty calls takes.
+//! `map` maps a group as a whole, and `call` makes single calls with the verbs of GridRPC; both
+//! check their results. `time` prints how long a group with the given number of empty calls takes.
 //!
 //! Anyone with the token may join: copy it to other machines as you would a private key, and make
 //! the registry listen where they reach it.
@@ -36,6 +36,9 @@ const DOT: Function<(Vec<f64>, Vec<f64>), (f64,)> = Function::new("dot", |(one, 
 });
 
 const NOTHING: Function<(u64,), (u64,)> = Function::new("nothing", |(number,), _| Ok((number,)));
+
+/// Length of the vectors that `map` scales.
+const NUMBERS: u64 = 1000;
 
 /// Functions of this program's servers.
 struct Vectors;
@@ -64,7 +67,7 @@ async fn map(token: &Path) -> Outcome<f64> {
     let servers = Remote::new(Token::read(token)?)?;
     let heuristic = HeftC::default();
     let group = servers.map(&heuristic, async |group| {
-        let count = group.value(&1_000_u64)?;
+        let count = group.value(&NUMBERS)?;
         let (numbers,) = group.call(&FILL, (&count,));
         let (doubled,) = group.call(&SCALE, (group.value(&2.0)?, &numbers));
         let (tripled,) = group.call(&SCALE, (group.value(&3.0)?, &numbers));
@@ -87,17 +90,29 @@ async fn call(token: &Path) -> Outcome<()> {
     for _ in &sessions {
         let ended = rpc.wait_any().await?;
         let Some(session) = sessions.iter().find(|session| session.id() == ended) else { continue };
-        match rpc.error(ended)? {
-            Some(error) => println!("a vector was not made: {error}"),
-            None => {
-                let (numbers,) = rpc.results(session)?;
-                let count = numbers.len();
-                let (square,) = rpc.call(&dot, &(numbers.clone(), numbers)).await?;
-                println!("the squares of {count} numbers add up to {square}");
-            }
+        if let Some(error) = rpc.error(ended)? {
+            return Err(format!("a vector was not made: {error}").into());
         }
+        let (numbers,) = rpc.results(session)?;
+        let count = numbers.len() as u64;
+        let (square,) = rpc.call(&dot, &(numbers.clone(), numbers)).await?;
+        println!("the squares of {count} numbers add up to {square}");
+        verify(square, sum_of_squares(count))?;
     }
     servers.leave().await;
+    Ok(())
+}
+
+/// The sum of the squares of the numbers from 0, which is exact.
+fn sum_of_squares(count: u64) -> f64 {
+    (count.saturating_sub(1) * count * (2 * count).saturating_sub(1) / 6) as f64
+}
+
+fn verify(result: f64, expected: f64) -> Outcome<()> {
+    if result != expected {
+        return Err(format!("verified: no (it should be {expected})").into());
+    }
+    println!("verified: yes ({expected})");
     Ok(())
 }
 
@@ -145,7 +160,7 @@ fn main() -> Outcome<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let product = runtime.block_on(map(Path::new(token)))?;
             println!("the product of the scaled vectors is {product}");
-            Ok(())
+            verify(product, 6.0 * sum_of_squares(NUMBERS))
         }
         ["call", token] => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

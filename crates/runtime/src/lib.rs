@@ -68,7 +68,9 @@ pub use pe::actor::published::Published;
 pub use pe::actor::reference::{ActorRef, CollectionRef, Reply, SectionRef};
 pub use pe::actor::upgrade::{OldState, UpgradeError};
 pub use pe::links::{Links, Locality};
-pub use pe::{CheckpointEvery, CheckpointReport, Checkpoints, GuestEvent};
+pub use pe::{
+    BroadcastEdge, BroadcastReport, CheckpointEvery, CheckpointReport, Checkpoints, GuestEvent,
+};
 pub use reduce::{Custom, CustomOp, ExactSum, Op, Reducible, Reduction, Statistics, Value};
 pub use schema::numbers::Numbers;
 pub use tasks::{

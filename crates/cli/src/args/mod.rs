@@ -227,6 +227,14 @@ pub(crate) struct RunArgs {
     /// Run the nodes in DIR [default: the current folder, on other hosts if it exists there].
     #[arg(long = "wdir", value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+    /// Write what each node prints into files in DIR, too: SITE-N.out and SITE-N.err. Files of an
+    /// earlier job with these names are replaced. A detached job has such files anyway.
+    #[arg(long, value_name = "DIR", conflicts_with = "detach")]
+    pub(crate) logs: Option<PathBuf>,
+    /// Print what these nodes print, and nothing of the others: `SITE/NUMBER`, a host, or a site
+    /// for all its nodes; separated by commas. Each node is then a separate process, as with `-n`.
+    #[arg(long, value_name = "NODE,…", value_delimiter = ',', conflicts_with = "detach")]
+    pub(crate) only: Vec<String>,
     /// Run in the background. The job outlives this terminal and its launcher; `gridctl attach`
     /// shows the output.
     #[arg(long, conflicts_with_all = ["guests", "dry_run"])]

@@ -35,6 +35,7 @@ use crate::args::{CheckAgentArgs, CheckArgs};
 use crate::error::CliError;
 use crate::hosts::Hosts;
 use crate::program::Program;
+use crate::progress::Progress;
 use crate::style::Style;
 use crate::{grid, output};
 use advice::Wanted;
@@ -89,12 +90,15 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, CliError> {
     let folder = std::env::current_dir().map_err(CliError::system("find this folder"))?;
     let commands = Commands { hosts: &hosts, folder, wanted: &wanted, timeout: args.timeout };
     let token = token();
+    let progress = Progress::begin("checking hosts".to_owned(), Some(subjects.len() as u64));
     let found = survey(&Agents {
         subjects: &subjects,
         command: &|host| commands.of(&subjects[host]),
         token: &token,
         timeout: args.timeout,
+        on_answer: &|| progress.advance(),
     });
+    progress.end();
     let traffic = Traffic::of(&subjects, &found);
     let reference = problems::reference(&machine::program_state(&path), &found);
     let reference = reference.as_deref();

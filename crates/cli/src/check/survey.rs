@@ -60,6 +60,8 @@ pub(super) struct Agents<'a> {
     pub(super) token: &'a str,
     /// Time limit of each host.
     pub(super) timeout: Duration,
+    /// Called when a host has answered or failed.
+    pub(super) on_answer: &'a (dyn Fn() + Sync),
 }
 
 /// An agent that has answered.
@@ -96,6 +98,7 @@ fn begin_all(agents: &Agents<'_>) -> Vec<Result<Begun, Failure>> {
                 while let Some(host) = starts.next() {
                     let answer = begin(agents, host);
                     *lock(&begun[host]) = answer;
+                    (agents.on_answer)();
                     starts.done(host);
                 }
             });

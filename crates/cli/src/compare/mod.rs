@@ -17,13 +17,22 @@ mod verdict;
 use crate::args::CompareArgs;
 use crate::error::CliError;
 use crate::output;
+use crate::progress::Progress;
 use crate::recorded;
 use comparison::Comparison;
 use std::process::ExitCode;
 
 /// Compares two recordings, and prints the result.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, CliError> {
-    let (a, b) = (recorded::read(&args.a)?, recorded::read(&args.b)?);
+    let progress = Progress::begin("reading the recordings".to_owned(), Some(2));
+    let read = [&args.a, &args.b].map(|folder| {
+        let recording = recorded::read(folder);
+        progress.advance();
+        recording
+    });
+    progress.end();
+    let [a, b] = read;
+    let (a, b) = (a?, b?);
     if !args.force && a.header.job != b.header.job {
         return Err(CliError::OtherJobs { a: a.header.job, b: b.header.job });
     }

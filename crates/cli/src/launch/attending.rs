@@ -222,7 +222,10 @@ impl Work<'_> {
             }
             Command::Ask(node) => self.ending(node).into_iter().for_each(|child| child.ask()),
             Command::Kill(node) => self.ending(node).into_iter().for_each(Child::kill),
-            Command::TellExit(node, exit) => self.reports.push(Report::exited(node, exit)),
+            Command::TellExit(node, exit) => {
+                self.record(|recording| recording.note_exit(node, exit));
+                self.reports.push(Report::exited(node, exit));
+            }
             Command::TellLoss(text) => {
                 self.journal.note(JobEventKind::Membership, &text);
                 self.reports.push(Report::Loss { text });
@@ -260,7 +263,8 @@ impl Work<'_> {
             hint: blame.hint,
         });
         let seconds = self.begin.elapsed().as_secs_f64();
-        self.reports.push(Report::Finished { exit_code: outcome.code, seconds, failure });
+        let (exit_code, lost_nodes) = (outcome.code, self.supervisor.losses());
+        self.reports.push(Report::Finished { exit_code, seconds, failure, lost_nodes });
         self.reports.close();
         let patience = if outcome.is_interrupted { INTERRUPTED_PATIENCE } else { Duration::MAX };
         while !self.is_printed {

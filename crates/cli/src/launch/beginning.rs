@@ -1,12 +1,14 @@
 //! The beginning of a job: what its launcher needs to attend to it, and its first processes.
 
 use super::child::Child;
+use super::ending_summary::EndingSummary;
 use super::event::Event;
 use super::guests::Invited;
 use super::input_flow::InputFlow;
 use super::journal::Journal;
 use super::keepers::Keepers;
 use super::known::Known;
+use super::node_logs::NodeLogs;
 use super::pacing::Pacing;
 use super::plan::{InputWay, Kept, Launch, Processes};
 use super::printer::{Prefixes, Printer, Style};
@@ -28,6 +30,7 @@ use crate::sharing::Sharing;
 use crate::status::StatusFile;
 use gridspan_topology::{NodeId, Time};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -116,7 +119,15 @@ pub(super) fn printer(launch: &Launch<'_>) -> Result<Printer, CliError> {
         (false, Processes::Nodes { .. }) => Style::Text(Prefixes::new(&launch.roster)),
         (false, Processes::Single { .. }) => Style::Text(Prefixes::none()),
     };
-    Ok(Printer { style, log: log_limit(launch)?, progress: launch.progress.clone() })
+    let create = |folder: &PathBuf| {
+        let logs = NodeLogs::create(folder, launch.roster.names());
+        logs.map_err(|error| CliError::Write { path: folder.clone(), error })
+    };
+    let logs = launch.logs.as_ref().map(create).transpose()?;
+    let has_nodes = matches!(launch.processes, Processes::Nodes { .. });
+    let ending = (has_nodes && !launch.json).then(EndingSummary::default);
+    let (shown, progress) = (launch.shown.clone(), launch.progress.clone());
+    Ok(Printer { style, log: log_limit(launch)?, logs, shown, ending, progress })
 }
 
 /// Starts the threads that print reports and that forward the standard input.

@@ -17,13 +17,14 @@
 //! | `takeover`, `own_name` | how another launcher takes over a job whose nodes are kept |
 //! | `followed`, `reader` | read its output, from pipes or from files |
 //! | `input_flow` | forward the standard input to a node that cannot inherit it |
-//! | `lines`, `queue`, `printer` | pass the output of processes to the user |
+//! | `lines`, `queue`, `printer`, `node_logs` | pass the output of processes to the user, and into files |
 //! | `recovery` | decides how the job goes on after a loss |
 //! | `change`, `requests` | nodes that leave and join on request |
 //! | `growth` | nodes that are added to a running job |
 //! | `diagnosing` | finds out why the job is slow or does not go on |
 //! | `known`, `journal`, `sampling` | the known links of the job, its last events, samples of its counters |
 //! | `recording`, `record_plan`, `record_parts`, `host_processors` | write the recording of a job |
+//! | `ending_summary` | what happened during the job, for a line at its end |
 //! | `report` | reports to the user, and their form for scripts |
 //!
 //! The loop in `attending` feeds events to the supervisor and carries out its commands. Only this
@@ -41,6 +42,7 @@ mod bridge_state;
 mod change;
 mod child;
 mod diagnosing;
+mod ending_summary;
 mod enrolment;
 mod event;
 mod followed;
@@ -56,6 +58,7 @@ mod known;
 mod line_queue;
 mod lines;
 mod mirror;
+mod node_logs;
 mod own_name;
 mod pacing;
 mod plan;

@@ -59,6 +59,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) kept: Option<Kept>,
     /// Size in bytes above which output is moved out of the files of the job's folder.
     pub(crate) log_limit: u64,
+    /// The folder for a file of each stream of each node, if the user wants them.
+    pub(crate) logs: Option<PathBuf>,
+    /// The nodes whose output is printed, if not that of all.
+    pub(crate) shown: Option<BTreeSet<NodeId>>,
     /// The display of progress, for a job that prints nothing for long.
     pub(crate) progress: Option<Progress>,
     /// The address at which the launcher serves the metrics of the job, if the user requests them.
@@ -200,6 +204,8 @@ impl<'a> Launch<'a> {
             detached: None,
             kept: None,
             log_limit: u64::MAX,
+            logs: None,
+            shown: None,
             progress: None,
             metrics: None,
             input: InputWay::Nowhere,

@@ -1,6 +1,8 @@
 //! Prints reports: for people, whole lines behind `site/node│`; for scripts, JSON.
 
+use super::ending_summary::EndingSummary;
 use super::event::Event;
+use super::node_logs::NodeLogs;
 use super::queue::Queue;
 use super::report::{AddedNode, FirstFailure, Report, Stream};
 use crate::log_file::LogLimit;
@@ -8,6 +10,7 @@ use crate::progress::Progress;
 use crate::roster::Roster;
 use anstream::{AutoStream, ColorChoice};
 use gridspan_topology::NodeId;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -26,6 +29,12 @@ pub(super) struct Printer {
     pub(super) style: Style,
     /// The limit of the file to which a detached job prints.
     pub(super) log: Option<LogLimit>,
+    /// The files for what each node prints, if there are any.
+    pub(super) logs: Option<NodeLogs>,
+    /// The nodes whose output is printed, if not that of all.
+    pub(super) shown: Option<BTreeSet<NodeId>>,
+    /// Counts what happens, if the end of the job is to say it.
+    pub(super) ending: Option<EndingSummary>,
     /// The progress that is shown on the terminal besides.
     pub(super) progress: Option<Progress>,
 }
@@ -185,7 +194,7 @@ impl Style {
                 let line = format!("{}{text}; the job ends\n", prefixes.own);
                 bytes.extend_from_slice(line.as_bytes());
             }
-            Report::Recovery { text } => {
+            Report::Recovery { text } | Report::Summary { text } => {
                 bytes.extend_from_slice(format!("{}{text}\n", prefixes.own).as_bytes());
             }
             Report::Stopping => {
@@ -237,6 +246,11 @@ impl Printer {
     }
 
     fn print(&mut self, reports: &mut Vec<Report>, text: &mut Vec<u8>) -> io::Result<()> {
+        self.write_logs(reports);
+        if let Some(shown) = &self.shown {
+            reports.retain(|report| is_shown(report, shown));
+        }
+        self.ending.iter_mut().for_each(|ending| ending.add_to(reports));
         let style = &mut self.style;
         let printed = match &self.progress {
             Some(progress) => progress.hidden(|| print(style, reports, text)),
@@ -245,6 +259,25 @@ impl Printer {
         printed?;
         self.log.iter_mut().for_each(LogLimit::note_all);
         Ok(())
+    }
+
+    /// Writes into the files of nodes. The job is worth more than them, so an error is a warning.
+    fn write_logs(&mut self, reports: &mut Vec<Report>) {
+        let Some(logs) = &mut self.logs else { return };
+        if let Err(error) = logs.take(reports) {
+            let folder = logs.folder().display();
+            let text = format!("the output in {folder} is not complete: {error}");
+            reports.push(Report::Warning { text });
+            self.logs = None;
+        }
+    }
+}
+
+/// Whether a report is printed if only the output of these nodes is.
+fn is_shown(report: &Report, shown: &BTreeSet<NodeId>) -> bool {
+    match report {
+        Report::Output { node, .. } => shown.contains(node),
+        _ => true,
     }
 }
 
@@ -353,7 +386,8 @@ mod tests {
             hint: Some("look at dmesg".to_owned()),
             stderr: vec!["out of luck".to_owned()],
         };
-        let report = Report::Finished { exit_code: 1, seconds: 1.0, failure: Some(failure) };
+        let failure = Some(failure);
+        let report = Report::Finished { exit_code: 1, seconds: 1.0, failure, lost_nodes: 0 };
         let expected = "\
 the last lines of b/1 on standard error:
     out of luck

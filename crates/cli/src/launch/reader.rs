@@ -28,9 +28,9 @@ const READ_BYTES: usize = 32 << 10;
 /// memory.
 const CONTROLS_MAX: u32 = 8;
 /// Beginnings of the frequent control lines, after the mark: about standard input, samples,
-/// recordings, diagnoses, links, moves, guests, warnings, checkpoints, the recovery from losses,
-/// and changes of the nodes.
-const FREQUENT: [&[u8]; 16] = [
+/// recordings, diagnoses, broadcasts, links, moves, guests, warnings, checkpoints, the recovery
+/// from losses, and changes of the nodes.
+const FREQUENT: [&[u8]; 17] = [
     b"{\"processors\"",
     b"{\"input-taken\"",
     b"{\"sampled\"",
@@ -38,6 +38,7 @@ const FREQUENT: [&[u8]; 16] = [
     b"{\"awake\"",
     b"{\"diagnosed\"",
     b"{\"checkpoint\"",
+    b"{\"broadcast\"",
     b"{\"links\"",
     b"{\"balanced\"",
     b"{\"guest\"",
@@ -274,6 +275,9 @@ impl Reader {
             // Programs that embed a job are told of them.
             Control::Checkpoint(report) => {
                 self.record(|recording| recording.note_checkpoint(&report));
+            }
+            Control::Broadcast(report) => {
+                self.record(|recording| recording.note_broadcast(&report));
             }
             Control::Guest(event) => {
                 self.outlets.journal.note(JobEventKind::Guest, &event.to_string());

@@ -4,6 +4,7 @@
 //! of a PE when its process has ended its part of the job, and the end of the job last. If writing
 //! fails, the job goes on, and a warning at its end says so.
 
+use super::event::Exit;
 use super::host_processors::HostProcessors;
 use super::journal;
 use super::plan::{Launch, Processes};
@@ -17,12 +18,12 @@ use gridspan::links::LinkReport;
 use gridspan::simulated::Summary;
 use gridspan_balance::{BalanceReport, Cause};
 use gridspan_record::{
-    DriverKind, Header, JobEnding, RecordError, RecordedEvent, RecordedHost, RecordedLink,
-    RecordedNode, RecordedPe, RecordingFolder, What,
+    DriverKind, Header, JobEnding, RecordError, RecordedEvent, RecordedHop, RecordedHost,
+    RecordedLink, RecordedNode, RecordedPe, RecordingFolder, What,
 };
-use gridspan_runtime::CheckpointReport;
 use gridspan_runtime::pe::RecordedPlaces;
-use gridspan_topology::{GridSpec, GroupId, NodeId, SiteId};
+use gridspan_runtime::{BroadcastEdge, BroadcastReport, CheckpointReport};
+use gridspan_topology::{GridSpec, GroupId, NodeId, SiteId, Time};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -168,15 +169,50 @@ impl Recording {
             actual_gain: report.realised,
             pause_ns: if is_pause { nanos(report.took) } else { 0 },
         };
-        let now_ns = self.now_ns();
         let mut state = self.lock();
-        // The report comes when the effect is known. The times of later runs begin at 0 again.
-        let at_ns = match state.runs <= 1 {
-            true => (state.began_ns + report.at.as_nanos()).min(now_ns),
-            false => now_ns,
-        };
-        let at_ns = if self.is_simulated { report.at.as_nanos() } else { at_ns };
+        // The report comes when the effect is known.
+        let at_ns = self.time_of(&state, report.at).unwrap_or_else(|| self.now_ns());
         state.write(|files| files.add(&RecordedEvent { at_ns, what }));
+    }
+
+    /// Returns the time of the recording that is this time of a run. `None` for later runs, whose
+    /// times begin at 0 again.
+    fn time_of(&self, state: &State, at: Time) -> Option<u64> {
+        match state.runs {
+            _ if self.is_simulated => Some(at.as_nanos()),
+            0 | 1 => Some(state.began_ns.saturating_add(at.as_nanos()).min(self.now_ns())),
+            _ => None,
+        }
+    }
+
+    /// Notes a large broadcast. Its nodes have the numbers of the present run.
+    pub(super) fn note_broadcast(&self, report: &BroadcastReport) {
+        let duration_ns = nanos(report.took);
+        let mut state = self.lock();
+        let number = |node: NodeId| state.members.get(node.index()).map(|member| member.0);
+        let hop = |edge: &BroadcastEdge| {
+            let (from, to) = (number(edge.from)?, number(edge.to)?);
+            Some(RecordedHop { from, to, tree: edge.tree, after_ns: edge.after.map(nanos) })
+        };
+        let hops: Option<Vec<RecordedHop>> = report.edges.iter().map(hop).collect();
+        let (Some(root), Some(hops)) = (number(report.root), hops) else { return };
+        let BroadcastReport { bytes, reached, plan, .. } = *report;
+        let began = self.time_of(&state, report.at);
+        let at_ns = began.unwrap_or_else(|| self.now_ns().saturating_sub(duration_ns));
+        let what = What::Broadcast { root, bytes, reached, plan, duration_ns, hops };
+        state.write(|files| files.add(&RecordedEvent { at_ns, what }));
+    }
+
+    /// Notes how the process of a node ended. In virtual time, the process is no node.
+    pub(super) fn note_exit(&self, node: NodeId, exit: Exit) {
+        let (code, signal) = match exit {
+            Exit::Code(code) => (Some(code), None),
+            Exit::Signal(signal) => (None, Some(signal)),
+            Exit::Unknown | Exit::NotStarted | Exit::Unreachable | Exit::TakenOver => (None, None),
+        };
+        if !self.is_simulated {
+            self.note(What::Exited { node: node.0, code, signal });
+        }
     }
 
     /// Notes a complete checkpoint.

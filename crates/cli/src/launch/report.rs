@@ -81,8 +81,10 @@ pub(super) enum Report {
     /// The recording is complete, but for these nodes: some are missing, and of some, which were
     /// started again, there is only a part.
     Recorded { folder: String, missing: Vec<NodeId>, partial: Vec<NodeId> },
+    /// What happened during the job, for people.
+    Summary { text: String },
     /// The job has ended.
-    Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure> },
+    Finished { exit_code: u8, seconds: f64, failure: Option<FirstFailure>, lost_nodes: u64 },
 }
 
 /// The numbers of a link.

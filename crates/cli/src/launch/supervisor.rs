@@ -453,6 +453,11 @@ impl Supervisor {
         Some(Outcome { code: self.code, is_interrupted: false, blame })
     }
 
+    /// Number of nodes that were lost.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// Returns the numbers of the requests that wait for the end of the job.
     pub(super) fn waiting_for_end(&self) -> &[u64] {
         &self.waiting_for_end

@@ -10,6 +10,8 @@ use std::io::{self, Write};
 const CATEGORY: &str = "job";
 /// The member of a recorded event that says what it is.
 const KIND: &str = "what";
+/// The member of a broadcast that is left out: a tree of many nodes is no argument.
+const HOPS: &str = "hops";
 
 /// Writes the events on a track.
 pub(super) fn write<W: Write>(
@@ -36,7 +38,7 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// The event of a recorded one, with all its members as arguments.
+/// The event of a recorded one, with its members as arguments.
 fn event(recorded: &RecordedEvent, track: u64) -> io::Result<TrackEvent> {
     let members = match serde_json::to_value(&recorded.what)? {
         Json::Object(members) => members,
@@ -44,7 +46,7 @@ fn event(recorded: &RecordedEvent, track: u64) -> io::Result<TrackEvent> {
     };
     let kind = members.get(KIND).and_then(Json::as_str).unwrap_or("event");
     let mut event = TrackEvent::new(EventType::Instant, track).named(CATEGORY, &spaced(kind));
-    for (name, value) in members.iter().filter(|(name, _)| *name != KIND) {
+    for (name, value) in members.iter().filter(|(name, _)| ![KIND, HOPS].contains(&name.as_str())) {
         if let Some(value) = argument(value) {
             event.debug_annotations.push(DebugAnnotation::new(&spaced(name), value));
         }

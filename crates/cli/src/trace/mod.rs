@@ -26,6 +26,7 @@ mod writer;
 use crate::args::TraceArgs;
 use crate::error::CliError;
 use crate::output;
+use crate::progress::Progress;
 use crate::quantity::{bytes, count, digits};
 use flows::Flows;
 use gridspan_record::{Header, Recording};
@@ -43,17 +44,29 @@ const STDOUT: &str = "-";
 
 /// Writes the trace of a recording, and prints the counts of its content.
 pub(crate) fn run(args: &TraceArgs) -> Result<ExitCode, CliError> {
-    let recording = Recording::read(&args.recording)?;
     let path = args.output.clone().unwrap_or_else(|| args.recording.join(FILE));
+    let progress = Progress::begin("writing the trace".to_owned(), None);
+    let written = write_to(&args.recording, &path);
+    progress.end();
+    let (recording, counts) = written?;
     if path == Path::new(STDOUT) {
-        let stdout = BufWriter::new(io::stdout().lock());
-        write(&recording, stdout).map_err(CliError::system("print the trace"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let failed = |error| CliError::Write { path: path.clone(), error };
-    let file = File::create(&path).map_err(failed)?;
-    let counts = write(&recording, BufWriter::new(file)).map_err(failed)?;
     output::print(&text(&recording, counts, &path), "print what the trace has")
+}
+
+/// Reads a recording, and writes its trace into a file, or to standard output.
+fn write_to(folder: &Path, path: &Path) -> Result<(Recording, Counts), CliError> {
+    let recording = Recording::read(folder)?;
+    let counts = if path == Path::new(STDOUT) {
+        let stdout = BufWriter::new(io::stdout().lock());
+        write(&recording, stdout).map_err(CliError::system("print the trace"))?
+    } else {
+        let failed = |error| CliError::Write { path: path.to_owned(), error };
+        let file = File::create(path).map_err(failed)?;
+        write(&recording, BufWriter::new(file)).map_err(failed)?
+    };
+    Ok((recording, counts))
 }
 
 /// Writes the trace of a recording.

@@ -4,8 +4,8 @@
 use super::schema::{DebugAnnotation, EventType, TracePacket, TrackEvent, Value};
 use super::{text, write};
 use gridspan_record::{
-    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedNode, RecordedPe, Recording,
-    SentTo, Span, SpanCause, TASK, What,
+    Bin, Header, JobEnding, OTHER, PeRecord, RecordedEvent, RecordedHop, RecordedNode, RecordedPe,
+    Recording, SentTo, Span, SpanCause, TASK, What,
 };
 use prost::Message;
 use std::path::Path;
@@ -290,9 +290,13 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
         actual_gain: None,
         pause_ns: 5,
     };
+    let hops = vec![RecordedHop { to: 1, ..RecordedHop::default() }];
+    let (root, bytes, reached, plan, duration_ns) = (0, 90_000, 1, 2, 40);
+    let broadcast = What::Broadcast { root, bytes, reached, plan, duration_ns, hops };
     recording.events = vec![
         RecordedEvent { at_ns: 400, what: balanced },
         RecordedEvent { at_ns: 600, what: What::Lost { nodes: vec![1, 2] } },
+        RecordedEvent { at_ns: 700, what: broadcast },
     ];
     let failure = Some("node2 was lost".to_owned());
     recording.ending = Some(JobEnding { at_ns: 1000, exit_code: 1, failure });
@@ -300,15 +304,18 @@ fn events_of_the_job_are_instants_with_their_numbers_as_arguments() {
 
     let named: Vec<_> =
         instants.iter().map(|(at, it)| (*at, it.name.as_deref().unwrap())).collect();
-    assert_eq!(named, [(400, "balanced"), (600, "lost"), (1000, "ended")]);
+    assert_eq!(named, [(400, "balanced"), (600, "lost"), (700, "broadcast"), (1000, "ended")]);
     let balanced = &instants[0].1;
     assert_eq!(argument(balanced, "strategy"), Some(Value::Text("greedy".to_owned())));
     assert_eq!(argument(balanced, "moved"), Some(Value::Unsigned(12)));
     assert_eq!(argument(balanced, "predicted gain"), Some(Value::Number(-0.25)));
     assert_eq!(argument(balanced, "actual gain"), None);
     assert_eq!(argument(&instants[1].1, "nodes"), Some(Value::Text("[1,2]".to_owned())));
-    assert_eq!(argument(&instants[2].1, "exit code"), Some(Value::Unsigned(1)));
-    let failure = argument(&instants[2].1, "failure");
+    let broadcast = &instants[2].1;
+    assert_eq!(argument(broadcast, "duration ns"), Some(Value::Unsigned(40)));
+    assert_eq!(argument(broadcast, "hops"), None);
+    assert_eq!(argument(&instants[3].1, "exit code"), Some(Value::Unsigned(1)));
+    let failure = argument(&instants[3].1, "failure");
     assert_eq!(failure, Some(Value::Text("node2 was lost".to_owned())));
 }
 

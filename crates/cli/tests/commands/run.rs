@@ -33,6 +33,50 @@ fn node_processes_print_whole_lines_behind_their_names() {
 }
 
 #[test]
+fn the_lines_of_each_node_are_in_files_if_the_user_wants_that() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("logs");
+    let path = folder.to_str().unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+
+    let output = run(&["run", "-n", "2", "--logs", path, "drill", "--lines", "20"]);
+
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("local/1│ node 1, line "), "{output:?}");
+    for node in 0..2 {
+        for (ending, begin) in [("out", "line"), ("err", "error line")] {
+            let text = read(&format!("local-{node}.{ending}"));
+            let begin = format!("node {node}, {begin} ");
+            assert_eq!(text.lines().filter(|line| line.starts_with(&begin)).count(), 20, "{text}");
+        }
+    }
+    // A job of one process has the files of one node, which replace those of the job before.
+    let output = run(&["run", "--driver", "embedded", "-n", "1", "--logs", path, "ring"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(read("local-0.out"), output.stdout);
+    assert_eq!(read("local-0.err"), "");
+
+    let output = run(&["run", "--detach", "--logs", path, "ring"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+}
+
+#[test]
+fn only_the_lines_of_some_nodes_are_printed_if_the_user_wants_that() {
+    let sites = ["run", "--site", "a:2", "--site", "b", "--only", "a/1,b", "drill"];
+    let output = run(&sites);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for (begin, is_shown) in [("a/0│ ", false), ("a/1│ ", true), ("b/2│ ", true)] {
+        let is_there = output.stdout.lines().any(|line| line.starts_with(begin));
+        assert_eq!(is_there, is_shown, "{begin}: {output:?}");
+    }
+    let output = run(&["run", "-n", "2", "--only", "c", "drill"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let output = run(&["run", "-n", "2", "--only", "local/0", "drill", "--abort", "1"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("    node 1 was told to abort"), "{output:?}");
+}
+
+#[test]
 fn emulated_sites_run_in_one_process_and_in_several() {
     let grid = ["--emulate", "2x1,wan=10ms"];
     let output = run(&["run", grid[0], grid[1], "ring", "--rounds", "2"]);

@@ -66,6 +66,13 @@ impl Coordinator {
     pub(in crate::coordinator) fn note_travel(&mut self, Travel { flow, plan, bytes }: Travel) {
         let (now, layout) = (self.now, self.common.layout.clone());
         let (from, me) = (plan.root, self.node);
+        let is_large = bytes >= REPORTED_BYTES_MIN;
+        if is_large && (!self.advice.is_over || self.reports_broadcasts()) {
+            let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != from).collect();
+            let trees = self.trees_of(plan);
+            let sent = Flow { trees, ..Flow::new(plan, bytes, now, None, missing) };
+            self.advice.watch(flow, sent);
+        }
         if self.advice.is_over {
             return;
         }
@@ -78,11 +85,7 @@ impl Coordinator {
         {
             advice.tell(News::Sender(default_plan));
         }
-        let is_large = bytes >= REPORTED_BYTES_MIN;
-        if is_large {
-            let missing: BTreeSet<NodeId> = layout.nodes().filter(|&node| node != from).collect();
-            advice.watch(flow, Flow::new(plan, bytes, now, None, missing));
-        } else if advice.is_awaited {
+        if !is_large && advice.is_awaited {
             let (targets, edges, words) = (None, Vec::new(), Vec::new());
             advice.tell(News::Arrived(Arrived { plan, bytes, began: now, targets, edges, words }));
         }
@@ -110,13 +113,18 @@ impl Coordinator {
         let bytes = multicast.bytes() as u64;
         let by_sites = SubPlan::by_sites(&layout, self.node, &targets, SEGMENT_BYTES);
         let (mut sub_plan, mut report) = (Arc::new(by_sites.clone()), None);
-        if !self.advice.is_over {
-            let advice = &mut self.advice;
+        let has_listeners = self.reports_broadcasts();
+        let advice = &mut self.advice;
+        if !advice.is_over {
             sub_plan = advice.sub_plan(bytes, &targets, by_sites);
+        }
+        if !advice.is_over || has_listeners {
             let name = FlowId::Multicast(advice.next_cast);
             advice.next_cast += 1;
             let plan = sub_plan.plan().id();
-            advice.watch(name, Flow::new(plan, bytes, now, Some(targets.clone()), targets));
+            let trees = has_listeners.then(|| sub_plan.clone());
+            let sent = Flow::new(plan, bytes, now, Some(targets.clone()), targets);
+            advice.watch(name, Flow { trees, ..sent });
             report = Some(name);
             self.await_advisor();
         }
@@ -223,6 +231,7 @@ impl Coordinator {
         self.advice.advisor = Some(planning_job.advisor);
         let me = self.node;
         for command in planning_job.commands {
+            self.note_trees(&command);
             match command {
                 AdvisorCommand::Publish { plan, bytes } if plan.id().root != me => {
                     let new = || PlanNews::New { plan: Box::new(plan.clone()), bytes };
@@ -349,9 +358,11 @@ impl Coordinator {
         }
         advice.flow_ended = now;
         if let Some(known) = advice.flows.remove(&flow) {
+            self.report_broadcast(&known);
             let Flow { plan, bytes, began, targets, arrivals, words, .. } = known;
             let edges = edges(&arrivals);
-            advice.tell(News::Arrived(Arrived { plan, bytes, began, targets, edges, words }));
+            let arrived = Arrived { plan, bytes, began, targets, edges, words };
+            self.advice.tell(News::Arrived(arrived));
             self.await_advisor();
         }
     }

@@ -4,7 +4,7 @@ use crate::error::JobError;
 use crate::job::Job;
 use crate::message::Diagnosis;
 use crate::pe::links::{Links, OnFailure};
-use crate::pe::{CheckpointReport, GuestEvent};
+use crate::pe::{BroadcastReport, CheckpointReport, GuestEvent};
 use gridspan_balance::{BalanceReport, Plan, Snapshot};
 use gridspan_topology::LinkChange;
 use std::sync::Arc;
@@ -92,6 +92,15 @@ impl Job {
         tell: impl Fn(&CheckpointReport) + Send + Sync + 'static,
     ) -> Self {
         self.watch.on_checkpoint.push(Arc::new(tell));
+        self
+    }
+
+    /// Adds a listener for large broadcasts and multicasts between nodes, called for each once all
+    /// of its nodes have it, with the trees by which it went. Messages of less than 30 kB are left
+    /// out, and multicasts that come from a node without the coordinator. Runs in the coordinator;
+    /// it must not block.
+    pub fn on_broadcast(mut self, tell: impl Fn(&BroadcastReport) + Send + Sync + 'static) -> Self {
+        self.watch.on_broadcast.push(Arc::new(tell));
         self
     }
 

@@ -1,7 +1,7 @@
 //! Listeners to a job, and limits for a job that does not end.
 
 use crate::message::Diagnosis;
-use gridspan_topology::Time;
+use gridspan_topology::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,9 @@ pub(crate) type OnDiagnosis = Arc<dyn Fn(u64, &Diagnosis) + Send + Sync>;
 
 /// Called with a complete checkpoint.
 pub(crate) type OnCheckpoint = Arc<dyn Fn(&CheckpointReport) + Send + Sync>;
+
+/// Called with a large broadcast or multicast that has reached all of its nodes.
+pub(crate) type OnBroadcast = Arc<dyn Fn(&BroadcastReport) + Send + Sync>;
 
 /// Called with the amount of work that is done, and the total.
 pub(crate) type OnProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
@@ -46,12 +49,70 @@ pub struct CheckpointReport {
     pub stored: Duration,
 }
 
+/// A large broadcast or multicast that has reached all of its nodes; see
+/// [`Job::on_broadcast`](crate::Job::on_broadcast).
+///
+/// ```
+/// use gridspan::{BroadcastReport, Job};
+///
+/// fn show(report: &BroadcastReport) {
+///     let BroadcastReport { root, bytes, reached, took, .. } = report;
+///     println!("{bytes} bytes from {root} reached {reached} nodes after {took:?}");
+/// }
+/// let job = Job::new("shown").on_broadcast(show);
+/// # gridspan::embed::Runner::on_threads(1).run(job.main(async |_| Ok(()))).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BroadcastReport {
+    /// When the coordinator heard that it began.
+    pub at: Time,
+    /// The node from which it came.
+    pub root: NodeId,
+    /// Its size in bytes, encoded.
+    pub bytes: u64,
+    /// Number of nodes that it reached, without the root.
+    pub reached: u64,
+    /// Version of the plan of its trees; 0 if they follow the layout alone.
+    pub plan: u64,
+    /// Time from its begin until the last node had all of it. The way of the node's report back to
+    /// the root is subtracted, as far as the latency of the link is known.
+    pub took: Duration,
+    /// The edges of its trees, each after the one that reaches its sender. Empty if the coordinator
+    /// has moved since the plan was made.
+    pub edges: Vec<BroadcastEdge>,
+}
+
+/// An edge of a tree of a broadcast.
+///
+/// ```
+/// use gridspan::{BroadcastEdge, BroadcastReport};
+///
+/// /// The node that had all of a broadcast last.
+/// fn last(report: &BroadcastReport) -> Option<BroadcastEdge> {
+///     report.edges.iter().copied().max_by_key(|edge| edge.after)
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroadcastEdge {
+    /// The sending node.
+    pub from: NodeId,
+    /// The receiving node.
+    pub to: NodeId,
+    /// Number of the tree: a plan may divide a broadcast among several.
+    pub tree: u32,
+    /// Time from the begin until the receiving node had all of the broadcast, by all trees. `None`
+    /// for a node that only passes it on.
+    pub after: Option<Duration>,
+}
+
 /// Listeners to a job, and limits for a job that does not end. Drivers in real time apply them.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) on_warning: Vec<OnWarning>,
     pub(crate) on_diagnosis: Vec<OnDiagnosis>,
     pub(crate) on_checkpoint: Vec<OnCheckpoint>,
+    pub(crate) on_broadcast: Vec<OnBroadcast>,
     pub(crate) on_progress: Vec<OnProgress>,
     /// Whether a job that can make no progress fails.
     pub(crate) fails: bool,

@@ -1,10 +1,13 @@
 //! Broadcasts over planned trees, in virtual time.
 
 use crate::common::speaker::times_ms;
-use gridspan_runtime::{Actor, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To};
+use gridspan_runtime::{
+    Actor, BroadcastReport, Context, Ix1, Job, JobError, Layout, Op, SectionRef, To,
+};
 use gridspan_sim::{SimOptions, SimReport, Simulation};
-use gridspan_topology::GridSpec;
+use gridspan_topology::{GridSpec, NodeId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -272,5 +275,47 @@ fn large_broadcasts_take_as_long_from_any_node_and_small_ones_at_most_a_latency_
                 "{name}, {bytes} bytes: {last_ms} ms instead of {first_ms}"
             );
         }
+    }
+}
+
+#[test]
+fn large_broadcasts_are_reported_with_their_trees_and_times() {
+    let spec = GridSpec::from_emulate("3x3,wan=10ms,rate=50mbit").unwrap();
+    let layout = spec.layout();
+    for plans in [true, false] {
+        let (tell, told) = mpsc::channel();
+        let job = Job::new("listeners")
+            .plan_broadcasts(plans)
+            .on_broadcast(move |report| tell.send(report.clone()).unwrap_or_default());
+        let sizes = [200_000, 100, 200_000];
+
+        let (_, times) = run(job, &spec, &sizes, (true, Duration::from_secs(1)));
+
+        let reports: Vec<BroadcastReport> = told.try_iter().collect();
+        assert_eq!(reports.len(), 2, "small ones are left out: {reports:?}");
+        for (report, took) in reports.iter().zip([times[0], times[2]]) {
+            assert_eq!((report.root, report.reached), (NodeId(0), 8));
+            assert!(report.bytes >= 200_000, "{report:?}");
+            assert!(report.took <= took, "main knows it after {took:?}: {report:?}");
+            let trees: BTreeSet<u32> = report.edges.iter().map(|edge| edge.tree).collect();
+            assert!(!trees.is_empty(), "{report:?}");
+            for tree in trees {
+                let mut reached = BTreeSet::from([report.root]);
+                for edge in report.edges.iter().filter(|edge| edge.tree == tree) {
+                    assert!(reached.contains(&edge.from), "{report:?}");
+                    assert!(reached.insert(edge.to), "{report:?}");
+                    assert!(edge.after <= Some(report.took), "{report:?}");
+                }
+                assert_eq!(reached.len(), 9);
+            }
+        }
+        // The first one takes the tree of the layout, which crosses once to each other site: 32 ms
+        // for its bytes, and 10 ms of latency.
+        let first = &reports[0];
+        assert_eq!(first.plan, 0);
+        assert!(first.took > Duration::from_millis(40), "{first:?}");
+        let site = |node| layout.site_of_node(node);
+        let crossings = first.edges.iter().filter(|edge| site(edge.from) != site(edge.to));
+        assert_eq!(crossings.count(), 2);
     }
 }

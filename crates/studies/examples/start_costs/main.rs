@@ -11,7 +11,8 @@
 //! rounds. Processor seconds are of the command and of all processes below it that were waited for;
 //! they are means, since Linux counts them in units of 10 ms. Those of `srun` do not include its
 //! tasks, which the daemons of Slurm start. A program that is missing is skipped, and the reason is
-//! printed.
+//! printed. For each program a line below says by which power of the number of processes the
+//! processor seconds grow between the two largest numbers: 1 is linear.
 //!
 //! The second table counts handshakes of QUIC and TLS, as the nodes themselves do, in runs that are
 //! not measured. Each is counted at both of its ends. Nodes connect when the first of the two sends
@@ -27,6 +28,7 @@ use clap::Parser;
 use gridspan_studies::gridctl;
 use job::Kind;
 use peers::{Peer, found, job_command};
+use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -104,6 +106,7 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
         "{:>8}{:>14}{:>12}{:>18}{:>14}{:>12}",
         "nodes", "program", "median ms", "from-to", "processor ms", "each"
     );
+    let mut means: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();
     for &nodes in &options.nodes {
         let mut costs: Vec<Result<Vec<Cost>, String>> = peers.iter().map(|_| Ok(vec![])).collect();
         for _ in 0..options.rounds {
@@ -118,24 +121,44 @@ fn costs(peers: &[Peer], options: &Options, errors: &Path) -> Result<(), Box<dyn
         }
         for (peer, costs) in peers.iter().zip(costs) {
             match costs {
-                Ok(costs) => row(nodes, peer.name(), &costs),
+                Ok(costs) => {
+                    let mean = row(nodes, peer.name(), &costs);
+                    means.entry(peer.name()).or_default().extend(mean.map(|mean| (nodes, mean)));
+                }
                 Err(reason) => println!("{nodes:>8}{:>14}  is skipped: {reason}", peer.name()),
             }
+        }
+    }
+    for (name, means) in means {
+        if let Some((from, to, power)) = growth(&means) {
+            println!("{name}: from {from} to {to} processes, processor time grows as n^{power:.2}");
         }
     }
     Ok(())
 }
 
-fn row(nodes: u32, name: &str, costs: &[Cost]) {
+/// Returns the two largest numbers of processes, and the power of the number by which the
+/// processor time grows from one to the other. `None` for fewer numbers, or times too short to be
+/// counted.
+fn growth(means: &BTreeMap<u32, f64>) -> Option<(u32, u32, f64)> {
+    let mut last = means.iter().rev();
+    let ((&to, &most), (&from, &least)) = (last.next()?, last.next()?);
+    let power = (most / least).ln() / (f64::from(to) / f64::from(from)).ln();
+    power.is_finite().then_some((from, to, power))
+}
+
+/// Prints a row, and returns the mean of the processor milliseconds.
+fn row(nodes: u32, name: &str, costs: &[Cost]) -> Option<f64> {
     let mut ms: Vec<f64> = costs.iter().map(|cost| cost.wall_s * 1e3).collect();
     ms.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (ms.first(), ms.last()) else { return };
+    let (least, most) = (ms.first()?, ms.last()?);
     let range = format!("{least:.0}-{most:.0}");
     let median = ms[ms.len() / 2];
     let processor_s: f64 = costs.iter().map(|cost| cost.processor_s).sum();
     let processor_ms = processor_s * 1e3 / costs.len() as f64;
     let each = processor_ms / f64::from(nodes);
     println!("{nodes:>8}{name:>14}{median:>12.0}{range:>18}{processor_ms:>14.0}{each:>12.2}");
+    Some(processor_ms)
 }
 
 fn run(
@@ -181,6 +204,16 @@ mod tests {
         assert_eq!(counted(line), Some(17));
         assert_eq!(counted("closed handshakes=4 bytes=9"), Some(4));
         assert_eq!(counted("local/1│ DEBUG gridspan_runtime::net::transport: dial"), None);
+    }
+
+    #[test]
+    fn growth_is_the_power_between_the_two_largest_numbers() {
+        let means = |pairs: &[(u32, f64)]| pairs.iter().copied().collect::<BTreeMap<u32, f64>>();
+        let (from, to, power) = growth(&means(&[(2, 90.0), (16, 40.0), (64, 640.0)])).unwrap();
+        assert_eq!((from, to), (16, 64));
+        assert!((power - 2.0).abs() < 1e-9, "{power}");
+        assert_eq!(growth(&means(&[(2, 90.0)])), None);
+        assert_eq!(growth(&means(&[(2, 0.0), (16, 40.0)])), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Messages between actor types and between nodes, from the messages of kept spans; between sites,
+//! Messages between actor types, actors and nodes, from the messages of kept spans; between sites,
 //! from the counts over the whole run.
 
 use super::history::History;
@@ -7,7 +7,8 @@ use super::places::Places;
 use super::traffic::Traffic;
 use gridspan_record::{OTHER, SpanCause};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of rows of a matrix; the rest is one row.
 const ROWS_MAX: usize = 24;
@@ -37,11 +38,13 @@ pub(crate) struct Matrix {
 pub(crate) struct Communication {
     /// By actor types; `main` also stands for the runtime.
     pub(crate) types: Matrix,
+    /// By actors: those with the most messages, and all others together.
+    pub(crate) actors: Matrix,
     /// By nodes.
     pub(crate) nodes: Matrix,
     /// By sites; messages between PEs, each of which may carry several of actors.
     pub(crate) sites: Matrix,
-    /// Number of messages that one message in the matrices of types and nodes stands for.
+    /// Number of messages that one message stands for, except in the matrix of sites.
     pub(crate) weight: f64,
 }
 
@@ -86,10 +89,68 @@ impl Communication {
             .collect();
         Self {
             types: Matrix::of(&types, of_type),
+            actors: actors(history, kinds, weight),
             nodes: Matrix::of(&nodes, |node| places.node_label(*node).to_owned()),
             sites: Matrix::of(&sites, |site| places.site_name(*site).to_owned()),
             weight,
         }
+    }
+}
+
+/// An actor: its type, and its number in spans. `None` is main.
+type ActorKey = Option<(usize, u64)>;
+
+/// Returns the sender and the receiver of each message whose sender is known.
+fn messages<'a>(
+    history: &'a History<'a>,
+    kinds: &'a Kinds,
+) -> impl Iterator<Item = ([ActorKey; 2], &'a SpanCause)> {
+    history.pes.iter().enumerate().flat_map(move |(pe, known)| {
+        known.spans.iter().filter_map(move |kept| {
+            let span = kept.span;
+            let cause = span.cause.as_ref().filter(|_| span.kind != OTHER)?;
+            let from = match cause.span {
+                None => None,
+                Some(number) => {
+                    let sender = history.find(cause.pe, number)?.1.span;
+                    Some((kinds.place(cause.pe as usize, sender.kind), sender.actor))
+                }
+            };
+            Some(([from, Some((kinds.place(pe, span.kind), span.actor))], cause))
+        })
+    })
+}
+
+/// Returns the messages between the actors that send and receive most. They are found first, so
+/// that the pairs of all actors need not be kept.
+fn actors(history: &History<'_>, kinds: &Kinds, weight: f64) -> Matrix {
+    let mut counts: BTreeMap<ActorKey, u64> = BTreeMap::new();
+    for actor in messages(history, kinds).flat_map(|(ends, _)| ends) {
+        *counts.entry(actor).or_default() += 1;
+    }
+    let mut most: Vec<(ActorKey, u64)> = counts.into_iter().collect();
+    most.sort_by_key(|(_, count)| Reverse(*count));
+    if most.len() > ROWS_MAX {
+        most.truncate(ROWS_MAX - 1);
+    }
+    let shown: BTreeSet<ActorKey> = most.into_iter().map(|(actor, _)| actor).collect();
+    // `None` stands for all others.
+    let row = |actor: ActorKey| Some(actor).filter(|actor| shown.contains(actor));
+    let mut sums: Sums<Option<ActorKey>> = BTreeMap::new();
+    for ([from, to], cause) in messages(history, kinds) {
+        add(&mut sums, (row(from), row(to)), cause, weight);
+    }
+    Matrix::of(&sums, |row| row.map_or_else(|| OTHERS.to_owned(), |it| actor_name(it, kinds)))
+}
+
+/// The name of an actor: its type without path and parameters, and the last digits of its number.
+fn actor_name(actor: ActorKey, kinds: &Kinds) -> String {
+    let Some((kind, number)) = actor else { return "main".to_owned() };
+    let name = kinds.name(kind).split('<').next().unwrap_or_default();
+    let name = name.rsplit("::").next().unwrap_or_default();
+    match number {
+        0 => name.to_owned(),
+        _ => format!("{name} {:06x}", number & 0xff_ffff),
     }
 }
 
@@ -164,9 +225,40 @@ mod tests {
         };
         assert_eq!(cell(&found.types, "Worker", "Sink"), [2.0, 200.0]);
         assert_eq!(cell(&found.types, "main", "Worker"), [1.0, 100.0]);
+        // The actor of a span has the number of its PE plus one.
+        assert_eq!(cell(&found.actors, "Worker 000001", "Sink 000002"), [2.0, 200.0]);
+        assert_eq!(cell(&found.actors, "main", "Worker 000001"), [1.0, 100.0]);
         assert_eq!(cell(&found.nodes, "a/0", "b/1"), [3.0, 300.0]);
         assert_eq!(cell(&found.sites, "a", "b"), [1.0, 320.0]);
         assert_eq!(found.sites.names, ["a", "b"]);
+    }
+
+    #[test]
+    fn actors_with_few_messages_are_one_row() {
+        let mut recording = recording(1, 1);
+        // Actor 7 sends once to each of 100 others, and they do not answer.
+        let actor = |number: u64, actor, cause| Span {
+            actor,
+            cause,
+            ..span(0, number, [number, number + 1])
+        };
+        let others = (1..=100).map(|number| actor(number, 1000 + number, from(0, 0, [0, number])));
+        let first = actor(0, 7, from_main([0, 0]));
+        recording.pes[0].spans = std::iter::once(first).chain(others).collect();
+        complete(&mut recording, 110);
+        let places = Places::of(&recording);
+        let profile = Profile::of(&recording, &places);
+        let history = History::of(&recording, &places, profile.active);
+
+        let found = actors(&history, &Kinds::of(&recording), 1.0);
+
+        assert_eq!(found.names.len(), ROWS_MAX);
+        let at = |name: &str| found.names.iter().position(|known| known == name).unwrap();
+        let [sender, others] = ["Worker 000007", OTHERS].map(at);
+        let all: f64 = found.cells[sender].iter().map(|cell| cell.messages).sum();
+        // Besides the sender, main and the row for all others, there is room for so many receivers.
+        let rest = 100.0 - (ROWS_MAX - 3) as f64;
+        assert_eq!((all, found.cells[sender][others].messages), (100.0, rest));
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(crate) enum MarkKind {
     Rebalance,
     /// A checkpoint.
     Checkpoint,
-    /// Nodes were lost, joined or left.
+    /// Nodes were lost, joined or left, or their processes failed.
     Nodes,
     /// A link changed.
     Link,
@@ -286,6 +286,15 @@ fn mark(what: &What, places: &Places) -> Option<(MarkKind, String)> {
             (MarkKind::Link, format!("link {link}: latency {:.3} ms", latency_us / 1e3))
         }
         What::Warning { text } => (MarkKind::Warning, text.clone()),
+        What::Exited { node, code, signal } => {
+            let how = match (code, signal) {
+                (Some(0), _) => return None,
+                (Some(code), _) => format!("with exit code {code}"),
+                (None, Some(signal)) => format!("by signal {signal}"),
+                (None, None) => return None,
+            };
+            (MarkKind::Nodes, format!("the process of {} ended {how}", names(&[*node])))
+        }
         _ => return None,
     })
 }
@@ -387,15 +396,24 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_links_are_marked_by_name() {
+    fn losses_links_and_failed_processes_are_marked_by_name() {
         let mut recording = recording(2, 1);
         complete(&mut recording, 10);
         let lost = What::Lost { nodes: vec![1] };
         let changed =
             What::LinkChanged { from: 0, to: 1, latency_us: 40_000.0, bytes_per_second: None };
+        let exited = |node, code, signal| What::Exited { node, code, signal };
+        let ends = [exited(0, Some(0), None), exited(1, Some(7), None), exited(1, None, Some(9))];
+        let all = [lost, changed].into_iter().chain(ends).chain([exited(0, None, None)]);
         recording.events =
-            vec![RecordedEvent { at_ns: 1, what: lost }, RecordedEvent { at_ns: 2, what: changed }];
+            (1..).zip(all).map(|(at_ns, what)| RecordedEvent { at_ns, what }).collect();
         let texts: Vec<_> = events(&recording).marks.into_iter().map(|mark| mark.text).collect();
-        assert_eq!(texts, ["lost: node b/1 at site b", "link a → b: latency 40.000 ms"]);
+        let expected = [
+            "lost: node b/1 at site b",
+            "link a → b: latency 40.000 ms",
+            "the process of node b/1 at site b ended with exit code 7",
+            "the process of node b/1 at site b ended by signal 9",
+        ];
+        assert_eq!(texts, expected);
     }
 }

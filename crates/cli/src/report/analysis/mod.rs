@@ -3,10 +3,11 @@
 //! | module | content |
 //! | --- | --- |
 //! | `places` | PEs, nodes and sites by number and name |
-//! | `kinds` | handler types over all PEs |
+//! | `kinds`, `durations` | handler types over all PEs, and how long their runs take |
 //! | `profile` | where the time of each PE went, over time |
 //! | `traffic` | what was sent over each link, over time |
 //! | `events` | rebalances, checkpoints, losses |
+//! | `broadcasts` | large broadcasts with their trees |
 //! | `history` | the kept spans, and the gaps between them |
 //! | `idle` | from when on a PE was idle, where its spans were dropped |
 //! | `transit` | what the travel time of a message consists of |
@@ -21,7 +22,9 @@
 //! The size of an analysis is bounded, whatever the size of the recording.
 
 mod awaited;
+pub(crate) mod broadcasts;
 pub(crate) mod communication;
+mod durations;
 pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -40,7 +43,9 @@ mod transit;
 mod waits;
 
 use awaited::Awaited;
+use broadcasts::Broadcasts;
 use communication::Communication;
+use durations::Durations;
 use events::Events;
 use gridspan_record::{DriverKind, Recording};
 use history::History;
@@ -187,6 +192,8 @@ pub(crate) struct Analysis {
     pub(crate) times: Times,
     /// The handler types, those with the most time first.
     pub(crate) kinds: Vec<KindRow>,
+    /// How long their runs take.
+    pub(crate) durations: Durations,
     /// What PEs waited for, the longest waits first.
     pub(crate) waits: Vec<WaitRow>,
     /// The PEs.
@@ -195,6 +202,8 @@ pub(crate) struct Analysis {
     pub(crate) links: Vec<LinkRow>,
     /// Messages between actor types, nodes and sites.
     pub(crate) communication: Communication,
+    /// Large broadcasts.
+    pub(crate) broadcasts: Broadcasts,
     /// The critical path.
     pub(crate) path: CriticalPath,
     /// The events.
@@ -248,10 +257,12 @@ impl Analysis {
             coverage: coverage(recording, &history, &places),
             times: profile.total(),
             kinds: kinds.rows.iter().take(ROWS_MAX).cloned().collect(),
+            durations: Durations::of(&history, &kinds),
             waits: wait_rows(&evidence),
             pes: pe_rows(&profile, &places),
             links: link_rows(&traffic, &places, profile.end_ns),
             communication: Communication::of(&history, &kinds, &places, &traffic),
+            broadcasts: Broadcasts::of(recording, &places),
             path: CriticalPath::of(&history, &kinds, &places),
             timeline: Timeline::of(recording, &places, &kinds, &profile),
             events,

@@ -61,6 +61,20 @@ pub(crate) struct PathPart {
     pub(crate) queued_ns: u64,
 }
 
+/// A step of the job with its time on the path: that of its handlers, and of the messages and gaps
+/// that lead to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct PathStep {
+    /// Its number.
+    pub(crate) step: u64,
+    /// Its time.
+    pub(crate) ns: u64,
+    /// The part in handlers.
+    pub(crate) handlers_ns: u64,
+    /// The part in which messages were under way.
+    pub(crate) links_ns: u64,
+}
+
 /// The critical path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct CriticalPath {
@@ -72,6 +86,12 @@ pub(crate) struct CriticalPath {
     pub(crate) covered: f64,
     /// Steps of the job in the path: the first and the last one.
     pub(crate) steps: Option<[u64; 2]>,
+    /// Number of steps whose time on the path is known.
+    pub(crate) step_count: usize,
+    /// Their mean time.
+    pub(crate) step_mean_ns: u64,
+    /// The steps with the longest times, the longest first; at most 100.
+    pub(crate) longest_steps: Vec<PathStep>,
     /// The parts, the longest first.
     pub(crate) parts: Vec<PathPart>,
     /// Time of the path on each PE, the longest first; at most 16.
@@ -82,6 +102,10 @@ pub(crate) struct CriticalPath {
 
 /// Maximum number of PEs that are listed.
 const PES_MAX: usize = 16;
+/// Maximum number of steps that are listed.
+const LISTED_STEPS_MAX: usize = 100;
+/// Maximum number of steps whose times are summed: the last ones, since walks go backwards.
+const STEPS_MAX: usize = 100_000;
 
 /// Sums over walks.
 #[derive(Default)]
@@ -90,6 +114,9 @@ struct Sums {
     queued: BTreeMap<Part, u64>,
     pes: BTreeMap<usize, u64>,
     steps: Option<[u64; 2]>,
+    /// The step of the present span, or of the next one that is in a step.
+    step: Option<u64>,
+    by_step: BTreeMap<u64, PathStep>,
     hops: u64,
 }
 
@@ -103,7 +130,7 @@ impl CriticalPath {
                 (walks, covered) = (walks + 1, walked.saturating_add(covered));
             }
         }
-        let Sums { parts, queued, pes, steps, hops } = walk.sums;
+        let Sums { parts, queued, pes, steps, by_step, hops, .. } = walk.sums;
         let total_ns = parts.values().copied().fold(0, u64::saturating_add);
         let part = |(part, ns): (&Part, &u64)| {
             let (kind, name) = described(*part, kinds, places);
@@ -116,10 +143,26 @@ impl CriticalPath {
         let mut pes: Vec<(usize, u64)> = pes.into_iter().collect();
         pes.sort_by_key(|pe| Reverse(pe.1));
         pes.truncate(PES_MAX);
+        let step_count = by_step.len();
+        let in_steps_ns = by_step.values().map(|step| step.ns).fold(0, u64::saturating_add);
+        let mut longest_steps: Vec<PathStep> = by_step.into_values().collect();
+        longest_steps.sort_by_key(|step| (Reverse(step.ns), step.step));
+        longest_steps.truncate(LISTED_STEPS_MAX);
         let [begin_ns, end_ns] = history.run;
         let run_ns = end_ns.saturating_sub(begin_ns).max(1);
         let covered = (covered as f64 / run_ns as f64).min(1.0);
-        Self { total_ns, walks, covered, steps, parts, pes, hops }
+        Self {
+            total_ns,
+            walks,
+            covered,
+            steps,
+            step_count,
+            step_mean_ns: in_steps_ns / (step_count as u64).max(1),
+            longest_steps,
+            parts,
+            pes,
+            hops,
+        }
     }
 
     /// Share of the path in handlers.
@@ -171,6 +214,7 @@ impl Walk<'_> {
     /// `None` if there is no such span.
     fn back(&mut self, from: u64, to: u64) -> Option<u64> {
         let last = *self.history.last_end(from, to)?;
+        self.sums.step = None;
         let (mut pe, mut at, mut until) = (last.pe as usize, last.at as usize, last.end_ns);
         // Each round goes to a span that began earlier, so that the walk ends.
         for _ in 0..=self.history.span_count() {
@@ -188,9 +232,9 @@ impl Walk<'_> {
         let history = self.history;
         let span = history.pes.get(pe)?.spans.get(at)?.span;
         let begin = span.begin_ns.min(until);
+        self.note_step(span);
         self.add(self.part_of(pe, span), [begin.max(from), until]);
         increase(&mut self.sums.pes, pe, until.saturating_sub(begin.max(from)));
-        self.note_step(span);
         if begin <= from {
             return None;
         }
@@ -240,11 +284,25 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, part: Part, [from, to]: [u64; 2]) {
-        increase(&mut self.sums.parts, part, to.saturating_sub(from));
+        let ns = to.saturating_sub(from);
+        increase(&mut self.sums.parts, part, ns);
+        let is_full = self.sums.by_step.len() >= STEPS_MAX;
+        let Some(step) = self.sums.step else { return };
+        if ns == 0 || is_full && !self.sums.by_step.contains_key(&step) {
+            return;
+        }
+        let sum = self.sums.by_step.entry(step).or_insert(PathStep { step, ..PathStep::default() });
+        sum.ns = sum.ns.saturating_add(ns);
+        match part {
+            Part::Handler(_) => sum.handlers_ns = sum.handlers_ns.saturating_add(ns),
+            Part::Link(..) => sum.links_ns = sum.links_ns.saturating_add(ns),
+            Part::Overhead | Part::Main | Part::Unknown => {}
+        }
     }
 
     fn note_step(&mut self, span: &Span) {
         if let Some(step) = span.step {
+            self.sums.step = Some(step);
             let [first, last] = self.sums.steps.unwrap_or([step, step]);
             self.sums.steps = Some([first.min(step), last.max(step)]);
         }
@@ -282,6 +340,28 @@ mod tests {
         assert_eq!((path.total_ns / MS, path.walks, path.covered), (50, 1, 1.0));
         assert_eq!((path.hops, path.steps, path.pes.len()), (1, Some([4, 4]), 2));
         assert!((path.handler_share() - 38.0 / 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_time_between_steps_is_that_of_the_later_one() {
+        let mut recording = recording(2, 1);
+        let step = |step, span: Span| Span { step: Some(step), ..span };
+        let first = step(1, span(0, 0, [0, 20]));
+        let last = step(3, Span { cause: from(1, 0, [45, 55]), ..span(0, 1, [56, 60]) });
+        recording.pes[0].spans = vec![first, last];
+        let second = Span { cause: from(0, 0, [20, 30]), ..span(1, 0, [30, 45]) };
+        recording.pes[1].spans = vec![step(2, second)];
+        complete(&mut recording, 60);
+
+        let path = path(&recording);
+
+        let steps: Vec<_> = path
+            .longest_steps
+            .iter()
+            .map(|it| [it.step, it.ns / MS, it.handlers_ns / MS, it.links_ns / MS])
+            .collect();
+        assert_eq!(steps, [[2, 25, 15, 10], [1, 20, 20, 0], [3, 15, 4, 10]]);
+        assert_eq!((path.step_count, path.step_mean_ns / MS), (3, 20));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::html::{escaped, put};
 
 /// Width of a chart.
-const WIDTH: f64 = 900.0;
+pub(crate) const WIDTH: f64 = 900.0;
 /// Width of the labels of bars.
 const LABELS: f64 = 250.0;
 /// Space for values right of bars.
@@ -43,8 +43,17 @@ pub(crate) struct Axis {
     pub(crate) unit: f64,
 }
 
+/// An axis of times up to `most_ns`.
+pub(crate) fn time_axis(most_ns: u64) -> Axis {
+    match most_ns {
+        0..2_000_000 => Axis { title: "time, µs", unit: 1e3 },
+        2_000_000..2_000_000_000 => Axis { title: "time, ms", unit: 1e6 },
+        _ => Axis { title: "time, s", unit: 1e9 },
+    }
+}
+
 /// Cuts a text that is too long for its place.
-fn cut(text: &str, letters: usize) -> String {
+pub(crate) fn cut(text: &str, letters: usize) -> String {
     match text.chars().count() > letters {
         true => text.chars().take(letters - 1).chain(['…']).collect(),
         false => text.to_owned(),
@@ -64,7 +73,7 @@ pub(crate) fn ticks(most: f64) -> Vec<f64> {
 }
 
 /// Formats the number at a tick.
-fn label(number: f64) -> String {
+pub(crate) fn label(number: f64) -> String {
     match number {
         0.0 => "0".to_owned(),
         number if number.abs() >= 10.0 => format!("{number:.0}"),
@@ -75,7 +84,8 @@ fn label(number: f64) -> String {
     }
 }
 
-fn begin(height: f64, title: &str) -> String {
+/// Begins a chart of this height.
+pub(crate) fn begin(height: f64, title: &str) -> String {
     format!(
         "<svg class=\"chart\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" role=\"img\" \
          aria-label=\"{}\">\n",

@@ -7,18 +7,22 @@
 //! | `chart` | bars, heat maps, areas |
 //! | `overview` | outcome, limits, what was not recorded |
 //! | `timeline` | what each PE did |
-//! | `work` | handlers, waits, the critical path |
+//! | `work`, `durations` | handlers, how long their runs take, waits, the critical path |
 //! | `traffic` | messages and links |
+//! | `broadcasts`, `tree` | large broadcasts, and the drawing of a tree |
 //! | `events` | rebalances, other events |
 //!
 //! The size of the analysis bounds that of the page.
 
+mod broadcasts;
 mod chart;
+mod durations;
 mod events;
 mod html;
 mod overview;
 mod timeline;
 mod traffic;
+mod tree;
 mod work;
 
 use crate::report::analysis::Analysis;
@@ -41,6 +45,7 @@ pub(crate) fn render(analysis: &Analysis) -> String {
         Some(work::path(analysis)),
         Some(traffic::communication(analysis)),
         Some(traffic::links(analysis)),
+        broadcasts::panel(analysis),
         events::rebalances(analysis),
         events::list(analysis),
     ];
@@ -65,7 +70,7 @@ pub(crate) fn render(analysis: &Analysis) -> String {
 mod tests {
     use super::*;
     use crate::report::analysis::fixtures::{MS, complete, from, recording, span};
-    use gridspan_record::{JobEnding, RecordedEvent, Recording, SentTo, Span, What};
+    use gridspan_record::{JobEnding, RecordedEvent, RecordedHop, Recording, SentTo, Span, What};
 
     fn page(recording: &Recording) -> String {
         render(&Analysis::of(recording))
@@ -87,7 +92,19 @@ mod tests {
             actual_gain: Some(-0.1),
             pause_ns: 0,
         };
-        recording.events = vec![RecordedEvent { at_ns: 10 * MS, what: balanced }];
+        let hop = |from, to, ms: u64| RecordedHop { from, to, tree: 0, after_ns: Some(ms * MS) };
+        let broadcast = What::Broadcast {
+            root: 0,
+            bytes: 90_000,
+            reached: 3,
+            plan: 0,
+            duration_ns: 12 * MS,
+            hops: vec![hop(0, 2, 11), hop(0, 1, 1), hop(2, 3, 12)],
+        };
+        recording.events = vec![
+            RecordedEvent { at_ns: 10 * MS, what: balanced },
+            RecordedEvent { at_ns: 15 * MS, what: broadcast },
+        ];
         recording
     }
 
@@ -102,6 +119,7 @@ mod tests {
             "path",
             "communication",
             "links",
+            "broadcasts",
             "rebalances",
             "events",
         ];
@@ -114,6 +132,8 @@ mod tests {
         assert!(html.contains("<p class=\"finding\">What limited the run"), "{html}");
         assert!(html.contains("<i class=\"mark rebalance\""));
         assert!(html.contains("refine at 10.0 ms, realised"));
+        assert!(html.contains(">20.0 ms to 50.0 ms</text>"), "both handlers take 20 ms");
+        assert!(html.contains("<title>b/3: all of it after 12.0 ms, from b/2</title>"), "{html}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Messages between actor types, nodes and sites, and links over time.
+//! Messages between actor types, actors, nodes and sites, and links over time.
 
 use super::chart::{area, heat_map};
 use super::html::{Cell, Panel, Table, share, time};
@@ -13,6 +13,7 @@ const MB_S: f64 = 1e6;
 pub(crate) fn communication(analysis: &Analysis) -> Panel {
     let matrices = [
         ("types", "messages between actor types", &analysis.communication.types),
+        ("actors", "messages between the actors with most of them", &analysis.communication.actors),
         ("nodes", "messages between nodes", &analysis.communication.nodes),
         ("sites", "messages between sites", &analysis.communication.sites),
     ];
@@ -35,7 +36,10 @@ pub(crate) fn communication(analysis: &Analysis) -> Panel {
         tables.push(table(file, matrix));
     }
     let note = match analysis.communication.weight > 1.0 {
-        true => " Those between types and nodes are estimated from the spans that are kept.",
+        true => {
+            " Only those between sites are exact; the others are estimated from the spans that are \
+             kept."
+        }
         false => "",
     };
     let conclusion = format!("{}{note}", greatest(&analysis.communication.types));

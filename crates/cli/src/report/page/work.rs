@@ -1,22 +1,14 @@
 //! The use of time: handlers by type, waits, and the critical path.
 
-use super::chart::{Axis, Bar, BarPart, bars};
+use super::chart::{Axis, Bar, BarPart, bars, time_axis};
+use super::durations::histogram;
 use super::html::{Cell, Panel, Table, share, time};
 use crate::quantity::count;
 use crate::report::analysis::Analysis;
-use crate::report::analysis::path::{PathPart, PathPartKind};
+use crate::report::analysis::path::{CriticalPath, PathPart, PathPartKind, PathStep};
 
 /// Maximum number of bars of a chart.
 const BARS_MAX: usize = 20;
-
-/// An axis of times up to `most_ns`.
-fn time_axis(most_ns: u64) -> Axis {
-    match most_ns {
-        0..2_000_000 => Axis { title: "time, µs", unit: 1e3 },
-        2_000_000..2_000_000_000 => Axis { title: "time, ms", unit: 1e6 },
-        _ => Axis { title: "time, s", unit: 1e9 },
-    }
-}
 
 /// Renders the time of handlers by type.
 pub(crate) fn handlers(analysis: &Analysis) -> Panel {
@@ -26,17 +18,22 @@ pub(crate) fn handlers(analysis: &Analysis) -> Panel {
         ("RUNS", "runs"),
         ("TOTAL", "total_ns"),
         ("MEAN", "mean_ns"),
+        ("MEDIAN", "median_ns"),
+        ("99 %", "p99_ns"),
         ("LONGEST", "longest_ns"),
         ("SHARE", "share_of_handlers"),
     ];
     let mut table = Table::new("handlers", &titles);
     let mut all = Vec::new();
     for (number, row) in used().enumerate() {
+        let durations = analysis.durations.of_type(&row.name);
         table.row(vec![
             Cell::text(&row.name),
             Cell::count(row.count),
             Cell::time(row.total_ns),
             Cell::time(row.mean_ns),
+            Cell::optional(durations.map(|row| row.median_ns), Cell::time),
+            Cell::optional(durations.map(|row| row.p99_ns), Cell::time),
             Cell::time(row.max_ns),
             Cell::share(row.share),
         ]);
@@ -63,7 +60,8 @@ pub(crate) fn handlers(analysis: &Analysis) -> Panel {
         ),
         None => "No handlers were recorded.".to_owned(),
     };
-    let body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
+    let mut body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
+    body += &histogram(analysis);
     Panel {
         id: "handlers",
         title: "Time in handlers by type",
@@ -131,9 +129,56 @@ pub(crate) fn path(analysis: &Analysis) -> Panel {
         pes.row(vec![Cell::count(*pe as u64), Cell::time(*ns)]);
     }
     let most = path.parts.iter().map(|part| part.ns).max().unwrap_or(0);
-    let body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
-    let tables = vec![table, pes];
+    let mut body = if all.is_empty() { String::new() } else { bars(&all, &time_axis(most)) };
+    body += &steps(path);
+    let tables = vec![table, pes, step_table(path)];
     Panel { id: "path", title: "Critical path", conclusion: of_path(analysis), body, tables }
+}
+
+/// Renders the steps that took most of the path, if the job has steps.
+fn steps(path: &CriticalPath) -> String {
+    let Some(longest) = path.longest_steps.first() else { return String::new() };
+    let bar = |step: &PathStep| {
+        let rest = step.ns.saturating_sub(step.handlers_ns).saturating_sub(step.links_ns);
+        let part = |class: &str, ns: u64, what: &str| BarPart {
+            class: class.to_owned(),
+            value: ns as f64,
+            title: format!("step {}, {what}: {}", step.step, time(ns)),
+        };
+        let parts = vec![
+            part("k0", step.handlers_ns, "handlers"),
+            part("k1", step.links_ns, "messages under way"),
+            part("overhead", rest, "other"),
+        ];
+        Bar { label: format!("step {}", step.step), parts, value: time(step.ns) }
+    };
+    let all: Vec<Bar> = path.longest_steps.iter().take(BARS_MAX).map(bar).collect();
+    format!(
+        "<p><small>{} on the path, with {} on average. The longest, with the time from the step \
+         before: handlers, then messages under way, then other times.</small></p>\n{}",
+        count(path.step_count, "step"),
+        time(path.step_mean_ns),
+        bars(&all, &time_axis(longest.ns))
+    )
+}
+
+fn step_table(path: &CriticalPath) -> Table {
+    let titles = [
+        ("STEP", "step"),
+        ("TIME ON THE PATH", "time_ns"),
+        ("HANDLERS", "handlers_ns"),
+        ("MESSAGES", "messages_ns"),
+    ];
+    let mut table = Table::new("path-steps", &titles);
+    for step in &path.longest_steps {
+        table.row(vec![
+            Cell::count(step.step),
+            Cell::time(step.ns),
+            Cell::time(step.handlers_ns),
+            Cell::time(step.links_ns),
+        ]);
+    }
+    table
 }
 
 /// A bar: first the time in which no message waited, then the time in which the next message of the

@@ -101,6 +101,8 @@ pub(crate) struct Flow {
     pub(crate) arrivals: Vec<(NodeId, Arrival)>,
     /// Time from the start until the report of each node reached the sender's relay.
     pub(crate) words: Vec<(NodeId, Duration)>,
+    /// Its trees, if the job has listeners to broadcasts and they are known.
+    pub(crate) trees: Option<Arc<SubPlan>>,
 }
 
 impl Flow {
@@ -112,7 +114,8 @@ impl Flow {
         targets: Option<BTreeSet<NodeId>>,
         missing: BTreeSet<NodeId>,
     ) -> Self {
-        Self { plan, bytes, began, targets, missing, arrivals: Vec::new(), words: Vec::new() }
+        let (arrivals, words) = (Vec::new(), Vec::new());
+        Self { plan, bytes, began, targets, missing, arrivals, words, trees: None }
     }
 }
 
@@ -166,6 +169,8 @@ pub(crate) struct Advice {
     /// Completion time of the last complete flow.
     pub(crate) flow_ended: Time,
     pub(crate) next_cast: u64,
+    /// The trees of plans of all senders, if the job has listeners to broadcasts.
+    pub(crate) trees: BTreeMap<PlanId, Arc<SubPlan>>,
     /// Sub-plans of large multicasts, by plan and target nodes.
     pub(crate) sub_plans: BTreeMap<(PlanId, BTreeSet<NodeId>), Arc<SubPlan>>,
 }

@@ -1,0 +1,83 @@
+//! Reports of large broadcasts and multicasts, for listeners of the job.
+//!
+//! A report has the trees by which a message went, and when each node had all of it. The relay of
+//! the sender measures the time until each node's word is back; the estimated latency of its way is
+//! subtracted here. Nothing is kept for a job without listeners.
+
+use super::machine::Coordinator;
+use super::state::advice::Flow;
+use crate::pe::{BroadcastEdge, BroadcastReport};
+use gridspan_bcast::{AdvisorCommand, PlanId, SubPlan};
+use gridspan_topology::NodeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Coordinator {
+    /// Whether someone listens to broadcasts.
+    pub(super) fn reports_broadcasts(&self) -> bool {
+        !self.common.watch.on_broadcast.is_empty()
+    }
+
+    /// Keeps the trees of a new plan, and forgets those of a retired one.
+    pub(super) fn note_trees(&mut self, command: &AdvisorCommand) {
+        match command {
+            AdvisorCommand::Publish { plan, .. } if self.reports_broadcasts() => {
+                self.advice.trees.insert(plan.id(), Arc::new(SubPlan::whole(plan)));
+            }
+            AdvisorCommand::Retire(plan) => _ = self.advice.trees.remove(plan),
+            _ => {}
+        }
+    }
+
+    /// Returns the trees of a broadcast, if someone listens and they are known.
+    pub(super) fn trees_of(&mut self, plan: PlanId) -> Option<Arc<SubPlan>> {
+        let is_node = plan.root.0 < self.common.layout.node_count();
+        if !is_node || !self.reports_broadcasts() {
+            return None;
+        }
+        if plan.version > 0 {
+            return self.advice.trees.get(&plan).cloned();
+        }
+        let common = &self.common;
+        let make = || Arc::new(SubPlan::whole(&common.default_plan_from(plan.root)));
+        Some(self.advice.trees.entry(plan).or_insert_with(make).clone())
+    }
+
+    /// Tells the listeners that all nodes of a message have it.
+    pub(super) fn report_broadcast(&self, flow: &Flow) {
+        if !self.reports_broadcasts() {
+            return;
+        }
+        let root = flow.plan.root;
+        let latency = |node: NodeId| {
+            let places = self.survey.places.as_ref()?;
+            let estimate = self.survey.link(self.now, &places.hierarchy, (node, root))?;
+            Some(estimate.latency.duration())
+        };
+        let had = |&(node, after): &(NodeId, Duration)| {
+            (node, after.saturating_sub(latency(node).unwrap_or_default()))
+        };
+        let times: BTreeMap<NodeId, Duration> = flow.words.iter().map(had).collect();
+        let mut edges = Vec::new();
+        let trees = flow.trees.iter().flat_map(|sub_plan| sub_plan.trees());
+        for (number, tree) in (0..).zip(trees) {
+            edges.extend(tree.edges_from_root().map(|(from, to)| BroadcastEdge {
+                from,
+                to,
+                tree: number,
+                after: times.get(&to).copied(),
+            }));
+        }
+        let report = BroadcastReport {
+            at: flow.began,
+            root,
+            bytes: flow.bytes,
+            reached: times.len() as u64,
+            plan: flow.plan.version,
+            took: times.values().copied().max().unwrap_or_default(),
+            edges,
+        };
+        self.common.watch.on_broadcast.iter().for_each(|tell| tell(&report));
+    }
+}

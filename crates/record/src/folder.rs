@@ -260,7 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(HEADER), r#"{"version": 7, "places": []}"#).unwrap();
         let error = read_header(folder.path()).unwrap_err();
-        assert!(matches!(error, RecordError::Version { found: 7, expected: 2 }), "{error}");
+        assert!(matches!(error, RecordError::Version { found: 7, expected: 3 }), "{error}");
     }
 
     /// A header as version 1 wrote it.

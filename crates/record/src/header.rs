@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the format. A reader also reads the earlier ones, which lack what is said to be of a
 /// later version, and refuses all others.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The earliest version that is read.
 pub(crate) const VERSION_MIN: u32 = 1;
 

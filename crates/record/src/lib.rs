@@ -6,7 +6,8 @@
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
 //! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
-//!   with [`SentTo`], and a [`TypeTotal`] of each actor type.
+//!   with [`SentTo`], a [`TypeTotal`] of each actor type, and on main's PE the [`MainAnswer`]s to
+//!   requests of main, each with its [`MainWait`].
 //!
 //! **To make one**
 //! - [`Recorder`]: collects for one PE, within a budget of bytes; [`RecorderConfig`], [`TimeUse`].
@@ -36,15 +37,18 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
+//! | 3 | the answers to requests of main |
 //!
 //! # Budget
 //!
-//! Totals by type and bins of time cover the whole run. Bins are never dropped: when there are too
+//! Totals by type and bins of time cover the whole run, and so do answers to main, unless they
+//! exceed their part of the budget: then all of them are dropped. Bins are never dropped: when there are too
 //! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
 //! they exceed the budget: first every second window, then three of four, and so on. All PEs have
 //! the same windows. If a PE keeps fewer windows than others, these are among the windows of the
 //! others. So within the windows that all PEs keep, causes lead to spans.
 
+mod answer;
 mod clocks;
 mod error;
 mod folder;
@@ -56,6 +60,7 @@ mod recorder;
 mod recording;
 mod validity;
 
+pub use answer::{MainAnswer, MainWait};
 pub use error::RecordError;
 pub use folder::RecordingFolder;
 pub use frame::{FrameError, decode_records, encode_records};

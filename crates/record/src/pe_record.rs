@@ -1,5 +1,6 @@
 //! What one PE has recorded: spans, bins of time, and totals by type.
 
+use crate::answer::MainAnswer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -50,6 +51,10 @@ pub struct PeRecord {
     pub spans: Vec<Span>,
     /// Spans that were dropped.
     pub dropped_spans: u64,
+    /// The answers to requests of main, in the order in which they came, since version 3. None of
+    /// PEs without main, and none if there were too many. In the file they follow the record.
+    #[serde(skip)]
+    pub answers: Vec<MainAnswer>,
 }
 
 impl PeRecord {
@@ -76,6 +81,7 @@ impl Default for PeRecord {
             kept_every: 1,
             spans: Vec::new(),
             dropped_spans: 0,
+            answers: Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! gaps. Times are arguments, in nanoseconds since the start of the job. A time before that of the
 //! previous call counts as equal to it.
 
+use crate::answer::MainAnswer;
 use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TypeTotal, widen};
 use std::collections::BTreeMap;
 
@@ -15,13 +16,17 @@ const WINDOW_NS: u64 = 20_000_000;
 /// Divisor of the number of kept spans: no window keeps more than the quotient, so that none fills
 /// the budget.
 const WINDOW_PART: usize = 4;
-/// Divisor of the budget: the quotient is for bins, the rest for spans.
+/// Divisor of the budget: the quotient is for bins.
 const BINS_PART: usize = 4;
+/// Divisor of the budget: the quotient is for answers to main. The rest is for spans.
+const ANSWERS_PART: usize = 16;
 /// Maximum memory of an entry of a bin in bytes. An entry is a type with its time, or a site with
 /// the bytes sent to it. A vector allocates four entries at first.
 const ENTRY_BYTES: usize = 64;
 /// The memory of spans grows by at least this number of them.
 const SPANS_MIN: usize = 1024;
+/// The memory of answers grows by at least this number of them.
+const ANSWERS_MIN: usize = 64;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
@@ -101,6 +106,8 @@ pub struct Recorder {
     /// Number of the last span's window, and of the spans kept of it.
     window: (u64, usize),
     dropped: u64,
+    /// The answers to main; `None` once there were too many.
+    answers: Option<Vec<MainAnswer>>,
     /// Number of the next span.
     next: u64,
     /// First and last time of the record.
@@ -123,6 +130,7 @@ impl Recorder {
             spans: Vec::new(),
             window: (0, 0),
             dropped: 0,
+            answers: Some(Vec::new()),
             began_ns: 0,
             until_ns: 0,
             open: None,
@@ -245,6 +253,31 @@ impl Recorder {
         bin.steals = bin.steals.saturating_add(u32::from(has_found));
     }
 
+    /// Notes an answer to main. Without a part of them, nothing would follow from the others: if
+    /// they exceed their part of the budget, all are dropped, and so are those that follow.
+    ///
+    /// ```
+    /// use gridspan_record::{MainAnswer, MainWait, Recorder, RecorderConfig};
+    ///
+    /// let mut recorder = Recorder::new(RecorderConfig::new(0, Vec::new(), 1 << 20));
+    /// let wait = MainWait::Contributions;
+    /// recorder.note_answer(MainAnswer { asked_ns: 5, answered_ns: 9, wait, cause: None });
+    /// assert_eq!(recorder.into_record().answers[0].took_ns(), 4);
+    /// ```
+    pub fn note_answer(&mut self, answer: MainAnswer) {
+        let most = self.config.budget_bytes / ANSWERS_PART / size_of::<MainAnswer>();
+        let Some(answers) = &mut self.answers else { return };
+        if answers.len() >= most {
+            self.answers = None;
+            return;
+        }
+        if answers.len() == answers.capacity() {
+            let more = answers.len().max(ANSWERS_MIN).min(most - answers.len());
+            answers.reserve_exact(more);
+        }
+        answers.push(answer);
+    }
+
     /// Returns what was recorded.
     pub fn into_record(mut self) -> PeRecord {
         self.end_span(self.until_ns);
@@ -259,6 +292,7 @@ impl Recorder {
             kept_every: self.kept_every,
             spans: self.spans,
             dropped_spans: self.dropped,
+            answers: self.answers.unwrap_or_default(),
         }
     }
 
@@ -353,7 +387,8 @@ impl Recorder {
     }
 
     fn spans_max(&self) -> usize {
-        let bytes = self.config.budget_bytes - self.config.budget_bytes / BINS_PART;
+        let budget = self.config.budget_bytes;
+        let bytes = budget - budget / BINS_PART - budget / ANSWERS_PART;
         (bytes / size_of::<Span>()).max(1)
     }
 }
@@ -361,6 +396,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::{Recorder, RecorderConfig, TimeUse, WINDOW_NS};
+    use crate::answer::MainAnswer;
     use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause};
 
     const MS: u64 = 1_000_000;
@@ -490,6 +526,20 @@ mod tests {
             assert!((span.begin_ns / WINDOW_NS).is_multiple_of(every));
             assert_eq!(span.begin_ns, span.number * MS / 10, "numbers count dropped spans");
         }
+    }
+
+    #[test]
+    fn answers_to_main_are_kept_in_order_or_all_dropped() {
+        let asked = |asked_ns| MainAnswer { asked_ns, ..MainAnswer::default() };
+        let answers_of = |count: u64, budget| {
+            let mut recorder = recorder(budget);
+            (0..count).for_each(|at| recorder.note_answer(asked(at)));
+            recorder.into_record().answers
+        };
+        let kept = answers_of(500, 1 << 20);
+        assert_eq!(kept, (0..500).map(asked).collect::<Vec<_>>());
+        assert_eq!(answers_of(500, 100 << 10), []);
+        assert_eq!(answers_of(1, 0), []);
     }
 
     #[test]

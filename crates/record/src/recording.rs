@@ -172,6 +172,7 @@ fn records_of_node(
 #[cfg(test)]
 mod tests {
     use super::Recording;
+    use crate::answer::MainAnswer;
     use crate::error::RecordError;
     use crate::happening::{Happening, JobEnding, What};
     use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
@@ -274,6 +275,15 @@ mod tests {
         assert!(error.contains("unknown type or site"), "{error}");
         let error = broken(|it| it.pes[0].spans[0].cause.as_mut().unwrap().pe = 9);
         assert!(error.contains("unknown PE"), "{error}");
+        let error = broken(|it| {
+            it.pes[0].answers = vec![MainAnswer { asked_ns: 9, ..MainAnswer::default() }];
+        });
+        assert!(error.contains("an answer to main has an impossible time"), "{error}");
+        let error = broken(|it| {
+            let cause = Some(SpanCause { pe: 2, ..SpanCause::default() });
+            it.pes[0].answers = vec![MainAnswer { cause, ..MainAnswer::default() }];
+        });
+        assert!(error.contains("an answer to main came from an unknown PE"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");
         let error = broken(|it| it.happenings[0].what = What::Left { node: 2 });

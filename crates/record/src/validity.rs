@@ -1,5 +1,6 @@
 //! Checks that the parts of a recording fit together, so that readers need not check indices.
 
+use crate::answer::MainAnswer;
 use crate::happening::{Happening, JobEnding, What};
 use crate::header::Header;
 use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
@@ -84,6 +85,13 @@ pub(crate) fn problem_of_record(
     let is_caused = |span: &Span| {
         span.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
     };
+    let is_answer_timed = |answer: &MainAnswer| {
+        let cause = answer.cause.as_ref().map_or(0, |cause| cause.sent_ns.max(cause.received_ns));
+        answer.answered_ns.max(cause) < TIME_MAX_NS && answer.asked_ns <= answer.answered_ns
+    };
+    let is_answer_caused = |answer: &MainAnswer| {
+        answer.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
+    };
     let checks = [
         (is_of_node, "it has a PE of another node"),
         (record.began_ns < TIME_MAX_NS, "it begins at an impossible time"),
@@ -98,6 +106,8 @@ pub(crate) fn problem_of_record(
         (record.spans.windows(2).all(is_ordered), "its spans are in no order"),
         (record.spans.iter().all(is_timed), "a span has an impossible time"),
         (record.spans.iter().all(is_caused), "a message came from an unknown PE"),
+        (record.answers.iter().all(is_answer_timed), "an answer to main has an impossible time"),
+        (record.answers.iter().all(is_answer_caused), "an answer to main came from an unknown PE"),
     ];
     checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
 }

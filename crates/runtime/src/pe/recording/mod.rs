@@ -13,6 +13,9 @@
 //! PE, its span, and the time. On the way through a PE the trace is beside the message, never in
 //! it: `passing` while the message is delivered, `held` while it waits for its turn, and in `causes`
 //! while it is ready. Messages of a mailbox that moves with its actor lose theirs.
+//!
+//! **Main** is no actor, so nothing that it does is a span. On its PE, the answers for which it
+//! waits are recorded with the times of its requests.
 
 pub(in crate::pe) mod causes;
 pub(in crate::pe) mod records;
@@ -25,7 +28,7 @@ use crate::message::trace::Trace;
 use crate::pe::Pe;
 use crate::pe::core::Core;
 use crate::pe::rank::{Rank, step_of};
-use gridspan_record::{Span, SpanCause, TASK, TimeUse};
+use gridspan_record::{MainAnswer, MainWait, Span, SpanCause, TASK, TimeUse};
 use gridspan_topology::{PeId, SiteId, Time};
 use state::{Recording, SavedCause};
 use std::time::Duration;
@@ -172,6 +175,45 @@ impl Core {
         if let Some(recording) = &mut self.recording {
             recording.origin = None;
         }
+    }
+
+    /// Notes that main waits for an answer in this slot.
+    pub(in crate::pe) fn note_asked(&mut self, slot: u64, wait: MainWait) {
+        let Some(asked_ns) = self.main_asks() else { return };
+        if let Some(recording) = &mut self.recording {
+            recording.asked.insert(slot, (asked_ns, wait));
+        }
+    }
+
+    /// The time of the recording at which main makes a request, if the job is recorded.
+    pub(in crate::pe) fn main_asks(&self) -> Option<u64> {
+        self.recording.as_ref().map(|recording| self.recorded_ns(recording))
+    }
+
+    /// Notes that the answer in this slot has come, if main waits for it, or that no answer came in
+    /// time. Call it between [`begin_origin`](Self::begin_origin) and
+    /// [`end_origin`](Self::end_origin), so that the message of the answer is known.
+    pub(in crate::pe) fn note_answered(&mut self, slot: u64, has_come: bool) {
+        let Some(mut recording) = self.recording.take() else { return };
+        if let Some((asked_ns, wait)) = recording.asked.remove(&slot) {
+            let answered_ns = self.recorded_ns(&recording).max(asked_ns);
+            let wait = if has_come { wait } else { MainWait::Time };
+            let cause = recording.origin.clone().filter(|_| has_come);
+            recording.recorder.note_answer(MainAnswer { asked_ns, answered_ns, wait, cause });
+        }
+        self.recording = Some(recording);
+    }
+
+    /// Notes that a sleep of main that began at `asked_ns` is over.
+    pub(in crate::pe) fn note_slept(&mut self, asked_ns: Option<u64>) {
+        let Some(mut recording) = self.recording.take() else { return };
+        if let Some(asked_ns) = asked_ns {
+            let answered_ns = self.recorded_ns(&recording).max(asked_ns);
+            let wait = MainWait::Time;
+            let answer = MainAnswer { asked_ns, answered_ns, wait, cause: None };
+            recording.recorder.note_answer(answer);
+        }
+        self.recording = Some(recording);
     }
 
     /// Begins to deliver a message with this trace and size. Without one, it is a copy of a message

@@ -5,7 +5,7 @@ use crate::message::envelope::Header;
 use crate::message::trace::Trace;
 use crate::pe::recording::causes::Causes;
 use crate::pe::recording::records::{RecordSettings, Records};
-use gridspan_record::{Recorder, RecorderConfig, SpanCause, TimeUse};
+use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ pub(crate) struct Recording {
     /// The cause of all messages that are being delivered or sent: a multicast, a broadcast or an
     /// answer.
     pub(super) origin: Option<SpanCause>,
+    /// What main waits for: by the slot of the answer, the time of the request and its kind. As
+    /// many as there are unanswered requests of main.
+    pub(super) asked: BTreeMap<u64, (u64, MainWait)>,
     held: BTreeMap<HeldKey, SpanCause>,
     /// Largest number of them.
     held_max: usize,
@@ -82,6 +85,7 @@ impl Recording {
             arrived_ns: None,
             passing: None,
             origin: None,
+            asked: BTreeMap::new(),
             held: BTreeMap::new(),
             held_max: for_causes / HELD_BYTES,
             is_timed: false,

@@ -1,11 +1,11 @@
 //! The records of one node as bytes.
 //!
 //! Each record has its length and its CRC-32 (IEEE) before it, both as 32 bits in little-endian
-//! order, and is a [`PeRecord`] in the format of `postcard`. If there are answers to main, a list of
-//! them follows it within the same length and checksum.
+//! order, and is a [`PeRecord`] in the format of `postcard`. If there are answers to main or spans
+//! of timers, the lists of both follow it within the same length and checksum.
 
 use crate::answer::MainAnswer;
-use crate::pe_record::PeRecord;
+use crate::pe_record::{PeRecord, TimedSpan};
 use thiserror::Error;
 
 /// Error of the bytes of a node. Nothing was decoded; record the job again.
@@ -72,11 +72,11 @@ pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     Ok(records)
 }
 
-/// Encodes a record, and the answers to main behind it.
+/// Encodes a record, and behind it what is known since version 3.
 fn encoded(record: &PeRecord) -> postcard::Result<Vec<u8>> {
     let mut encoded = postcard::to_allocvec(record)?;
-    if !record.answers.is_empty() {
-        encoded.extend_from_slice(&postcard::to_allocvec(&record.answers)?);
+    if !record.answers.is_empty() || !record.timed.is_empty() {
+        encoded.extend_from_slice(&postcard::to_allocvec(&(&record.answers, &record.timed))?);
     }
     Ok(encoded)
 }
@@ -88,12 +88,12 @@ fn decoded(body: &[u8]) -> Result<PeRecord, String> {
     if rest.is_empty() {
         return Ok(record);
     }
-    let (answers, unread): (Vec<MainAnswer>, &[u8]) =
+    let (lists, unread): ((Vec<MainAnswer>, Vec<TimedSpan>), &[u8]) =
         postcard::take_from_bytes(rest).map_err(text)?;
-    if answers.is_empty() || !unread.is_empty() {
-        return Err(format!("{} bytes are too many", unread.len().max(1)));
+    (record.answers, record.timed) = lists;
+    if (record.answers.is_empty() && record.timed.is_empty()) || !unread.is_empty() {
+        return Err(format!("{} bytes are too many", rest.len()));
     }
-    record.answers = answers;
     Ok(record)
 }
 
@@ -101,7 +101,7 @@ fn decoded(body: &[u8]) -> Result<PeRecord, String> {
 mod tests {
     use super::{FrameError, decode_records, encode_records};
     use crate::answer::{MainAnswer, MainWait};
-    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, SpanCause, TASK};
+    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, SpanCause, TASK, TimedSpan};
 
     fn records() -> Vec<PeRecord> {
         let span = Span { begin_ns: 7, duration_ns: 2, step: Some(1), ..Span::default() };
@@ -128,17 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn answers_follow_their_record_and_records_without_any_are_as_before() {
+    fn answers_and_timers_follow_their_record_and_records_without_any_are_as_before() {
         let mut with = records();
         with[0].answers = answers();
+        with[1].timed = vec![TimedSpan { number: 9, set_by: 2 }];
         assert_eq!(decode_records(&encode_records(&with)), Ok(with.clone()));
+        // An empty list is one byte, and a timer is two.
         let longer = encode_records(&with).len() - encode_records(&records()).len();
-        assert_eq!(longer, postcard::to_allocvec(&answers()).unwrap().len());
+        assert_eq!(longer, postcard::to_allocvec(&answers()).unwrap().len() + 1 + 1 + 1 + 2);
     }
 
     #[test]
-    fn bytes_behind_a_record_that_are_no_answers_are_refused() {
-        for behind in [&[0_u8][..], &[9], &[0, 1]] {
+    fn other_bytes_behind_a_record_are_refused() {
+        for behind in [&[0_u8][..], &[9], &[0, 0], &[0, 1, 1, 0, 7]] {
             let mut body = postcard::to_allocvec(&records()[0]).unwrap();
             body.extend_from_slice(behind);
             let length = (body.len() as u32).to_le_bytes();

@@ -6,8 +6,8 @@
 //!   [`RecordedHost`], [`RecordedLink`], [`DriverKind`].
 //! - [`Happening`], [`What`]: events of the whole job. [`JobEnding`]: how it ended.
 //! - [`PeRecord`]: what one PE has recorded: [`Span`]s with their [`SpanCause`], [`Bin`]s of time
-//!   with [`SentTo`], a [`TypeTotal`] of each actor type, and on main's PE the [`MainAnswer`]s to
-//!   requests of main, each with its [`MainWait`].
+//!   with [`SentTo`], a [`TypeTotal`] of each actor type, a [`TimedSpan`] for each message of a timer,
+//!   and on main's PE the [`MainAnswer`]s to requests of main, each with its [`MainWait`].
 //!
 //! **To make one**
 //! - [`Recorder`]: collects for one PE, within a budget of bytes; [`RecorderConfig`], [`TimeUse`].
@@ -37,12 +37,12 @@
 //! | --- | --- |
 //! | 1 | |
 //! | 2 | the processors of hosts |
-//! | 3 | the answers to requests of main |
+//! | 3 | the answers to requests of main, and which handlers set timers |
 //!
 //! # Budget
 //!
-//! Totals by type and bins of time cover the whole run, and so do answers to main, unless they
-//! exceed their part of the budget: then all of them are dropped. Bins are never dropped: when there are too
+//! Totals by type and bins of time cover the whole run, and so do answers to main and what is known
+//! of timers, unless one of both exceeds its part of the budget: then all of it is dropped. Bins are never dropped: when there are too
 //! many, neighbours are merged and the width doubles. Spans are dropped by *windows* of time when
 //! they exceed the budget: first every second window, then three of four, and so on. All PEs have
 //! the same windows. If a PE keeps fewer windows than others, these are among the windows of the
@@ -68,6 +68,8 @@ pub use happening::{Happening, JobEnding, What};
 pub use header::{
     DriverKind, Header, RecordedHost, RecordedLink, RecordedNode, RecordedPe, VERSION,
 };
-pub use pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TypeTotal};
+pub use pe_record::{
+    BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TASK, TimedSpan, TypeTotal,
+};
 pub use recorder::{Recorder, RecorderConfig, TimeUse};
 pub use recording::Recording;

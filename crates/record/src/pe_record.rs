@@ -55,6 +55,10 @@ pub struct PeRecord {
     /// PEs without main, and none if there were too many. In the file they follow the record.
     #[serde(skip)]
     pub answers: Vec<MainAnswer>,
+    /// The spans that handled messages of timers, in the order of their numbers, since version 3.
+    /// None if there were too many. In the file they follow the answers.
+    #[serde(skip)]
+    pub timed: Vec<TimedSpan>,
 }
 
 impl PeRecord {
@@ -82,6 +86,7 @@ impl Default for PeRecord {
             spans: Vec::new(),
             dropped_spans: 0,
             answers: Vec::new(),
+            timed: Vec::new(),
         }
     }
 }
@@ -255,6 +260,23 @@ impl Span {
     pub fn end_ns(&self) -> u64 {
         self.begin_ns.saturating_add(self.duration_ns)
     }
+}
+
+/// A span that handled the message of a timer. It has no [`SpanCause`].
+///
+/// ```
+/// use gridspan_record::TimedSpan;
+///
+/// // The second handler of the PE has set a timer, whose message is handled by the fifth.
+/// let timed = TimedSpan { number: 4, set_by: 1 };
+/// assert!(timed.set_by < timed.number);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedSpan {
+    /// Number of the span.
+    pub number: u64,
+    /// Number of the span on the same PE that set the timer.
+    pub set_by: u64,
 }
 
 /// The message that a span handled.

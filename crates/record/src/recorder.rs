@@ -5,7 +5,9 @@
 //! previous call counts as equal to it.
 
 use crate::answer::MainAnswer;
-use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TypeTotal, widen};
+use crate::pe_record::{
+    BINS_MAX, Bin, OTHER, PeRecord, Span, SpanCause, TimedSpan, TypeTotal, widen,
+};
 use std::collections::BTreeMap;
 
 /// Initial width of a bin.
@@ -18,15 +20,16 @@ const WINDOW_NS: u64 = 20_000_000;
 const WINDOW_PART: usize = 4;
 /// Divisor of the budget: the quotient is for bins.
 const BINS_PART: usize = 4;
-/// Divisor of the budget: the quotient is for answers to main. The rest is for spans.
-const ANSWERS_PART: usize = 16;
+/// Divisor of the budget: as much as the quotient is for answers to main, and for spans of timers.
+/// The rest is for other spans.
+const LIST_PART: usize = 16;
 /// Maximum memory of an entry of a bin in bytes. An entry is a type with its time, or a site with
 /// the bytes sent to it. A vector allocates four entries at first.
 const ENTRY_BYTES: usize = 64;
 /// The memory of spans grows by at least this number of them.
 const SPANS_MIN: usize = 1024;
-/// The memory of answers grows by at least this number of them.
-const ANSWERS_MIN: usize = 64;
+/// The memory of such a list grows by at least this number of elements.
+const LIST_MIN: usize = 64;
 /// Largest `kept_every`.
 const KEPT_EVERY_MAX: u32 = 1 << 30;
 
@@ -108,6 +111,8 @@ pub struct Recorder {
     dropped: u64,
     /// The answers to main; `None` once there were too many.
     answers: Option<Vec<MainAnswer>>,
+    /// The spans of timers; `None` once there were too many.
+    timed: Option<Vec<TimedSpan>>,
     /// Number of the next span.
     next: u64,
     /// First and last time of the record.
@@ -131,6 +136,7 @@ impl Recorder {
             window: (0, 0),
             dropped: 0,
             answers: Some(Vec::new()),
+            timed: Some(Vec::new()),
             began_ns: 0,
             until_ns: 0,
             open: None,
@@ -265,17 +271,17 @@ impl Recorder {
     /// assert_eq!(recorder.into_record().answers[0].took_ns(), 4);
     /// ```
     pub fn note_answer(&mut self, answer: MainAnswer) {
-        let most = self.config.budget_bytes / ANSWERS_PART / size_of::<MainAnswer>();
-        let Some(answers) = &mut self.answers else { return };
-        if answers.len() >= most {
-            self.answers = None;
-            return;
+        add(&mut self.answers, answer, self.config.budget_bytes / LIST_PART);
+    }
+
+    /// Notes that the open span handles the message of a timer, which an earlier span of this PE
+    /// has set. As of answers, all or none are kept.
+    pub fn note_timed(&mut self, set_by: u64) {
+        let Some(number) = self.open.as_ref().map(|span| span.number) else { return };
+        if set_by < number {
+            let timed = TimedSpan { number, set_by };
+            add(&mut self.timed, timed, self.config.budget_bytes / LIST_PART);
         }
-        if answers.len() == answers.capacity() {
-            let more = answers.len().max(ANSWERS_MIN).min(most - answers.len());
-            answers.reserve_exact(more);
-        }
-        answers.push(answer);
     }
 
     /// Returns what was recorded.
@@ -293,6 +299,7 @@ impl Recorder {
             spans: self.spans,
             dropped_spans: self.dropped,
             answers: self.answers.unwrap_or_default(),
+            timed: self.timed.unwrap_or_default(),
         }
     }
 
@@ -388,16 +395,30 @@ impl Recorder {
 
     fn spans_max(&self) -> usize {
         let budget = self.config.budget_bytes;
-        let bytes = budget - budget / BINS_PART - budget / ANSWERS_PART;
+        let bytes = budget - budget / BINS_PART - 2 * (budget / LIST_PART);
         (bytes / size_of::<Span>()).max(1)
     }
+}
+
+/// Adds an element to a list of which all or none are kept, within this number of bytes.
+fn add<T>(list: &mut Option<Vec<T>>, element: T, bytes: usize) {
+    let most = bytes / size_of::<T>().max(1);
+    let Some(elements) = list.as_mut().filter(|elements| elements.len() < most) else {
+        *list = None;
+        return;
+    };
+    if elements.len() == elements.capacity() {
+        let more = elements.len().max(LIST_MIN).min(most - elements.len());
+        elements.reserve_exact(more);
+    }
+    elements.push(element);
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Recorder, RecorderConfig, TimeUse, WINDOW_NS};
     use crate::answer::MainAnswer;
-    use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause};
+    use crate::pe_record::{BINS_MAX, Bin, OTHER, PeRecord, SentTo, Span, SpanCause, TimedSpan};
 
     const MS: u64 = 1_000_000;
 
@@ -540,6 +561,18 @@ mod tests {
         assert_eq!(kept, (0..500).map(asked).collect::<Vec<_>>());
         assert_eq!(answers_of(500, 100 << 10), []);
         assert_eq!(answers_of(1, 0), []);
+    }
+
+    #[test]
+    fn a_timer_belongs_to_the_open_span_and_to_an_earlier_one() {
+        let mut recorder = recorder(1 << 20);
+        recorder.note_timed(0);
+        recorder.begin_span(10, of_kind(0));
+        recorder.note_timed(0);
+        recorder.begin_span(20, of_kind(0));
+        recorder.note_timed(0);
+        let timed = recorder.into_record().timed;
+        assert_eq!(timed, [TimedSpan { number: 1, set_by: 0 }]);
     }
 
     #[test]

@@ -176,7 +176,7 @@ mod tests {
     use crate::error::RecordError;
     use crate::happening::{Happening, JobEnding, What};
     use crate::header::{DriverKind, Header, RecordedLink, RecordedNode, RecordedPe};
-    use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TypeTotal};
+    use crate::pe_record::{Bin, OTHER, PeRecord, Span, SpanCause, TASK, TimedSpan, TypeTotal};
     use std::fs;
 
     /// Two nodes with a PE each; the second received a message of the first.
@@ -284,6 +284,8 @@ mod tests {
             it.pes[0].answers = vec![MainAnswer { cause, ..MainAnswer::default() }];
         });
         assert!(error.contains("an answer to main came from an unknown PE"), "{error}");
+        let error = broken(|it| it.pes[0].timed = vec![TimedSpan { number: 3, set_by: 3 }]);
+        assert!(error.contains("a timer is set after its message"), "{error}");
         let error = broken(|it| it.pes[0].kept_every = 3);
         assert!(error.contains("regular windows"), "{error}");
         let error = broken(|it| it.happenings[0].what = What::Left { node: 2 });

@@ -3,7 +3,7 @@
 use crate::answer::MainAnswer;
 use crate::happening::{Happening, JobEnding, What};
 use crate::header::Header;
-use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK};
+use crate::pe_record::{BINS_MAX, OTHER, PeRecord, Span, TASK, TimedSpan};
 
 /// The latest time, 146 years: sums and differences of times fit 64 bits.
 const TIME_MAX_NS: u64 = 1 << 62;
@@ -92,6 +92,10 @@ pub(crate) fn problem_of_record(
     let is_answer_caused = |answer: &MainAnswer| {
         answer.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
     };
+    let is_later = |pair: &[TimedSpan]| pair[0].number < pair[1].number;
+    let is_set_before = |timed: &TimedSpan| timed.set_by < timed.number;
+    let are_timers_good =
+        record.timed.windows(2).all(is_later) && record.timed.iter().all(is_set_before);
     let checks = [
         (is_of_node, "it has a PE of another node"),
         (record.began_ns < TIME_MAX_NS, "it begins at an impossible time"),
@@ -108,6 +112,7 @@ pub(crate) fn problem_of_record(
         (record.spans.iter().all(is_caused), "a message came from an unknown PE"),
         (record.answers.iter().all(is_answer_timed), "an answer to main has an impossible time"),
         (record.answers.iter().all(is_answer_caused), "an answer to main came from an unknown PE"),
+        (are_timers_good, "a timer is set after its message"),
     ];
     checks.into_iter().find(|(is_good, _)| !is_good).map(|(_, problem)| problem)
 }

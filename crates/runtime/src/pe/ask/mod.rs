@@ -131,7 +131,8 @@ impl Core {
         let Some(kind) = self.kind_in::<A>(to.collection) else {
             return Timer { pe: self.me, at: Time::MAX, number: u64::MAX };
         };
-        let message = Box::new(DelayedMessage::<A> { to, kind, message });
+        let set_by = self.timer_span();
+        let message = Box::new(DelayedMessage::<A> { to, kind, message, set_by });
         let TimerId(at, number) = self.timers.delay(self.now + delay, message);
         Timer { pe: self.me, at, number }
     }
@@ -157,7 +158,8 @@ impl Core {
     pub(crate) fn when_quiescent<A: Actor>(&mut self, to: ActorId, message: A::Message) {
         let Some(kind) = self.kind_in::<A>(to.collection) else { return };
         let question = Question { by: to, to: None, at: self.now };
-        let after = AfterAnswer::Quiescent(Box::new(DelayedMessage::<A> { to, kind, message }));
+        let message = DelayedMessage::<A> { to, kind, message, set_by: None };
+        let after = AfterAnswer::Quiescent(Box::new(message));
         let slot = self.open_question((Some(question), None), Duration::MAX, after);
         let request = MainRequest::Quiescence;
         self.post(COORDINATOR, Control::MainRequest { slot, request });

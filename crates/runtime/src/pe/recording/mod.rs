@@ -80,6 +80,7 @@ impl Core {
     pub(in crate::pe) fn note_ready(&mut self, kind: KindId, rank: Rank, header: Option<&Header>) {
         let Some(mut recording) = self.recording.take() else { return };
         let cause = self.cause_of(&mut recording, header, header.is_none());
+        recording.is_timed_ready |= recording.is_timed && cause.is_none();
         self.recording = Some(recording);
         if let (Some(causes), Some(cause)) = (&mut self.lanes.causes, cause) {
             causes.set_last(kind, rank, cause);
@@ -256,16 +257,27 @@ impl Core {
         }
     }
 
-    /// Sends the message of a timer, which has no cause.
-    pub(in crate::pe) fn send_timed(&mut self, send: impl FnOnce(&mut Self)) {
-        self.set_timed(true);
-        send(self);
-        self.set_timed(false);
+    /// The span that is running, which sets a timer.
+    pub(in crate::pe) fn timer_span(&self) -> Option<u64> {
+        self.recording.as_ref().and_then(|recording| recording.current)
     }
 
-    fn set_timed(&mut self, is_timed: bool) {
+    /// Sends the message of a timer, which has no cause. `set_by`: the span that set the timer.
+    pub(in crate::pe) fn send_timed(
+        &mut self,
+        to: ActorId,
+        set_by: Option<u64>,
+        send: impl FnOnce(&mut Self),
+    ) {
         if let Some(recording) = &mut self.recording {
-            recording.is_timed = is_timed;
+            (recording.is_timed, recording.is_timed_ready) = (true, false);
+        }
+        send(self);
+        if let Some(recording) = &mut self.recording {
+            recording.is_timed = false;
+            if let Some(set_by) = set_by.filter(|_| recording.is_timed_ready) {
+                recording.add_timer(hash(to), set_by);
+            }
         }
     }
 
@@ -278,7 +290,21 @@ impl Core {
         if let Some(recording) = &mut self.recording {
             recording.recorder.note_queue(ready + 1);
         }
+        let has_cause = cause.is_some();
         self.open_span(slot, step_of(rank.priority), cause, ended_ns);
+        if !has_cause && self.recording.is_some() {
+            self.note_timer(slot);
+        }
+    }
+
+    /// Notes which span set the timer whose message is handled, if it is the message of a timer.
+    #[cold]
+    fn note_timer(&mut self, slot: Slot) {
+        let receiver = hash(self.id_in(slot));
+        let Some(recording) = &mut self.recording else { return };
+        if let Some(set_by) = recording.take_timer(receiver) {
+            recording.recorder.note_timed(set_by);
+        }
     }
 
     /// Begins the span of code of an actor that handles no message.

@@ -6,7 +6,7 @@ use crate::message::trace::Trace;
 use crate::pe::recording::causes::Causes;
 use crate::pe::recording::records::{RecordSettings, Records};
 use gridspan_record::{MainWait, Recorder, RecorderConfig, SpanCause, TimeUse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Part of the budget of a PE for the causes of messages that wait for their turn, or for their
@@ -53,7 +53,15 @@ pub(crate) struct Recording {
     held_max: usize,
     /// Whether a timer sends the message that is being delivered, which has no cause.
     pub(super) is_timed: bool,
+    /// Whether that message has become ready on this PE.
+    pub(super) is_timed_ready: bool,
+    /// By receiver: the spans that set the timers whose messages are ready, in order.
+    timers: BTreeMap<u64, VecDeque<u64>>,
 }
+
+/// Largest number of receivers with ready messages of timers. Of messages that were removed, some
+/// may be left over.
+const TIMED_RECEIVERS_MAX: usize = 4096;
 
 /// What is known of the cause of a message while a copy of it is sent.
 pub(crate) struct SavedCause {
@@ -89,6 +97,8 @@ impl Recording {
             held: BTreeMap::new(),
             held_max: for_causes / HELD_BYTES,
             is_timed: false,
+            is_timed_ready: false,
+            timers: BTreeMap::new(),
         }
     }
 
@@ -150,6 +160,24 @@ impl Recording {
         let Trace { pe, span, sent_ns } = trace;
         let received_ns = self.arrived_ns.unwrap_or_else(now_ns);
         SpanCause { pe, span, sent_ns, received_ns, bytes }
+    }
+
+    /// Notes that a message of a timer to this receiver is ready, and the span that set the timer.
+    pub(super) fn add_timer(&mut self, receiver: u64, set_by: u64) {
+        if self.timers.len() >= TIMED_RECEIVERS_MAX {
+            self.timers.clear();
+        }
+        self.timers.entry(receiver).or_default().push_back(set_by);
+    }
+
+    /// Returns the span that set the timer whose message this receiver handles now.
+    pub(super) fn take_timer(&mut self, receiver: u64) -> Option<u64> {
+        let set_by = self.timers.get_mut(&receiver)?;
+        let first = set_by.pop_front();
+        if set_by.is_empty() {
+            self.timers.remove(&receiver);
+        }
+        first
     }
 
     /// Keeps the cause of the message that was being delivered, if it waits.

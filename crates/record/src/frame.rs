@@ -118,12 +118,8 @@ mod tests {
             wait: MainWait::EachPe,
             ..MainAnswer::default()
         };
-        let told = MainAnswer {
-            asked_ns: 50,
-            answered_ns: 90,
-            wait: MainWait::Actor,
-            cause: Some(cause),
-        };
+        let told =
+            MainAnswer { asked_ns: 50, answered_ns: 90, wait: MainWait::Actor, cause: Some(cause) };
         vec![created, told]
     }
 

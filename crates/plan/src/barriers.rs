@@ -17,7 +17,8 @@
 //! | quiescence | the same, and then after two rounds of answers of all PEs |
 //! | an actor | after the handler that has answered |
 //! | a time | at that time after the request |
-//! | measurements, and everything else | after as many round trips as fit into the recorded time |
+//! | measurements of links | after two round trips: one for orders and reports, one for probes |
+//! | something else | after as many round trips as fit into the recorded time |
 //!
 //! A sleep that is over while main waits for something else is no cause: main was waiting for
 //! either. What the runtime sends, such as the result of a reduction to a member, waits for all
@@ -46,6 +47,10 @@ const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 /// under way then may count as one of them or not, and may be followed by one more.
 const QUIET_ROUNDS: f64 = 2.0;
 const QUIET_ROUNDS_MAX: f64 = 3.0;
+
+/// Round trips of a measurement of the links. The time between probes is that of the runtime, and
+/// stays the same.
+const MEASURING_TRIPS: f64 = 2.0;
 
 /// Who sent a message that no handler sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -214,7 +219,6 @@ impl Times<'_> {
         let slept_ns =
             if wait == MainWait::Time { answered_ns.saturating_sub(asked_ns) } else { 0 };
         let since_ns = asked_ns.saturating_sub(asked_after_ns).saturating_add(slept_ns);
-        let trips_of_request = if wait == MainWait::EachPe { 1.0 } else { 0.0 };
         let round_trips = match wait {
             MainWait::Quiescence if is_wide => {
                 (own / round_trip).floor().clamp(1.0, QUIET_ROUNDS_MAX)
@@ -225,9 +229,12 @@ impl Times<'_> {
             | MainWait::Contributions
             | MainWait::Actor
             | MainWait::Time => 0.0,
+            MainWait::Links if round_trip > 0.0 => (own / round_trip).floor().min(MEASURING_TRIPS),
             _ if is_wide => self.whole_trips(own),
             _ => 0.0,
         };
+        // Creations do not wait for handlers; the others take their trips after both.
+        let trips_of_request = if wait == MainWait::EachPe { 1.0 } else { round_trips };
         let ready = known_ns as f64 + round_trips * round_trip;
         let answered = asked_ns.saturating_add(slept_ns) as f64 + trips_of_request * round_trip;
         Barrier {

@@ -125,7 +125,15 @@ fn quiescence_takes_rounds_after_the_last_handler() {
     let answers = vec![answered(MainWait::Quiescence, [1, 73])];
     let beside = Beside { sent: Vec::new(), answers, end_ns: 73 * MS };
     let (barriers, _) = barriers(beside, &[done(0, 30)], &grid(), true);
-    assert_eq!(parts(&barriers), [(1, 2, 0, 3), (0, 0, 0, 0)]);
+    assert_eq!(parts(&barriers), [(1, 2, 2, 3), (0, 0, 0, 0)]);
+}
+
+#[test]
+fn measurements_of_links_take_two_round_trips_unless_they_are_known() {
+    let answers = vec![answered(MainWait::Links, [0, 205]), answered(MainWait::Links, [210, 211])];
+    let beside = Beside { sent: Vec::new(), answers, end_ns: 211 * MS };
+    let (barriers, _) = barriers(beside, &[], &grid(), true);
+    assert_eq!(parts(&barriers), [(0, 2, 2, 165), (0, 0, 0, 1), (0, 0, 0, 0)]);
 }
 
 #[test]

@@ -292,7 +292,7 @@ fn all_events(beside: Beside, grid: &RecordedGrid) -> Vec<Event> {
     let window = ((2.0 * grid.longest_latency_ns()) as u64).saturating_add(TOLERANCE_NS);
     let answers = causes_among(answers);
     let has_answers = !answers.is_empty();
-    let mut events = messages(sent, window, has_answers);
+    let mut events = messages(sent, window, &answers);
     let answer = |answer: Answered| {
         let cause = Cause::Answer(answer);
         Event { at_ns: answer.answered_ns, cause, sends: Vec::new() }
@@ -326,16 +326,22 @@ fn causes_among(mut answers: Vec<Answered>) -> Vec<Answered> {
     causes
 }
 
-/// Groups messages by event.
-fn messages(mut sent: Vec<FromMain>, window_ns: u64, has_answers: bool) -> Vec<Event> {
+/// Groups messages by event. `answers`: those that main needed, in order. What main sent after one
+/// of them does not belong to what it sent before.
+fn messages(mut sent: Vec<FromMain>, window_ns: u64, answers: &[Answered]) -> Vec<Event> {
     sent.sort_unstable();
+    let answers_by = |at_ns: u64| answers.partition_point(|answer| answer.answered_ns <= at_ns);
     let mut events: Vec<(Event, Origin)> = Vec::new();
     let mut last: Option<(u32, u32)> = None;
     for FromMain { kind, before, sent_ns, handling, origin } in sent {
+        let belongs = |at_ns: u64, of_all: Origin| {
+            let is_runtime = joined(of_all, origin) == Origin::Runtime;
+            last == Some((kind, before))
+                && sent_ns - at_ns <= window_ns
+                && (is_runtime || answers_by(at_ns) == answers_by(sent_ns))
+        };
         match events.last_mut() {
-            Some((event, of_all))
-                if last == Some((kind, before)) && sent_ns - event.at_ns <= window_ns =>
-            {
+            Some((event, of_all)) if belongs(event.at_ns, *of_all) => {
                 event.sends.push(handling);
                 *of_all = joined(*of_all, origin);
             }
@@ -347,7 +353,7 @@ fn messages(mut sent: Vec<FromMain>, window_ns: u64, has_answers: bool) -> Vec<E
         last = Some((kind, before));
     }
     let caused = |(event, origin): (Event, Origin)| match origin {
-        Origin::Main if has_answers => Event { cause: Cause::Before, ..event },
+        Origin::Main if !answers.is_empty() => Event { cause: Cause::Before, ..event },
         _ => event,
     };
     events.into_iter().map(caused).collect()

@@ -151,6 +151,25 @@ fn a_sleep_counts_unless_main_waits_for_something_else_meanwhile() {
 }
 
 #[test]
+fn questions_one_after_the_other_are_different_events() {
+    // An actor on the other PE answers each question after 20 ms, about as far apart as messages
+    // of one broadcast may seem to be.
+    let sent = vec![sent(0, 0, 0), sent(0, 20, 1), sent(0, 20, 2)];
+    let told =
+        |handling, times| Answered { handling: Some(handling), ..answered(MainWait::Actor, times) };
+    let answers = vec![told(0, [0, 20]), told(1, [20, 40])];
+    let done = [done(0, 20), done(1, 40), done(2, 40)];
+    let beside = Beside { sent: sent.clone(), answers, end_ns: 40 * MS };
+    let (found, barrier_of) = barriers(beside, &done, &grid(), true);
+    let sends: Vec<_> = found.iter().map(|barrier| barrier.sends.clone()).collect();
+    assert_eq!(sends, [vec![0], vec![], vec![1, 2], vec![], vec![]]);
+    assert_eq!(barrier_of, [1, 3, NO_BARRIER]);
+    // Without answers, they could be one.
+    let beside = Beside { sent, answers: Vec::new(), end_ns: 40 * MS };
+    assert_eq!(barriers(beside, &done, &grid(), true).0.len(), 2);
+}
+
+#[test]
 fn what_the_runtime_sends_waits_for_all_that_it_could_know() {
     let result = FromMain { origin: Origin::Runtime, ..sent(0, 40, 1) };
     let beside = |answers| Beside { sent: vec![result], answers, end_ns: 90 * MS };

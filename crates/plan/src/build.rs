@@ -317,10 +317,7 @@ impl<'a> Spans<'a> {
             asked_ns: answer.asked_ns,
             answered_ns: answer.answered_ns,
             wait: answer.wait,
-            handling: answer
-                .cause
-                .as_ref()
-                .and_then(|cause| places.get(&(cause.pe, cause.span?)).copied()),
+            handling: answer.span.and_then(|span| places.get(&span).copied()),
         });
         answered.collect()
     }

@@ -1,6 +1,5 @@
 //! What main waited for: the answers to its requests, and the ends of its sleeps.
 
-use crate::pe_record::SpanCause;
 use serde::{Deserialize, Serialize};
 
 /// An answer to a request of main, or the end of a sleep, as main's PE saw it. Main continues after
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 ///     asked_ns: 1_000_000,
 ///     answered_ns: 41_000_000,
 ///     wait: MainWait::EachPe,
-///     cause: None,
+///     span: None,
 /// };
 /// let record = PeRecord { answers: vec![created], ..PeRecord::default() };
 /// assert_eq!(record.answers[0].took_ns(), 40_000_000);
@@ -27,8 +26,8 @@ pub struct MainAnswer {
     pub answered_ns: u64,
     /// What main waited for.
     pub wait: MainWait,
-    /// The message that answered, if an actor did.
-    pub cause: Option<SpanCause>,
+    /// The PE and the number of the span that answered, if an actor did.
+    pub span: Option<(u32, u64)>,
 }
 
 impl MainAnswer {

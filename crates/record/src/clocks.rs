@@ -39,10 +39,6 @@ pub(crate) fn correct(header: &Header, pes: &mut [PeRecord]) {
         for answer in &mut record.answers {
             answer.asked_ns = shifted(answer.asked_ns, own);
             answer.answered_ns = shifted(answer.answered_ns, own);
-            if let Some(cause) = &mut answer.cause {
-                cause.received_ns = shifted(cause.received_ns, own);
-                cause.sent_ns = shifted(cause.sent_ns, of_pe(cause.pe)).min(cause.received_ns);
-            }
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn encode_records(records: &[PeRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the records of the bytes of one node. They take at most 40 times the memory of the
+/// Returns the records of the bytes of one node. They take at most 30 times the memory of the
 /// bytes, and the names of types, of which a record has at most 65,534.
 pub fn decode_records(bytes: &[u8]) -> Result<Vec<PeRecord>, FrameError> {
     let mut records = Vec::new();
@@ -101,7 +101,7 @@ fn decoded(body: &[u8]) -> Result<PeRecord, String> {
 mod tests {
     use super::{FrameError, decode_records, encode_records};
     use crate::answer::{MainAnswer, MainWait};
-    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, SpanCause, TASK, TimedSpan};
+    use crate::pe_record::{BINS_MAX, Bin, PeRecord, Span, TASK, TimedSpan};
 
     fn records() -> Vec<PeRecord> {
         let span = Span { begin_ns: 7, duration_ns: 2, step: Some(1), ..Span::default() };
@@ -111,7 +111,6 @@ mod tests {
 
     /// Answers to main: one of all PEs, and one of an actor.
     fn answers() -> Vec<MainAnswer> {
-        let cause = SpanCause { pe: 1, span: Some(7), sent_ns: 60, ..SpanCause::default() };
         let created = MainAnswer {
             asked_ns: 10,
             answered_ns: 50,
@@ -119,7 +118,7 @@ mod tests {
             ..MainAnswer::default()
         };
         let told =
-            MainAnswer { asked_ns: 50, answered_ns: 90, wait: MainWait::Actor, cause: Some(cause) };
+            MainAnswer { asked_ns: 50, answered_ns: 90, wait: MainWait::Actor, span: Some((1, 7)) };
         vec![created, told]
     }
 

@@ -267,7 +267,7 @@ impl Recorder {
     ///
     /// let mut recorder = Recorder::new(RecorderConfig::new(0, Vec::new(), 1 << 20));
     /// let wait = MainWait::Contributions;
-    /// recorder.note_answer(MainAnswer { asked_ns: 5, answered_ns: 9, wait, cause: None });
+    /// recorder.note_answer(MainAnswer { asked_ns: 5, answered_ns: 9, wait, span: None });
     /// assert_eq!(recorder.into_record().answers[0].took_ns(), 4);
     /// ```
     pub fn note_answer(&mut self, answer: MainAnswer) {

@@ -280,8 +280,7 @@ mod tests {
         });
         assert!(error.contains("an answer to main has an impossible time"), "{error}");
         let error = broken(|it| {
-            let cause = Some(SpanCause { pe: 2, ..SpanCause::default() });
-            it.pes[0].answers = vec![MainAnswer { cause, ..MainAnswer::default() }];
+            it.pes[0].answers = vec![MainAnswer { span: Some((2, 0)), ..MainAnswer::default() }];
         });
         assert!(error.contains("an answer to main came from an unknown PE"), "{error}");
         let error = broken(|it| it.pes[0].timed = vec![TimedSpan { number: 3, set_by: 3 }]);

@@ -86,12 +86,10 @@ pub(crate) fn problem_of_record(
         span.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
     };
     let is_answer_timed = |answer: &MainAnswer| {
-        let cause = answer.cause.as_ref().map_or(0, |cause| cause.sent_ns.max(cause.received_ns));
-        answer.answered_ns.max(cause) < TIME_MAX_NS && answer.asked_ns <= answer.answered_ns
+        answer.answered_ns < TIME_MAX_NS && answer.asked_ns <= answer.answered_ns
     };
-    let is_answer_caused = |answer: &MainAnswer| {
-        answer.cause.as_ref().is_none_or(|cause| (cause.pe as usize) < header.pes.len())
-    };
+    let is_answer_caused =
+        |answer: &MainAnswer| answer.span.is_none_or(|(pe, _)| (pe as usize) < header.pes.len());
     let is_later = |pair: &[TimedSpan]| pair[0].number < pair[1].number;
     let is_set_before = |timed: &TimedSpan| timed.set_by < timed.number;
     let are_timers_good =

@@ -215,24 +215,17 @@ fn questions(latency_ms: u64) -> Recording {
     recording.pes[1].spans.push(created);
     let answered_ns = 2 * latency + MS;
     let wait = MainWait::EachPe;
-    recording.pes[0].answers.push(MainAnswer { asked_ns: now, answered_ns, wait, cause: None });
+    recording.pes[0].answers.push(MainAnswer { asked_ns: now, answered_ns, wait, span: None });
     now = answered_ns;
     for number in 1..=2 {
         let begin_ns = now + latency;
         let cause = from_main(now, begin_ns);
         let (duration_ns, actor) = (2 * MS, 7);
         let span = Span { number, begin_ns, duration_ns, actor, cause, ..Span::default() };
-        let (asked_ns, sent_ns) = (now, span.end_ns());
-        let answered_ns = sent_ns + latency;
-        let cause = SpanCause {
-            pe: 1,
-            span: Some(number),
-            sent_ns,
-            received_ns: answered_ns,
-            ..SpanCause::default()
-        };
-        let (wait, cause) = (MainWait::Actor, Some(cause));
-        recording.pes[0].answers.push(MainAnswer { asked_ns, answered_ns, wait, cause });
+        let (asked_ns, answered_ns) = (now, span.end_ns() + latency);
+        let (wait, answering) = (MainWait::Actor, Some((1, number)));
+        let answer = MainAnswer { asked_ns, answered_ns, wait, span: answering };
+        recording.pes[0].answers.push(answer);
         recording.pes[1].spans.push(span);
         now = answered_ns;
     }
@@ -277,7 +270,7 @@ fn a_timer_starts_when_its_handler_has_ended() {
         recording.pes[1].timed = vec![TimedSpan { number: 1, set_by: 0 }];
         recording.pes[0].spans = vec![span(0, received_ns, MS, 8, Some(told))];
         let wait = MainWait::Contributions;
-        let reduced = MainAnswer { asked_ns: 0, answered_ns: end_ns, wait, cause: None };
+        let reduced = MainAnswer { asked_ns: 0, answered_ns: end_ns, wait, span: None };
         recording.pes[0].answers = vec![reduced];
         recording
     };

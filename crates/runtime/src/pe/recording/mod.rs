@@ -199,8 +199,9 @@ impl Core {
         if let Some((asked_ns, wait)) = recording.asked.remove(&slot) {
             let answered_ns = self.recorded_ns(&recording).max(asked_ns);
             let wait = if has_come { wait } else { MainWait::Time };
-            let cause = recording.origin.clone().filter(|_| has_come);
-            recording.recorder.note_answer(MainAnswer { asked_ns, answered_ns, wait, cause });
+            let origin = recording.origin.as_ref().filter(|_| has_come);
+            let span = origin.and_then(|origin| Some((origin.pe, origin.span?)));
+            recording.recorder.note_answer(MainAnswer { asked_ns, answered_ns, wait, span });
         }
         self.recording = Some(recording);
     }
@@ -211,7 +212,7 @@ impl Core {
         if let Some(asked_ns) = asked_ns {
             let answered_ns = self.recorded_ns(&recording).max(asked_ns);
             let wait = MainWait::Time;
-            let answer = MainAnswer { asked_ns, answered_ns, wait, cause: None };
+            let answer = MainAnswer { asked_ns, answered_ns, wait, span: None };
             recording.recorder.note_answer(answer);
         }
         self.recording = Some(recording);

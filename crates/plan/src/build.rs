@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MISSING_MAX: f64 = 0.01;
 /// Largest number of rounds; further ones are not told apart.
 const ROUNDS_MAX: u32 = 1 << 20;
-/// A question of main leaves within this time of being noted.
+/// In real time, a question of main leaves within this time of being noted; in virtual time, at once.
 const ASKED_NS: u64 = 100_000;
 /// A type has rounds if its actors fire at least as often, in the median.
 const FIRINGS_MIN: f64 = 3.0;
@@ -54,7 +54,8 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
     let (mut handlings, mut firings, firing_at) = spans.parts(recording, &costs);
     let answers = spans.answers(recording);
-    let sent = spans.messages_of_main(&answers, &grid);
+    let asked = Asked::of(&answers, is_simulated);
+    let sent = spans.messages_of_main(&asked, &grid);
     let beside = Beside { sent, answers, end_ns: recording.end_ns() };
     let (barriers, barrier_of) =
         barriers::barriers(beside, &spans.done(&grid), &grid, is_simulated);
@@ -323,8 +324,7 @@ impl<'a> Spans<'a> {
     }
 
     /// The messages of main and the runtime.
-    fn messages_of_main(&self, answers: &[Answered], grid: &RecordedGrid) -> Vec<FromMain> {
-        let asked = Asked::of(answers);
+    fn messages_of_main(&self, asked: &Asked, grid: &RecordedGrid) -> Vec<FromMain> {
         let mut before = vec![0; self.actors.len()];
         let mut sent = Vec::new();
         for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {
@@ -374,23 +374,26 @@ struct Asked {
     questions: Vec<u64>,
     /// From when to when main waited for each PE, in the order of the first times.
     creations: Vec<(u64, u64)>,
+    /// Time in which questions leave.
+    tolerance_ns: u64,
 }
 
 impl Asked {
-    fn of(answers: &[Answered]) -> Self {
+    fn of(answers: &[Answered], is_simulated: bool) -> Self {
         let of = |wait: MainWait| answers.iter().filter(move |answer| answer.wait == wait);
         let mut questions: Vec<u64> = of(MainWait::Actor).map(|answer| answer.asked_ns).collect();
         let creation = |answer: &Answered| (answer.asked_ns, answer.answered_ns);
         let mut creations: Vec<(u64, u64)> = of(MainWait::EachPe).map(creation).collect();
         questions.sort_unstable();
         creations.sort_unstable();
-        Self { questions, creations }
+        let tolerance_ns = if is_simulated { 0 } else { ASKED_NS };
+        Self { questions, creations, tolerance_ns }
     }
 
     /// Whether a message that leaves at this time is a question of main.
     fn is_question(&self, at_ns: u64) -> bool {
         let before = self.questions.partition_point(|asked| *asked <= at_ns).checked_sub(1);
-        before.is_some_and(|before| at_ns - self.questions[before] <= ASKED_NS)
+        before.is_some_and(|before| at_ns - self.questions[before] <= self.tolerance_ns)
     }
 
     /// Whether main created actors at this time. Of requests that overlap, the last one counts.

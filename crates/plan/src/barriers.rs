@@ -2,9 +2,9 @@
 //!
 //! Neither is an actor, so a recording has no handlers of them, but it has the messages that came
 //! from them. Those of one type that came to different actors at about the same time are one event,
-//! such as a broadcast, the result of a reduction, or the end of a sync point. Each answer for which
-//! main waited is an event, too, and the end of the job is the last one. Events become *barriers*,
-//! which are passed in the order of the recording.
+//! such as a broadcast, the result of a reduction, or the end of a sync point. Each answer for
+//! which main waited is an event, too, and the end of the job is the last one. Events become
+//! *barriers*, which are passed in the order of the recording.
 //!
 //! **With answers.** Main is one program: what it sends follows from the answers that it has, and
 //! from nothing else. An answer takes
@@ -40,8 +40,8 @@ use std::collections::BTreeMap;
 const TOLERANCE_NS: u64 = 1_000_000;
 /// Largest number of round trips that is concluded; beyond it, main was doing something else.
 const ROUND_TRIPS_MAX: f64 = 16.0;
-/// In real time, shorter round trips are not told from the time of main itself; and neither are they
-/// from that of the coordinator.
+/// In real time, shorter round trips are not told from the time of main itself; nor are they, with
+/// answers, from that of the coordinator.
 const ROUND_TRIP_MIN_NS: f64 = 1_000_000.0;
 /// Rounds of answers of all PEs that quiescence takes once no message is left. The round that is
 /// under way then may count as one of them or not, and may be followed by one more.

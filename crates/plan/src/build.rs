@@ -1,20 +1,20 @@
 //! Makes the graph of a job from its recording.
 
-use crate::barriers::{self, Answered, Beside, Done, FromMain, Origin};
+mod beside;
+
+use crate::barriers::{self, Done};
 use crate::costs::{Costs, Message, median};
 use crate::dependencies::{self, Needs, Received};
 use crate::error::ForecastError;
 use crate::recorded_grid::RecordedGrid;
 use crate::trace::{Firing, Handling, JobTrace, TracedActor};
-use gridspan_record::{DriverKind, MainWait, Recording, Span, TASK};
+use gridspan_record::{DriverKind, Recording, Span, TASK};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest share of the spans whose sender may be missing.
 const MISSING_MAX: f64 = 0.01;
 /// Largest number of rounds; further ones are not told apart.
 const ROUNDS_MAX: u32 = 1 << 20;
-/// In real time, a question of main leaves within this time of being noted; in virtual time, at once.
-const ASKED_NS: u64 = 100_000;
 /// A type has rounds if its actors fire at least as often, in the median.
 const FIRINGS_MIN: f64 = 3.0;
 
@@ -53,10 +53,7 @@ pub(crate) fn build(recording: &Recording) -> Result<(JobTrace, Costs), Forecast
     let messages = spans.messages();
     let costs = Costs::of(recording, &messages, &grid, is_simulated);
     let (mut handlings, mut firings, firing_at) = spans.parts(recording, &costs);
-    let answers = spans.answers(recording);
-    let asked = Asked::of(&answers, is_simulated);
-    let sent = spans.messages_of_main(&asked, &grid);
-    let beside = Beside { sent, answers, end_ns: recording.end_ns() };
+    let beside = spans.beside(recording, &spans.places(), &grid, is_simulated);
     let (barriers, barrier_of) =
         barriers::barriers(beside, &spans.done(&grid), &grid, is_simulated);
     for (handling, barrier) in handlings.iter_mut().zip(barrier_of) {
@@ -310,54 +307,6 @@ impl<'a> Spans<'a> {
         all.into_iter().filter_map(|(kinds, work)| Some((kinds, median(work)?))).collect()
     }
 
-    /// The answers for which main waited, with the handlings that answered.
-    fn answers(&self, recording: &Recording) -> Vec<Answered> {
-        let places = self.places();
-        let answers = recording.pes.iter().flat_map(|record| &record.answers);
-        let answered = answers.map(|answer| Answered {
-            asked_ns: answer.asked_ns,
-            answered_ns: answer.answered_ns,
-            wait: answer.wait,
-            handling: answer.span.and_then(|span| places.get(&span).copied()),
-        });
-        answered.collect()
-    }
-
-    /// The messages of main and the runtime.
-    fn messages_of_main(&self, asked: &Asked, grid: &RecordedGrid) -> Vec<FromMain> {
-        let mut before = vec![0; self.actors.len()];
-        let mut sent = Vec::new();
-        for (at, seen) in self.seen.iter().enumerate().filter(|(_, seen)| seen.sender.is_none()) {
-            let cause = seen.span.cause.as_ref();
-            // Of what the runtime sends on a PE, the time at main is not known.
-            let known = cause.filter(|cause| cause.pe != seen.pe || cause.pe == MAIN_PE);
-            let latest =
-                seen.span.begin_ns.saturating_sub(grid.latency_ns(MAIN_PE, seen.pe) as u64);
-            let sent_ns = known.map_or(latest, |cause| cause.sent_ns);
-            let origin = match cause {
-                None if before[seen.actor as usize] == 0 && asked.is_creating(sent_ns) => {
-                    Origin::Main
-                }
-                Some(cause) if cause.pe == MAIN_PE && cause.span.is_none() => {
-                    match seen.pe != MAIN_PE || asked.is_question(sent_ns) {
-                        true => Origin::Main,
-                        false => Origin::MainPe,
-                    }
-                }
-                _ => Origin::Runtime,
-            };
-            sent.push(FromMain {
-                kind: seen.kind,
-                before: before[seen.actor as usize],
-                sent_ns,
-                handling: at as u32,
-                origin,
-            });
-            before[seen.actor as usize] += 1;
-        }
-        sent
-    }
-
     /// When main could have the results of each handling.
     fn done(&self, grid: &RecordedGrid) -> Vec<Done> {
         let known = |(at, seen): (usize, &Seen<'_>)| Done {
@@ -365,41 +314,6 @@ impl<'a> Spans<'a> {
             known_ns: seen.span.end_ns().saturating_add(grid.latency_ns(seen.pe, MAIN_PE) as u64),
         };
         self.seen.iter().enumerate().map(known).collect()
-    }
-}
-
-/// When main asked.
-struct Asked {
-    /// The times of questions to actors, in order.
-    questions: Vec<u64>,
-    /// From when to when main waited for each PE, in the order of the first times.
-    creations: Vec<(u64, u64)>,
-    /// Time in which questions leave.
-    tolerance_ns: u64,
-}
-
-impl Asked {
-    fn of(answers: &[Answered], is_simulated: bool) -> Self {
-        let of = |wait: MainWait| answers.iter().filter(move |answer| answer.wait == wait);
-        let mut questions: Vec<u64> = of(MainWait::Actor).map(|answer| answer.asked_ns).collect();
-        let creation = |answer: &Answered| (answer.asked_ns, answer.answered_ns);
-        let mut creations: Vec<(u64, u64)> = of(MainWait::EachPe).map(creation).collect();
-        questions.sort_unstable();
-        creations.sort_unstable();
-        let tolerance_ns = if is_simulated { 0 } else { ASKED_NS };
-        Self { questions, creations, tolerance_ns }
-    }
-
-    /// Whether a message that leaves at this time is a question of main.
-    fn is_question(&self, at_ns: u64) -> bool {
-        let before = self.questions.partition_point(|asked| *asked <= at_ns).checked_sub(1);
-        before.is_some_and(|before| at_ns - self.questions[before] <= self.tolerance_ns)
-    }
-
-    /// Whether main created actors at this time. Of requests that overlap, the last one counts.
-    fn is_creating(&self, at_ns: u64) -> bool {
-        let before = self.creations.partition_point(|(asked, _)| *asked <= at_ns).checked_sub(1);
-        before.is_some_and(|before| at_ns <= self.creations[before].1)
     }
 }
 

@@ -206,8 +206,8 @@ fn from_main(sent_ns: u64, received_ns: u64) -> Option<SpanCause> {
     Some(SpanCause { sent_ns, received_ns, ..SpanCause::default() })
 }
 
-/// Main creates an actor on the other PE, which takes a round trip and 1 ms. Then it asks the actor,
-/// which computes for 2 ms and answers. Main does that again.
+/// Main creates an actor on the other PE, which takes a round trip and 1 ms. Then it asks the
+/// actor, which computes for 2 ms and answers. Main does that again.
 fn questions(latency_ms: u64) -> Recording {
     let (latency, mut now) = (latency_ms * MS, 0);
     let mut recording = without_actors(latency, 6 * latency + 5 * MS);

@@ -142,7 +142,7 @@ fn the_answers_for_which_main_waits_are_recorded_on_its_pe() {
     let answers = &records[0].answers;
     let times: Vec<u64> = answers.iter().map(|answer| answer.answered_ns).collect();
     assert!(times.is_sorted() && times.iter().all(|at| *at <= report.virtual_time.as_nanos()));
-    let took = |wait| -> Vec<u64> {
+    let took = |wait: MainWait| -> Vec<u64> {
         answers.iter().filter(|answer| answer.wait == wait).map(MainAnswer::took_ns).collect()
     };
     // A round trip between the sites takes 4 ms. All PEs confirm that they have created runners,

@@ -294,3 +294,46 @@ fn a_job_ends_after_the_last_answer_whatever_still_runs() {
     let found = forecast(&model, "2x1,wan=37ms", 1.0);
     assert_eq!(found.total_ns, (3 * 2 * 37 + 1 + 2 * 2) * MS);
 }
+
+#[test]
+fn what_is_sent_after_two_messages_waits_for_the_later_one() {
+    // Main starts a sender on each PE, which compute for 5 ms here and 1 ms there. A collector on
+    // this PE awaits both messages, computes for 2 ms, and sends to a sink on the other PE, which
+    // computes for 1 ms and contributes to a reduction.
+    let ends_ns = |latency: u64| {
+        let collected = (5 * MS).max(2 * latency + MS);
+        collected + 2 * MS + latency + MS + latency + 1_000
+    };
+    let latency = MS;
+    let mut recording = without_actors(latency, ends_ns(latency));
+    let names = ["Sender", "Collector", "Sink"].map(str::to_owned);
+    recording.pes.iter_mut().for_each(|record| record.types = names.to_vec());
+    let span = |number, [begin_ms, duration_ms]: [u64; 2], kind, cause| Span {
+        number,
+        begin_ns: begin_ms * MS,
+        duration_ns: duration_ms * MS,
+        kind,
+        actor: u64::from(kind) + 10,
+        cause,
+        ..Span::default()
+    };
+    let from = |pe, span, [sent_ms, received_ms]: [u64; 2]| {
+        let (sent_ns, received_ns) = (sent_ms * MS, received_ms * MS);
+        Some(SpanCause { pe, span: Some(span), sent_ns, received_ns, bytes: 0 })
+    };
+    let there = Span { actor: 20, ..span(0, [1, 1], 0, from_main(0, latency)) };
+    // The message of the other PE comes first in the recording, while this PE computes.
+    recording.pes[0].spans = vec![
+        span(0, [0, 5], 0, from_main(0, 0)),
+        span(1, [5, 0], 1, from(1, 0, [2, 3])),
+        span(2, [5, 2], 1, from(0, 0, [5, 5])),
+    ];
+    recording.pes[1].spans = vec![there, span(1, [8, 1], 2, from(0, 2, [7, 8]))];
+    let (answered_ns, wait) = (ends_ns(latency), MainWait::Contributions);
+    recording.pes[0].answers = vec![MainAnswer { asked_ns: 0, answered_ns, wait, span: None }];
+    let model = JobModel::of(&[&recording]).unwrap();
+    for latency_ms in [1, 2, 10, 37] {
+        let found = forecast(&model, &format!("2x1,wan={latency_ms}ms"), 1.0);
+        assert_eq!(found.total_ns, ends_ns(latency_ms * MS), "{latency_ms} ms");
+    }
+}
